@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import sys
-import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
+from _outcome import beyond, finish, say
 from gpu_idle_kit import arms, report
-from gpu_idle_kit.figures import NotAsExpected, Seen
+from gpu_idle_kit.figures import NotAsExpected
 from gpu_idle_kit.manifests import SERVERS, ServerKind
 from gpu_idle_kit.wire import node_pid
 from runs_kit.cluster import Cluster
@@ -42,12 +41,8 @@ class Figures:
     ratio: float
 
     def beyond_limits(self) -> Iterator[str]:
-        """Every limit that was not kept."""
-        for name, limit in LIMITS_SECONDS.items():
-            if (found := getattr(self, name)) >= limit:
-                yield f"{name} {found} is not below {limit}"
-        if self.ratio < LEAST_RATIO:
-            yield f"ratio {self.ratio} is below {LEAST_RATIO}"
+        """Every limit that is not kept."""
+        return beyond(self, below=LIMITS_SECONDS, at_least={"ratio": LEAST_RATIO})
 
 
 def main() -> int:
@@ -58,53 +53,39 @@ def main() -> int:
     try:
         figures = asyncio.run(_measure(server))
     except (NotAsExpected, RuntimeError, OSError, KeyError) as error:
-        _say(f"{type(error).__name__}: {error}")
+        say(f"{type(error).__name__}: {error}")
         return 2
-    print(json.dumps(asdict(figures)), flush=True)
-    beyond = tuple(figures.beyond_limits())
-    for line in beyond:
-        _say(f"limit not kept: {line}")
-    return 1 if beyond else 0
+    return finish(figures)
 
 
 async def _measure(server: ServerKind) -> Figures:
     node = node_pid(Path(os.environ["DEVCLUSTER_DIR"]))
     cluster = await Cluster.connect()
     try:
-        async with arms.arm(cluster, node_pid=node, say=_say) as arm:
+        async with arms.arm(cluster, node_pid=node, say=say) as arm:
             ours = await arms.benchmark_run(arm, server)
-        _tell("BenchmarkRun", ours)
-        async with arms.arm(cluster, node_pid=node, say=_say) as arm:
+        _print_arm("BenchmarkRun", ours)
+        async with arms.arm(cluster, node_pid=node, say=say) as arm:
             by_hand = await arms.by_hand(arm, ours.template)
-        _tell("by hand", by_hand)
+        _print_arm("by hand", by_hand)
     finally:
         await cluster.close()
-    return _figures(ours.seen(), by_hand.seen())
-
-
-def _figures(ours: Seen, by_hand: Seen) -> Figures:
+    run, baseline = ours.seen(), by_hand.seen()
     return Figures(
-        ready_to_first_seconds=round(ours.ready_to_first_seconds, 3),
-        between_stages_seconds=round(ours.between_stages_seconds, 3),
-        last_to_deleted_seconds=round(ours.last_to_deleted_seconds, 3),
-        warmup_seconds=round(ours.warmup_seconds, 3),
-        idle_seconds=round(ours.idle_seconds, 3),
-        baseline_idle_seconds=round(by_hand.idle_seconds, 3),
-        ratio=round(by_hand.idle_seconds / ours.idle_seconds, 1),
+        ready_to_first_seconds=round(run.ready_to_first_seconds, 3),
+        between_stages_seconds=round(run.between_stages_seconds, 3),
+        last_to_deleted_seconds=round(run.last_to_deleted_seconds, 3),
+        warmup_seconds=round(run.warmup_seconds, 3),
+        idle_seconds=round(run.idle_seconds, 3),
+        baseline_idle_seconds=round(baseline.idle_seconds, 3),
+        ratio=round(baseline.idle_seconds / run.idle_seconds, 1),
     )
 
 
-def _tell(name: str, watched: arms.Watched) -> None:
+def _print_arm(name: str, watched: arms.Watched) -> None:
     for line in report.lines(name, watched.seen(), exchanges=watched.exchanges, records=watched.records):
-        _say(line)
-    _say(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-
-
-def _say(what: str) -> None:
-    print(f"{time.monotonic() - _BEGAN:7.1f} s  {what}", file=sys.stderr, flush=True)
-
-
-_BEGAN = time.monotonic()
+        say(line)
+    say(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
 
 
 if __name__ == "__main__":

@@ -8,16 +8,16 @@ the last line on standard output is one JSON object. Exits 1 when a limit is not
 from __future__ import annotations
 
 import asyncio
-import json
 import multiprocessing
 import random
 import resource
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
+from _outcome import beyond, finish
+from _records import columns, gap_counts, server_edge, stage_record
 from benchrun.api import BenchmarkRunSpec
 from benchrun.judge.results import cell_context, results
 from benchrun.judge.rules.all_rules import judge_cell
@@ -25,18 +25,7 @@ from benchrun.judge.thresholds import thresholds_of
 from benchrun.judge_process.judging import PackedRecords
 from benchrun.measure.exposition import Sample
 from benchrun.plan.stages import cells
-from benchrun_client.contract import (
-    SERVER_COUNTERS,
-    START_TIME,
-    ClientFigures,
-    Engine,
-    GapCounts,
-    RequestColumns,
-    ServerEdge,
-    StageRecord,
-    open_record,
-    seal,
-)
+from benchrun_client.contract import ClientFigures, StageRecord, open_record, seal
 
 REQUESTS, RATE, TOKENS = 10_000, 40.0, 64
 ROUNDS = 15
@@ -73,17 +62,10 @@ class Figures:
     """By how much the process grew for it."""
 
     def beyond_limits(self) -> Iterator[str]:
-        """Every limit that was not kept."""
-        if self.judge_ms >= MAX_JUDGE_MS:
-            yield f"judge_ms {self.judge_ms} is not below {MAX_JUDGE_MS}"
-        if self.all_ms >= MAX_ALL_MS:
-            yield f"all_ms {self.all_ms} is not below {MAX_ALL_MS}"
-        if self.ratio > MAX_RATIO:
-            yield f"ratio {self.ratio} is above {MAX_RATIO}"
-        if self.run_max_lag_ms > MAX_LAG_MS:
-            yield f"run_max_lag_ms {self.run_max_lag_ms} is above {MAX_LAG_MS}"
-        if self.run_mb > MAX_RUN_MB:
-            yield f"run_mb {self.run_mb} is above {MAX_RUN_MB}"
+        """Every limit that is not kept."""
+        below = {"judge_ms": MAX_JUDGE_MS, "all_ms": MAX_ALL_MS}
+        at_most = {"ratio": MAX_RATIO, "run_max_lag_ms": MAX_LAG_MS, "run_mb": MAX_RUN_MB}
+        return beyond(self, below=below, at_most=at_most)
 
 
 def main() -> int:
@@ -104,20 +86,17 @@ def main() -> int:
     # In a process of its own, whose memory is the run's alone.
     with multiprocessing.get_context("spawn").Pool(1) as alone:
         run = alone.apply(judged_run, [_packed_run(record)])
-    figures = Figures(
-        judge_ms=round(rules, 1),
-        all_ms=round(whole, 1),
-        read_ms=round(read, 1),
-        ratio=round(rules / read, 2),
-        run_seconds=round(run.seconds, 1),
-        run_max_lag_ms=round(run.max_lag_ms, 1),
-        run_mb=round(run.mb, 1),
+    return finish(
+        Figures(
+            judge_ms=round(rules, 1),
+            all_ms=round(whole, 1),
+            read_ms=round(read, 1),
+            ratio=round(rules / read, 2),
+            run_seconds=round(run.seconds, 1),
+            run_max_lag_ms=round(run.max_lag_ms, 1),
+            run_mb=round(run.mb, 1),
+        )
     )
-    print(json.dumps(asdict(figures)), flush=True)
-    beyond = tuple(figures.beyond_limits())
-    for line in beyond:
-        print(f"limit not kept: {line}", file=sys.stderr)
-    return 1 if beyond else 0
 
 
 def _packed_run(one: StageRecord) -> tuple[bytes, ...]:
@@ -176,18 +155,13 @@ def _resident_mb() -> float:
 
 
 def _spec(rates: list[str], *, repeats: int = 1) -> BenchmarkRunSpec:
+    data = {"random": {"inputTokens": 512, "outputTokens": TOKENS}}
+    workload = {"name": "chat", "dataset": data, "load": {"requestRates": rates}, "requests": REQUESTS}
     return BenchmarkRunSpec.model_validate(
         {
             "model": {"name": "tiny"},
             "endpoint": {"url": "http://server:8000"},
-            "workloads": [
-                {
-                    "name": "chat",
-                    "dataset": {"random": {"inputTokens": 512, "outputTokens": TOKENS}},
-                    "load": {"requestRates": rates},
-                    "requests": REQUESTS,
-                }
-            ],
+            "workloads": [workload],
             "repeats": repeats,
             "objectives": [{"metric": "TTFT", "maxMilliseconds": 500}],
         }
@@ -198,46 +172,16 @@ def _record() -> StageRecord:
     draw = random.Random(1)
     starts = sorted(draw.uniform(0, 1e6 * REQUESTS / RATE) for _ in range(REQUESTS))
     ttfts = [int(draw.lognormvariate(11, 0.3)) for _ in range(REQUESTS)]
-    tpots = [draw.gauss(12_000, 400) for _ in range(REQUESTS)]
-    e2els = [ttft + int(tpot * (TOKENS - 1)) for ttft, tpot in zip(ttfts, tpots, strict=True)]
-    gaps = Counter(max(1, int(draw.gauss(12_000, 900))) for _ in range(REQUESTS * (TOKENS - 1)))
-    first = min(starts)
-    before = dict.fromkeys(SERVER_COUNTERS, 0.0) | {START_TIME: 1.0}
-    after = before | {
-        "prompt_tokens_total": 512.0 * REQUESTS,
-        "generation_tokens_total": float(TOKENS * REQUESTS),
-        "request_success_total": float(REQUESTS),
-        "prefix_cache_queries_total": 512.0 * REQUESTS,
-        "time_to_first_token_seconds_sum": sum(ttfts) / 1e6,
-        "time_to_first_token_seconds_count": float(REQUESTS),
-    }
-    return StageRecord(
-        run_uid="uid",
-        plan_digest="a" * 64,
-        sequence=0,
-        stage_id=f"chat/rate={RATE:g}/r1",
-        prompts_digest="b" * 64,
-        engine=Engine(name="vllm", version="0.32.0", trust_env=False),
-        first_send_unix_us=1_000_000_000,
-        last_receive_unix_us=1_000_000_000 + int(max(s + e for s, e in zip(starts, e2els, strict=True)) - first),
-        idle_before_us=0,
-        scalars={"duration": REQUESTS / RATE},
-        requests=RequestColumns(
-            start_us=tuple(int(start - first) for start in starts),
-            queue_us=tuple(draw.randrange(300) for _ in range(REQUESTS)),
-            ttft_us=tuple(ttfts),
-            e2el_us=tuple(e2els),
-            input_tokens=(512,) * REQUESTS,
-            output_tokens=(TOKENS,) * REQUESTS,
-            asked_tokens=(TOKENS,) * REQUESTS,
-            ended=(1,) * REQUESTS,
-            ok=(1,) * REQUESTS,
-        ),
-        gaps=GapCounts(us=tuple(sorted(gaps)), count=tuple(gaps[us] for us in sorted(gaps))),
-        servers=(ServerEdge(address="server:8000", before=before, after=after),),
-        errors={},
-        client=ClientFigures(cpu_seconds=20, wall_seconds=REQUESTS / RATE, throttled_periods=0, lag_p99_us=500),
-    )
+    e2els = [ttft + int(draw.gauss(12_000, 400) * (TOKENS - 1)) for ttft in ttfts]
+    starts_us = [int(start - starts[0]) for start in starts]
+    queues = [draw.randrange(300) for _ in range(REQUESTS)]
+    requests = columns(starts_us, ttfts, e2els, tokens=(512, TOKENS), queue_us=queues)
+    gaps = gap_counts(max(1, int(draw.gauss(12_000, 900))) for _ in range(REQUESTS * (TOKENS - 1)))
+    client = ClientFigures(cpu_seconds=20, wall_seconds=REQUESTS / RATE, throttled_periods=0, lag_p99_us=500)
+    began, lasted = 1_000_000_000, max(start + e2el for start, e2el in zip(starts_us, e2els, strict=True))
+    edge = server_edge(requests, start_time=1.0)
+    stage = f"chat/rate={RATE:g}/r1"
+    return stage_record(stage, 0, requests, gaps, edge, began_us=began, ended_us=began + lasted, client=client)
 
 
 def _samples() -> list[Sample]:

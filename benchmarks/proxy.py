@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import sys
-import time
-from dataclasses import asdict
 
 import aiohttp
+from _outcome import finish, say
 from proxy_kit.figures import Figures, figures, read_page
 from proxy_kit.load import Failed, send, warm_up
 from proxy_kit.processes import NotStarted, Split, split_server
@@ -33,24 +31,24 @@ def main() -> int:
     parser.add_argument("--rate", type=float, default=RATE, help="requests a second (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="for so long (default: %(default)s)")
     given = parser.parse_args()
-    _run_ahead()
+    try:
+        # Before all processes of ordinary priority; what is started from here inherits it.
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(REAL_TIME_PRIORITY))
+    except PermissionError:
+        say("real-time priority is not permitted: the work of other processes will show in the figures")
     try:
         found = asyncio.run(_measure(rate=given.rate, seconds=given.seconds))
     except (Failed, NotStarted, TimeoutError, OSError, aiohttp.ClientError) as error:
-        _say(f"{type(error).__name__}: {error}")
+        say(f"{type(error).__name__}: {error}")
         return 2
-    print(json.dumps(asdict(found)), flush=True)
-    beyond = tuple(found.beyond_limits())
-    for line in beyond:
-        _say(f"limit not kept: {line}")
-    return 1 if beyond else 0
+    return finish(found)
 
 
 async def _measure(*, rate: float, seconds: float) -> Figures:
     async with split_server() as split, aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as http:
         await asyncio.wait_for(_ready(http, split), READY_SECONDS)
         await warm_up(http, split)
-        _say(f"{rate:g} requests a second for {seconds:g} s, load {os.getloadavg()[0]:.1f}")
+        say(f"{rate:g} requests a second for {seconds:g} s, load {os.getloadavg()[0]:.1f}")
         before = await _page(http, split)
         times = await send(http, split, rate=rate, seconds=seconds)
         after = await _page(http, split)
@@ -69,20 +67,6 @@ async def _page(http: aiohttp.ClientSession, split: Split) -> dict[str, float]:
     async with http.get(f"{split.proxy}/metrics") as response:
         return read_page(await response.text())
 
-
-def _run_ahead() -> None:
-    """Before all processes of ordinary priority; what is started from here inherits it."""
-    try:
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(REAL_TIME_PRIORITY))
-    except PermissionError:
-        _say("not allowed to run ahead of others: their work will show")
-
-
-def _say(what: str) -> None:
-    print(f"{time.monotonic() - _BEGAN:7.1f} s  {what}", file=sys.stderr, flush=True)
-
-
-_BEGAN = time.monotonic()
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -8,15 +8,15 @@ each section is photographed, too: light, dark, and on a phone.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
+from _outcome import beyond, finish, say
 from benchrun.cli.html_page import draw
 from benchrun.report.html.page import page
 from benchrun.report.html.reported import Reported
@@ -50,18 +50,15 @@ class Figures:
     """Of the two, in one run: does not depend on the machine."""
 
     def beyond_limits(self) -> Iterator[str]:
-        """Every limit that was not kept."""
-        if self.page_bytes >= MAX_BYTES:
-            yield f"page_bytes {self.page_bytes} is not below {MAX_BYTES}"
-        if self.open_ms >= MAX_OPEN_MS:
-            yield f"open_ms {self.open_ms} is not below {MAX_OPEN_MS}"
-        if self.ratio > MAX_RATIO:
-            yield f"ratio {self.ratio} is above {MAX_RATIO}"
+        """Every limit that is not kept."""
+        return beyond(self, below={"page_bytes": MAX_BYTES, "open_ms": MAX_OPEN_MS}, at_most={"ratio": MAX_RATIO})
 
 
 def main() -> int:
     """Build both pages, open them in turn, print, and compare with the limits."""
-    options = _options()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--screenshots", type=Path, metavar="DIR", help="photograph each section into this folder")
+    screenshots = parser.parse_args().screenshots
     large, small = _large(), simulated_run("small", rates=("2", "8", "16"), repeats=1, requests=100)
     began = time.perf_counter()
     text = _page(large)
@@ -71,9 +68,9 @@ def main() -> int:
         for file, each in zip(files, (text, _page(small)), strict=True):
             file.write_text(each, encoding="utf-8")
         opened = [[_open_ms(browser, file) for file in files] for _ in range(ROUNDS + 1)][1:]
-        if options.screenshots is not None:
-            for line in take_screenshots(browser, files[0], options.screenshots):
-                print(line, file=sys.stderr)
+        if screenshots is not None:
+            for line in take_screenshots(browser, files[0], screenshots):
+                say(line)
     open_ms, small_ms = (statistics.median(times) for times in zip(*opened, strict=True))
     figures = Figures(
         stages=len(large.records),
@@ -83,17 +80,7 @@ def main() -> int:
         small_open_ms=round(small_ms),
         ratio=round(open_ms / small_ms, 2),
     )
-    print(json.dumps(asdict(figures)), flush=True)
-    beyond = tuple(figures.beyond_limits())
-    for line in beyond:
-        print(f"limit not kept: {line}", file=sys.stderr)
-    return 1 if beyond else 0
-
-
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--screenshots", type=Path, metavar="DIR", help="photograph each section into this folder")
-    return parser.parse_args()
+    return finish(figures)
 
 
 def _large() -> SimulatedRun:

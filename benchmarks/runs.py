@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import sys
 import tempfile
-import time
 import uuid
-from dataclasses import asdict
 from pathlib import Path
 
+from _outcome import finish, say
 from runs_kit.figures import Figures
 from runs_kit.operator_process import command
 from runs_kit.scenario import NotAsExpected, Scale, Scenario
@@ -24,17 +22,18 @@ from runs_kit.scenario import NotAsExpected, Scale, Scenario
 
 def main() -> int:
     """Measure, print, and compare with the limits."""
-    scale = _scale()
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--minutes", type=float, default=10.0, help="how long every server is scraped once a second")
+    parser.add_argument("--wait-seconds", type=float, default=60.0, help="how long every run waits for a GPU")
+    given = parser.parse_args()
+    scale = Scale(runs=given.runs, scrape_seconds=60 * given.minutes, wait_seconds=given.wait_seconds)
     try:
         figures = asyncio.run(_measure(scale))
     except (NotAsExpected, RuntimeError, OSError) as error:
-        _say(f"{type(error).__name__}: {error}")
+        say(f"{type(error).__name__}: {error}")
         return 2
-    print(json.dumps(asdict(figures)), flush=True)
-    beyond = figures.beyond_limits()
-    for line in beyond:
-        _say(f"limit not kept: {line}")
-    return 1 if beyond else 0
+    return finish(figures)
 
 
 async def _measure(scale: Scale) -> Figures:
@@ -42,23 +41,8 @@ async def _measure(scale: Scale) -> Figures:
     await command("kubectl", "apply", "--server-side", "--force-conflicts", f"--filename={definitions}")
     await command("kubectl", "wait", "--for=condition=Established", "--filename", str(definitions), "--timeout=30s")
     with tempfile.TemporaryDirectory(prefix="benchrun-scale-") as directory:
-        return await Scenario(scale, f"scale-{uuid.uuid4().hex[:8]}", say=_say).play(Path(directory))
+        return await Scenario(scale, f"scale-{uuid.uuid4().hex[:8]}", say=say).play(Path(directory))
 
-
-def _scale() -> Scale:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--runs", type=int, default=100)
-    parser.add_argument("--minutes", type=float, default=10.0, help="how long every server is read once a second")
-    parser.add_argument("--wait-seconds", type=float, default=60.0, help="how long every run waits for a GPU")
-    given = parser.parse_args()
-    return Scale(runs=given.runs, scrape_seconds=60 * given.minutes, wait_seconds=given.wait_seconds)
-
-
-def _say(what: str) -> None:
-    print(f"{time.monotonic() - _BEGAN:7.1f} s  {what}", file=sys.stderr, flush=True)
-
-
-_BEGAN = time.monotonic()
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 
+from _outcome import finish, say
 from benchrun.api import Severity
-from benchrun_client.contract import StageRecord
-from truth_kit.lab import Experiment, Outcome, measure
+from truth_kit.lab import Experiment, measure
 from truth_kit.timing import ttft_error
 
 RATES = range(100, 625, 25)
@@ -78,37 +77,35 @@ def main() -> int:
     parser.add_argument("--processes", type=int, choices=sorted(TIMES), default=2, help="(default: %(default)s)")
     processes = parser.parse_args().processes
     figures = asyncio.run(_measure(processes))
-    print(json.dumps(asdict(figures)), flush=True)
-    beyond = tuple(figures.beyond_limits())
-    for line in beyond:
-        _say(f"limit not kept: {line}")
-    if beyond and figures.cores <= processes:
-        _say(f"{figures.cores} cores are fewer than {processes} processes and a server want")
-    return 1 if beyond else 0
+    exit_code = finish(figures)
+    if exit_code and figures.cores <= processes:
+        say(f"{figures.cores} cores are fewer than {processes} processes and a server need")
+    return exit_code
 
 
 async def _measure(processes: int) -> Figures:
     alone = await measure(_experiment("alone", RATES, processes=1))
     for row in alone.judged.results:
         off = ttft_error(alone, f"{row.cell}/r1")
-        _say(f"alone at {row.cell}: TTFT off by {off}, {', '.join(row.findings) or 'nothing found'}")
-    too_much = [rate for rate in RATES if _is_called(alone, rate)]
-    saturated = too_much[0] if too_much else 0
+        say(f"alone at {row.cell}: TTFT off by {off}, {', '.join(row.findings) or 'nothing found'}")
+    too_much = {row.cell for row in alone.judged.results if "ClientSaturated" in row.findings}
+    saturated = next((rate for rate in RATES if f"open/rate={rate}" in too_much), 0)
     asked = round(TIMES[processes] * (saturated or RATES[-1]))
     together = await measure(_experiment("together", (asked,), processes=processes))
     (record,) = together.records
-    client, shards = record.client, record.shards
-    off_alone = ttft_error(alone, _stage(saturated)) if saturated else None
+    client, shards, sent = record.client, record.shards, record.requests.start_us
+    off_alone = ttft_error(alone, f"open/rate={saturated}/r1") if saturated else None
     off = ttft_error(together, record.stage_id)
     return Figures(
         cores=len(os.sched_getaffinity(0)),
         processes=client.processes,
         saturated_at=saturated,
         asked_rate=asked,
-        achieved_rate=round(_achieved(record), 1),
+        # From the first sending to the last.
+        achieved_rate=round((len(sent) - 1) / (max(sent) / 1e6) if len(sent) > 1 else 0.0, 1),
         ttft_error_percent=None if off is None else round(off, 2),
         alone_ttft_error_percent=None if off_alone is None else round(off_alone, 2),
-        called_saturated=_called(together),
+        called_saturated=next((f.severity for f in together.judged.findings if f.code == "ClientSaturated"), None),
         start_skew_us=shards.start_skew_us if shards is not None else 0,
         clock_error_us=shards.clock_error_us if shards is not None else 0,
         cores_a_process=round(client.cpu_seconds / client.wall_seconds / client.processes, 2),
@@ -140,32 +137,10 @@ def _may_run_ahead() -> bool:
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(os.sched_get_priority_min(os.SCHED_FIFO)))
     except PermissionError:
-        _say("not allowed to run the client ahead of the server: that one's work will show")
+        say("not allowed to run the client ahead of the server: that one's work will show")
         return False
     os.sched_setscheduler(0, *usual)
     return True
-
-
-def _stage(rate: int) -> str:
-    return f"open/rate={rate}/r1"
-
-
-def _is_called(outcome: Outcome, rate: int) -> bool:
-    return any("ClientSaturated" in row.findings for row in outcome.judged.results if f"{row.cell}/r1" == _stage(rate))
-
-
-def _called(outcome: Outcome) -> Severity | None:
-    return next((finding.severity for finding in outcome.judged.findings if finding.code == "ClientSaturated"), None)
-
-
-def _achieved(record: StageRecord) -> float:
-    """Requests a second, from the first sending to the last."""
-    sent = record.requests.start_us
-    return (len(sent) - 1) / (max(sent) / 1e6) if len(sent) > 1 else 0.0
-
-
-def _say(what: str) -> None:
-    print(what, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

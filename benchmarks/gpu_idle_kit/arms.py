@@ -38,7 +38,7 @@ Say = Callable[[str], None]
 
 @dataclass(slots=True)
 class Watched:
-    """What an arm left: what was on the wire, and when the server's deletion was asked for."""
+    """What an arm left: what was on the wire, and when the server's deletion was requested."""
 
     exchanges: list[Exchange]
     records: list[Exchange]
@@ -153,7 +153,10 @@ async def by_hand(arm: Arm, template: Json) -> Watched:
     await arm.create("Deployment", manifests.deployment(arm.namespace, template))
     await arm.create("Service", manifests.service(arm.namespace))
     async with arm.serving(found):
-        await arm.until(lambda: _available(objects["Deployment"][manifests.NAME]), "the server is available")
+        await arm.until(
+            lambda: objects["Deployment"][manifests.NAME].get("status", {}).get("availableReplicas", 0) > 0,
+            "the server is available",
+        )
         for number, concurrency in enumerate(manifests.STAGES):
             await arm.create("Job", body := manifests.job(arm.namespace, number, concurrency))
             name = body["metadata"]["name"]
@@ -194,10 +197,6 @@ def _complete(objects: dict[str, Json], name: str) -> bool:
 def _condition(body: Json, kind: str) -> Json:
     conditions: list[Json] = body.get("status", {}).get("conditions", [])
     return next((c for c in conditions if c["type"] == kind), {})
-
-
-def _available(deployment: Json) -> bool:
-    return int(deployment.get("status", {}).get("availableReplicas", 0)) > 0
 
 
 async def _poll_health(address: str) -> None:

@@ -78,14 +78,9 @@ class _Connection:
 
     def _exchange(self, request: _Message, answer: _Message | None) -> Exchange:
         method, target, _ = request.first_line.split(" ", 2)
-        return Exchange(
-            method=method,
-            path=target.partition("?")[0],
-            status=int(answer.first_line.split(" ")[1]) if answer is not None else None,
-            began=request.began,
-            ended=answer.ended if answer is not None else self._last_at,
-            asked_by=self._peer,
-        )
+        status = int(answer.first_line.split(" ")[1]) if answer is not None else None
+        ended = answer.ended if answer is not None else self._last_at
+        return Exchange(method, target.partition("?")[0], status, request.began, ended, self._peer)
 
 
 class _Stream:

@@ -46,7 +46,10 @@ class Wire:
         self._address = address
         self._port = port
         self._socket = _packet_socket(in_network_of=node_pid)
-        _attach(self._socket, _segments_of(address, port))
+        program = _segments_of(address, port)
+        code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in program))
+        attached = struct.pack("HxxxxxxQ", len(program), ctypes.addressof(code))
+        self._socket.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, attached)
         self._ended = threading.Event()
         self._reader = threading.Thread(target=self._read, name="wire")
         self._packets: list[Packet] = []
@@ -151,10 +154,3 @@ def _segments_of(address: str, port: int) -> list[tuple[int, int, int, int]]:
         (give, 0, 0, LARGEST_PACKET),
         (give, 0, 0, 0),
     ]
-
-
-def _attach(receiver: socket.socket, program: list[tuple[int, int, int, int]]) -> None:
-    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in program))
-    receiver.setsockopt(
-        socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("HxxxxxxQ", len(program), ctypes.addressof(code))
-    )

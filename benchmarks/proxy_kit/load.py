@@ -6,7 +6,6 @@ import asyncio
 import json
 import time
 import uuid
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 import aiohttp
@@ -37,7 +36,7 @@ class Times:
 async def warm_up(http: aiohttp.ClientSession, split: Split) -> None:
     """Let connections and code become warm on both ways."""
     for _ in range(3):
-        ways = [_through(http, split) for _ in range(8)] + [_past(http, split) for _ in range(8)]
+        ways = [_through(http, split, []) for _ in range(8)] + [_past(http, split, []) for _ in range(8)]
         await asyncio.gather(*ways)
 
 
@@ -48,22 +47,13 @@ async def send(http: aiohttp.ClientSession, split: Split, *, rate: float, second
     for number in range(int(rate * seconds)):
         due = start + number / rate
         await asyncio.sleep(max(due - loop.time(), 0))
-        tasks.append(asyncio.create_task(_noted(times.through, _through, http, split)))
+        tasks.append(asyncio.create_task(_through(http, split, times.through)))
         if number % DIRECT_EVERY == 0:
             # Between two others, not at the instant of one.
             await asyncio.sleep(max(due + 0.5 / rate - loop.time(), 0))
-            tasks.append(asyncio.create_task(_noted(times.past, _past, http, split)))
+            tasks.append(asyncio.create_task(_past(http, split, times.past)))
     await asyncio.gather(*tasks)
     return times
-
-
-async def _noted(
-    into: list[float],
-    way: Callable[[aiohttp.ClientSession, Split], Awaitable[float]],
-    http: aiohttp.ClientSession,
-    split: Split,
-) -> None:
-    into.append(await way(http, split))
 
 
 def _body() -> bytes:
@@ -71,17 +61,17 @@ def _body() -> bytes:
     return json.dumps({"model": "tiny", "prompt": prompt, "max_tokens": OUTPUT_TOKENS, "stream": True}).encode()
 
 
-async def _through(http: aiohttp.ClientSession, split: Split) -> float:
+async def _through(http: aiohttp.ClientSession, split: Split, times: list[float]) -> None:
     body, sent = _body(), time.perf_counter()
-    return await _first_bytes(http, split.proxy, body) - sent
+    times.append(await _first_bytes(http, split.proxy, body) - sent)
 
 
-async def _past(http: aiohttp.ClientSession, split: Split) -> float:
+async def _past(http: aiohttp.ClientSession, split: Split, times: list[float]) -> None:
     body, sent = _body(), time.perf_counter()
     asked = forwarding.read_object(body)
     async with http.post(split.prefill + PATH, data=forwarding.prefill_body(asked), headers=HEADERS) as response:
         transfer = forwarding.transfer_of(await response.read())
-    return await _first_bytes(http, split.decode, forwarding.decode_body(body, asked, transfer)) - sent
+    times.append(await _first_bytes(http, split.decode, forwarding.decode_body(body, asked, transfer)) - sent)
 
 
 async def _first_bytes(http: aiohttp.ClientSession, url: str, body: bytes) -> float:

@@ -40,18 +40,18 @@ async def split_server() -> AsyncIterator[Split]:
     prefill_flags = (f"--sim-ttft-ms={PREFILL_MS}", TRANSFER % "kv_producer")
     decode_flags = (f"--sim-ttft-ms={DECODE_MS}", f"--sim-tpot-ms={TOKEN_MS}", TRANSFER % "kv_consumer")
     async with contextlib.AsyncExitStack() as stack:
-        said = "Starting vLLM server on http://127.0.0.1:"
-        prefill = await stack.enter_async_context(_running(*simulator, *prefill_flags, said=said))
-        decode = await stack.enter_async_context(_running(*simulator, *decode_flags, said=said))
+        started = "Starting vLLM server on http://127.0.0.1:"
+        prefill = await stack.enter_async_context(_running(*simulator, *prefill_flags, until=started))
+        decode = await stack.enter_async_context(_running(*simulator, *decode_flags, until=started))
         words = ("-m", "benchrun_client.proxy", f"--prefill={prefill}", f"--decode={decode}")
-        more = ("--address=127.0.0.1", "--port=0")
-        proxy = await stack.enter_async_context(_running(*words, *more, said="the proxy answers on port "))
+        address = ("--address=127.0.0.1", "--port=0")
+        proxy = await stack.enter_async_context(_running(*words, *address, until="the proxy answers on port "))
         yield Split(prefill, decode, proxy)
 
 
 @asynccontextmanager
-async def _running(*words: str, said: str) -> AsyncIterator[str]:
-    """A Python process, from the line on that tells its port."""
+async def _running(*words: str, until: str) -> AsyncIterator[str]:
+    """A Python process, from the line on in which its port follows `until`."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *words,
@@ -61,7 +61,7 @@ async def _running(*words: str, said: str) -> AsyncIterator[str]:
     assert process.stdout is not None
     reading = None
     try:
-        port = await asyncio.wait_for(_told(process.stdout, said), START_SECONDS)
+        port = await asyncio.wait_for(_port(process.stdout, until), START_SECONDS)
         reading = asyncio.create_task(process.stdout.read())
         yield f"http://127.0.0.1:{port}"
     finally:
@@ -72,9 +72,9 @@ async def _running(*words: str, said: str) -> AsyncIterator[str]:
             await reading
 
 
-async def _told(output: asyncio.StreamReader, said: str) -> int:
+async def _port(output: asyncio.StreamReader, until: str) -> int:
     async for line in output:
-        _, found, rest = line.decode().partition(said)
+        _, found, rest = line.decode().partition(until)
         if found:
             return int(rest)
-    raise NotStarted(said)
+    raise NotStarted(until)

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections import Counter
 from itertools import accumulate
 
+from _records import columns, gap_counts
 from benchrun_client.contract import GapCounts, RequestColumns
 
 PLACES = 16
@@ -32,33 +32,21 @@ def played(axis: str, load: float, count: int, draw: random.Random, slowness: fl
         rows.append((sent, first - sent, end - sent))
     rows.sort()
     origin = rows[0][0]
-    ones = (1,) * count
-    return RequestColumns(
-        start_us=tuple(int(1e6 * (sent - origin)) for sent, _, _ in rows),
-        queue_us=(0,) * count,
-        ttft_us=tuple(int(1e6 * ttft) for _, ttft, _ in rows),
-        e2el_us=tuple(int(1e6 * e2el) for _, _, e2el in rows),
-        input_tokens=(INPUT_TOKENS,) * count,
-        output_tokens=(OUTPUT_TOKENS,) * count,
-        asked_tokens=(OUTPUT_TOKENS,) * count,
-        ended=ones,
-        ok=ones,
-    )
+    in_us = [(int(1e6 * (sent - origin)), int(1e6 * ttft), int(1e6 * e2el)) for sent, ttft, e2el in rows]
+    return columns(*zip(*in_us, strict=True), tokens=(INPUT_TOKENS, OUTPUT_TOKENS))
 
 
 def _arrivals(rate: float, count: int, draw: random.Random) -> list[float]:
-    """Poisson, stretched to the rate that was asked for, as the load engine does it."""
+    """Poisson, stretched to the expected rate, as the load engine does it."""
     if rate == float("inf"):
         return [0.0] * count
     instants = list(accumulate(draw.expovariate(1.0) for _ in range(count)))
     return [instant * count / rate / instants[-1] for instant in instants]
 
 
-def gaps_of(columns: RequestColumns, draw: random.Random) -> GapCounts:
+def gaps_of(requests: RequestColumns, draw: random.Random) -> GapCounts:
     """Those of each answer scatter around its mean."""
-    counts: Counter[int] = Counter()
-    for ttft, e2el, tokens in zip(columns.ttft_us, columns.e2el_us, columns.output_tokens, strict=True):
-        mean = (e2el - ttft) / (tokens - 1)
-        counts.update(max(1, 10 * round(mean * draw.gauss(1, 0.1) / 10)) for _ in range(tokens - 1))
-    ordered = sorted(counts)
-    return GapCounts(us=tuple(ordered), count=tuple(counts[us] for us in ordered))
+    means = [(e2el - ttft) / (OUTPUT_TOKENS - 1) for ttft, e2el in zip(requests.ttft_us, requests.e2el_us, strict=True)]
+    return gap_counts(
+        max(1, 10 * round(mean * draw.gauss(1, 0.1) / 10)) for mean in means for _ in range(OUTPUT_TOKENS - 1)
+    )

@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import add
 from typing import Any
 
+from _records import server_edge, stage_record
 from benchrun.api import (
     BenchmarkRunSpec,
     BenchmarkRunStatus,
@@ -23,21 +25,28 @@ from benchrun.judge.thresholds import judge_of
 from benchrun.measure.exposition import Sample
 from benchrun.measure.plateau import in_flight
 from benchrun.plan.stages import cells, stages
-from benchrun_client.contract import (
-    SERVER_COUNTERS,
-    START_TIME,
-    ClientFigures,
-    Engine,
-    RequestColumns,
-    ServerEdge,
-    StageRecord,
-)
+from benchrun_client.contract import ClientFigures, StageRecord
 
 from report_kit.played_queue import INPUT_TOKENS, OUTPUT_TOKENS, PLACES, gaps_of, played
 
 PAUSE_SECONDS = 2.0
 START_UNIX = 1_790_000_000.0
 _KV_TOKENS = 40_000
+SERVER = ServerStatus(
+    role="server",
+    ready=True,
+    pod="br-simulated-4a49acf8-server-x",
+    node="gpu-node-1",
+    gpu="NVIDIA-H100-80GB-HBM3",
+    gpus=1,
+    image="vllm/vllm-openai:v0.32.0",
+    image_digest="docker.io/vllm/vllm-openai@sha256:" + "c" * 64,
+    version="0.32.0",
+    kv_cache_tokens=_KV_TOKENS,
+    args=[f"--max-num-seqs={PLACES}"],
+    reported={"block_size": "16", "max_model_len": "4096"},
+    seconds_to_ready=83.2,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +79,20 @@ def simulated_run(
     objectives: Sequence[dict[str, Any]] = (),
 ) -> SimulatedRun:
     """`slowness` multiplies what an answer takes."""
-    body = _spec_body(rates, users, workloads, repeats, requests, objectives)
+    load = {"requestRates": list(rates)} if rates else {"concurrencies": list(users)}
+    data = {"random": {"inputTokens": INPUT_TOKENS, "outputTokens": OUTPUT_TOKENS}}
+    body = {
+        "model": {"name": "Qwen/Qwen3-4B"},
+        "server": {
+            "image": "vllm/vllm-openai:v0.32.0",
+            "args": [f"--max-num-seqs={PLACES}"],
+            "resources": {"limits": {"nvidia.com/gpu": 1}},
+        },
+        "workloads": [{"name": each, "dataset": data, "load": load, "requests": requests} for each in workloads],
+        "repeats": repeats,
+        "measurement": {"scrapeIntervalSeconds": 1},
+        "objectives": list(objectives),
+    }
     spec = BenchmarkRunSpec.model_validate(body)
     uid = f"uid-{name}"
     records, samples = _measured(spec, uid, name, slowness)
@@ -100,30 +122,6 @@ def held_against(run: SimulatedRun, baseline: SimulatedRun) -> SimulatedRun:
     return replace(run, body=body, spec=spec, status=status)
 
 
-def _spec_body(
-    rates: Sequence[str],
-    users: Sequence[int],
-    workloads: Sequence[str],
-    repeats: int,
-    requests: int,
-    objectives: Sequence[dict[str, Any]],
-) -> dict[str, Any]:
-    load = {"requestRates": list(rates)} if rates else {"concurrencies": list(users)}
-    data = {"random": {"inputTokens": INPUT_TOKENS, "outputTokens": OUTPUT_TOKENS}}
-    return {
-        "model": {"name": "Qwen/Qwen3-4B"},
-        "server": {
-            "image": "vllm/vllm-openai:v0.32.0",
-            "args": [f"--max-num-seqs={PLACES}"],
-            "resources": {"limits": {"nvidia.com/gpu": 1}},
-        },
-        "workloads": [{"name": each, "dataset": data, "load": load, "requests": requests} for each in workloads],
-        "repeats": repeats,
-        "measurement": {"scrapeIntervalSeconds": 1},
-        "objectives": list(objectives),
-    }
-
-
 def _measured(
     spec: BenchmarkRunSpec, uid: str, name: str, slowness: float
 ) -> tuple[tuple[StageRecord, ...], tuple[Sample, ...]]:
@@ -133,59 +131,28 @@ def _measured(
     for sequence, stage in enumerate(stages(spec, run_uid=uid)):
         draw = random.Random(f"{name} {stage.id}")
         columns = played(stage.axis, float(stage.value), stage.requests, draw, slowness)
-        record = _record(stage.id, sequence, uid, columns, now, generated, draw)
-        samples += _readings(record, now)
+        seconds = max(map(add, columns.start_us, columns.e2el_us)) / 1e6
+        began_us = int(now * 1e6)
+        record = stage_record(
+            stage.id,
+            sequence,
+            columns,
+            gaps_of(columns, draw),
+            server_edge(columns, start_time=START_UNIX - 100, generated=generated),
+            began_us=began_us,
+            ended_us=began_us + round(1e6 * seconds),
+            client=ClientFigures(cpu_seconds=0.1 * seconds, wall_seconds=seconds, throttled_periods=0, lag_p99_us=400),
+            run_uid=uid,
+            idle_before_us=int(PAUSE_SECONDS * 1e6),
+        )
+        samples += _samples(record, now)
         records.append(record)
         generated += sum(columns.output_tokens)
         now = record.last_receive_unix_us / 1e6 + PAUSE_SECONDS
     return tuple(records), tuple(samples)
 
 
-def _record(
-    stage_id: str,
-    sequence: int,
-    uid: str,
-    columns: RequestColumns,
-    begin: float,
-    generated: float,
-    draw: random.Random,
-) -> StageRecord:
-    count = len(columns.ok)
-    length = max(start + took for start, took in zip(columns.start_us, columns.e2el_us, strict=True))
-    tokens = float(sum(columns.output_tokens))
-    before = dict.fromkeys(SERVER_COUNTERS, 0.0) | {START_TIME: START_UNIX - 100, "generation_tokens_total": generated}
-    rises = {
-        "prompt_tokens_total": float(INPUT_TOKENS * count),
-        "prefix_cache_queries_total": float(INPUT_TOKENS * count),
-        "generation_tokens_total": tokens,
-        "request_success_total": float(count),
-        "time_to_first_token_seconds_sum": sum(columns.ttft_us) / 1e6,
-        "time_to_first_token_seconds_count": float(count),
-    }
-    after = {name: value + rises.get(name, 0.0) for name, value in before.items()}
-    gaps = gaps_of(columns, draw)
-    return StageRecord(
-        run_uid=uid,
-        plan_digest="a" * 64,
-        sequence=sequence,
-        stage_id=stage_id,
-        prompts_digest=f"{sequence:064x}",
-        engine=Engine(name="vllm", version="0.32.0", trust_env=False),
-        first_send_unix_us=int(begin * 1e6),
-        last_receive_unix_us=int(begin * 1e6) + length,
-        idle_before_us=int(PAUSE_SECONDS * 1e6),
-        scalars={"duration": length / 1e6},
-        requests=columns,
-        gaps=gaps,
-        servers=(ServerEdge(address="10.0.0.1:8000", before=before, after=after, version="0.32.0"),),
-        errors={},
-        client=ClientFigures(
-            cpu_seconds=0.1 * length / 1e6, wall_seconds=length / 1e6, throttled_periods=0, lag_p99_us=400
-        ),
-    )
-
-
-def _readings(record: StageRecord, begin: float) -> list[Sample]:
+def _samples(record: StageRecord, begin: float) -> list[Sample]:
     held = in_flight(record.requests)
     length_us = record.last_receive_unix_us - record.first_send_unix_us
     before, after = (
@@ -216,18 +183,18 @@ def _readings(record: StageRecord, begin: float) -> list[Sample]:
 def _status(spec: BenchmarkRunSpec, records: Sequence[StageRecord], samples: Sequence[Sample]) -> BenchmarkRunStatus:
     found = results(cells(spec), records, samples, spec=spec, compilations=())
     valid = "False" if found.verdict == "Invalid" else "True"
-    conditions = [("Complete", "True"), ("Valid", valid)]
+    conditions = {"Complete": "True", "Valid": valid}
     return BenchmarkRunStatus(
         phase="Completed",
         message=f"measured all {len(cells(spec))} load points",
         conditions=tuple(
             Condition.model_validate({"type": type_, "status": status, "reason": "Measured"})
-            for type_, status in conditions
+            for type_, status in conditions.items()
         ),
         accepted_time="2026-09-21T14:00:00Z",
         start_time="2026-09-21T14:13:20Z",
         completion_time="2026-09-21T16:02:11Z",
-        servers=[_server()],
+        servers=[SERVER],
         client=ClientStatus(image="benchrun/client:0.1", engine="vllm", engine_version="0.32.0"),
         results=list(found.results),
         findings=list(found.findings),
@@ -235,22 +202,4 @@ def _status(spec: BenchmarkRunSpec, records: Sequence[StageRecord], samples: Seq
         headline=found.headline,
         judge=judge_of(spec),
         truncated=list(found.truncated),
-    )
-
-
-def _server() -> ServerStatus:
-    return ServerStatus(
-        role="server",
-        ready=True,
-        pod="br-simulated-4a49acf8-server-x",
-        node="gpu-node-1",
-        gpu="NVIDIA-H100-80GB-HBM3",
-        gpus=1,
-        image="vllm/vllm-openai:v0.32.0",
-        image_digest="docker.io/vllm/vllm-openai@sha256:" + "c" * 64,
-        version="0.32.0",
-        kv_cache_tokens=_KV_TOKENS,
-        args=[f"--max-num-seqs={PLACES}"],
-        reported={"block_size": "16", "max_model_len": "4096"},
-        seconds_to_ready=83.2,
     )

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections import Counter
 from functools import cache
+from itertools import chain
 
+from _records import columns, gap_counts, stage_record
 from benchrun_client.contract import (
     RECORD_PORT,
     ClientFigures,
-    Engine,
     GapCounts,
     Plan,
     RandomData,
@@ -70,8 +70,9 @@ class PlayedClient:
             else:
                 await asyncio.sleep(RECORDING_SECONDS)
                 self._ledger.add(made)
-            began, seconds = _now_us(), max(0.0, end - time.monotonic())
-            server.begin(_work(stage, began / 1e6, seconds))
+            began, seconds, data = _now_us(), max(0.0, end - time.monotonic()), _random(stage)
+            until = began / 1e6 + seconds
+            server.begin(Work(stage.requests, data.input_tokens, data.output_tokens, began=began / 1e6, ends=until))
             await asyncio.sleep(max(0.0, end - time.monotonic()))
             after = server.counters()
             edge = ServerEdge(address=f"{self._address}:8000", before=before, after=after)
@@ -92,23 +93,18 @@ class PlayedClient:
     def _record(self, sequence: int, edge: ServerEdge, *, began_us: int) -> StageRecord:
         stage = self._plan.stages[sequence]
         requests, gaps = _latencies(stage.requests, _random(stage).output_tokens)
-        ended_us = max(_now_us(), began_us + 1)
-        return StageRecord(
+        return stage_record(
+            stage.id,
+            sequence,
+            requests,
+            gaps,
+            edge,
+            began_us=began_us,
+            ended_us=max(_now_us(), began_us + 1),
+            client=ClientFigures(cpu_seconds=1.0, wall_seconds=2.0),
             run_uid=self._plan.run_uid,
             plan_digest=self._digest,
-            sequence=sequence,
-            stage_id=stage.id,
-            prompts_digest=self._digest,
-            engine=Engine(name="vllm", version="0.32.0", trust_env=False),
-            first_send_unix_us=began_us,
-            last_receive_unix_us=ended_us,
             idle_before_us=5_000,
-            scalars={"duration": (ended_us - began_us) / 1e6, "completed": stage.requests},
-            requests=requests,
-            gaps=gaps,
-            servers=(edge,),
-            errors={},
-            client=ClientFigures(cpu_seconds=1.0, wall_seconds=2.0),
         )
 
 
@@ -117,31 +113,19 @@ def _random(stage: Stage) -> RandomData:
     return stage.data
 
 
-def _work(stage: Stage, began: float, seconds: float) -> Work:
-    data = _random(stage)
-    return Work(stage.requests, data.input_tokens, data.output_tokens, began=began, ends=began + seconds)
-
-
 @cache
 def _latencies(requests: int, output_tokens: int) -> tuple[RequestColumns, GapCounts]:
     """As wide as real ones, so that records are as large: thousands of different gaps. Made once, used by every stage."""
     draw = random.Random(1)
     gaps = [[max(1, int(draw.gauss(GAP_US, JITTER_US))) for _ in range(output_tokens - 1)] for _ in range(requests)]
     ttfts = [max(1, int(draw.gauss(TTFT_US, TTFT_US / 5))) for _ in range(requests)]
-    counts = Counter(gap for row in gaps for gap in row)
-    columns = RequestColumns(
-        start_us=tuple(n * 150_000 + draw.randrange(50_000) for n in range(requests)),
-        queue_us=(0,) * requests,
-        ttft_us=tuple(ttfts),
-        e2el_us=tuple(ttft + sum(row) for ttft, row in zip(ttfts, gaps, strict=True)),
-        input_tokens=(1024,) * requests,
-        output_tokens=(output_tokens,) * requests,
-        asked_tokens=(output_tokens,) * requests,
-        ended=(1,) * requests,
-        ok=(1,) * requests,
+    requests_columns = columns(
+        [n * 150_000 + draw.randrange(50_000) for n in range(requests)],
+        ttfts,
+        [ttft + sum(row) for ttft, row in zip(ttfts, gaps, strict=True)],
+        tokens=(1024, output_tokens),
     )
-    us = tuple(sorted(counts))
-    return columns, GapCounts(us=us, count=tuple(counts[value] for value in us))
+    return requests_columns, gap_counts(chain.from_iterable(gaps))
 
 
 def _now_us() -> int:

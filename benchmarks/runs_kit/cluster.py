@@ -70,26 +70,22 @@ class Cluster:
             found: Json = await answer.json()
             return found
 
-    async def watch(self, path: str, tell: Callable[[str, Json], None]) -> None:
-        """Tell of everything there is and of every change, for ever. The API server ends a watch when the kind's definition changes;
-        what went before the next one began is not told."""
+    async def watch(self, path: str, notify: Callable[[str, Json], None]) -> None:
+        """Notify of everything there is and of every change, for ever. The API server ends a watch when the kind's definition
+        changes; what was deleted before the next one began is missed."""
         # From whatever the API server has at hand: the namespace is new, and nothing in it can be out of date.
         query = {"watch": "true", "resourceVersion": "0", "timeoutSeconds": str(WATCH_SECONDS)}
         while True:
             async with self._session.get(path, params=query) as answer:
                 # Too many requests: a kind that was just defined, whose storage is not there yet.
                 if answer.status != TOO_MANY_REQUESTS:
-                    await _tell_lines(answer, tell)
+                    answer.raise_for_status()
+                    async for line in answer.content:
+                        event = json.loads(line)
+                        if event["type"] == "ERROR":
+                            raise RuntimeError(f"a watch was ended: {event['object'].get('message')}")
+                        notify(event["type"], event["object"])
             await asyncio.sleep(float(answer.headers.get("Retry-After", "0.1")))
-
-
-async def _tell_lines(answer: aiohttp.ClientResponse, tell: Callable[[str, Json], None]) -> None:
-    answer.raise_for_status()
-    async for line in answer.content:
-        event = json.loads(line)
-        if event["type"] == "ERROR":
-            raise RuntimeError(f"a watch was ended: {event['object'].get('message')}")
-        tell(event["type"], event["object"])
 
 
 class Picture:

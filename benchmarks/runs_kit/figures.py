@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from _outcome import beyond
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +27,9 @@ class Figures:
     decide_p99_ms: float
     """99th percentile of the CPU time that deciding on a run takes in a pass: the bound of the bucket that it lies in."""
 
-    def beyond_limits(self) -> list[str]:
-        """Which limits are not kept."""
-        found = asdict(self)
-        return [f"{name} is {found[name]}, the limit is {most}" for name, most in LIMITS.items() if found[name] > most]
+    def beyond_limits(self) -> Iterator[str]:
+        """Every limit that is not kept."""
+        return beyond(self, at_most=LIMITS)
 
 
 LIMITS = {

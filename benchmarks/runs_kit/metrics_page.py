@@ -11,27 +11,10 @@ from benchrun_client.contract import START_TIME
 
 PORT = 8000
 _LABELS = '{engine="0",model_name="scale/model"}'
-_BUCKETS = (
-    0.001,
-    0.005,
-    0.01,
-    0.02,
-    0.04,
-    0.06,
-    0.08,
-    0.1,
-    0.25,
-    0.5,
-    0.75,
-    1.0,
-    2.5,
-    5.0,
-    7.5,
-    10.0,
-    20.0,
-    40.0,
-    80.0,
-)
+_BOUNDS = (
+    "0.001", "0.005", "0.01", "0.02", "0.04", "0.06", "0.08", "0.1", "0.25", "0.5", "0.75", "1.0", "2.5", "5.0", "7.5", "10.0",
+    "20.0", "40.0", "80.0", "+Inf",
+)  # fmt: skip
 _HISTOGRAMS = 25
 
 
@@ -101,8 +84,10 @@ class Server:
 def _histogram(number: int) -> list[str]:
     name = f"vllm:request_phase_{number:02d}_time_seconds"
     head = [f"# HELP {name} Histogram of time spent in one phase of a request, in seconds.", f"# TYPE {name} histogram"]
-    bounds = [*(f"{bound}" for bound in _BUCKETS), "+Inf"]
-    buckets = [f'{name}_bucket{{engine="0",le="{b}",model_name="scale/model"}} {7 * i}.0' for i, b in enumerate(bounds)]
+    buckets = [
+        f'{name}_bucket{{engine="0",le="{bound}",model_name="scale/model"}} {7 * i}.0'
+        for i, bound in enumerate(_BOUNDS)
+    ]
     return [*head, *buckets, f"{name}_count{_LABELS} 140.0", f"{name}_sum{_LABELS} 77.70000000000001"]
 
 

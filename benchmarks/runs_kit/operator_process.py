@@ -57,7 +57,7 @@ class OperatorProcess:
         port = _free_port()
         kubeconfig = self._directory / "operator.kubeconfig"
         kubeconfig.touch(mode=0o600)
-        kubeconfig.write_text(json.dumps(self._kubeconfig(await self._token())))
+        kubeconfig.write_text(json.dumps(await self._kubeconfig()))
         environment = {
             "PATH": os.environ["PATH"],
             "HOME": str(self._directory),
@@ -140,17 +140,15 @@ class OperatorProcess:
                 await asyncio.sleep(0.1)
         raise RuntimeError(f"the operator is not ready after {START_SECONDS:.0f} s: {self.last_words()}")
 
-    async def _token(self) -> str:
+    async def _kubeconfig(self) -> Json:
+        """Of the operator's ServiceAccount, with a token of its own."""
         path = f"/api/v1/namespaces/{self._namespace}/serviceaccounts/{NAME}/token"
         answer = await self._cluster.ask("POST", path, {"spec": {"expirationSeconds": TOKEN_SECONDS}})
-        return str(answer["status"]["token"])
-
-    def _kubeconfig(self, token: str) -> Json:
         return {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": "counted", "cluster": {"server": self._api_url}}],
-            "users": [{"name": "operator", "user": {"token": token}}],
+            "users": [{"name": "operator", "user": {"token": answer["status"]["token"]}}],
             "contexts": [{"name": "counted", "context": {"cluster": "counted", "user": "operator"}}],
             "current-context": "counted",
         }
@@ -172,8 +170,7 @@ async def _grant(namespace: str) -> None:
     chart = ["helm", "template", NAME, str(ROOT / "charts" / "benchrun"), f"--namespace={namespace}"]
     chart += ["--set=rbac.scope=namespace", "--set=rbac.aggregateRoles=false", f"--set=fullnameOverride={NAME}"]
     chart += ["--set=image.repository=none.invalid/operator", "--set=clientImage.repository=none.invalid/client"]
-    shown = ("role", "own-role", "serviceaccount")
-    chart += [f"--show-only=templates/{name}.yaml" for name in shown]
+    chart += [f"--show-only=templates/{name}.yaml" for name in ("role", "own-role", "serviceaccount")]
     await command("kubectl", "apply", f"--namespace={namespace}", "--filename=-", stdin=await command(*chart))
 
 

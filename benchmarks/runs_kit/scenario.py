@@ -24,6 +24,7 @@ from runs_kit.metrics_page import MetricsServer, Server
 from runs_kit.operator_process import OperatorProcess, refuse_rivals
 from runs_kit.proxy import CountingProxy
 
+CLIENT_IMAGE = "docker.io/benchrun/client:scale"
 RUN_NAME = re.compile(r"played-\d{4}")
 AT_ONCE = 16
 """Requests of the benchmark in flight."""
@@ -127,23 +128,30 @@ class Scenario:
             decide_p99_ms=await self._operator.decide_p99_ms(),
         )
 
-    # ---- the story, act by act -----------------------------------------------------------------------------------------
-
     async def _apply_runs(self) -> float:
         """Seconds from the apply of the last run until the first children of all exist."""
         path = PATHS["BenchmarkRun"].format(self._namespace)
+
+        async def apply(run: PlayedRun) -> None:
+            applied = await self._api.ask("POST", path, manifests.run(run.name, self._namespace))
+            run.uid = applied["metadata"]["uid"]
+
         began = time.monotonic()
-        await self._each(lambda run: self._apply(run, path))
+        await self._each(apply)
         applied = time.monotonic()
-        wanted = [child for run in self._runs for child in _first_children(run)]
+        wanted = [
+            child
+            for run in self._runs
+            for child in (
+                ("ConfigMap", names.plan_name(run.name, run.uid)),
+                ("Service", names.child_name(run.name, run.uid, names.ROLE_SERVER)),
+                ("Job", names.child_name(run.name, run.uid, names.ROLE_CLIENT)),
+            )
+        ]
         await self._until(lambda: self._exist(wanted), "every run has plan, Service and client Job")
         seconds = self._last_seen(wanted) - applied
         self._report(f"{len(self._runs)} runs applied in {applied - began:.1f} s, first children {seconds:.2f} s later")
         return seconds
-
-    async def _apply(self, run: PlayedRun, path: str) -> None:
-        applied = await self._api.ask("POST", path, manifests.run(run.name, self._namespace))
-        run.uid = applied["metadata"]["uid"]
 
     async def _start_clients(self) -> float:
         """Seconds from the last client pod being ready until the Deployment of every run exists."""
@@ -160,14 +168,12 @@ class Scenario:
         return seconds
 
     async def _start_client(self, run: PlayedRun) -> None:
-        name = names.plan_name(run.name, run.uid)
-        body = self._picture.objects["ConfigMap"][name]
+        body = self._picture.objects["ConfigMap"][names.plan_name(run.name, run.uid)]
         await run.client.start(Plan.model_validate_json(body["data"][PLAN_FILE]))
         await self._write_client(run, ready=False)
 
     async def _write_client(self, run: PlayedRun, *, ready: bool) -> None:
-        image = "docker.io/benchrun/client:scale"
-        status = manifests.running(run.address, container="client", image=image, ready=ready)
+        status = manifests.running(run.address, container="client", image=CLIENT_IMAGE, ready=ready)
         await self._write_pod(run, names.ROLE_CLIENT, status)
 
     async def _wait_for_gpus(self) -> float:
@@ -190,10 +196,10 @@ class Scenario:
         await self._each(self._start_server)
         measuring = asyncio.gather(*(self._measure(n, run) for n, run in enumerate(self._runs)))
         await self._until(lambda: self._in_phase("Running"), "every run is measuring")
-        before, readings, began = self._operator.usage(), self._pages.readings.copy(), time.monotonic()
+        before, scrapes, began = self._operator.usage(), self._pages.readings.copy(), time.monotonic()
         await self._through_the_window(began)
         after, seconds = self._operator.usage(), time.monotonic() - began
-        self._check_readings(self._pages.readings - readings, seconds)
+        self._check_scrapes(self._pages.readings - scrapes, seconds)
         await measuring
         return (after.cpu_seconds - before.cpu_seconds) / seconds
 
@@ -226,8 +232,7 @@ class Scenario:
         told = await asyncio.gather(*(run.client.told(seconds=STEP_SECONDS) for run in self._runs))
         if not all(told):
             raise NotAsExpected(f"{told.count(False)} clients were never told that their records are stored")
-        image = "docker.io/benchrun/client:scale"
-        status = manifests.succeeded(container="client", image=image)
+        status = manifests.succeeded(container="client", image=CLIENT_IMAGE)
         await self._each(lambda run: self._write_pod(run, names.ROLE_CLIENT, status))
         await self._until(lambda: self._in_phase("Completed"), "every run is Completed")
         await self._until(lambda: not self._picture.objects["Deployment"], "every server is released")
@@ -235,14 +240,12 @@ class Scenario:
         await self._until_quiet()
         self._check_results()
 
-    # ---- what must hold at any speed -----------------------------------------------------------------------------------
-
-    def _check_readings(self, readings: Counter[str], seconds: float) -> None:
-        least = min((readings[run.address] for run in self._runs), default=0)
+    def _check_scrapes(self, scrapes: Counter[str], seconds: float) -> None:
+        least = min((scrapes[run.address] for run in self._runs), default=0)
         percent = 100 * least / seconds
-        self._report(f"the server read least was read in {percent:.1f} % of the seconds")
+        self._report(f"the server with the fewest scrapes was scraped in {percent:.1f} % of the seconds")
         if percent < LEAST_READ_PERCENT:
-            raise NotAsExpected(f"a server was read only {least} times in {seconds:.0f} s")
+            raise NotAsExpected(f"a server was scraped only {least} times in {seconds:.0f} s")
 
     def _check_results(self) -> None:
         for name, body in self._picture.objects["BenchmarkRun"].items():
@@ -270,8 +273,6 @@ class Scenario:
         asked = Counter(f"{r.method} {r.resource}" for r in self._proxy.requests)
         self._report(f"{len(self._proxy.requests)} requests in all: {dict(asked.most_common())}")
         return by_run
-
-    # ---- small questions and deeds ---------------------------------------------------------------------------------------
 
     def _exist(self, wanted: Iterable[tuple[str, str]]) -> bool:
         return all(name in self._picture.objects[kind] for kind, name in wanted)
@@ -302,7 +303,7 @@ class Scenario:
             if left <= 0:
                 return
             await asyncio.sleep(left)
-        raise NotAsExpected("the operator goes on asking although nothing happens")
+        raise NotAsExpected("the operator sends requests although nothing happens")
 
     async def _write_pod(self, run: PlayedRun, role: str, status: Json) -> None:
         pod = self._picture.pod(run.name, role)
@@ -325,14 +326,6 @@ class Scenario:
         usage = self._operator.usage()
         cpu = f"{usage.cpu_seconds:.1f} s of CPU, {usage.kept_waiting_seconds:.1f} s waiting for a core"
         self._say(f"{what} [operator: {usage.rss_mib:.0f} MiB, {cpu}]")
-
-
-def _first_children(run: PlayedRun) -> tuple[tuple[str, str], ...]:
-    return (
-        ("ConfigMap", names.plan_name(run.name, run.uid)),
-        ("Service", names.child_name(run.name, run.uid, names.ROLE_SERVER)),
-        ("Job", names.child_name(run.name, run.uid, names.ROLE_CLIENT)),
-    )
 
 
 def _role(body: Json) -> str | None:

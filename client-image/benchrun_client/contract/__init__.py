@@ -18,6 +18,7 @@ client's clock. Unknown fields are refused on both sides. Every list, text and n
 
 from __future__ import annotations
 
+from benchrun_client.contract.binomial import binomial
 from benchrun_client.contract.data import (
     MOST,
     AgentData,

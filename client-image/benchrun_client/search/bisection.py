@@ -11,15 +11,14 @@ hardly do that were the percentile at the limit (binomial).
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import chain, compress
 from operator import add
 from typing import Literal
 
-from benchrun_client.contract import Limit, Search
+from benchrun_client.contract import Limit, Search, binomial
 from benchrun_client.stage_record import RawStage
 
 Outcome = Literal["Met", "Missed", "Inconclusive"]
@@ -58,8 +57,7 @@ def _is_rarely_reached(successes: int, trials: int, share: float) -> bool:
         return False
     tail = 0.0
     for count in range(successes, trials + 1):
-        ways = math.lgamma(trials + 1) - math.lgamma(count + 1) - math.lgamma(trials - count + 1)
-        term = math.exp(ways + count * math.log(share) + (trials - count) * math.log1p(-share))
+        term = binomial(trials, share, count)
         tail += term
         # Above the mean each term is smaller than the one before.
         if tail > ERROR or term < NEGLIGIBLE:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchrun.cli.errors import CommandError
-from benchrun.sizing import config_json, engine, layers
+from benchrun.sizing import cache_layers, config_json, weight_files
 
 CONFIG = "config.json"
 INDEX = "model.safetensors.index.json"
@@ -35,11 +35,11 @@ def config_path(model: str) -> Path:
     )
 
 
-def shape_at(path: Path) -> layers.ModelShape:
+def shape_at(path: Path) -> cache_layers.ModelShape:
     """The shape that a config.json describes. Raises CommandError."""
     try:
         return config_json.model_shape(_json_object(path, MAX_CONFIG_BYTES))
-    except layers.UnknownShape as error:
+    except cache_layers.UnknownShape as error:
         raise CommandError(f"{path}: {error}") from error
 
 
@@ -48,9 +48,9 @@ def weights_beside(path: Path) -> int | None:
     index, files = path.with_name(INDEX), sorted(path.parent.glob("*.safetensors"))
     try:
         if index.is_file():
-            return engine.bytes_by_index(_json_object(index, MAX_INDEX_BYTES))
-        return sum(engine.bytes_by_header(_header(file)) for file in files) or None
-    except engine.NotWeights as error:
+            return weight_files.bytes_by_index(_json_object(index, MAX_INDEX_BYTES))
+        return sum(weight_files.bytes_by_header(_header(file)) for file in files) or None
+    except weight_files.NotWeights as error:
         raise CommandError(f"{path.parent}: {error}") from error
 
 

@@ -29,7 +29,7 @@ from benchrun.judge.search_results import SEARCH_BYTES, deciding, search_results
 from benchrun.judge.stage_profile import expected_load
 from benchrun.judge.status_size import MAX_BYTES, fitted
 from benchrun.judge.thresholds import Thresholds, thresholds_of
-from benchrun.measure import cells, exposition, percentiles, pressure
+from benchrun.measure import cells, exposition, percentiles, queueing
 from benchrun.measure.windows import windows
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_SERVER
 
@@ -204,5 +204,5 @@ def _server_limits(spec: BenchmarkRunSpec, servers: Sequence[ServerStatus]) -> L
     for role in roles:
         args = spec.started.args_of(role) if spec.started is not None else None
         reported, tokens = (by_role[role].reported, by_role[role].kv_cache_tokens) if role in by_role else (None, None)
-        limits[role] = pressure.server_limits(args, reported, kv_cache_tokens=tokens)
+        limits[role] = queueing.server_limits(args, reported, kv_cache_tokens=tokens)
     return limits

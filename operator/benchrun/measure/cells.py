@@ -26,12 +26,11 @@ SIGNIFICANT_DIGITS = 5
 Pools = Mapping[str, Distribution]
 """Latencies of many requests by their name, in microseconds."""
 
-
 QUEUED_TTFT = "ttft_including_client_queue"
 QUEUED_E2EL = "e2el_including_client_queue"
 QUEUE_TIME = "client_queue_time"
-"""Latencies with the client's wait, for an open loop under a cap: there a request is due before it may be sent, and a server
-that can't keep up would look fast. As in the keys of metrics; QUEUED_E2EL and QUEUE_TIME are vLLM's own names."""
+"""Latencies with the client's wait, for an open loop under a cap: there a request is due before it may be sent, and a slow
+server would look fast. As in the keys of metrics; QUEUED_E2EL and QUEUE_TIME are vLLM's own names."""
 
 
 def _tpot(requests: RequestColumns) -> Iterable[float]:
@@ -87,7 +86,7 @@ def pooled_metrics(records: Sequence[StageRecord], pools: Pools, percentiles: Se
 
 def totals(records: Sequence[StageRecord]) -> Mapping[str, float | None]:
     """Counts, tokens, and both per second."""
-    duration = math.fsum(duration_seconds(record) for record in records)
+    duration = math.fsum(map(duration_seconds, records))
     completed = sum(sum(record.requests.ok) for record in records)
     input_tokens = sum(sum(compress(r.requests.input_tokens, r.requests.ok)) for r in records)
     output_tokens = sum(sum(compress(r.requests.output_tokens, r.requests.ok)) for r in records)
@@ -97,7 +96,7 @@ def totals(records: Sequence[StageRecord]) -> Mapping[str, float | None]:
 
     return {
         "completed": completed,
-        "failed": sum(failed_requests(record) for record in records),
+        "failed": sum(map(failed_requests, records)),
         "duration": rounded(duration),
         "total_input_tokens": input_tokens,
         "total_output_tokens": output_tokens,
@@ -162,38 +161,28 @@ class RequestLimits:
 def goodput(records: Sequence[StageRecord], limits: RequestLimits, *, since_due: bool = False) -> float | None:
     """Requests a second that kept every limit; None without a duration. `since_due`: TTFT and E2EL with the client's wait.
 
-    A failed request is not good. An answer of one token has no time per output token: no limit on it counts against it,
-    as in vLLM.
+    A failed request is not good. An answer of one token has no time per output token and so keeps its limit, as in vLLM.
     """
-    seconds = math.fsum(duration_seconds(record) for record in records)
-    return (
-        sum(_good(record.requests, limits, since_due=since_due) for record in records) / seconds
-        if seconds > 0
-        else None
-    )
-
-
-def _good(columns: RequestColumns, limits: RequestLimits, *, since_due: bool) -> int:
     ttft_limit, tpot_limit, e2el_limit = 1000 * limits.ttft_ms, 1000 * limits.tpot_ms, 1000 * limits.e2el_ms
-    waits = columns.queue_us if since_due else [0] * len(columns.ok)
-    rows = zip(columns.ttft_us, columns.e2el_us, columns.output_tokens, waits, strict=True)
-    return sum(
-        ttft + wait <= ttft_limit
-        and e2el + wait <= e2el_limit
-        and (tokens <= 1 or e2el - ttft <= tpot_limit * (tokens - 1))
-        for ttft, e2el, tokens, wait in compress(rows, columns.ok)
-    )
+
+    def good(of: RequestColumns) -> int:
+        waits = of.queue_us if since_due else [0] * len(of.ok)
+        return sum(
+            ttft + wait <= ttft_limit
+            and e2el + wait <= e2el_limit
+            and (tokens <= 1 or e2el - ttft <= tpot_limit * (tokens - 1))
+            for ttft, e2el, tokens, wait, ok in zip(of.ttft_us, of.e2el_us, of.output_tokens, waits, of.ok, strict=True)
+            if ok
+        )
+
+    seconds = math.fsum(map(duration_seconds, records))
+    return sum(good(record.requests) for record in records) / seconds if seconds > 0 else None
 
 
-# ---- plateau figures --------------------------------------------------------------------------------------------------
-# Under vLLM's names, to stand beside those of the whole stage.
-#
-# Latencies are those of requests *sent* in the plateau, however late their answer; so the slow ones are not left out.
-# Throughput is what *happened* in it: answers that were completed, and tokens that came. When single tokens came is not kept:
-# the first is set at its TTFT, the others evenly from there to the end of the answer. Gaps between tokens (ITL) are kept
-# for the whole stage only and have no figures here.
-
-PLATEAU_LATENCIES: tuple[Latency, ...] = ("ttft", "tpot", "e2el")
+# Figures of a plateau are under vLLM's names, to stand beside those of the whole stage. Latencies are those of requests *sent*
+# in it, however late their answer; so the slow ones are not left out. Throughput is what *happened* in it: answers that were
+# completed, and tokens that came. When single tokens came is not kept: the first is set at its TTFT, the others evenly from
+# there to the end of the answer. Gaps between tokens (ITL) are kept for the whole stage only and have no figures here.
 
 
 def plateau_metrics(
@@ -210,13 +199,13 @@ def plateau_metrics(
         "output_throughput": rounded(tokens / seconds) if seconds else None,
     }
     sent = [sent_in_plateau(record, interval) for record, interval in stages]
-    for latency in PLATEAU_LATENCIES:
+    for latency in ("ttft", "tpot", "e2el"):
         metrics |= level_metrics(latencies(sent, latency), latency, percentiles)
     return metrics
 
 
 def sent_in_plateau(record: StageRecord, interval: Plateau) -> StageRecord:
-    """The record as if only the requests sent in its plateau had been; without gaps, which can't be told apart."""
+    """The record as if only the requests sent in its plateau had been; without gaps, which are kept for the whole stage only."""
     inside = bytearray(len(record.requests.ok))
     for position in interval.started:
         inside[position] = 1

@@ -1,4 +1,4 @@
-"""Exact percentiles of many values, and how sure each of them is, whatever the shape of the distribution.
+"""Exact percentiles of many values with their confidence intervals, for any distribution; means of batches.
 
 Percentiles interpolate linearly between the two nearest values, as numpy (and with it vLLM's benchmark) does by default;
 the deviation is the population's, as vLLM's is. An empty distribution has no figures: None, never 0.
@@ -14,6 +14,8 @@ from functools import lru_cache
 from itertools import accumulate, pairwise
 from operator import mul, sub
 from statistics import NormalDist, fmean
+
+from benchrun_client.contract import binomial
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +49,7 @@ class Distribution:
 
     def mean(self) -> float | None:
         """Arithmetic mean."""
-        if not self.values:
-            return None
-        return math.fsum(self._each(self.values)) / self.count
+        return math.fsum(self._each(self.values)) / self.count if self.values else None
 
     def deviation(self) -> float | None:
         """Standard deviation of the population."""
@@ -82,13 +82,12 @@ class Distribution:
         return map(mul, of_values, map(sub, self.through, (0, *self.through)))
 
 
-# ---- batch means ------------------------------------------------------------------------------------------------------
 # Requests that meet at the server share its queue, so their latencies are far from independent. Means of long batches nearly
 # are; the correlation that is left between neighbours is measured, and makes every statement about them less certain.
 
 BATCHES = 20
 MAX_CORRELATION = 0.95
-"""Beyond it, a series of some twenty values tells next to nothing, and no figure makes up for it."""
+"""Beyond it, a series of some twenty values holds next to no information, and no correction helps."""
 
 
 def batch_means(values: Sequence[float], *, batches: int = BATCHES) -> list[float]:
@@ -114,7 +113,6 @@ def variance_inflation(series: Sequence[Sequence[float]], *, fitted: int) -> flo
     return (1 + kept) / (1 - kept)
 
 
-# ---- intervals --------------------------------------------------------------------------------------------------------
 # Of n values, the number below the true percentile p is binomial (n, p). So the value at a low rank lies above the true
 # percentile, and the one at a high rank below it, with a probability that only n, p and the rank decide. With few values even
 # the largest does not bound a high percentile: p99 has a two-sided 95 % interval from 368 values on.
@@ -126,7 +124,7 @@ ERROR = 0.05
 """How often, at most, an interval misses the true percentile, or a certificate is wrong."""
 MAX_EXACT_DEVIATION = 300
 """Of the binomial count. Beyond it (360,000 values for a median, 9 million for p99) its normal approximation with a term
-for the skew gives the rank to within one; the exact sum would take long and tell no more."""
+for the skew gives the rank to within one; the exact sum would take long for no gain."""
 
 
 def percentile_interval(distribution: Distribution, percent: float) -> tuple[float, float] | None:
@@ -154,7 +152,6 @@ def is_certainly_above(distribution: Distribution, percent: float, limit: float)
     return rank is not None and distribution.at_rank(rank) > limit
 
 
-@lru_cache(maxsize=4096)
 def lower_rank(count: int, percent: float, *, error: float) -> int | None:
     """The highest rank whose value is above the percentile with a probability of at most `error`; None: there is none."""
     upper = upper_rank(count, 100 - percent, error=error)
@@ -168,27 +165,13 @@ def upper_rank(count: int, percent: float, *, error: float) -> int | None:
     if count < 1 or not 0 < share < 1:
         return None
     deviation = math.sqrt(count * share * (1 - share))
-    find = _summed_rank if deviation <= MAX_EXACT_DEVIATION else _approximate_rank
-    rank = find(count, share, deviation, error)
+    if deviation > MAX_EXACT_DEVIATION:
+        z = NormalDist().inv_cdf(1 - error)
+        rank = math.ceil(count * share + z * deviation + (1 - 2 * share) * (z * z - 1) / 6 - 0.5) + 1
+    else:
+        # From the far end of the tail inward, as long as the sum stays within `error`. Beyond eight deviations and twenty
+        # values lies less than 1e-9.
+        rank, tail = min(count, math.ceil(count * share + 8 * deviation + 20)) + 1, 0.0
+        while (tail := tail + binomial(count, share, rank - 1)) <= error:
+            rank -= 1
     return rank if rank <= count else None
-
-
-def _summed_rank(count: int, share: float, deviation: float, error: float) -> int:
-    """Probabilities added from the far end of the tail inward, as long as their sum stays within `error`."""
-    # Beyond eight deviations and twenty values lies less than 1e-9.
-    rank, tail = min(count, math.ceil(count * share + 8 * deviation + 20)) + 1, 0.0
-    while (tail := tail + _binomial(count, share, rank - 1)) <= error:
-        rank -= 1
-    return rank
-
-
-def _approximate_rank(count: int, share: float, deviation: float, error: float) -> int:
-    z = NormalDist().inv_cdf(1 - error)
-    skew = (1 - 2 * share) * (z * z - 1) / 6
-    return math.ceil(count * share + z * deviation + skew - 0.5) + 1
-
-
-def _binomial(count: int, share: float, successes: int) -> float:
-    failures = count - successes
-    ways = math.lgamma(count + 1) - math.lgamma(successes + 1) - math.lgamma(failures + 1)
-    return math.exp(ways + successes * math.log(share) + failures * math.log1p(-share))

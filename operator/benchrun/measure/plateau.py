@@ -54,17 +54,13 @@ class InFlight:
 
     def _area(self, instant_us: int) -> int:
         index = bisect_right(self.instants_us, instant_us) - 1
-        if index < 0:
-            return 0
-        return self.areas[index] + self.counts[index] * (instant_us - self.instants_us[index])
+        return self.areas[index] + self.counts[index] * (instant_us - self.instants_us[index]) if index >= 0 else 0
 
 
 def in_flight(requests: RequestColumns, *, with_client_queue: bool = False) -> InFlight:
     """The requests of a stage; `with_client_queue` counts those, too, that a cap held back."""
-    begins: Sequence[int] = requests.start_us
+    begins = map(sub, requests.start_us, requests.queue_us) if with_client_queue else requests.start_us
     ends = map(add, requests.start_us, requests.e2el_us)
-    if with_client_queue:
-        begins = tuple(map(sub, requests.start_us, requests.queue_us))
     # One sort for both: doubled instants, odd where a request begins.
     edges = sorted([2 * instant + 1 for instant in begins] + [2 * instant for instant in ends])
     counts = accumulate([1 if edge & 1 else -1 for edge in edges])
@@ -75,8 +71,7 @@ def in_flight(requests: RequestColumns, *, with_client_queue: bool = False) -> I
     return InFlight(instants, levels, list(accumulate(map(mul, levels, lengths), initial=0)) if levels else [])
 
 
-# ---- plateau ----------------------------------------------------------------------------------------------------------
-# From where the load stands at its target until the last request is sent.
+# The plateau: from where the load stands at its target until the last request is sent.
 #
 # Before it the load still rises, after it the load drains, and both make figures of a short stage too good or too bad. When a
 # load stands depends on what keeps it up:
@@ -86,7 +81,7 @@ def in_flight(requests: RequestColumns, *, with_client_queue: bool = False) -> I
 #     neither           all at once, or as recorded: nothing ever stands, there is no plateau
 
 MIN_REQUESTS = 20
-"""Fewer sent within it say nothing about a level."""
+"""Fewer sent within it do not show a level."""
 REACHED_SHARE = 0.95
 """Of the cap: by the time the last users send, the first may have their answers."""
 SKIPPED_SHARE = 0.1

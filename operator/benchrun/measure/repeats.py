@@ -11,13 +11,13 @@ from benchrun_client.contract import StageRecord
 
 from benchrun.measure.cells import LATENCIES, mean_ms, rounded, totals
 from benchrun.measure.percentiles import variance_inflation
-from benchrun.measure.significance import fisher_p_value
+from benchrun.measure.significance import fisher_p_value, mean_of
 from benchrun.measure.values import known
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How repeats differ. None: it can't be said."""
+    """How repeats differ. None: not known."""
 
     cv_percent: float | None
     """Standard deviation of the repeats' means, sample formula, in percent of their mean; needs two repeats."""
@@ -38,9 +38,8 @@ def between_groups(groups: Sequence[Sequence[float]]) -> Spread:
 def _cv_percent(means: Sequence[float]) -> float | None:
     if len(means) < 2:
         return None
-    mean = fmean(means)
-    deviation = math.sqrt(math.fsum((m - mean) ** 2 for m in means) / (len(means) - 1))
-    return 100 * deviation / abs(mean) if mean else None
+    mean = mean_of(means)
+    return 100 * math.sqrt(mean.squared_error * mean.count) / abs(mean.value) if mean.value else None
 
 
 def _p_value(groups: Sequence[Sequence[float]], means: Sequence[float]) -> float | None:
@@ -64,12 +63,10 @@ _RATES = ("request_throughput", "output_throughput", "total_token_throughput")
 def repeat_cv_percent(records: Sequence[StageRecord]) -> dict[str, float]:
     """How far the repeats of a cell scatter, the noise within one server: the coefficient of variation, sample formula, of
     throughputs and mean latencies by name. A figure that fewer than two repeats have is left out."""
-    repeats = [_means(record) for record in records]
+    repeats = [
+        {name: value for name, value in totals([record]).items() if name in _RATES}
+        | {f"mean_{latency}_ms": mean_ms(record, latency) for latency in LATENCIES}
+        for record in records
+    ]
     found = {name: rounded(_cv_percent(known(each[name] for each in repeats))) for name in (repeats or [{}])[0]}
     return {name: cv for name, cv in found.items() if cv is not None}
-
-
-def _means(record: StageRecord) -> dict[str, float | None]:
-    whole = totals([record])
-    means = {f"mean_{latency}_ms": mean_ms(record, latency) for latency in LATENCIES}
-    return {name: whole[name] for name in _RATES} | means

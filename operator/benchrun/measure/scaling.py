@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import NamedTuple
 
-from benchrun.measure.pressure import Lengths, Pressure
+from benchrun.measure.queueing import Lengths, Pressure
 from benchrun.measure.server_figures import Sample
+from benchrun.measure.values import known
 from benchrun.measure.windows import Window
 
 
@@ -43,32 +44,21 @@ Stretch = Sequence[Pace]
 
 def stretches(windows: Iterable[Window]) -> list[Stretch]:
     """One a server and stage. A sample without a figure begins no pace."""
-    found: list[Stretch] = []
-    for window in windows:
-        by_pod: dict[str, list[Sample]] = defaultdict(list)
+    by_server: dict[tuple[int, str], list[Sample]] = defaultdict(list)
+    for number, window in enumerate(windows):
         for sample in window.samples:
-            by_pod[sample.pod].append(sample)
-        for samples in by_pod.values():
-            found.append([pace for a, b in pairwise(samples) if (pace := _between(a, b)) is not None])
-    return found
+            by_server[number, sample.pod].append(sample)
+    pairs = map(pairwise, by_server.values())
+    return [[pace for a, b in of_server if (pace := _between(a, b)) is not None] for of_server in pairs]
 
 
 def mean_pace(parts: Stretch) -> Pace:
     """Of several paces, weighted by their time."""
-    seconds = [part.seconds for part in parts]
-    known = [part.kv_percent for part in parts if part.kv_percent is not None]
-
-    def mean(figure: str) -> float:
-        return float(sum(getattr(part, figure) * part.seconds for part in parts) / sum(seconds))
-
-    return Pace(
-        seconds=sum(seconds),
-        running=mean("running"),
-        waiting=mean("waiting"),
-        kv_percent=sum(known) / len(known) if known else None,
-        prompt_rate=mean("prompt_rate"),
-        generation_rate=mean("generation_rate"),
-    )
+    seconds = sum(part.seconds for part in parts)
+    weighted = ("running", "waiting", "prompt_rate", "generation_rate")
+    means = {name: sum(getattr(part, name) * part.seconds for part in parts) / seconds for name in weighted}
+    usage = known(part.kv_percent for part in parts)
+    return Pace(seconds=seconds, kv_percent=sum(usage) / len(usage) if usage else None, **means)
 
 
 def _between(first: Sample, last: Sample) -> Pace | None:
@@ -92,12 +82,11 @@ def _rise(first: float | None, last: float | None) -> float | None:
     return None if first is None or last is None or last < first else last - first
 
 
-# ---- comparisons ------------------------------------------------------------------------------------------------------
 # A server that runs twice as many requests at once and completes no more in a second has no room left, whatever else is
 # full. One that completes more for every request it may run is held back by what keeps it from running more.
 
 MIN_RUNNING_RATIO = 1.5
-"""Less variation of what was running tells nothing about what it brings."""
+"""With less variation of what was running, its effect on throughput is not known."""
 FLAT_PERCENT = 5.0
 """Up to so much more throughput is none: half again as many running would bring 50 % if it helped in full."""
 GROWING_EXPONENT = 0.3
@@ -131,7 +120,7 @@ class Comparison:
 
     @property
     def running_ratio(self) -> float:
-        """At least MIN_RUNNING_RATIO in a comparison that says anything."""
+        """Below MIN_RUNNING_RATIO a comparison is not conclusive."""
         return self.high.running / self.low.running
 
     @property
@@ -153,8 +142,8 @@ class Comparison:
 
 def comparisons(points: Iterable[OperatingPoint]) -> list[Comparison]:
     """Every pair far enough apart in what was running, the widest first."""
-    known = sorted((p for p in points if p.running > 0 and p.throughput > 0), key=lambda p: p.running)
-    pairs = (Comparison(low, high) for low, high in combinations(known, 2))
+    ordered = sorted((p for p in points if p.running > 0 and p.throughput > 0), key=lambda p: p.running)
+    pairs = (Comparison(low, high) for low, high in combinations(ordered, 2))
     return sorted((p for p in pairs if p.running_ratio >= MIN_RUNNING_RATIO), key=lambda pair: -pair.running_ratio)
 
 
@@ -178,7 +167,6 @@ def within(stretches: Iterable[Stretch], *, always_busy: bool) -> Comparison | N
     return next(iter(comparisons(pair)), None)
 
 
-# ---- full steps -------------------------------------------------------------------------------------------------------
 # A GPU reads the weights once a step, so a step of few tokens takes as long as reading them, whatever else it does; from some
 # 300 tokens on (FLOP/s over bytes/s of an H100 in bf16, and much the same before and after it) the arithmetic takes longer.
 # A request that runs takes part in every step, so it is there for as many steps as it has output tokens; by Little's law the
@@ -207,7 +195,7 @@ class FullSteps:
 
 
 def full_steps(pressure: Pressure, stretches: Iterable[Stretch], lengths: Lengths | None) -> FullSteps | None:
-    """None where steps are not full of prompts, or their throughput changes, or it can't be told."""
+    """None where steps are not full of prompts, or their throughput changes, or it is not known."""
     queued = [pace for stretch in stretches for pace in stretch if pace.waiting >= 1]
     if lengths is None or pressure.queued_running is None or len(queued) < MIN_PACES:
         return None

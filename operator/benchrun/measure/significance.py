@@ -11,8 +11,6 @@ from statistics import median
 
 from benchrun.measure.percentiles import BATCHES, batch_means, variance_inflation
 
-# ---- distributions of Student and Fisher ------------------------------------------------------------------------------
-
 CONFIDENCE = 0.95
 MAX_DEGREES_OF_FREEDOM = 1e6
 """More are counted as this many: the two-sided p-value would change by less than a millionth."""
@@ -38,24 +36,24 @@ def regularized_beta(a: float, b: float, x: float) -> float:
 
 def _fraction(a: float, b: float, x: float) -> float:
     """The continued fraction of the incomplete beta function, by Lentz's method."""
-    numerator, denominator = 1.0, 1.0 / _kept_off_zero(1.0 - (a + b) * x / (a + 1))
+
+    def off_zero(value: float) -> float:
+        return value if abs(value) > _TINY else _TINY
+
+    numerator, denominator = 1.0, 1.0 / off_zero(1.0 - (a + b) * x / (a + 1))
     value = denominator
     for m in range(1, _MAX_TERMS):
         even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
         odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
         step = 1.0
         for coefficient in (even, odd):
-            denominator = 1.0 / _kept_off_zero(1.0 + coefficient * denominator)
-            numerator = _kept_off_zero(1.0 + coefficient / numerator)
+            denominator = 1.0 / off_zero(1.0 + coefficient * denominator)
+            numerator = off_zero(1.0 + coefficient / numerator)
             step = denominator * numerator
             value *= step
         if abs(step - 1.0) < _CONVERGED:
             break
     return value
-
-
-def _kept_off_zero(value: float) -> float:
-    return value if abs(value) > _TINY else _TINY
 
 
 def student_p_value(t: float, degrees_of_freedom: float) -> float:
@@ -72,18 +70,15 @@ def student_p_value(t: float, degrees_of_freedom: float) -> float:
 @lru_cache(maxsize=1024)
 def student_quantile(confidence: float, degrees_of_freedom: float) -> float:
     """The `t` with `confidence` (0 to 1, exclusive) of the values between -t and t: 2.776 for 0.95 and 4."""
-    error, t = 1.0 - confidence, 0.0
+    error, t, freedom = 1.0 - confidence, 0.0, degrees_of_freedom
+    log_peak = math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2) - 0.5 * math.log(math.pi * freedom)
     while True:
         # Newton's method from below: the p-value falls ever more slowly, so that no step goes too far.
-        step = (student_p_value(t, degrees_of_freedom) - error) / (2 * _density(t, degrees_of_freedom))
+        log_density = log_peak - (freedom + 1) / 2 * math.log1p(t * t / freedom)
+        step = (student_p_value(t, freedom) - error) / (2 * math.exp(log_density))
         if step <= 1e-14 * t:
             return t
         t += step
-
-
-def _density(t: float, freedom: float) -> float:
-    log_peak = math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2) - 0.5 * math.log(math.pi * freedom)
-    return math.exp(log_peak - (freedom + 1) / 2 * math.log1p(t * t / freedom))
 
 
 def fisher_p_value(f: float, between: float, within: float) -> float:
@@ -91,7 +86,6 @@ def fisher_p_value(f: float, between: float, within: float) -> float:
     return 1.0 if f <= 0 else regularized_beta(within / 2, between / 2, within / (within + between * f))
 
 
-# ---- Welch's interval for the difference of two means -----------------------------------------------------------------
 # A value here is one *fresh server's* figure: values of one server share its luck, and an interval from them says nothing
 # about the next server.
 
@@ -108,7 +102,7 @@ class Mean:
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """A difference of two means, before it is said how sure to be of its interval."""
+    """An estimated difference, from which its p-value and its interval at any confidence follow."""
 
     estimate: float
     squared_error: float
@@ -151,9 +145,6 @@ def log_ratio_percent(log_ratio: float) -> float:
     return 100 * math.expm1(log_ratio) if log_ratio < 700 else math.inf
 
 
-# ---- many questions, one error rate -----------------------------------------------------------------------------------
-
-
 def hochberg_levels(p_values: Sequence[float], *, error: float) -> list[float]:
     """The error rate at which Hochberg's procedure puts each question, in the order given, when all together may err by `error`.
 
@@ -172,9 +163,8 @@ def hochberg_levels(p_values: Sequence[float], *, error: float) -> list[float]:
     return [yes if p <= threshold else no for p in p_values]
 
 
-# ---- the test of Mann and Kendall -------------------------------------------------------------------------------------
-# Whether series rise or fall: rising and falling pairs are counted within each series and summed, so series of different
-# levels can stand together. Exact: the distribution of the sum is worked out, not approximated.
+# The test of Mann and Kendall: whether series rise or fall. Rising and falling pairs are counted within each series and summed,
+# so series of different levels can stand together. Exact: the distribution of the sum is worked out, not approximated.
 
 
 def surplus(values: Sequence[float]) -> int:
@@ -213,15 +203,14 @@ def _falling_pairs(lengths: Sequence[int]) -> list[float]:
     return chances
 
 
-# ---- trend ------------------------------------------------------------------------------------------------------------
-# Two things look like a trend and are not: neighbours that resemble each other, and a few large values. The test of Mann and
+# Trend: two things look like a trend and are not: neighbours that resemble each other, and a few large values. The test of Mann and
 # Kendall looks at the order of values alone, and its count is shrunk by the correlation of neighbours. That is too careful
 # where a queue grows without end: a sum of random steps is correlated all along. So a second test finds whether the steps
 # from one batch to the next have a direction, which those of a queue that keeps its level never have. Either may find the
 # trend; the p-value pays for testing twice.
 
 MIN_BATCHES = 10
-"""With fewer, resemblance of neighbours can't be told from a trend."""
+"""With fewer, correlation of neighbours looks the same as a trend."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,29 +224,20 @@ class Trend:
 
 
 def trend(values: Sequence[float], *, batches: int = BATCHES) -> Trend | None:
-    """The trend of values in order of time, none negative; None below `MIN_BATCHES` values, where nothing can be said."""
+    """The trend of values in order of time, none negative; None below `MIN_BATCHES` values."""
     means = batch_means(values, batches=batches)
     if len(means) < MIN_BATCHES:
         return None
     slope, level = theil_sen_slope(means), math.fsum(means) / len(means)
     residuals = [mean - level - slope * (i - (len(means) - 1) / 2) for i, mean in enumerate(means)]
     ordered = monotone_p_value(means, inflation=variance_inflation([residuals], fitted=2))
-    return Trend(
-        relative_change=slope * len(means) / level if level else 0.0,
-        p_value=min(1.0, 2 * min(ordered, _directed_steps_p_value(means))),
-    )
+    steps = mean_of([b - a for a, b in pairwise(means)])
+    directed = Contrast(steps.value, steps.squared_error, steps.count - 1).p_value
+    relative_change = slope * len(means) / level if level else 0.0
+    return Trend(relative_change, p_value=min(1.0, 2 * min(ordered, directed)))
 
 
 def theil_sen_slope(values: Sequence[float]) -> float:
     """The median of the slopes between any two values, a place: a few large values don't turn it. 0 for less than two."""
     slopes = [(b - a) / (j - i) for (i, a), (j, b) in combinations(enumerate(values), 2)]
     return median(slopes) if slopes else 0.0
-
-
-def _directed_steps_p_value(values: Sequence[float]) -> float:
-    steps = [b - a for a, b in pairwise(values)]
-    mean = math.fsum(steps) / len(steps)
-    squares = math.fsum((step - mean) ** 2 for step in steps)
-    if squares == 0:
-        return 1.0 if mean == 0 else 0.0
-    return student_p_value(mean / math.sqrt(squares / (len(steps) - 1) / len(steps)), len(steps) - 1)

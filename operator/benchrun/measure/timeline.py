@@ -40,8 +40,6 @@ _MAX_CONTAINERS = 65_536
 """Brackets of all sorts: what is small as text may be large once it is parsed."""
 _LAST_MS = 253_402_300_799_000
 """The end of the year 9999: there is no instant after it."""
-_Server = tuple[str, str]
-"""Role and pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +137,8 @@ def _order(sample: Sample) -> tuple[float, str, str]:
     return sample.at, sample.role, sample.pod
 
 
-def _by_server(samples: Iterable[Sample]) -> Mapping[_Server, list[Sample]]:
-    servers: dict[_Server, list[Sample]] = defaultdict(list)
+def _by_server(samples: Iterable[Sample]) -> Mapping[tuple[str, str], list[Sample]]:
+    servers: dict[tuple[str, str], list[Sample]] = defaultdict(list)
     for sample in samples:
         servers[sample.role, sample.pod].append(sample)
     return servers
@@ -163,39 +161,32 @@ def _merged(samples: Sequence[Sample], merge: Callable[[list[float]], float]) ->
 
 
 def _columns(samples: Sequence[Sample]) -> list[dict[str, Any]]:
+    def short(value: float | None) -> float | int | None:
+        """Fewest characters: whole numbers without a point, others with six decimals."""
+        return None if value is None else int(value) if value == int(value) else round(value, _DECIMALS)
+
     servers = []
     for (role, pod), rows in _by_server(samples).items():
         instants = [round(s.at * 1000) for s in rows]
         steps = [instant - before for before, instant in zip((0, *instants), instants, strict=False)]
-        columns = {name: [_short(getattr(s, name)) for s in rows] for name in SAMPLE_FIGURES}
+        columns = {name: [short(getattr(s, name)) for s in rows] for name in SAMPLE_FIGURES}
         kept = {name: column for name, column in columns.items() if any(v is not None for v in column)}
         servers.append({"role": role, "pod": pod, "at": steps, **kept})
     return servers
 
 
-def _short(value: float | None) -> float | int | None:
-    """Fewest characters: whole numbers without a point, others with six decimals."""
-    if value is None:
-        return None
-    return int(value) if value == int(value) else round(value, _DECIMALS)
-
-
 def _samples(servers: Sequence[Mapping[str, Any]]) -> tuple[Sample, ...]:
     found: list[Sample] = []
     for server in servers:
-        role, pod = _name(server["role"]), _name(server["pod"])
+        role, pod = server["role"], server["pod"]
+        if not all(isinstance(name, str) and len(name) <= MAX_SERVER_CHARS for name in (role, pod)):
+            raise ValueError("a server's role or pod is not a name")
         instants = _instants(server["at"], most=MAX_SAMPLES - len(found))
         columns = {name: _column(server.get(name), len(instants)) for name in SAMPLE_FIGURES}
         for row, instant in enumerate(instants):
             values: dict[str, Any] = {name: column[row] for name, column in columns.items()}
             found.append(Sample(at=instant / 1000, role=role, pod=pod, **values))
     return tuple(sorted(found, key=_order))
-
-
-def _name(stored: object) -> str:
-    if not isinstance(stored, str) or len(stored) > MAX_SERVER_CHARS:
-        raise ValueError("a server's role or pod is not a name")
-    return stored
 
 
 def _instants(steps: object, *, most: int) -> list[int]:

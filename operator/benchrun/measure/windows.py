@@ -33,7 +33,7 @@ class PodWindow:
     role: str
     pod: str
     edge: ServerEdge | None
-    """Of the server that they come from; None where that can't be told."""
+    """Of the server that they come from; None where it is not known."""
     samples: tuple[Sample, ...]
     present: bool
     """Whether it was scraped around the stage at all: one that came later is not waited for."""
@@ -76,20 +76,15 @@ def pod_windows(record: StageRecord, samples: Sequence[Sample]) -> tuple[PodWind
     begin, end = record.first_send_unix_us, record.last_receive_unix_us
     found = []
     for (role, pod), own in by_pod.items():
-        edge = _edge_of([e for e in record.servers if e.role == role], own, alone=roles.count(role) == 1)
+        of_role = [edge for edge in record.servers if edge.role == role]
+        if len(of_role) > 1 or roles.count(role) > 1:
+            starts = {s.start_time for s in own if s.start_time is not None}
+            of_role = [edge for edge in of_role if _start(edge) in starts]
+        edge = of_role[0] if len(of_role) == 1 else None
         instants = [sample.at * 1e6 for sample in own]
         present = min(instants) <= end and max(instants) >= begin
         found.append(PodWindow(role, pod, edge, tuple(_inside(record, edge, own)), present))
     return tuple(found)
-
-
-def _edge_of(known: Sequence[ServerEdge], samples: Sequence[Sample], *, alone: bool) -> ServerEdge | None:
-    """The edge of the server that these samples come from: the only one, or the one of the same start time."""
-    if alone and len(known) == 1:
-        return known[0]
-    starts = {s.start_time for s in samples if s.start_time is not None}
-    same = [edge for edge in known if _start(edge) in starts]
-    return same[0] if len(same) == 1 else None
 
 
 def _start(edge: ServerEdge) -> float | None:
@@ -149,7 +144,7 @@ def replicas(record: StageRecord, samples: Sequence[Sample]) -> tuple[Replica, .
 
 
 def _replica(edge: ServerEdge, pods: Sequence[PodWindow]) -> Replica:
-    # Two pods that began in the same millisecond can't be told apart: neither of them is it.
+    # Two pods that began in the same millisecond look the same: neither of them is taken.
     pod = pods[0] if len(pods) == 1 else None
     samples = pod.samples if pod is not None else ()
 

@@ -20,11 +20,11 @@ from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 from benchrun.preflight.schema import Object, spec_of
 from benchrun.preflight.server_flags import flag_remarks
 from benchrun.preflight.volume import Volume, length_remarks, sample_remarks, volume_of, volume_remarks
-from benchrun.sizing.engine import ALLOW_LONGER, beyond_context, engine_of, max_model_tokens
-from benchrun.sizing.layers import ModelShape, UnknownCacheType
-from benchrun.sizing.pool import Memory
+from benchrun.sizing.block_pool import Memory
+from benchrun.sizing.cache_layers import ModelShape, UnknownCacheType
 from benchrun.sizing.serve_args import ServeArgs, UnreadableValue
 from benchrun.sizing.sizing import Sizing, sizing_of
+from benchrun.sizing.vllm_settings import ALLOW_LONGER, beyond_context, engine_of, max_model_tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

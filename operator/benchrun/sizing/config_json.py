@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from benchrun.sizing.layer_patterns import (
+from benchrun.sizing.attention_kinds import (
     Attention,
     Config,
     attention_of_layers,
@@ -17,19 +17,14 @@ from benchrun.sizing.layer_patterns import (
     whole,
     whole_if_any,
 )
-from benchrun.sizing.layers import Layer, ModelShape, UnknownShape
+from benchrun.sizing.cache_layers import Layer, ModelShape, UnknownShape
 
 _NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
 """Where models for more than text keep the part that has the KV cache."""
 _KV_HEADS = ("n_head_kv", "num_kv_heads", "num_key_value_heads", "multi_query_group_num", "num_attention_groups")
 _CONTEXT = (
-    "max_position_embeddings",
-    "n_positions",
-    "max_seq_len",
-    "seq_length",
-    "model_max_length",
-    "max_sequence_length",
-)
+    "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length", "max_sequence_length",
+)  # fmt: skip
 _OTHER_NAMES = {"n_layer": "num_hidden_layers", "n_head": "num_attention_heads", "n_embd": "hidden_size"}
 """Of GPT-2 and its kin."""
 DEFAULTS: Mapping[str, Config] = {
@@ -43,13 +38,12 @@ DEFAULTS: Mapping[str, Config] = {
                 "max_position_embeddings": 131_072},
 }  # fmt: skip
 """Of classes whose published checkpoints are known to leave keys out."""
-_LATENT = frozenset(
-    {
-        "deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "kimi_linear", "glm4_moe_lite", "glm_moe_dsa",
-        "longcat_flash", "pangu_ultra_moe", "axk1",
-    }
+_LATENT = (
+    "deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "kimi_linear", "glm4_moe_lite", "glm_moe_dsa",
+    "longcat_flash", "pangu_ultra_moe", "axk1",
 )  # fmt: skip
 """Models whose latent vectors vLLM caches as they are (MLA)."""
+_LATENT_KEYS = ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
 MAX_LAYERS = 10_000
 _INDEX_BLOCK, _INDEX_SCALE_BYTES = 128, 4
 
@@ -76,14 +70,17 @@ def model_shape(config: Config) -> ModelShape:
     layers = tuple(layer for kind in own for layer in _caches(text, kind, model_type=model_type, query_heads=heads))
     if not any(layer.kind != "State" for layer in layers):
         raise UnknownShape("no layer of this model has a KV cache")
+    dtype = next((c[key] for c in (config, text) for key in ("dtype", "torch_dtype") if c.get(key)), None)
+    is_plain = text.get("kv_lora_rank") is None
     return ModelShape(
         model_type=model_type,
         layers=layers,
         query_heads=heads,
-        dtype=_dtype(config, text),
+        dtype=None if dtype is None else str(dtype).removeprefix("torch."),
         cache_dtype=_cache_dtype(config, text),
         context_tokens=_context(text, model_type),
-        plain_values=_plain_values(text, heads),
+        plain_values=heads
+        * (2 * _head_size(text, heads) if is_plain else sum(whole(text, name) for name in _LATENT_KEYS)),
         shared_layers=shared,
         caveats=tuple(_caveats(text, layers)),
     )
@@ -111,14 +108,10 @@ def _caches(text: Config, attention: Attention, *, model_type: str, query_heads:
     globally = attention.kind == "Full" and "global_head_dim" in text
     size = whole(text, "global_head_dim") if globally else _head_size(text, query_heads)
     heads = whole_if_any(text, "num_global_key_value_heads") if globally and text.get("attention_k_eq_v") else None
-    heads = heads or _kv_heads(text, query_heads)
+    if heads is None:
+        is_single = text.get("multi_query") and not text.get("new_decoder_architecture")
+        heads = 1 if is_single else next((whole(text, name) for name in _KV_HEADS if name in text), query_heads)
     return [Layer(kind=attention.kind, heads=heads, values=2 * size, window_tokens=attention.window_tokens)]
-
-
-def _kv_heads(text: Config, query_heads: int) -> int:
-    if text.get("multi_query") and not text.get("new_decoder_architecture"):
-        return 1
-    return next((whole(text, name) for name in _KV_HEADS if name in text), query_heads)
 
 
 def _head_size(text: Config, query_heads: int) -> int:
@@ -130,17 +123,6 @@ def _head_size(text: Config, query_heads: int) -> int:
     if (values := whole_if_any(text, "v_head_dim")) not in (None, size):
         raise UnknownShape(f"keys have {size} numbers a head and values {values} (v_head_dim), which is not known here")
     return size
-
-
-def _plain_values(text: Config, query_heads: int) -> int:
-    if text.get("kv_lora_rank") is None:
-        return query_heads * 2 * _head_size(text, query_heads)
-    return query_heads * sum(whole(text, name) for name in ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"))
-
-
-def _dtype(config: Config, text: Config) -> str | None:
-    named = next((c[key] for c in (config, text) for key in ("dtype", "torch_dtype") if c.get(key)), None)
-    return None if named is None else str(named).removeprefix("torch.")
 
 
 def _cache_dtype(config: Config, text: Config) -> str | None:
@@ -171,7 +153,7 @@ def _caveats(text: Config, layers: tuple[Layer, ...]) -> list[str]:
     if count := sum(layer.kind == "State" for layer in layers):
         found.append(
             f"{count} layers keep a state of fixed size a sequence (Mamba or linear attention), which is not counted: "
-            "less fits than is said here"
+            "less fits than shown"
         )
     if len({layer.heads * layer.values for layer in layers if layer.kind in ("Full", "Sliding")}) > 1:
         found.append("layers of different sizes share one pool, which vLLM packs in ways that depend on the GPU")

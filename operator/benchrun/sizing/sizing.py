@@ -6,9 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from benchrun.sizing.engine import Engine
-from benchrun.sizing.layers import Layer, ModelShape, is_quantized
-from benchrun.sizing.pool import (
+from benchrun.sizing.block_pool import (
     Fit,
     Memory,
     Pool,
@@ -18,6 +16,8 @@ from benchrun.sizing.pool import (
     sequence_bytes,
     token_bytes_per_gpu,
 )
+from benchrun.sizing.cache_layers import Layer, ModelShape, is_quantized
+from benchrun.sizing.vllm_settings import Engine
 
 COMMON_LENGTHS = (1024, 4096, 16_384, 65_536)
 
@@ -95,13 +95,15 @@ def sizing_of(
     fit = fit_of(pool, engine, room or 0) if room is not None or engine.blocks is not None else None
     if not lengths:
         lengths = COMMON_LENGTHS if longest is None else (*(n for n in COMMON_LENGTHS if n < longest), longest)
+    counts = Counter(shape.caching_layers)
+    ordered = sorted(counts, key=lambda each: (each.kind, each.window_tokens or 0, each.heads, each.values))
     return Sizing(
         shape=shape,
         engine=engine,
         pool=pool,
         memory=memory if engine.cache_bytes is None else None,
         fit=fit,
-        rows=_rows(shape, engine),
+        rows=tuple(LayerRow(each, counts[each], token_bytes_per_gpu(each, engine)) for each in ordered),
         lengths=tuple(
             LengthRow(tokens, sequence_bytes(pool, tokens), None if fit is None else fit.sequences(tokens))
             for tokens in lengths
@@ -109,25 +111,21 @@ def sizing_of(
     )
 
 
-def _rows(shape: ModelShape, engine: Engine) -> tuple[LayerRow, ...]:
-    counts = Counter(shape.caching_layers)
-    ordered = sorted(counts, key=lambda each: (each.kind, each.window_tokens or 0, each.heads, each.values))
-    return tuple(LayerRow(each, counts[each], token_bytes_per_gpu(each, engine)) for each in ordered)
-
-
-# ---- why it is that large ---------------------------------------------------------------------------------------------
-
-
 def changes(sizing: Sizing) -> tuple[str, ...]:
     """One sentence for each thing that makes the cache smaller or larger than plain attention would, and one for each that
     is not counted."""
-    shape = sizing.shape
+    shape, dtype = sizing.shape, sizing.engine.cache_dtype
+    source = "set by the checkpoint" if dtype == shape.cache_dtype else "set by --kv-cache-dtype"
     shared = f"{shape.shared_layers} layers use the cache of another layer and keep nothing."
     return (
         *_heads(sizing),
         *_latent(sizing),
         *_windows(sizing),
-        *_quantized(sizing),
+        *(
+            [f"Quantised cache: {dtype}, {source}; half of what 16-bit numbers take, or less."]
+            if is_quantized(dtype)
+            else ()
+        ),
         *_copies(sizing),
         *([shared] if shape.shared_layers else []),
         *(f"An estimate: {caveat}." for caveat in (*shape.caveats, *sizing.engine.caveats)),
@@ -176,13 +174,6 @@ def _windows(sizing: Sizing) -> Iterator[str]:
             f"Sliding window: {layers} of {all_layers} layers attend to the last {windows} tokens, but here they keep all: "
             "vLLM allocates for every token where its hybrid cache manager is off."
         )
-
-
-def _quantized(sizing: Sizing) -> Iterator[str]:
-    cache = sizing.engine.cache_dtype
-    if is_quantized(cache):
-        source = "set by the checkpoint" if cache == sizing.shape.cache_dtype else "set by --kv-cache-dtype"
-        yield f"Quantised cache: {cache}, {source}; half of what 16-bit numbers take, or less."
 
 
 def _copies(sizing: Sizing) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from benchrun.measure.pressure import Lengths, ServerLimits, pressure
+from benchrun.measure.queueing import Lengths, ServerLimits, pressure
 from benchrun.measure.scaling import (
     Comparison,
     FullSteps,

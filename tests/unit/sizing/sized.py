@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from benchrun.sizing.config_json import model_shape
-from benchrun.sizing.engine import engine_of
 from benchrun.sizing.serve_args import ServeArgs
 from benchrun.sizing.sizing import Sizing, sizing_of
+from benchrun.sizing.vllm_settings import engine_of
 from unit.sizing.configs import Config
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from benchrun.sizing.cache_layers import UnknownShape
 from benchrun.sizing.config_json import MAX_LAYERS, model_shape
-from benchrun.sizing.layers import Layer, UnknownShape
 from hypothesis import given
 from hypothesis import strategies as st
 from unit.sizing import configs, published
@@ -114,11 +114,6 @@ def test_a_checkpoint_may_ask_for_a_type_of_its_cache(quantization: Config, dtyp
 def test_what_is_not_known_is_an_error_and_no_guess(config: Config, said: str) -> None:
     with pytest.raises(UnknownShape, match=said):
         model_shape(config)
-
-
-def test_heads_fewer_than_gpus_are_kept_on_each() -> None:
-    layer = Layer(kind="Full", heads=4, values=256)
-    assert [layer.heads_per_gpu(gpus) for gpus in (1, 2, 4, 8)] == [4, 2, 1, 1]
 
 
 def test_what_is_left_out_is_said() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from benchrun.sizing.block_pool import Fit, sequence_bytes
 from benchrun.sizing.config_json import model_shape
-from benchrun.sizing.engine import engine_of
-from benchrun.sizing.pool import Fit, sequence_bytes
 from benchrun.sizing.serve_args import ServeArgs
 from benchrun.sizing.sizing import Sizing, sizing_of
+from benchrun.sizing.vllm_settings import engine_of
 from hypothesis import given
 from hypothesis import strategies as st
 from unit.sizing import configs, published

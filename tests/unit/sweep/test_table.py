@@ -179,10 +179,7 @@ def serving(throughput: float, running: float, kv_percent: float) -> Result:
 
 
 def test_more_at_once_that_brings_no_more_throughput_names_the_limit_by_the_variants() -> None:
-    given = {
-        "base": [run("b", [serving(20_300.0, 33.0, 9.4)])],
-        "wide": [run("w", [serving(20_600.0, 267.0, 78.0)])],
-    }
+    given = {"base": [run("b", [serving(20_300.0, 33.0, 9.4)])], "wide": [run("w", [serving(20_600.0, 267.0, 78.0)])]}
     kept = {n: [MeasuredRun(r.name, r.uid, r.spec, essence(r.status)) for r in runs] for n, runs in given.items()}
     [wide] = [each for each in tabled(kept).rows if each.variant == "wide" and each.runs]
     assert wide.limit is not None

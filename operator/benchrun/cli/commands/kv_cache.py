@@ -13,9 +13,9 @@ from rich.text import Text
 
 from benchrun.cli import errors, model_folder, shared_options
 from benchrun.report.exit_codes import PASSED
-from benchrun.sizing import layers, pool, serve_args
-from benchrun.sizing.engine import Engine, beyond_context, engine_of
+from benchrun.sizing import block_pool, cache_layers, serve_args
 from benchrun.sizing.sizing import Sizing, changes, sizing_of
+from benchrun.sizing.vllm_settings import Engine, beyond_context, engine_of
 
 
 def show_sizing(console: Console, name: str, sizing: Sizing, notes: Sequence[str]) -> None:
@@ -62,7 +62,7 @@ def as_json(sizing: Sizing, notes: Sequence[str]) -> dict[str, object]:
         "cacheBytesPerGpu": None if fit is None else fit.blocks * sizing.pool.block_bytes,
         "maxModelTokens": engine.max_tokens,
         "cacheTokens": sizing.tokens,
-        "longestTokens": None if fit is None else fit.longest(engine.max_tokens or pool.UNLIMITED_TOKENS),
+        "longestTokens": None if fit is None else fit.longest(engine.max_tokens or block_pool.UNLIMITED_TOKENS),
         "lengths": [
             {"tokens": row.tokens, "bytesPerGpu": row.bytes_per_gpu, "sequences": row.sequences}
             for row in sizing.lengths
@@ -78,7 +78,7 @@ def _token_sentence(sizing: Sizing) -> str:
     return f"One token takes {memory(sizing.token_bytes)}{each}{beyond}."
 
 
-def _show_fit(console: Console, sizing: Sizing, fit: pool.Fit) -> None:
+def _show_fit(console: Console, sizing: Sizing, fit: block_pool.Fit) -> None:
     engine, memory = sizing.engine, sizing.memory
     if memory is not None:
         total, usable, weights, overhead, cache = map(
@@ -117,7 +117,7 @@ def _layer_table(sizing: Sizing) -> Table:
     return table
 
 
-def _kept(layer: layers.Layer) -> str:
+def _kept(layer: cache_layers.Layer) -> str:
     words = {"Full": "every token", "Latent": "a latent vector of every token", "Index": "an index key of every token"}
     return words.get(layer.kind) or f"the last {layer.window_tokens:,} tokens"
 
@@ -156,12 +156,12 @@ def add_memory_options(parser: argparse.ArgumentParser) -> None:
     add("--overhead", type=amount, metavar="SIZE", default=DEFAULT_OVERHEAD_BYTES, help=beside)
 
 
-def memory_of(options: argparse.Namespace, engine: Engine, *, weights: int | None) -> pool.Memory | None:
+def memory_of(options: argparse.Namespace, engine: Engine, *, weights: int | None) -> block_pool.Memory | None:
     """The memory of one GPU; None where it or the weights are not known."""
     if options.gpu_memory is None or weights is None:
         return None
     share = -(-weights // engine.gpus)
-    return pool.Memory(
+    return block_pool.Memory(
         total=options.gpu_memory, utilization=engine.utilization, weights=share, overhead=options.overhead
     )
 
@@ -224,5 +224,5 @@ def _sizing(options: argparse.Namespace) -> Sizing:
             raise errors.CommandError(f"no weight files next to {path}; give their size with --weights")
         memory = memory_of(options, engine, weights=weights)
         return sizing_of(shape, engine, memory=memory, lengths=options.length)
-    except (serve_args.UnreadableValue, layers.UnknownCacheType) as error:
+    except (serve_args.UnreadableValue, cache_layers.UnknownCacheType) as error:
         raise errors.CommandError(str(error)) from error

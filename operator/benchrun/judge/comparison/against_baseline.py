@@ -80,14 +80,8 @@ def against_baseline(now: MeasuredNow, judgement: Judgement, baseline: Baseline,
         cells=list(cells),
     )
     status, reason = _CONDITION[comparison.gate]
-    return judgement.model_copy(
-        update={
-            "comparison": comparison,
-            "not_regressed": status,
-            "not_regressed_reason": reason,
-            "truncated": [*judgement.truncated, *truncated],
-        }
-    )
+    update = {"comparison": comparison, "not_regressed": status, "not_regressed_reason": reason}
+    return judgement.model_copy(update=update | {"truncated": [*judgement.truncated, *truncated]})
 
 
 def _compared(now: MeasuredNow, judgement: Judgement, baseline: Baseline, found: Run | None) -> Compared:
@@ -101,11 +95,7 @@ def _compared(now: MeasuredNow, judgement: Judgement, baseline: Baseline, found:
         completion_time=_ENDED, servers=list(now.servers), client=judgement.client, results=judgement.results
     )
     try:
-        return compare(
-            [before],
-            [MeasuredRun(now.name, now.uid, now.spec, ended)],
-            metrics=baseline.metrics,
-            max_regression_percent=float(baseline.max_regression_percent),
-        )
+        after, allowed = MeasuredRun(now.name, now.uid, now.spec, ended), float(baseline.max_regression_percent)
+        return compare([before], [after], metrics=baseline.metrics, max_regression_percent=allowed)
     except (ArithmeticError, ValueError):
         return not_comparable(f"the figures of {baseline.name} are out of range", gated=True)

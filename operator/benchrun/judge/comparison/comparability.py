@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -15,21 +15,21 @@ from benchrun.observe.views import Run
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRun:
-    """What was asked and what came out. One with a server of its own stands for one *fresh server*."""
+    """Spec and results. A run with a server of its own stands for one *fresh server*."""
 
     name: str
     uid: str
     spec: BenchmarkRunSpec
     status: BenchmarkRunStatus
 
-    @property
-    def ended_well(self) -> bool:
-        """Whether it was measured to its end. Figures of a run that failed were taken on a server in trouble."""
-        return self.status.completion_time is not None and not is_true(self.status.conditions, "Failed")
-
     def row(self, cell: str) -> Result | None:
         """The results of a cell, if it has that cell."""
         return next((row for row in self.status.results if row.cell == cell), None)
+
+    def traffic(self, cell: str) -> str | None:
+        """The digest of what was sent in a cell, if it is known."""
+        row = self.row(cell)
+        return None if row is None else row.traffic
 
     def workload(self, name: str) -> Workload | None:
         """The workload of that name."""
@@ -38,47 +38,20 @@ class MeasuredRun:
 
 def measured_run(run: Run) -> MeasuredRun:
     """A run as the cluster holds it. Raises ValueError where its spec or status is not of this version."""
-    return MeasuredRun(
-        name=run.name,
-        uid=run.uid,
-        spec=BenchmarkRunSpec.model_validate(run.spec),
-        status=BenchmarkRunStatus.model_validate(run.status),
-    )
+    spec, status = BenchmarkRunSpec.model_validate(run.spec), BenchmarkRunStatus.model_validate(run.status)
+    return MeasuredRun(run.name, run.uid, spec, status)
 
 
 def results_digest(run: Run) -> str:
-    """Of the results as they are written: later it can be told whether they are still those that were compared with."""
+    """Of the results as they are written: shows later whether they are still those that were compared with."""
     text = json.dumps(run.status.get("results", []), sort_keys=True, separators=(",", ":"))
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
-Runs = Sequence[MeasuredRun]
+Side = Sequence[MeasuredRun]
 
 
-def content_differs(cell: str, runs: Runs) -> str | None:
-    """Why the dataset's file can't have held the same in all of them; None: nothing speaks against it.
-
-    Runs that ask for the same, by the same seed, send the same, unless what they read differs: their digests tell.
-    """
-    for one, other in _with_files(cell.partition("/")[0], runs):
-        sent = (_traffic(one, cell), _traffic(other, cell))
-        if _send_the_same(one, other) and None not in sent and sent[0] != sent[1]:
-            return f"the dataset's file does not hold the same in {one.name} and {other.name}"
-    return None
-
-
-def unknown_origins(runs: Runs) -> list[str]:
-    """What may differ by where it came from and can't be told; each in a few words."""
-    sources = {source_text(run.spec.model.source): run.name for run in runs}
-    differing = [f"the model comes from {' and from '.join(f'{text} in {name}' for text, name in sources.items())}"]
-    names = dict.fromkeys(workload.name for run in runs for workload in run.spec.workloads)
-    pairs = [pair for name in names for pair in _with_files(name, runs)]
-    blind = any(not _send_the_same(one, other) for one, other in pairs)
-    files = ["nothing tells whether the dataset's file held the same on both sides"] if blind else []
-    return [*(differing if len(sources) > 1 else ()), *files]
-
-
-def source_text(source: ModelSource) -> str:
+def _source_text(source: ModelSource) -> str:
     """In a few words: "claim weights/qwen"."""
     if source.pvc is not None:
         return f"claim {source.pvc.claim_name}{f'/{source.pvc.path}' if source.pvc.path else ''}"
@@ -87,15 +60,15 @@ def source_text(source: ModelSource) -> str:
     return f"path {source.path.path}" if source.path is not None else "the hub"
 
 
-def _with_files(workload: str, runs: Runs) -> list[tuple[MeasuredRun, MeasuredRun]]:
+def _with_files(workload: str, runs: Side) -> list[tuple[MeasuredRun, MeasuredRun]]:
     """Pairs of runs whose workload of that name reads a file."""
-    reading = [run for run in runs if (found := run.workload(workload)) is not None and _has_file(found, run.spec)]
-    return list(combinations(reading, 2))
-
-
-def _has_file(workload: Workload, spec: BenchmarkRunSpec) -> bool:
-    parts = datasets_of(workload, spec.workloads)
-    return any(part.file is not None or part.hugging_face is not None for part in parts)
+    with_files = [
+        run
+        for run in runs
+        if (found := run.workload(workload)) is not None
+        and any(part.file or part.hugging_face for part in datasets_of(found, run.spec.workloads))
+    ]
+    return list(combinations(with_files, 2))
 
 
 def _send_the_same(one: MeasuredRun, other: MeasuredRun) -> bool:
@@ -103,26 +76,24 @@ def _send_the_same(one: MeasuredRun, other: MeasuredRun) -> bool:
     a part of the seed, but for the policy Share."""
     first, second = one.spec, other.spec
     keyed = any(spec.endpoint is not None for spec in (first, second)) and first.measurement.cache_policy != "Share"
-    asked = [
+    one_load, other_load = (
         (spec.workloads, spec.repeats, spec.measurement.seed, spec.measurement.cache_policy) for spec in (first, second)
-    ]
-    return not keyed and asked[0] == asked[1]
-
-
-def _traffic(run: MeasuredRun, cell: str) -> str | None:
-    row = run.row(cell)
-    return row.traffic if row is not None else None
+    )
+    return not keyed and one_load == other_load
 
 
 # Server image, arguments and environment may differ from side to side: they are the experiment. Within a side they may not.
 
-Side = Sequence[MeasuredRun]
-
 
 def obstacle(baseline: Side, candidate: Side, *, swept: bool = False) -> str | None:
     """Why none of their figures may be compared; None: they may. What a sweep varies on purpose is no obstacle there."""
-    checks = (check for check in _CHECKS if not (swept and check in _VARIED_BY_SWEEPS))
-    return next((reason for check in checks if (reason := check(baseline, candidate)) is not None), None)
+    runs = (*baseline, *candidate)
+    differing = (
+        reason
+        for what, value_of in _SAME.items()
+        if not (swept and what in _VARIED_BY_SWEEPS) and (reason := _differs(what, value_of, runs)) is not None
+    )
+    return _not_two_sides(baseline, candidate) or next(differing, None)
 
 
 def cell_obstacle(cell: str, baseline: Side, candidate: Side) -> str | None:
@@ -134,77 +105,69 @@ def cell_obstacle(cell: str, baseline: Side, candidate: Side) -> str | None:
             return f"{run.name} has no such load point in its results"
         if row.verdict not in TRUSTED:
             return f"{row.verdict} in {run.name}"
-    return _traffic_differs(cell.partition("/")[0], runs) or content_differs(cell, runs)
+    workload = cell.partition("/")[0]
+    if (reason := _workload_differs(workload, runs)) is not None:
+        return reason
+    # Runs with the same spec and seed send the same, unless the files differ that they read: their digests show it.
+    for one, other in _with_files(workload, runs):
+        sent = (one.traffic(cell), other.traffic(cell))
+        if _send_the_same(one, other) and None not in sent and sent[0] != sent[1]:
+            return f"the dataset's file does not hold the same in {one.name} and {other.name}"
+    return None
 
 
 def unknowns(baseline: Side, candidate: Side) -> list[str]:
-    """What should be the same and can't be told; each in a few words."""
+    """What should be the same and is not known to be; each in a few words."""
     runs = (*baseline, *candidate)
     nodes = {server.node for run in runs for server in run.status.servers}
     blind = any(server.gpus and server.gpu is None for run in runs for server in run.status.servers)
     kind = ["the kind of GPU is not known on every side"] if blind and (len(nodes) > 1 or None in nodes) else []
-    return [*kind, *unknown_origins(runs)]
+    sources = {_source_text(run.spec.model.source): run.name for run in runs}
+    origins = " and from ".join(f"{text} in {name}" for text, name in sources.items())
+    workloads = dict.fromkeys(workload.name for run in runs for workload in run.spec.workloads)
+    pairs = [pair for name in workloads for pair in _with_files(name, runs)]
+    files_are_known = all(_send_the_same(one, other) for one, other in pairs)
+    return [
+        *kind,
+        *([f"the model comes from {origins}"] if len(sources) > 1 else ()),
+        *(() if files_are_known else ["it is not known whether the dataset's file is the same on both sides"]),
+    ]
 
 
-def _twice(baseline: Side, candidate: Side) -> str | None:
-    uids = [run.uid for run in (*baseline, *candidate)]
-    found = next((run.name for run in (*baseline, *candidate) if uids.count(run.uid) > 1), None)
-    return None if found is None else f"{found} is named twice: a run says nothing of its own noise"
-
-
-def _unfinished(baseline: Side, candidate: Side) -> str | None:
-    for run in (*baseline, *candidate):
+def _not_two_sides(baseline: Side, candidate: Side) -> str | None:
+    """What keeps the runs from being two sides: unfinished, one run against several, different servers on one side."""
+    runs = (*baseline, *candidate)
+    uids = [run.uid for run in runs]
+    if (twice := next((run.name for run in runs if uids.count(run.uid) > 1), None)) is not None:
+        return f"{twice} is named twice: compare different runs"
+    for run in runs:
         if run.status.completion_time is None:
             return f"{run.name} has not finished"
-        if not run.ended_well:
+        # Figures of a run that failed were taken on a server in trouble.
+        if is_true(run.status.conditions, "Failed"):
             return f"{run.name} did not measure to its end ({run.status.phase or 'Failed'})"
-    return None
-
-
-def _lopsided(baseline: Side, candidate: Side) -> str | None:
-    if min(len(baseline), len(candidate)) > 1 or len(baseline) == len(candidate) == 1:
-        return None
-    return "one run against several: take one run a side, or at least two"
-
-
-def _mixed_side(baseline: Side, candidate: Side) -> str | None:
-    for side in (baseline, candidate):
-        first, *others = side
+    if min(len(baseline), len(candidate)) < 2 and not len(baseline) == len(candidate) == 1:
+        return "one run against several: take one run a side, or at least two"
+    for first, *others in (baseline, candidate):
         for run in others:
             if (run.spec.started, run.spec.endpoint) != (first.spec.started, first.spec.endpoint):
                 return f"{first.name} and {run.name} stand on one side and differ in their server"
     return None
 
 
-def _same(what: str, of: Callable[[MeasuredRun], object]) -> Callable[[Side, Side], str | None]:
-    """A check that every run has the same, where it is known."""
-
-    def check(baseline: Side, candidate: Side) -> str | None:
-        known = [(run.name, value) for run in (*baseline, *candidate) if (value := of(run)) is not None]
-        differing = next(((name, value) for name, value in known if value != known[0][1]), None)
-        if differing is None:
-            return None
-        return f"{what}: {known[0][1]} in {known[0][0]}, {differing[1]} in {differing[0]}"[:300]
-
-    return check
-
-
-def _model(run: MeasuredRun) -> str:
-    return f"{run.spec.model.name}@{run.spec.model.revision}" if run.spec.model.revision else run.spec.model.name
-
-
-def _kind_of_server(run: MeasuredRun) -> str:
-    return "a fresh server" if run.spec.started is not None else "an endpoint"
+def _differs(what: str, value_of: Callable[[MeasuredRun], object], runs: Side) -> str | None:
+    """Where a value is known, every run must have the same."""
+    known = [(run.name, value) for run in runs if (value := value_of(run)) is not None]
+    differing = next(((name, value) for name, value in known if value != known[0][1]), None)
+    if differing is None:
+        return None
+    return f"{what}: {known[0][1]} in {known[0][0]}, {differing[1]} in {differing[0]}"[:300]
 
 
 def _gpus(run: MeasuredRun) -> int | None:
     """All devices; None behind an endpoint, where nobody counts."""
     servers = run.status.servers
     return None if run.spec.started is None or not servers else sum(server.gpus for server in servers)
-
-
-def _gpu(run: MeasuredRun) -> str | None:
-    return ", ".join(sorted({server.gpu for server in run.status.servers if server.gpu})) or None
 
 
 def _engine(run: MeasuredRun) -> str | None:
@@ -217,32 +180,21 @@ def _client_image(run: MeasuredRun) -> str | None:
     return None if client is None else client.image_digest or client.image
 
 
-def _warm_up(run: MeasuredRun) -> str:
-    return "none" if run.spec.measurement.warmup.none is not None else "auto"
+_VARIED_BY_SWEEPS = ("model", "tokenizer", "GPUs")
+_SAME: Mapping[str, Callable[[MeasuredRun], object]] = {
+    "model": lambda run: "@".join(filter(None, (run.spec.model.name, run.spec.model.revision))),
+    "tokenizer": lambda run: run.spec.model.tokenizer or "the model's own",
+    "server": lambda run: "a fresh server" if run.spec.started is not None else "an endpoint",
+    "GPUs": _gpus,
+    "GPU": lambda run: ", ".join(sorted({server.gpu for server in run.status.servers if server.gpu})) or None,
+    "client engine": _engine,
+    "client image": _client_image,
+    "cache policy": lambda run: run.spec.measurement.cache_policy,
+    "warm-up": lambda run: "none" if run.spec.measurement.warmup.none is not None else "auto",
+}
 
 
-_SAME_MODEL = _same("model", _model)
-_SAME_GPUS = _same("GPUs", _gpus)
-_SAME_TOKENIZER = _same("tokenizer", lambda run: run.spec.model.tokenizer or "the model's own")
-_VARIED_BY_SWEEPS = (_SAME_MODEL, _SAME_TOKENIZER, _SAME_GPUS)
-_CHECKS: tuple[Callable[[Side, Side], str | None], ...] = (
-    _twice,
-    _unfinished,
-    _lopsided,
-    _mixed_side,
-    _SAME_MODEL,
-    _SAME_TOKENIZER,
-    _same("server", _kind_of_server),
-    _SAME_GPUS,
-    _same("GPU", _gpu),
-    _same("client engine", _engine),
-    _same("client image", _client_image),
-    _same("cache policy", lambda run: run.spec.measurement.cache_policy),
-    _same("warm-up", _warm_up),
-)
-
-
-def _traffic_differs(workload: str, runs: Side) -> str | None:
+def _workload_differs(workload: str, runs: Side) -> str | None:
     """Everything of the workload but its list of load points."""
     sides = [(run, found) for run in runs if (found := run.workload(workload)) is not None]
     (first_run, first), *others = sides

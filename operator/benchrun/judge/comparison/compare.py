@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from benchrun.api import Bottleneck, Change, Code, ComparedCell, ComparedMetric, Gate, Outcome, Result, Scope, Word
-from benchrun.judge.comparison.comparability import MeasuredRun, Side, cell_obstacle, obstacle, unknowns
+from benchrun.judge.comparison.comparability import Side, cell_obstacle, obstacle, unknowns
 from benchrun.judge.comparison.figures import HIGHER_IS_BETTER, Figure, figure_of, gate, sentence
 from benchrun.judge.explain.bottleneck import MAX_PREEMPTED_PERCENT, growth, pair_evidence, throughput_is_flat
 from benchrun.judge.explain.waiting import percent
@@ -16,7 +16,7 @@ from benchrun.measure import scaling, significance
 from benchrun.measure.cells import rounded
 
 # Hochberg's procedure keeps the chance of any false Better or Worse in the whole comparison at 5 %. Each interval is taken at the
-# level at which Hochberg puts that question, so that it leaves 0 out exactly where the word says that something changed.
+# level at which Hochberg puts that question, so that it excludes 0 exactly where the word is Better or Worse.
 
 PERCENT_DIGITS = 4
 MOST_PERCENT = 999_900.0
@@ -51,6 +51,7 @@ def answers(questions: Sequence[Question]) -> list[Change]:
 
 def _answer(question: Question, contrast: significance.Contrast, p_value: float, level: float) -> Change:
     reach = contrast.reach(1 - level)
+    changed: Word = "Better" if (contrast.estimate > 0) == (question.metric in HIGHER_IS_BETTER) else "Worse"
     return Change(
         metric=question.metric,
         baseline=rounded(question.baseline.value),
@@ -58,12 +59,12 @@ def _answer(question: Question, contrast: significance.Contrast, p_value: float,
         change_percent=_percent(contrast.estimate),
         low_percent=_percent(contrast.estimate - reach),
         high_percent=_percent(contrast.estimate + reach),
-        word=_word(question.metric, contrast.estimate) if p_value <= level else "NoDetectableDifference",
+        word=changed if p_value <= level else "NoDetectableDifference",
     )
 
 
 def _unanswered(question: Question) -> Change:
-    """A figure is missing, or nothing tells how large the noise is: then the change is a number, and no more."""
+    """A figure is missing, or its noise is not known: then the change is a number without an interval."""
     before, after = question.baseline, question.candidate
     change = None
     if before.value is not None and after.value is not None:
@@ -76,10 +77,6 @@ def _unanswered(question: Question) -> Change:
         word="NotComparable" if change is None else "Unknown",
         reason=before.problem or after.problem,
     )
-
-
-def _word(metric: ComparedMetric, log_ratio: float) -> Word:
-    return "Better" if (log_ratio > 0) == (metric in HIGHER_IS_BETTER) else "Worse"
 
 
 def _percent(log_ratio: float) -> float:
@@ -105,11 +102,15 @@ def compare(
     if reason is not None:
         return not_comparable(reason, gated=max_regression_percent is not None)
     cells = _cells(baseline, candidate, metrics)
-    scope = scope_of(baseline, candidate)
+    runs = (*baseline, *candidate)
+    # Several runs at one endpoint have met one and the same server.
+    fresh = len(baseline) > 1 and len(candidate) > 1 and all(run.spec.started is not None for run in runs)
+    scope: Scope = "BetweenServers" if fresh else "WithinOneServer"
     outcome = outcome_of(cells)
     required = [cell for cell in cells if any(run.row(cell.cell) for run in baseline)]
     passed = None if max_regression_percent is None else gate(required, max_regression_percent=max_regression_percent)
-    suspect = sum(any(_suspect(run, cell.cell) for run in (*baseline, *candidate)) for cell in cells)
+    suspects = {row.cell for run in runs for row in run.status.results if row.verdict == "Suspect"}
+    suspect = sum(cell.cell in suspects for cell in cells)
     message = sentence(cells, scope, suspect=suspect, unknown=unknowns(baseline, candidate))
     return Compared(scope if outcome != "NotComparable" else None, outcome, passed, message, cells)
 
@@ -119,15 +120,8 @@ def not_comparable(reason: str, *, gated: bool) -> Compared:
     return Compared(None, "NotComparable", "Inconclusive" if gated else None, f"not comparable: {reason}")
 
 
-def scope_of(baseline: Side, candidate: Side) -> Scope:
-    """What the intervals hold. Several runs at one endpoint have met one and the same server."""
-    runs = (*baseline, *candidate)
-    fresh = len(baseline) > 1 and len(candidate) > 1 and all(run.spec.started is not None for run in runs)
-    return "BetweenServers" if fresh else "WithinOneServer"
-
-
 def outcome_of(cells: Sequence[ComparedCell]) -> Outcome:
-    """All words in one. What could not be told does not hide what could."""
+    """All words in one. Unknown ones do not hide the others."""
     words: Counter[str] = Counter(change.word for cell in cells for change in cell.changes)
     if words["Better"] and words["Worse"]:
         return "Mixed"
@@ -155,21 +149,11 @@ def _cells(baseline: Side, candidate: Side, metrics: Sequence[ComparedMetric]) -
 
 def paired(cell: str, baseline: Side, candidate: Side) -> bool:
     """Whether each run of one side has one of the other that sent the same."""
-    before, after = ([_traffic(run, cell) for run in side] for side in (baseline, candidate))
+    before, after = ([run.traffic(cell) or "" for run in side] for side in (baseline, candidate))
     return all((*before, *after)) and sorted(before) == sorted(after)
 
 
-def _traffic(run: MeasuredRun, cell: str) -> str:
-    row = run.row(cell)
-    return (row.traffic if row is not None else None) or ""
-
-
-def _suspect(run: MeasuredRun, cell: str) -> bool:
-    row = run.row(cell)
-    return row is not None and row.verdict == "Suspect"
-
-
-# Only a load that keeps the server supplied can tell: under a rate, throughput is that of the arrivals whatever runs.
+# Only a load that keeps the server supplied shows a limit: under a rate, throughput is that of the arrivals whatever runs.
 
 KV_NEARLY_FULL_PERCENT = 95.0
 MIN_WAITING = 1.0
@@ -180,14 +164,9 @@ def limits(
     baseline: Side, candidate: Side, cells: Iterable[str], *, names: tuple[str, str] = ("baseline", "candidate")
 ) -> dict[str, Bottleneck]:
     """By load point, of those that are comparable: a limit that the two sides together show. Most show none."""
-    before, after = names
-    found = {cell: _limit(_point(before, cell, baseline), _point(after, cell, candidate)) for cell in cells}
-    return {cell: limit for cell, limit in found.items() if limit is not None}
-
-
-def _limit(baseline: scaling.OperatingPoint | None, candidate: scaling.OperatingPoint | None) -> Bottleneck | None:
-    pairs = scaling.comparisons([baseline, candidate]) if baseline is not None and candidate is not None else []
-    return _limit_of(pairs[0]) if pairs else None
+    points = {cell: (_point(names[0], cell, baseline), _point(names[1], cell, candidate)) for cell in cells}
+    pairs = {cell: scaling.comparisons([p for p in both if p is not None]) for cell, both in points.items()}
+    return {cell: limit for cell, found in pairs.items() if found and (limit := _limit_of(found[0])) is not None}
 
 
 def _limit_of(pair: scaling.Comparison) -> Bottleneck | None:
@@ -203,7 +182,7 @@ def _limit_of(pair: scaling.Comparison) -> Bottleneck | None:
 
 
 def _point(name: str, cell: str, side: Side) -> scaling.OperatingPoint | None:
-    """What ran on average, tokens a second and the most KV cache in use; None unless every run of the side can tell."""
+    """What ran on average, tokens a second and the most KV cache in use; None unless every run of the side shows them."""
     points = [point for run in side if (row := run.row(cell)) is not None and (point := _of_row(row)) is not None]
     if len(points) != len(side):
         return None

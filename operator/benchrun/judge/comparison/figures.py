@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from benchrun.api import KEYS, Change, ComparedCell, ComparedMetric, Gate, Result, Scope
+from benchrun.api import KEYS, Change, ComparedCell, ComparedMetric, Gate, Scope
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.measure.cells import SIGNIFICANT_DIGITS
 from benchrun.measure.significance import Mean, mean_of
@@ -39,7 +39,7 @@ class Figure:
 
 
 def figure_of(metric: ComparedMetric, cell: str, side: Sequence[MeasuredRun]) -> Figure:
-    """The figure at a cell that every run of the side has."""
+    """The figure at a cell that every run of the side has. The noise of a single run is that of its repeats."""
     key, values = KEYS[metric], []
     rows = [row for run in side if (row := run.row(cell)) is not None]
     for run, row in zip(side, rows, strict=True):
@@ -48,22 +48,14 @@ def figure_of(metric: ComparedMetric, cell: str, side: Sequence[MeasuredRun]) ->
             return Figure(None, problem=f"{run.name} has no {key}")
         values.append(math.log(value))
     if len(values) > 1:
-        return Figure(math.exp(math.fsum(values) / len(values)), _as_exact_as_written(mean_of(values)))
-    return _of_repeats(rows[0], key)
-
-
-def _of_repeats(row: Result, key: str) -> Figure:
-    value, cv = row.metrics[key] or 0.0, row.repeat_cv_percent.get(key)
-    if row.repeats < 2:
-        return Figure(value, problem=ONE_REPEAT)
-    if cv is None:
-        return Figure(value, problem=NO_CV)
-    variance = math.log1p((cv / 100) ** 2)
-    return Figure(value, _as_exact_as_written(Mean(math.log(value), variance / row.repeats, row.repeats)))
-
-
-def _as_exact_as_written(mean: Mean) -> Mean:
-    return Mean(mean.value, max(mean.squared_error, ROUNDING_ERROR), mean.count)
+        mean = mean_of(values)
+        return Figure(math.exp(mean.value), replace(mean, squared_error=max(mean.squared_error, ROUNDING_ERROR)))
+    row = rows[0]
+    value, cv = row.metrics[key], row.repeat_cv_percent.get(key)
+    if row.repeats < 2 or cv is None:
+        return Figure(value, problem=ONE_REPEAT if row.repeats < 2 else NO_CV)
+    squared_error = math.log1p((cv / 100) ** 2) / row.repeats
+    return Figure(value, Mean(values[0], max(squared_error, ROUNDING_ERROR), row.repeats))
 
 
 def gate(cells: Sequence[ComparedCell], *, max_regression_percent: float) -> Gate:
@@ -131,13 +123,12 @@ def _most_marked(changes: Sequence[tuple[str, Change]]) -> list[str]:
     for word, spoken, sign in (("Worse", "the worst", 1), ("Better", "the best", -1)):
         found = [(cell, change) for cell, change in changes if change.word == word]
         if found:
-            cell, change = max(found, key=lambda each: sign * (each[1].change_percent or 0) * _direction(each[1]))
+            cell, change = max(
+                found,
+                key=lambda each: (
+                    sign * (each[1].change_percent or 0) * (-1 if each[1].metric in HIGHER_IS_BETTER else 1)
+                ),
+            )
             span = f"{change.low_percent:+.1f} to {change.high_percent:+.1f}"
             return [f"{spoken}: {change.metric} at {cell} {change.change_percent:+.1f} % ({span})"]
     return []
-
-
-def _direction(change: Change) -> int:
-    """1 where more is worse."""
-    loss = loss_percent(change)
-    return 1 if loss is not None and loss[0] == change.low_percent else -1

@@ -10,7 +10,7 @@ from benchrun.api import Bottleneck
 from benchrun.judge.explain.waiting import MIN_QUEUED_SHARE, held_at, percent
 from benchrun.judge.rules.rule import Evidence, StageFinding, number
 from benchrun.measure.cells import rounded
-from benchrun.measure.pressure import Hold, Lengths, Pressure
+from benchrun.measure.queueing import Hold, Lengths, Pressure
 from benchrun.measure.scaling import Comparison, FullSteps, OperatingPoint, Stretch, comparisons, full_steps, within
 
 Limit = Literal["None", "Compute", "KVMemory", "SequenceLimit", "Client", "Unknown"]

@@ -8,7 +8,7 @@ from benchrun.api import Waiting
 from benchrun.judge.rules.load import Overload
 from benchrun.judge.rules.rule import number
 from benchrun.measure.cells import rounded
-from benchrun.measure.pressure import Hold, Lengths, Pressure, ServerLimits
+from benchrun.measure.queueing import Hold, Lengths, Pressure, ServerLimits
 
 
 def percent(value: float | None) -> str:

@@ -6,13 +6,12 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from benchrun.api import KEYS, Objective, Result
+from benchrun.api import KEYS, Objective
 from benchrun.api.sweep.status import BestVariant, FrontPoint
 from benchrun.judge.comparison.compare import Question, answers
 from benchrun.judge.comparison.figures import Figure, figure_of
 from benchrun.judge.sweep.measured import TRUSTED, Side
 from benchrun.measure.cells import rounded
-from benchrun.measure.significance import Mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +33,19 @@ class Contender:
         """Name of its workload."""
         return self.cell.partition("/")[0]
 
-    def mean_of(self, key: str) -> float | None:
-        """Geometric mean over the runs of a figure under vLLM's name."""
-        values = [row.metrics.get(key) for _, row in self.side.at(self.cell)]
+    def mean_tpot_ms(self) -> float | None:
+        """Geometric mean over the runs."""
+        values = [row.metrics.get(KEYS["MeanTPOT"]) for _, row in self.side.at(self.cell)]
         known = [value for value in values if value is not None and value > 0]
         return math.exp(math.fsum(map(math.log, known)) / len(known)) if values and len(known) == len(values) else None
 
     def keeps(self, objective: Objective) -> bool:
         """Whether each of them met it here, with certainty."""
-        return all(_met(objective, row) for _, row in self.side.at(self.cell))
+        limit = (objective.metric, float(objective.percentile), objective.max_milliseconds, "Met")
+        return all(
+            any((o.metric, float(o.percentile), o.max_milliseconds, o.outcome) == limit for o in row.objectives)
+            for _, row in self.side.at(self.cell)
+        )
 
 
 def contenders(sides: Iterable[Side], cells: Sequence[str]) -> list[Contender]:
@@ -56,44 +59,28 @@ def _contender(side: Side, cell: str) -> Contender | None:
     if not rows or any(row.verdict not in TRUSTED for _, row in rows):
         return None
     figure = figure_of("OutputThroughput", cell, side.runs_at(cell))
-    return None if figure.value is None else Contender(side, cell, _divided(figure, side.devices))
-
-
-def _divided(figure: Figure, devices: int) -> Figure:
+    if figure.value is None:
+        return None
     log_mean = figure.log_mean
     if log_mean is not None:
-        log_mean = Mean(log_mean.value - math.log(devices), log_mean.squared_error, log_mean.count)
-    return replace(figure, value=(figure.value or 0.0) / devices, log_mean=log_mean)
-
-
-def _met(objective: Objective, row: Result) -> bool:
-    limit = (objective.metric, float(objective.percentile), objective.max_milliseconds)
-    return any(
-        (found.metric, float(found.percentile), found.max_milliseconds) == limit and found.outcome == "Met"
-        for found in row.objectives
-    )
+        log_mean = replace(log_mean, value=log_mean.value - math.log(side.devices))
+    return Contender(side, cell, replace(figure, value=figure.value / side.devices, log_mean=log_mean))
 
 
 THROUGHPUT = "throughput"
-EVERY_OBJECTIVE = "every objective"
 
 
 def best_variants(contenders: Sequence[Contender], objectives: Sequence[Objective]) -> tuple[BestVariant, ...]:
     """By workload: by throughput alone, by each objective, and where there are several, by all of them."""
     criteria: list[tuple[str, Sequence[Objective]]] = [(THROUGHPUT, ())]
-    criteria += [(objective_name(objective), (objective,)) for objective in objectives]
-    criteria += [(EVERY_OBJECTIVE, objectives)] if len(objectives) > 1 else []
+    criteria += [(f"{o.metric} p{o.percentile} <= {o.max_milliseconds} ms", (o,)) for o in objectives]
+    criteria += [("every objective", objectives)] if len(objectives) > 1 else []
     found = [
         _best(name, [c for c in contenders if c.workload == workload and all(map(c.keeps, limits))])
         for workload in dict.fromkeys(contender.workload for contender in contenders)
         for name, limits in criteria
     ]
     return tuple(best for best in found if best is not None)
-
-
-def objective_name(objective: Objective) -> str:
-    """`TTFT p99 <= 500 ms`."""
-    return f"{objective.metric} p{objective.percentile} <= {objective.max_milliseconds} ms"
 
 
 def _best(objective: str, contenders: Iterable[Contender]) -> BestVariant | None:
@@ -121,35 +108,23 @@ def _tied(first: Contender, others: Sequence[Contender]) -> list[str]:
     return [other.side.variant.name for other, change in zip(others, words, strict=True) if change.word != "Worse"]
 
 
-_Point = tuple[float, float, Contender]
-"""Mean TPOT, throughput per GPU, and whose they are."""
-
-
 def pareto_front(contenders: Sequence[Contender]) -> tuple[FrontPoint, ...]:
     """By workload, from the lowest TPOT on: with each point throughput rises. Of equals the first that is listed."""
-    workloads = dict.fromkeys(contender.workload for contender in contenders)
-    return tuple(_shown(point) for workload in workloads for point in _front(workload, contenders))
-
-
-def _front(workload: str, contenders: Sequence[Contender]) -> list[_Point]:
-    points = [
-        (tpot, contender.throughput, contender)
-        for contender in contenders
-        if contender.workload == workload and (tpot := contender.mean_of(KEYS["MeanTPOT"])) is not None
-    ]
-    front: list[_Point] = []
-    for point in sorted(points, key=lambda each: (each[0], -each[1])):
-        if not front or point[1] > front[-1][1]:
-            front.append(point)
-    return front
-
-
-def _shown(point: _Point) -> FrontPoint:
-    tpot, throughput, contender = point
-    return FrontPoint(
-        workload=contender.workload,
-        variant=contender.side.variant.name,
-        cell=contender.cell,
-        throughput_per_gpu=rounded(throughput) or 0.0,
-        mean_tpot_ms=rounded(tpot) or 0.0,
-    )
+    points = [(tpot, contender) for contender in contenders if (tpot := contender.mean_tpot_ms()) is not None]
+    points.sort(key=lambda point: (point[0], -point[1].throughput))
+    front = []
+    for workload in dict.fromkeys(contender.workload for contender in contenders):
+        highest = -math.inf
+        for tpot, contender in points:
+            if contender.workload == workload and contender.throughput > highest:
+                highest = contender.throughput
+                front.append(
+                    FrontPoint(
+                        workload=workload,
+                        variant=contender.side.variant.name,
+                        cell=contender.cell,
+                        throughput_per_gpu=rounded(highest) or 0.0,
+                        mean_tpot_ms=rounded(tpot) or 0.0,
+                    )
+                )
+    return tuple(front)

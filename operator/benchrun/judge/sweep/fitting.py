@@ -36,8 +36,12 @@ _Cut = Callable[[Findings], Findings]
 def fitted(whole: Findings, *, max_bytes: int = MAX_BYTES) -> tuple[Findings, tuple[Truncated, ...]]:
     """Changes of one word after the other, then who is tied, then figures, then entries from the ends. The words stay in the
     outcomes."""
+
+    def size(found: Findings) -> int:
+        return json_bytes([*found.rows, *found.best, *found.front, *chain(*found.searches)])
+
     most = replace(whole, rows=whole.rows[:MAX_ROWS], best=whole.best[:MAX_BEST], front=whole.front[:MAX_FRONT])
-    kept = cut_to(max_bytes, most, size=_size, cuts=_CUTS, shorter=_shorter)
+    kept = cut_to(max_bytes, most, size=size, cuts=_CUTS, shorter=_shorter)
     # Metrics of rows that are left out are not counted.
     metrics = [sum(len(row.metrics) for row in rows[: len(kept.rows)]) for rows in (whole.rows, kept.rows)]
     rows, *others = [(field, sum(of(whole)), sum(of(kept))) for field, of in _LISTS]
@@ -57,37 +61,21 @@ def _without_figures(names: Collection[str]) -> _Cut:
     return lambda found: replace(found, rows=tuple(map(cut, found.rows)))
 
 
-def _without_ties(found: Findings) -> Findings:
-    return replace(found, best=tuple(best.model_copy(update={"tied_with": []}) for best in found.best))
-
-
-def _without_searches(found: Findings) -> Findings:
-    return replace(found, searches=tuple(() for _ in found.searches))
-
-
-def _without_limits(found: Findings) -> Findings:
-    return replace(found, rows=tuple(row.model_copy(update={"limit": None}) for row in found.rows))
-
-
 def _shorter(found: Findings) -> Findings:
     """The longest list loses a tenth of its end."""
-    lengths = {"rows": len(found.rows), "best": len(found.best), "front": len(found.front)}
-    longest = max(lengths, key=lambda name: lengths[name])
-    return replace(found, **{longest: getattr(found, longest)[: lengths[longest] * 9 // 10]})
-
-
-def _size(found: Findings) -> int:
-    return json_bytes([*found.rows, *found.best, *found.front, *chain(*found.searches)])
+    longest = max(("rows", "best", "front"), key=lambda name: len(getattr(found, name)))
+    entries = getattr(found, longest)
+    return replace(found, **{longest: entries[: len(entries) * 9 // 10]})
 
 
 _CUTS: tuple[_Cut, ...] = (
     *map(_without_word, _LEAST_MISSED[:3]),
-    _without_ties,
-    _without_limits,
+    lambda found: replace(found, best=tuple(best.model_copy(update={"tied_with": []}) for best in found.best)),
+    lambda found: replace(found, rows=tuple(row.model_copy(update={"limit": None}) for row in found.rows)),
     _without_figures(SERVER_FIGURES),
     _without_figures(_GIVEN_BY_OTHERS),
     *map(_without_word, _LEAST_MISSED[3:]),
-    _without_searches,
+    lambda found: replace(found, searches=tuple(() for _ in found.searches)),
 )
 _LISTS: tuple[tuple[str, Callable[[Findings], Iterable[int]]], ...] = (
     ("results", lambda found: (1 for _ in found.rows)),

@@ -52,9 +52,6 @@ def costs(side: Side, cell: str) -> dict[str, float | None]:
     return {key: rounded(geometric_mean(found)) for key, found in values.items() if found and len(found) == len(rows)}
 
 
-NONE_MET = "none"
-
-
 def found_loads(side: Side) -> tuple[FoundLoad, ...]:
     """One entry a workload that is searched, in their order."""
     by_workload: dict[str, list[SearchResult]] = {}
@@ -62,13 +59,13 @@ def found_loads(side: Side) -> tuple[FoundLoad, ...]:
         for search in run.status.searches:
             by_workload.setdefault(search.workload, []).append(search)
     return tuple(
-        FoundLoad(workload=workload, axis=found[0].axis, loads=[search.lower or NONE_MET for search in found])
+        FoundLoad(workload=workload, axis=found[0].axis, loads=[search.lower or "none" for search in found])
         for workload, found in by_workload.items()
     )
 
 
-# The same figures as a run's table has, and for the same reason: what ran and what waited is told by its mean, since a queue that
-# comes and goes is not its peak; of the KV cache the most counts, since it is full once it was.
+# The same figures as in a run's table: the mean of what ran and waited, since a queue that comes and goes is not its peak; of the
+# KV cache the most, since it is full once it was.
 
 RUNNING, WAITING = "running_mean", "waiting_mean"
 KV_CACHE, PREFIX_HITS = "kv_cache_max_percent", "prefix_hit_percent"

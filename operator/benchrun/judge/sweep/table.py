@@ -5,15 +5,15 @@ All words of the table are corrected together, as those of two runs are: the cha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from benchrun.api import (
     DEFAULT_METRICS,
     KEYS,
     BenchmarkRunStatus,
     Bottleneck,
-    Change,
     ComparedCell,
     ComparedMetric,
     Outcome,
@@ -49,16 +49,6 @@ class Table:
     """By variant; the baseline has none."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Compared:
-    """A cell of a variant beside the baseline's: a reason, or the questions to put."""
-
-    side: Side
-    cell: str
-    reason: str | None
-    questions: tuple[Question, ...] = ()
-
-
 def table(
     sides: Sequence[Side], *, baseline: str, planned: Sequence[str], replications: int, missing: Mapping[str, str]
 ) -> Table:
@@ -66,11 +56,24 @@ def table(
     variant, why it has no figures."""
     cells = cells_of(sides, planned)
     base = next(side for side in sides if side.variant.name == baseline)
-    pairs = [
-        _compared(base, side, cell, replications=replications) for side in sides if side is not base for cell in cells
+    pairs = [(side, cell) for side in sides if side is not base for cell in cells]
+    reasons = [_reason(base, side, cell, replications=replications) for side, cell in pairs]
+    questions = [
+        _questions(base, side, cell) if reason is None else []
+        for (side, cell), reason in zip(pairs, reasons, strict=True)
     ]
-    changes = iter(answers([question for pair in pairs for question in pair.questions]))
-    compared = {(pair.side.variant.name, pair.cell): _cell(base, pair, changes) for pair in pairs}
+    changes = iter(answers(list(chain(*questions))))
+    compared = {
+        (side.variant.name, cell): ComparedCell(cell=cell, reason=reason[:300])
+        if reason is not None
+        else ComparedCell(
+            cell=cell,
+            paired=paired(cell, base.runs_at(cell), side.runs_at(cell)),
+            # The figures themselves stand in the rows.
+            changes=[next(changes).model_copy(update={"baseline": None, "value": None}) for _ in of_cell],
+        )
+        for (side, cell), reason, of_cell in zip(pairs, reasons, questions, strict=True)
+    }
     shown = [(side, cell) for side in sides for cell in cells if cell in planned or side.at(cell)]
     rows = tuple(_row(base, side, cell, compared.get((side.variant.name, cell)), missing) for side, cell in shown)
     outcomes = {
@@ -82,25 +85,14 @@ def table(
     return Table(rows, between if any(cell.changes for cell in compared.values()) else None, outcomes)
 
 
-def _compared(base: Side, side: Side, cell: str, *, replications: int) -> _Compared:
-    reason = _reason(base, side, cell, replications=replications)
-    if reason is not None:
-        return _Compared(side, cell, reason)
-    before, after = base.runs_at(cell), side.runs_at(cell)
-    figures = [
-        (metric, figure_of(metric, cell, before), figure_of(metric, cell, after))
-        for metric in _compared_metrics(base, side)
-    ]
-    measured = [Question(*figure) for figure in figures if figure[1].value is not None or figure[2].value is not None]
-    return _Compared(side, cell, None, tuple(measured))
-
-
-def _compared_metrics(base: Side, side: Side) -> tuple[ComparedMetric, ...]:
-    """Whether splitting a server pays shows in TTFT and E2EL first."""
+def _questions(base: Side, side: Side, cell: str) -> list[Question]:
+    """One for each metric that either side has. Whether splitting a server pays shows in TTFT and E2EL first."""
     servers = [each.variant.spec.server for each in (base, side)]
-    if not any(server is not None and server.disaggregated is not None for server in servers):
-        return DEFAULT_METRICS
-    return (*OF_A_SPLIT_FIRST, *(metric for metric in DEFAULT_METRICS if metric not in OF_A_SPLIT_FIRST))
+    is_split = any(server is not None and server.disaggregated is not None for server in servers)
+    metrics = dict.fromkeys((*(OF_A_SPLIT_FIRST if is_split else ()), *DEFAULT_METRICS))
+    before, after = base.runs_at(cell), side.runs_at(cell)
+    questions = [Question(each, figure_of(each, cell, before), figure_of(each, cell, after)) for each in metrics]
+    return [each for each in questions if each.baseline.value is not None or each.candidate.value is not None]
 
 
 def _reason(base: Side, side: Side, cell: str, *, replications: int) -> str | None:
@@ -113,16 +105,6 @@ def _reason(base: Side, side: Side, cell: str, *, replications: int) -> str | No
     if reason is None and replications > 1 and len(after) == 1:
         return ONE_LEFT
     return reason
-
-
-def _cell(base: Side, pair: _Compared, changes: Iterator[Change]) -> ComparedCell:
-    """The figures themselves stand in the rows, so the changes go without them."""
-    if pair.reason is not None:
-        return ComparedCell(cell=pair.cell, reason=pair.reason[:300])
-    own = [next(changes).model_copy(update={"baseline": None, "value": None}) for _ in pair.questions]
-    return ComparedCell(
-        cell=pair.cell, paired=paired(pair.cell, base.runs_at(pair.cell), pair.side.runs_at(pair.cell)), changes=own
-    )
 
 
 def _row(base: Side, side: Side, cell: str, compared: ComparedCell | None, missing: Mapping[str, str]) -> Row:
@@ -148,9 +130,8 @@ def _row(base: Side, side: Side, cell: str, compared: ComparedCell | None, missi
 
 def _limit(base: Side, side: Side, cell: str) -> Bottleneck | None:
     """Its sentence carries the numbers."""
-    found = limits(base.runs_at(cell), side.runs_at(cell), [cell], names=(base.variant.name, side.variant.name)).get(
-        cell
-    )
+    names = (base.variant.name, side.variant.name)
+    found = limits(base.runs_at(cell), side.runs_at(cell), [cell], names=names).get(cell)
     return None if found is None else found.model_copy(update={"evidence": {}})
 
 
@@ -176,26 +157,19 @@ def sweep_table(
     `measured`: by uid. `missing`: by variant, why it has no figures. Raises ValueError where the spec has no variants.
     """
     listed = variants(spec)
+    finished = [run for run in runs if run.uid in measured]
     sides = [
         Side(
-            variant,
-            tuple(
-                MeasuredRun(run.name, run.uid, variant.spec, measured[run.uid])
-                for run in runs
-                if run.variant == variant.name and run.uid in measured
-            ),
+            each,
+            tuple(MeasuredRun(r.name, r.uid, each.spec, measured[r.uid]) for r in finished if r.variant == each.name),
         )
-        for variant in listed
+        for each in listed
     ]
     planned = [cell.id for cell in cells(spec.template)]
     found = table(sides, baseline=baseline, planned=planned, replications=spec.replications, missing=missing)
     able = contenders(sides, cells_of(sides, planned))
-    all_of_it = Findings(
-        rows=found.rows,
-        best=best_variants(able, spec.template.objectives),
-        front=pareto_front(able),
-        searches=tuple(found_loads(side) for side in sides),
-    )
+    best, front = best_variants(able, spec.template.objectives), pareto_front(able)
+    all_of_it = Findings(found.rows, best, front, tuple(map(found_loads, sides)))
     kept, truncated = (all_of_it, ()) if whole else fitted(all_of_it)
     names = [variant.name for variant in listed]
     verdicts = {name: worst(row.verdict for row in found.rows if row.variant == name and row.runs) for name in names}

@@ -49,7 +49,7 @@ ENDPOINT = spec(server=None, endpoint={"url": "http://llm"})
         ),
         pytest.param("b has not finished", run("b", status={"completion_time": None}), id="not finished"),
         pytest.param("b did not measure to its end (Failed)", failed("b"), id="failed"),
-        pytest.param("a is named twice: a run says nothing of its own noise", run("a"), id="itself"),
+        pytest.param("a is named twice: compare different runs", run("a"), id="itself"),
     ],
 )
 def test_runs_that_differ_in_what_is_not_compared(reason: str, after: MeasuredRun) -> None:

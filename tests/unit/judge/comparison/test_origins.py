@@ -11,7 +11,7 @@ from unit.judge.comparison.sides import compared, row, run
 from unit.plan.specs import spec, workload
 
 FILE = {"shareGPT": {"file": {"configMap": {"name": "rows", "key": "rows.json"}}}}
-SAID = "nothing tells whether the dataset's file held the same on both sides"
+SAID = "it is not known whether the dataset's file is the same on both sides"
 
 
 def reading(name: str, traffic: str | None = "t", *, of: BenchmarkRunSpec | None = None, **changes: Any) -> MeasuredRun:

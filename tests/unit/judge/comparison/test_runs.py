@@ -17,7 +17,7 @@ def stored(**status: object) -> Run:
 
 def test_what_it_measured_is_found_by_cell() -> None:
     found = measured_run(stored(results=RESULTS))
-    assert (found.name, found.uid, found.ended_well) == ("before", "uid-1", True)
+    assert (found.name, found.uid) == ("before", "uid-1")
     assert found.row("chat/rate=4") == row()
     assert (found.row("chat/rate=8"), found.workload("bulk")) == (None, None)
 

@@ -1,13 +1,10 @@
-"""Settings of a vLLM server's memory and context, from its arguments or vLLM's defaults; and how large the weights are."""
+"""Settings of a vLLM server that decide on memory and context, from its arguments or vLLM's defaults."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from benchrun.sizing.layers import ModelShape
+from benchrun.sizing.cache_layers import ModelShape
 from benchrun.sizing.serve_args import GIB, ServeArgs
 
 DEFAULT_UTILIZATION = 0.92
@@ -17,12 +14,9 @@ DEFAULT_BLOCK_TOKENS = 16
 ASSUMED_DTYPE = "bfloat16"
 """Models stored in float32, or without a word about it, are computed in this."""
 _UNSIZED = (
-    "decode-context-parallel-size",
-    "prefill-context-parallel-size",
-    "speculative-config",
-    "kv-transfer-config",
+    "decode-context-parallel-size", "prefill-context-parallel-size", "speculative-config", "kv-transfer-config",
     "hf-overrides",
-)
+)  # fmt: skip
 """Flags that change the cache in ways that are not counted."""
 
 
@@ -92,16 +86,13 @@ def default_step_tokens(gpu_bytes: int | None) -> int:
 
 def compute_dtype(args: ServeArgs, shape: ModelShape) -> str:
     """The type that the model computes in, and by default keeps its cache in."""
-    stored = shape.dtype if shape.dtype in ("bfloat16", "float16") else ASSUMED_DTYPE
-    return _named(args, "dtype") or stored
+    return _named(args, "dtype") or (shape.dtype if shape.dtype in ("bfloat16", "float16") else ASSUMED_DTYPE)
 
 
 def _named(args: ServeArgs, flag: str) -> str | None:
     """None where it is not given, or left to vLLM (auto)."""
     return args.text(flag) if args.text(flag) not in ("auto", "") else None
 
-
-# ---- sequences longer than the model is made for ----------------------------------------------------------------------
 
 ALLOW_LONGER = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
 """vLLM's variable for sequences longer than the model is made for."""
@@ -127,34 +118,3 @@ def beyond_context(args: ServeArgs, shape: ModelShape, *, is_allowed: bool) -> B
         return BeyondContext(True, f"{limits}: output beyond that may be noise")
     remedy = f"lower it, give --hf-overrides with the RoPE scaling that is meant, or set {ALLOW_LONGER}=1"
     return BeyondContext(False, f"{limits}: vLLM will not start; {remedy}")
-
-
-# ---- size of the weights, from safetensors files ----------------------------------------------------------------------
-
-
-class NotWeights(ValueError):
-    """It does not have the form of a safetensors index or header."""
-
-
-def bytes_by_index(index: Mapping[str, Any]) -> int:
-    """From `model.safetensors.index.json`. Raises NotWeights."""
-    metadata = index.get("metadata")
-    total = metadata.get("total_size") if isinstance(metadata, Mapping) else None
-    if isinstance(total, bool) or not isinstance(total, int | float) or not 0 < total < math.inf:
-        raise NotWeights("the index of the weights does not say metadata.total_size")
-    return int(total)
-
-
-def bytes_by_header(header: Mapping[str, Any]) -> int:
-    """From the header of one safetensors file: where its tensors end. Raises NotWeights."""
-    ends: list[int] = []
-    for name, tensor in header.items():
-        if name == "__metadata__":
-            continue
-        offsets = tensor.get("data_offsets") if isinstance(tensor, Mapping) else None
-        if not isinstance(offsets, list) or len(offsets) != 2 or not all(isinstance(each, int) for each in offsets):
-            raise NotWeights(f"the header of the weights does not say where tensor {name} begins and ends")
-        ends.append(offsets[1])
-    if not ends:
-        raise NotWeights("the header of the weights names no tensors")
-    return max(ends)

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from benchrun.sizing.engine import Engine
-from benchrun.sizing.layers import Layer, ModelShape, head_bytes
+from benchrun.sizing.cache_layers import Layer, ModelShape, head_bytes
+from benchrun.sizing.vllm_settings import Engine
 
 _NEARLY_EQUAL = 1.5
 """Kinds of layers whose numbers differ by less are padded to the larger one, not cut to the smaller."""
@@ -60,41 +60,36 @@ class Pool:
 
 def pool_of(shape: ModelShape, engine: Engine) -> Pool:
     """The pool of a model in an engine. Raises UnknownCacheType."""
-    pages = [_page(layer, engine) for layer in shape.caching_layers]
+    size = engine.block_tokens
     # Pages of latent vectors can't be padded: beside sliding layers all of them keep every token.
-    if not engine.drops_beyond_window or any(layer.is_shared_by_all_heads for layer in shape.layers):
-        pages = [replace(page, window_tokens=None) for page in pages]
+    keeps_all = not engine.drops_beyond_window or any(layer.is_shared_by_all_heads for layer in shape.layers)
+    pages = [
+        Page(
+            (token := token_bytes_per_gpu(each, engine)) * size, size, None if keeps_all else each.window_tokens, token
+        )
+        for each in shape.caching_layers
+    ]
     in_flight = engine.steps_in_flight * engine.step_tokens
     if len({page.window_tokens for page in pages}) == 1:
-        group = Group(len(pages), engine.block_tokens, pages[0].window_tokens)
-        size = sum(layers_of_a_stage(count, engine) * page.bytes for page, count in Counter(pages).items())
-        return Pool((group,), size, in_flight)
-    pages = _equally_large(pages)
-    groups = _groups(pages)
+        block_bytes = sum(layers_of_a_stage(count, engine) * page.bytes for page, count in Counter(pages).items())
+        return Pool((Group(len(pages), size, pages[0].window_tokens),), block_bytes, in_flight)
+    # Small pages take more tokens a block where that fits evenly, else they are padded.
+    largest = max(page.bytes for page in pages)
+    more = {page: 1 if largest % page.bytes else largest // page.bytes for page in pages}
+    groups = _groups([replace(page, bytes=largest, block_tokens=size * more[page]) for page in pages])
     most = max(group.layers for group in groups)
-    return Pool(groups, layers_of_a_stage(most, engine) * pages[0].bytes, in_flight)
+    return Pool(groups, layers_of_a_stage(most, engine) * largest, in_flight)
 
 
 def token_bytes_per_gpu(layer: Layer, engine: Engine) -> int:
     """Bytes that a layer keeps of one token, on one GPU. Raises UnknownCacheType."""
-    return layer.heads_per_gpu(engine.tensor_parallel) * head_bytes(layer, engine.cache_dtype)
+    # Every GPU has one head at least: fewer heads than GPUs are kept several times.
+    return max(1, layer.heads // engine.tensor_parallel) * head_bytes(layer, engine.cache_dtype)
 
 
 def layers_of_a_stage(layers: int, engine: Engine) -> int:
     """With pipeline parallelism a GPU has the layers of its stage: so many where they are most."""
     return -(-layers // engine.pipeline_parallel)
-
-
-def _page(layer: Layer, engine: Engine) -> Page:
-    token = token_bytes_per_gpu(layer, engine)
-    return Page(token * engine.block_tokens, engine.block_tokens, layer.window_tokens, token)
-
-
-def _equally_large(pages: Sequence[Page]) -> list[Page]:
-    """Small pages take more tokens a block where that fits evenly, else they are padded."""
-    largest = max(page.bytes for page in pages)
-    more = {page: 1 if largest % page.bytes else largest // page.bytes for page in pages}
-    return [replace(page, bytes=largest, block_tokens=page.block_tokens * more[page]) for page in pages]
 
 
 def _groups(pages: Sequence[Page]) -> tuple[Group, ...]:
@@ -108,8 +103,6 @@ def _groups(pages: Sequence[Page]) -> tuple[Group, ...]:
         groups += [Group(-(-count // tables), page.block_tokens, page.window_tokens)] * tables
     return tuple(groups)
 
-
-# ---- what fits --------------------------------------------------------------------------------------------------------
 
 UNLIMITED_TOKENS = 2**30
 """Longer than any context: where only windows are kept, any length fits."""

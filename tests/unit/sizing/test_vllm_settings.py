@@ -6,10 +6,10 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
+from benchrun.sizing.cache_layers import ModelShape
 from benchrun.sizing.config_json import model_shape
-from benchrun.sizing.engine import Engine, compute_dtype, default_step_tokens, engine_of, max_model_tokens
-from benchrun.sizing.layers import ModelShape
 from benchrun.sizing.serve_args import ServeArgs, UnreadableValue
+from benchrun.sizing.vllm_settings import Engine, compute_dtype, default_step_tokens, engine_of, max_model_tokens
 from unit.sizing import configs
 
 GIB = 2**30
@@ -127,13 +127,7 @@ def test_gpus_of_an_engine_are_those_of_tensor_and_pipeline() -> None:
 
 @pytest.mark.parametrize(
     ("gpu_bytes", "tokens"),
-    [
-        (None, 2048),
-        (70 * GIB - 1, 2048),
-        (70 * GIB, 8192),
-        (160 * GIB - 1, 8192),
-        (160 * GIB, 16_384),
-    ],
+    [(None, 2048), (70 * GIB - 1, 2048), (70 * GIB, 8192), (160 * GIB - 1, 8192), (160 * GIB, 16_384)],
 )
 def test_a_step_grows_with_the_gpu(gpu_bytes: int | None, tokens: int) -> None:
     assert default_step_tokens(gpu_bytes) == tokens

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from benchrun.sizing.layer_patterns import (
+from benchrun.sizing.attention_kinds import (
     MOST,
     attention_of_layers,
     list_if_any,
@@ -15,7 +15,7 @@ from benchrun.sizing.layer_patterns import (
     whole,
     whole_if_any,
 )
-from benchrun.sizing.layers import UnknownShape
+from benchrun.sizing.cache_layers import UnknownShape
 from unit.sizing.configs import Config
 
 LETTERS = {"Full": "F", "Sliding": "S", "State": "_"}

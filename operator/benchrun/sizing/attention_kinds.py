@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
 
-from benchrun.sizing.layers import UnknownShape
+from benchrun.sizing.cache_layers import UnknownShape
 
 Config = Mapping[str, Any]
 MOST = 10**12
@@ -31,29 +30,28 @@ def whole_if_any(config: Config, name: str) -> int | None:
 
 def number_if_any(config: Config, name: str) -> float | None:
     """A number above 0; None where the key is missing. Raises UnknownShape where it is something else."""
-    value: float | None = _of_type(config, name, (int, float))
-    if value is not None and (isinstance(value, bool) or not 0 < value <= MOST):
+    value = config.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MOST:
         raise UnknownShape(f"{name} is {value!r}")
     return value
 
 
-def list_if_any(config: Config, name: str) -> Sequence[Any] | None:
+def list_if_any(config: Config, name: str) -> list[Any] | None:
     """A list; None where the key is missing. Raises UnknownShape where it is something else."""
-    value: list[Any] | None = _of_type(config, name, list)
+    value = config.get(name)
+    if value is not None and not isinstance(value, list):
+        raise UnknownShape(f"{name} is {value!r}")
     return value
 
 
 def part_if_any(config: Config, name: str) -> Config:
     """An object; empty where the key is missing. Raises UnknownShape where it is something else."""
-    value: Config | None = _of_type(config, name, Mapping)
-    return value or {}
-
-
-def _of_type(config: Config, name: str, types: Any) -> Any:
     value = config.get(name)
-    if value is not None and not isinstance(value, types):
+    if value is not None and not isinstance(value, Mapping):
         raise UnknownShape(f"{name} is {value!r}")
-    return value
+    return value or {}
 
 
 _FULL = frozenset({"full_attention", "attention", "full", "global", "chunked_attention"})
@@ -70,8 +68,7 @@ _OFF_UNLESS_SWITCHED_ON = ("qwen2", "qwen3")
 _NEMOTRON = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
 
 
-@dataclass(frozen=True, slots=True)
-class Attention:
+class Attention(NamedTuple):
     """Of one layer."""
 
     kind: Literal["Full", "Sliding", "State"]
@@ -131,7 +128,7 @@ def _listed(text: Config) -> list[str] | None:
 
 
 def _beside_states(text: Config) -> Callable[[int], bool] | None:
-    """Which layers, counted from 0, attend to everything where the others keep a state; None: no key says so."""
+    """Which layers, counted from 0, attend to everything where the others keep a state; None: no such key."""
     if (interval := whole_if_any(text, "full_attention_interval")) is not None:
         return lambda n: (n + 1) % interval == 0
     if (period := whole_if_any(text, "attn_layer_period")) is not None:

@@ -1,4 +1,4 @@
-"""What held requests back in a server, sample by sample, and the server's own limits."""
+"""Why requests wait in a server: what its samples show (Pressure), and its own limits (ServerLimits)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,6 @@ def _number(text: str | None) -> int | None:
         return None
 
 
-# ---- pressure ---------------------------------------------------------------------------------------------------------
 # vLLM's scheduler lets a waiting request run once three things allow it: fewer requests run than max-num-seqs, the KV cache
 # has blocks for its prompt, and the tokens of the step are not used up. So a request that waits although there is room in
 # the first two waits for the third.
@@ -110,7 +109,7 @@ class Pressure:
     preemptions: float | None
     prefix_hit_percent: float | None
     hold: Hold | None
-    """What held back in most samples with a queue; None: nothing waited, or it can't be told."""
+    """What held back in most samples with a queue; None: nothing waited, or it is not known."""
     sequence_limit: float | None
     """How many may run: the setting, else the ceiling that the samples show, else None."""
     sequence_limit_is_set: bool
@@ -130,7 +129,10 @@ def pressure(windows: Sequence[Window], limits: ServerLimits, lengths: Lengths |
     busy = [s for w in windows for s in w.samples if is_busy(s) and s.running is not None and s.waiting is not None]
     if not busy:
         return None
-    found, full = figures(windows), _full_share(limits, lengths)
+    found, full = figures(windows), KV_FULL
+    if limits.kv_cache_tokens is not None and lengths is not None:
+        # The next prompt finds no room.
+        full = max(MIN_KV_FULL, min(KV_FULL, 1 - lengths.prompt / limits.kv_cache_tokens))
     ceiling = limits.sequences if limits.sequences is not None else _ceiling(busy, full, limits, lengths)
     queued = [s for s in busy if _is_queued(s, ceiling, full)]
     holds = Counter(_hold(s, ceiling, full, preempting=bool(found.preemptions)) for s in queued)
@@ -166,13 +168,6 @@ def running_by_step(limits: ServerLimits, lengths: Lengths | None) -> float | No
     if limits.step_tokens is None or lengths is None:
         return None
     return max(1.0, limits.step_tokens / max(1.0, lengths.prompt)) * lengths.output
-
-
-def _full_share(limits: ServerLimits, lengths: Lengths | None) -> float:
-    """KV cache in use (0 to 1) from which on the next prompt finds no room."""
-    if limits.kv_cache_tokens is None or lengths is None:
-        return KV_FULL
-    return max(MIN_KV_FULL, min(KV_FULL, 1 - lengths.prompt / limits.kv_cache_tokens))
 
 
 def _ceiling(busy: Sequence[Sample], full: float, limits: ServerLimits, lengths: Lengths | None) -> float | None:

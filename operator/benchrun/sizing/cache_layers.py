@@ -31,10 +31,6 @@ class Layer:
         """One vector for all heads: tensor parallelism has nothing to divide, each GPU keeps a copy."""
         return self.kind in ("Latent", "Index")
 
-    def heads_per_gpu(self, tensor_parallel: int) -> int:
-        """Every GPU has one head at least: fewer heads than GPUs are kept several times."""
-        return max(1, self.heads // tensor_parallel)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelShape:
@@ -46,7 +42,7 @@ class ModelShape:
     dtype: str | None
     """Type of the weights as config.json has it, for example bfloat16."""
     cache_dtype: str | None
-    """Type of the KV cache where the checkpoint itself asks for one."""
+    """Type of the KV cache where the checkpoint sets one."""
     context_tokens: int | None
     """Longest sequence the model is made for."""
     plain_values: int
@@ -61,8 +57,6 @@ class ModelShape:
         """Those whose cache grows with the sequence."""
         return tuple(layer for layer in self.layers if layer.kind != "State")
 
-
-# ---- bytes of a cached number, by type --------------------------------------------------------------------------------
 
 _BYTES: Mapping[str, int] = {
     "float32": 4, "float": 4,
@@ -98,7 +92,5 @@ def head_bytes(layer: Layer, dtype: str) -> int:
     if dtype in PACKED_LATENT:
         raise UnknownCacheType(f"KV cache type {dtype!r} is for latent vectors (MLA), which this model does not have")
     if dtype not in _BYTES:
-        raise UnknownCacheType(
-            f"the size of KV cache type {dtype!r} is not known; known are {', '.join(sorted(KNOWN))}"
-        )
+        raise UnknownCacheType(f"KV cache type {dtype!r} is not known; known are {', '.join(sorted(KNOWN))}")
     return layer.values * _BYTES[dtype] + (_SCALE_BYTES if dtype.endswith("_per_token_head") else 0)

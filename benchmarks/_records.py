@@ -1,0 +1,96 @@
+"""Records of stages as the client writes them, made up from latencies."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from benchrun_client.contract import (
+    SERVER_COUNTERS,
+    START_TIME,
+    ClientFigures,
+    Engine,
+    GapCounts,
+    RequestColumns,
+    ServerEdge,
+    StageRecord,
+)
+
+
+def columns(
+    start_us: Sequence[int],
+    ttft_us: Sequence[int],
+    e2el_us: Sequence[int],
+    *,
+    tokens: tuple[int, int],
+    queue_us: Sequence[int] | None = None,
+) -> RequestColumns:
+    """Requests that were all answered in full. `tokens`: of input and of output."""
+    count = len(start_us)
+    return RequestColumns(
+        start_us=tuple(start_us),
+        queue_us=(0,) * count if queue_us is None else tuple(queue_us),
+        ttft_us=tuple(ttft_us),
+        e2el_us=tuple(e2el_us),
+        input_tokens=(tokens[0],) * count,
+        output_tokens=(tokens[1],) * count,
+        asked_tokens=(tokens[1],) * count,
+        ended=(1,) * count,
+        ok=(1,) * count,
+    )
+
+
+def gap_counts(gaps: Iterable[int]) -> GapCounts:
+    """How often each gap occurs, in microseconds."""
+    counts = Counter(gaps)
+    return GapCounts(us=tuple(sorted(counts)), count=tuple(counts[us] for us in sorted(counts)))
+
+
+def server_edge(requests: RequestColumns, *, start_time: float, generated: float = 0.0) -> ServerEdge:
+    """Counters of a server that served these requests alone. `generated`: output tokens before them."""
+    before = dict.fromkeys(SERVER_COUNTERS, 0.0) | {START_TIME: start_time, "generation_tokens_total": generated}
+    prompt_tokens, count = float(sum(requests.input_tokens)), float(len(requests.ok))
+    rises = {
+        "prompt_tokens_total": prompt_tokens,
+        "prefix_cache_queries_total": prompt_tokens,
+        "generation_tokens_total": float(sum(requests.output_tokens)),
+        "request_success_total": count,
+        "time_to_first_token_seconds_sum": sum(requests.ttft_us) / 1e6,
+        "time_to_first_token_seconds_count": count,
+    }
+    after = {name: value + rises.get(name, 0.0) for name, value in before.items()}
+    return ServerEdge(address="10.0.0.1:8000", before=before, after=after, version="0.32.0")
+
+
+def stage_record(
+    stage_id: str,
+    sequence: int,
+    requests: RequestColumns,
+    gaps: GapCounts,
+    edge: ServerEdge,
+    *,
+    began_us: int,
+    ended_us: int,
+    client: ClientFigures,
+    run_uid: str = "uid",
+    plan_digest: str = "a" * 64,
+    idle_before_us: int = 0,
+) -> StageRecord:
+    """A stage that lasted from `began_us` to `ended_us`, in Unix microseconds."""
+    return StageRecord(
+        run_uid=run_uid,
+        plan_digest=plan_digest,
+        sequence=sequence,
+        stage_id=stage_id,
+        prompts_digest=f"{sequence:064x}",
+        engine=Engine(name="vllm", version="0.32.0", trust_env=False),
+        first_send_unix_us=began_us,
+        last_receive_unix_us=ended_us,
+        idle_before_us=idle_before_us,
+        scalars={"duration": (ended_us - began_us) / 1e6},
+        requests=requests,
+        gaps=gaps,
+        servers=(edge,),
+        errors={},
+        client=client,
+    )
