@@ -18,15 +18,17 @@ client's clock. Unknown fields are refused on both sides. Every list, text and n
 
 from __future__ import annotations
 
-from benchrun_client.contract.data import (
-    MOST,
+from benchrun_client.contract.base import MOST, Message
+from benchrun_client.contract.datasets import (
+    DATASETS,
     AgentData,
     CustomData,
     Data,
     DataFile,
     DatasetFacts,
+    DatasetFields,
     HuggingFaceData,
-    Message,
+    Length,
     MixableData,
     MixData,
     MixPart,

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, StrictInt, ValidationError
 
-from benchrun_client.contract.data import Count, Hex, Message, Micros
+from benchrun_client.contract.base import Count, Hex, Message, Micros
 from benchrun_client.contract.record import (
     MAX_PACKED_BYTES,
     MAX_RECORDS,

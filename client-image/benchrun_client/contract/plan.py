@@ -6,11 +6,12 @@ import hashlib
 import json
 import re
 from decimal import ROUND_CEILING, Decimal
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field, model_validator
 
-from benchrun_client.contract.data import Count, Data, DecimalText, Hex, LongText, Message, Tokens
+from benchrun_client.contract.base import Count, DecimalText, Hex, LongText, Message, Seed, Tokens
+from benchrun_client.contract.datasets import Data
 
 MAX_OPEN_STAGES = 256
 """Most stages of a search."""
@@ -44,7 +45,7 @@ class Search(Message):
     requests: Count | None = Field(default=None, ge=1)
     """Of each stage; None: rate x duration."""
     duration_seconds: Count | None = Field(default=None, ge=1)
-    seeds: tuple[Annotated[int, Field(ge=0, lt=2**32)], ...] = Field(max_length=MAX_OPEN_STAGES)
+    seeds: tuple[Seed, ...] = Field(max_length=MAX_OPEN_STAGES)
     """Of every stage that there may be, probe by probe."""
     api: Literal["Completions", "Chat"] = "Completions"
     ignore_eos: bool = True
@@ -121,7 +122,7 @@ class Stage(Message):
     load: LoadPoint
     data: Data
     requests: int = Field(ge=1, le=MAX_REQUESTS_A_STAGE)
-    seed: int = Field(ge=0, lt=2**32)
+    seed: Seed
     api: Literal["Completions", "Chat"] = "Completions"
     ignore_eos: bool = True
 
@@ -136,7 +137,7 @@ class Warmup(Message):
     data: Data
     requests: Count = Field(ge=1)
     concurrency: Count = Field(ge=1)
-    seed: int = Field(ge=0, lt=2**32)
+    seed: Seed
     max_seconds: Count = Field(ge=1)
     api: Literal["Completions", "Chat"] = "Completions"
 

@@ -14,7 +14,8 @@ from typing import Annotated, Literal
 from pydantic import FailFast, Field, ValidationError, model_validator
 from pydantic_core import from_json
 
-from benchrun_client.contract.data import Count, DatasetFacts, Finite, Hex, Message, Micros, Number, ShortText
+from benchrun_client.contract.base import Count, Finite, Hex, Message, Micros, Number, ShortText
+from benchrun_client.contract.datasets import DatasetFacts
 from benchrun_client.contract.plan import MAX_REQUESTS_A_STAGE, Probe, open_stage
 
 SERVER_COUNTERS = (

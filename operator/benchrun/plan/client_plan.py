@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
+from typing import Any
 
 from benchrun_client.contract import (
     MAX_REQUESTS_A_STAGE,
-    AgentData,
-    CustomData,
     Data,
-    HuggingFaceData,
     LoadPoint,
-    MixableData,
     MixData,
     Plan,
-    PrefixRepetitionData,
-    RandomData,
     RoleServers,
     Search,
-    ShareGPTData,
     Stage,
     Target,
-    TextsData,
-    TimedTraceData,
     Warmup,
 )
+from pydantic import TypeAdapter
 
 from benchrun.api import BenchmarkRunSpec, Load, Model, Workload
 from benchrun.plan.files import PlacedFile, model_files, served_name
@@ -35,46 +27,26 @@ from benchrun.plan.searches import client_search
 from benchrun.plan.stages import PlannedStage, stages, warmup_seed
 from benchrun.sizing.serve_args import ServeArgs, UnreadableValue
 
-_KINDS: Mapping[str, type[MixableData | TimedTraceData]] = MappingProxyType(
-    {
-        "random": RandomData,
-        "prefix_repetition": PrefixRepetitionData,
-        "agent": AgentData,
-        "share_gpt": ShareGPTData,
-        "custom": CustomData,
-        "texts": TextsData,
-        "hugging_face": HuggingFaceData,
-        "timed_trace": TimedTraceData,
-    }
-)
+_DATA: TypeAdapter[Data] = TypeAdapter(Data)
+
+CA_FILE = "/etc/benchrun-ca/ca.crt"
+DEFAULT_WARMUP_CONCURRENCY = 8
+"""Where neither users nor a cap say how many requests are in flight."""
 
 
 def client_data(workload: Workload, workloads: Sequence[Workload]) -> Data:
     """What the plan says of a workload's dataset; `workloads`: all of the spec, where a mix finds its parts."""
     if workload.dataset.mix is None:
-        return _data(workload)
+        return _DATA.validate_python(_fields(workload))
     named = {each.name: each for each in workloads}
-    parts = [{"weight": part.weight, "data": _data(named[part.workload])} for part in workload.dataset.mix]
+    parts = [{"weight": part.weight, "data": _fields(named[part.workload])} for part in workload.dataset.mix]
     return MixData.model_validate({"parts": parts})
 
 
-def _data(workload: Workload) -> MixableData | TimedTraceData:
-    dataset = workload.dataset
-    name = next(name for name in _KINDS if getattr(dataset, name) is not None)
-    fields = getattr(dataset, name).model_dump(exclude={"file", "conversation", "static_prefix", "dynamic_prefix"})
-    if dataset.agent is not None:
-        fields["variants"] = 1 if dataset.agent.dynamic_prefix is None else dataset.agent.dynamic_prefix.variants
-    if dataset.file is not None:
-        fields["file"] = PlacedFile(workload.name, dataset.file).in_plan()
-    return _KINDS[name](**fields)
-
-
-# ---- client plan ------------------------------------------------------------------------------------------------------
-# A spec in the client's words: the plan it is handed.
-
-CA_FILE = "/etc/benchrun-ca/ca.crt"
-DEFAULT_WARMUP_CONCURRENCY = 8
-"""Where neither users nor a cap say how many requests are in flight."""
+def _fields(workload: Workload) -> dict[str, Any]:
+    file = workload.dataset.file
+    placed = {} if file is None else {"file": PlacedFile(workload.name, file).in_plan()}
+    return workload.dataset.plan_fields() | placed
 
 
 def client_plan(

@@ -9,8 +9,9 @@ from decimal import Decimal as Exact
 from typing import Annotated, Any
 
 import pytest
-from benchrun.api import Endpoint, EnvVar, HttpUrl, HuggingFaceDataset, Quantity, S3File, base
+from benchrun.api import Endpoint, EnvVar, HttpUrl, Quantity, S3File, base
 from benchrun.api.sweep.spec import SettingName, VariantName
+from benchrun_client.contract import HuggingFaceData
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
@@ -183,7 +184,7 @@ def test_an_object_in_a_store(field: str, value: str, good: bool) -> None:
     [("gsm8k", True), ("openai/gsm8k", True), ("a/b/c", False), ("/a", False), ("a/", False), ("https://x/y", False)],
 )
 def test_a_dataset_on_the_hub_has_an_owner_at_most(name: str, good: bool) -> None:
-    assert takes(HuggingFaceDataset, {"repository": name, "column": "c", "outputTokens": 1}) is good
+    assert takes(HuggingFaceData, {"repository": name, "column": "c", "output_tokens": 1}) is good
 
 
 @given(st.from_regex(r"[0-9]{1,12}(\.[0-9]{1,6})?", fullmatch=True))

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from benchrun_client.contract import HuggingFaceData
+
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, ModelSource, Result, Workload, datasets_of, is_true
 from benchrun.judge.objectives import TRUSTED
 from benchrun.observe.views import Run
@@ -95,7 +97,7 @@ def _with_files(workload: str, runs: Runs) -> list[tuple[MeasuredRun, MeasuredRu
 
 def _has_file(workload: Workload, spec: BenchmarkRunSpec) -> bool:
     parts = datasets_of(workload, spec.workloads)
-    return any(part.file is not None or part.hugging_face is not None for part in parts)
+    return any(part.file is not None or isinstance(part.single, HuggingFaceData) for part in parts)
 
 
 def _send_the_same(one: MeasuredRun, other: MeasuredRun) -> bool:
