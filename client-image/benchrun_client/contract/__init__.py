@@ -36,6 +36,7 @@ from benchrun_client.contract.datasets import (
     RandomData,
     S3Object,
     ShareGPTData,
+    SingleData,
     TextsData,
     TimedTraceData,
 )

@@ -206,8 +206,8 @@ class TimedTraceData(DatasetFields):
 
 
 _Mixable = RandomData | PrefixRepetitionData | AgentData | ShareGPTData | CustomData | TextsData | HuggingFaceData
-_Single = _Mixable | TimedTraceData
-DATASETS: tuple[type[DatasetFields], ...] = get_args(_Single)
+SingleData = _Mixable | TimedTraceData
+DATASETS: tuple[type[DatasetFields], ...] = get_args(SingleData)
 """Every dataset but the mix, in the order of the spec's fields."""
 MixableData = Annotated[_Mixable, Field(discriminator="kind")]
 
@@ -226,7 +226,7 @@ class MixData(Message):
     parts: tuple[MixPart, ...] = Field(min_length=2, max_length=64)
 
 
-Data = Annotated[_Single | MixData, Field(discriminator="kind")]
+Data = Annotated[SingleData | MixData, Field(discriminator="kind")]
 
 
 class DatasetFacts(Message):

@@ -11,7 +11,7 @@ from typing import Any
 from benchrun_client.contract import CustomData, HuggingFaceData, ShareGPTData
 from benchrun_client.datasets.files import OpenedFile, opened
 from benchrun_client.datasets.lines import json_lines, json_type, json_value, listed, text_field
-from benchrun_client.datasets.rows import Fit, Fitting, Row, RowFile, RowReader
+from benchrun_client.datasets.rows import ROW_KINDS, Fitting, Row, RowFile, RowKind, RowReader
 from benchrun_client.datasets.samples import Sample
 from benchrun_client.failures import RunFailure, first_line
 
@@ -50,15 +50,13 @@ def _output_tokens(entry: dict[str, Any], data: CustomData, *, where: str) -> in
     return value
 
 
-def fit_custom(output_tokens: int | None, fitting: Fitting) -> Fit:
-    """How a row becomes a request; `output_tokens` None takes the row's own."""
+def fit_custom(data: CustomData | HuggingFaceData, rows: Sequence[Row], fitting: Fitting) -> Sample | str:
+    """A row as a request of the forced output length, or of its own."""
+    (row,) = rows
+    return fitting.request(row.text, output_tokens=data.output_tokens or row.output_tokens or 1)
 
-    def fit(rows: Sequence[Row]) -> Sample | str:
-        (row,) = rows
-        return fitting.request(row.text, output_tokens=output_tokens or row.output_tokens or 1)
 
-    return fit
-
+ROW_KINDS[CustomData] = RowKind(read_custom, fit_custom, content=("prompt_field", "output_tokens_field"))
 
 # ---- sharegpt ---------------------------------------------------------------------------------------------------------
 # `shareGPT` data: rows of a ShareGPT file.
@@ -93,21 +91,20 @@ def read_sharegpt(data: ShareGPTData) -> RowFile:
         return reader.file(name=file.name, sha256=file.sha256)
 
 
-def fit_sharegpt(data: ShareGPTData, fitting: Fitting) -> Fit:
-    """How a row becomes a request. vLLM's limits are of the bare text, whatever a chat adds to it."""
+def fit_sharegpt(data: ShareGPTData, rows: Sequence[Row], fitting: Fitting) -> Sample | str:
+    """A row as a request. vLLM's limits are of the bare text, whatever a chat adds to it."""
+    (row,) = rows
+    prompt, answer = fitting.counter.count([row.text, row.answer], api="Completions")
+    output = data.output_tokens or answer
+    if prompt < MIN_TOKENS or (data.output_tokens is None and answer < MIN_TOKENS):
+        return TOO_SHORT
+    total = data.max_total_tokens or (MAX_TOTAL_TOKENS if data.output_tokens is None else None)
+    if prompt > data.max_prompt_tokens or (total is not None and prompt + output > total):
+        return BEYOND_LIMITS
+    return fitting.request(row.text, output_tokens=output)
 
-    def fit(rows: Sequence[Row]) -> Sample | str:
-        (row,) = rows
-        prompt, answer = fitting.counter.count([row.text, row.answer], api="Completions")
-        output = data.output_tokens or answer
-        if prompt < MIN_TOKENS or (data.output_tokens is None and answer < MIN_TOKENS):
-            return TOO_SHORT
-        total = data.max_total_tokens or (MAX_TOTAL_TOKENS if data.output_tokens is None else None)
-        if prompt > data.max_prompt_tokens or (total is not None and prompt + output > total):
-            return BEYOND_LIMITS
-        return fitting.request(row.text, output_tokens=output)
 
-    return fit
+ROW_KINDS[ShareGPTData] = RowKind(read_sharegpt, fit_sharegpt)
 
 
 def _entries(file: OpenedFile) -> list[object]:
@@ -200,3 +197,12 @@ def called(data: HuggingFaceData) -> str:
     """What people call it."""
     subset = f"/{data.subset}" if data.subset else ""
     return f"{data.repository}{subset} ({data.split}{f', {data.revision}' if data.revision else ''})"
+
+
+ROW_KINDS[HuggingFaceData] = RowKind(
+    read_hugging_face,
+    fit_custom,
+    content=("column",),
+    source=("repository", "revision", "subset", "split", "max_rows"),
+    name=called,
+)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Protocol
 
-from benchrun_client.contract import Data, Stage, Warmup
+from benchrun_client.contract import SingleData, Stage, Warmup
 from benchrun_client.tokenizer import Api
 
 Slot = Stage | Warmup
@@ -22,7 +22,7 @@ class Portion:
     workload: str
     part: int
     """Position in a mix; 0 for the only one."""
-    data: Data
+    data: SingleData
     requests: int
     seed: int
     api: Api

@@ -12,7 +12,7 @@ from dataclasses import replace
 from benchrun_client.contract import TextsData
 from benchrun_client.datasets.files import OpenedFile, opened
 from benchrun_client.datasets.lines import MAX_LINE_BYTES, json_lines, lines, listed, text_field
-from benchrun_client.datasets.rows import Fit, Fitting, Row, RowFile, RowReader
+from benchrun_client.datasets.rows import ROW_KINDS, Fitting, Row, RowFile, RowKind, RowReader
 from benchrun_client.datasets.samples import Sample
 from benchrun_client.failures import RunFailure
 
@@ -37,15 +37,13 @@ def read_texts(data: TextsData) -> RowFile:
         return reader.file(name=file.name, sha256=file.sha256)
 
 
-def fit_texts(data: TextsData, fitting: Fitting) -> Fit:
-    """How texts become a request: a text a line, then the instruction."""
-    instruction = [data.instruction] if data.instruction else []
+def fit_texts(data: TextsData, rows: Sequence[Row], fitting: Fitting) -> Sample | str:
+    """Texts as a request: a text a line, then the instruction."""
+    prompt = "\n".join([row.text for row in rows] + [data.instruction] * bool(data.instruction))
+    return fitting.request(prompt, output_tokens=data.output_tokens_per_text * len(rows))
 
-    def fit(rows: Sequence[Row]) -> Sample | str:
-        prompt = "\n".join([row.text for row in rows] + instruction)
-        return fitting.request(prompt, output_tokens=data.output_tokens_per_text * len(rows))
 
-    return fit
+ROW_KINDS[TextsData] = RowKind(read_texts, fit_texts, content=("format", "column"))
 
 
 def duplicated(samples: Sequence[Sample], *, times: int, requests: int, shared_prefix: int) -> tuple[Sample, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from benchrun_client.contract import CustomData, DataFile
-from benchrun_client.datasets.supply import Supply
+from benchrun_client.datasets.run_datasets import RunDatasets
 from benchrun_client.failures import RunFailure
 from unit.client.datasets.files import drawn, json_lines, portion, written
 from unit.client.words import WordCounter
@@ -52,7 +52,7 @@ def test_prompts_that_came_before_and_those_too_long_are_left_out_and_counted(tm
     ]
     data = CustomData(file=json_lines(tmp_path, rows))
     everything = portion(data, requests=5)
-    supply = Supply([everything], counter=WordCounter(), context_tokens=40)
+    supply = RunDatasets([everything], counter=WordCounter(), context_tokens=40)
     supply.draw(everything)
     with pytest.raises(RunFailure) as failure:
         supply.draw(portion(data, requests=1))

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from benchrun_client.contract import DataFile, ShareGPTData
+from benchrun_client.datasets.run_datasets import RunDatasets
 from benchrun_client.datasets.samples import Sample
-from benchrun_client.datasets.supply import Supply
 from benchrun_client.failures import RunFailure
 from unit.client.datasets.files import drawn, portion, written
 from unit.client.words import WordCounter
@@ -37,9 +37,11 @@ def names(samples: tuple[Sample, ...]) -> list[str]:
     return [s.prompt.split()[0] for s in samples]
 
 
-def plain(*datasets: ShareGPTData, **changes: Any) -> Supply:
+def plain(*datasets: ShareGPTData, **changes: Any) -> RunDatasets:
     """A supply that counts no special tokens."""
-    return Supply([portion(data) for data in datasets], counter=WordCounter(), **{"context_tokens": None, **changes})
+    return RunDatasets(
+        [portion(data) for data in datasets], counter=WordCounter(), **{"context_tokens": None, **changes}
+    )
 
 
 def test_each_row_is_used_once_in_a_run(tmp_path: Path) -> None:
@@ -111,7 +113,7 @@ def test_limits_can_be_set(tmp_path: Path) -> None:
 
 def test_a_chat_is_measured_with_its_template(tmp_path: Path) -> None:
     data = talks(tmp_path, entry("a"))
-    supply = Supply([portion(data)], counter=WordCounter(template=6), context_tokens=None)
+    supply = RunDatasets([portion(data)], counter=WordCounter(template=6), context_tokens=None)
     (sample,) = supply.draw(portion(data, requests=1, api="Chat"))
     assert sample.input_tokens == 16
 

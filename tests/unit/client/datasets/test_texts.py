@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from benchrun_client.contract import DataFile, TextsData
-from benchrun_client.datasets.supply import Supply
+from benchrun_client.datasets.run_datasets import RunDatasets
 from benchrun_client.failures import RunFailure
 from unit.client.datasets.files import drawn, json_lines, portion, written
 from unit.client.words import WordCounter
@@ -59,7 +59,7 @@ def test_the_same_content_in_two_places_is_never_sent_twice_either(tmp_path: Pat
     (tmp_path / "copy").mkdir()
     one, copy = texts(reviews(tmp_path, 8)), texts(reviews(tmp_path / "copy", 8))
     first, second = portion(one), portion(copy, workload="single", seed=2)
-    supply = Supply([first, second], counter=WordCounter(), context_tokens=None)
+    supply = RunDatasets([first, second], counter=WordCounter(), context_tokens=None)
     assert len({s.prompt for each in (first, second) for s in supply.draw(each)}) == 8
     (facts,) = supply.facts([second])
     assert (facts.rows_used, facts.source) == (4, str(tmp_path / "copy" / "reviews.csv"))
@@ -83,7 +83,7 @@ def test_a_json_field_will_do_as_well(tmp_path: Path) -> None:
 def test_empty_and_repeated_texts_are_left_out_and_counted(tmp_path: Path) -> None:
     file = written(tmp_path, "r.csv", 'review\n"a b"\n" "\n"a  b"\n\n"c"\n')
     whole = portion(texts(file), requests=2)
-    supply = Supply([whole], counter=WordCounter(), context_tokens=None)
+    supply = RunDatasets([whole], counter=WordCounter(), context_tokens=None)
     supply.draw(whole)
     (facts,) = supply.facts([whole])
     assert (facts.rows_read, facts.rows_used, facts.rows_dropped) == (4, 2, {"EmptyText": 1, "RepeatsEarlierRow": 1})
