@@ -11,19 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from benchrun.api.schema.crd import CRD_NAME, custom_resource_definition
-from benchrun.api.schema.sweep_crd import CRD_NAME as SWEEP_CRD_NAME
-from benchrun.api.schema.sweep_crd import custom_resource_definition as sweep_definition
+from benchrun.api.schema.crd import RUN, SWEEP
 
 from dev.findings_index import index_text
 from dev.reference import reference_text
 from dev.sweep_reference import sweep_reference_text
 
 COMMAND = "python -m dev.generate"
-CRD_FILE = f"crds/{CRD_NAME}.yaml"
-CHART_CRD_FILE = f"charts/benchrun/files/{CRD_NAME}.yaml"
-SWEEP_CRD_FILE = f"crds/{SWEEP_CRD_NAME}.yaml"
-CHART_SWEEP_CRD_FILE = f"charts/benchrun/files/{SWEEP_CRD_NAME}.yaml"
+CRD_FILE = f"crds/{RUN.name}.yaml"
+CHART_CRD_FILE = f"charts/benchrun/files/{RUN.name}.yaml"
+SWEEP_CRD_FILE = f"crds/{SWEEP.name}.yaml"
+CHART_SWEEP_CRD_FILE = f"charts/benchrun/files/{SWEEP.name}.yaml"
 REFERENCE_FILE = "docs/reference/benchmarkrun.md"
 SWEEP_REFERENCE_FILE = "docs/reference/benchmarksweep.md"
 FINDINGS_FILE = "docs/findings/README.md"
@@ -31,12 +29,12 @@ FINDINGS_FILE = "docs/findings/README.md"
 
 def crd_text() -> str:
     """The CustomResourceDefinition of runs as YAML; the same models always give the same bytes."""
-    return _definition_text(custom_resource_definition())
+    return _definition_text(RUN.manifest())
 
 
 def sweep_crd_text() -> str:
     """That of sweeps."""
-    return _definition_text(sweep_definition())
+    return _definition_text(SWEEP.manifest())
 
 
 def _definition_text(definition: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from benchrun.api import MUTABLE_FIELDS, VALIDATIONS
-from benchrun.api.schema.crd import printer_columns, spec_schema, status_schema
+from benchrun.api.schema.crd import RUN
 from benchrun.api.schema.structural import Schema
 from benchrun.names import API_VERSION, CATEGORY, KIND, SHORT_NAME
 
@@ -25,9 +25,9 @@ def reference_text() -> str:
     """The page as Markdown; the same models always give the same bytes."""
     return page(
         _INTRO,
-        columns=printer_columns(),
-        spec=spec_schema(),
-        status=status_schema(),
+        columns=RUN.printer_columns(),
+        spec=RUN.spec_schema(),
+        status=RUN.status_schema(),
         mutable=MUTABLE_FIELDS,
         instead="a new measurement is a new object",
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from benchrun.api.schema.crd import SWEEP
 from benchrun.api.schema.structural import Schema
-from benchrun.api.schema.sweep_crd import printer_columns, spec_schema, status_schema
 from benchrun.api.sweep.spec import KIND, MAX_NAME, MUTABLE_FIELDS, SHORT_NAME
 from benchrun.names import API_VERSION, CATEGORY
 
@@ -26,9 +26,9 @@ def sweep_reference_text() -> str:
     """The page as Markdown; the same models always give the same bytes."""
     return page(
         _INTRO,
-        columns=printer_columns(),
-        spec=_without_fields_of_runs(spec_schema()),
-        status=status_schema(),
+        columns=SWEEP.printer_columns(),
+        spec=_without_fields_of_runs(SWEEP.spec_schema()),
+        status=SWEEP.status_schema(),
         mutable=MUTABLE_FIELDS,
         instead="other variants are another sweep",
     )

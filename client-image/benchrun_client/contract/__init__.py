@@ -18,83 +18,11 @@ client's clock. Unknown fields are refused on both sides. Every list, text and n
 
 from __future__ import annotations
 
-from benchrun_client.contract.base import MOST, Message
-from benchrun_client.contract.datasets import (
-    DATASETS,
-    AgentData,
-    CustomData,
-    Data,
-    DataFile,
-    DatasetFacts,
-    DatasetFields,
-    HuggingFaceData,
-    Length,
-    MixableData,
-    MixData,
-    MixPart,
-    PrefixRepetitionData,
-    RandomData,
-    S3Object,
-    ShareGPTData,
-    SingleData,
-    TextsData,
-    TimedTraceData,
-)
-from benchrun_client.contract.delivery import (
-    MAX_BODIES_BYTES,
-    MAX_DELIVERY_BYTES,
-    MAX_ENVELOPES,
-    MAX_HEAD_BYTES,
-    TOKEN_HEADER,
-    Acknowledgement,
-    ClientPhase,
-    ContractMismatch,
-    Delivery,
-    Envelope,
-    Failure,
-    Progress,
-    Sealed,
-    digest_of_token,
-    pack_delivery,
-    seal,
-    unpack_delivery,
-)
-from benchrun_client.contract.plan import (
-    MAX_REQUESTS_A_STAGE,
-    PLAN_FILE,
-    CachePolicy,
-    Limit,
-    LoadPoint,
-    Plan,
-    Probe,
-    RoleServers,
-    Search,
-    Stage,
-    Target,
-    Warmup,
-    open_stage,
-    open_stage_id,
-)
-from benchrun_client.contract.record import (
-    MAX_GAP_VALUES,
-    MAX_PACKED_BYTES,
-    MAX_RECORD_BYTES,
-    PROXY_COUNTERS,
-    SERVER_COUNTERS,
-    START_TIME,
-    CacheReset,
-    ClientFigures,
-    Engine,
-    GapCounts,
-    RequestColumns,
-    ServedModel,
-    ServerEdge,
-    Shards,
-    StageRecord,
-    WarmupOutcome,
-    ended_search,
-    open_record,
-)
+from benchrun_client.contract.base import *
+from benchrun_client.contract.datasets import *
+from benchrun_client.contract.plan import *
+from benchrun_client.contract.record import *
+from benchrun_client.contract.record_delivery import *
 
 RECORD_PORT = 8090
 """Port of the record server in the client pod."""

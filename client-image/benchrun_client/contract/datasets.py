@@ -61,8 +61,8 @@ class RandomData(DatasetFields):
     cachePolicy Share every stage sends the same ones."""
 
     kind: Literal["random"] = "random"
-    input_tokens: Length = Field(default=1024, description="Length of every prompt, in tokens.")
-    output_tokens: Length = Field(default=128, description="Tokens requested for every answer.")
+    input_tokens: Length = Field(1024, description="Length of every prompt, in tokens.")
+    output_tokens: Length = Field(128, description="Tokens requested for every answer.")
 
 
 class PrefixRepetitionData(DatasetFields):
@@ -70,12 +70,12 @@ class PrefixRepetitionData(DatasetFields):
     differently. The shared tokens are declared: hits on them do not count as contamination."""
 
     kind: Literal["prefixRepetition"] = "prefixRepetition"
-    prefixes: Annotated[int, Field(ge=1, le=50_000)] = Field(default=10, description="Different prefixes in a stage.")
+    prefixes: Annotated[int, Field(ge=1, le=50_000)] = Field(10, description="Different prefixes in a stage.")
     prefix_tokens: Length = Field(
-        default=256, description="Length of each prefix, in tokens; special tokens and chat template included."
+        256, description="Length of each prefix, in tokens; special tokens and chat template included."
     )
-    suffix_tokens: Length = Field(default=256, description="Length of what follows it, in tokens.")
-    output_tokens: Length = Field(default=128, description="Tokens requested for every answer.")
+    suffix_tokens: Length = Field(256, description="Length of what follows it, in tokens.")
+    output_tokens: Length = Field(128, description="Tokens requested for every answer.")
 
 
 class AgentData(DatasetFields):
@@ -84,7 +84,7 @@ class AgentData(DatasetFields):
     kind: Literal["agent"] = "agent"
     file: DataFile | None = None
     """None: the conversation that comes with the client."""
-    variants: Count | None = Field(default=None, ge=1)
+    variants: Count | None = Field(None, ge=1)
     """Different dates in a stage; None: each request has its own. 1 is a static prefix."""
     output_tokens: Length | None = None
     """None: the length of the conversation's last answer."""
@@ -101,13 +101,11 @@ class ShareGPTData(DatasetFields):
     kind: Literal["shareGPT"] = "shareGPT"
     file: DataFile = Field(description="Where the JSON file is.")
     output_tokens: Length | None = Field(
-        default=None, description="Forces every answer to this length; the length of the row's own answer if left out."
+        None, description="Forces every answer to this length; the length of the row's own answer if left out."
     )
-    max_prompt_tokens: Length = Field(
-        default=1024, description="Longest prompt that is used; vLLM's own limit is 1024."
-    )
+    max_prompt_tokens: Length = Field(1024, description="Longest prompt that is used; vLLM's own limit is 1024.")
     max_total_tokens: Length | None = Field(
-        default=None,
+        None,
         description="Longest prompt and answer together. Left out: 2048, as in vLLM; with outputTokens what the model takes.",
     )
 
@@ -119,13 +117,13 @@ class CustomData(DatasetFields):
 
     kind: Literal["custom"] = "custom"
     file: DataFile = Field(description="Where the JSON Lines file is.")
-    prompt_field: FieldName = Field(default="prompt", description="Field that holds the prompt.")
+    prompt_field: FieldName = Field("prompt", description="Field that holds the prompt.")
     output_tokens_field: FieldName = Field(
-        default="output_tokens",
+        "output_tokens",
         description="Field that holds the number of tokens to request; not read with outputTokens.",
     )
     output_tokens: Length | None = Field(
-        default=None, description="Tokens requested for every answer; each line's own if left out."
+        None, description="Tokens requested for every answer; each line's own if left out."
     )
 
 
@@ -143,18 +141,18 @@ class TextsData(DatasetFields):
     kind: Literal["texts"] = "texts"
     file: DataFile = Field(description="Where the CSV or JSON Lines file is.")
     format: Literal["CSV", "JSONL"] = Field(
-        default="CSV", description="CSV: commas, double quotes, a header. JSONL: one JSON object a line. Both in UTF-8."
+        "CSV", description="CSV: commas, double quotes, a header. JSONL: one JSON object a line. Both in UTF-8."
     )
     column: FieldName = Field(description="Column, or field, that holds the texts.")
-    texts_per_prompt: Annotated[int, Field(ge=1, le=10_000)] = Field(default=1, description="Texts in one prompt.")
+    texts_per_prompt: Annotated[int, Field(ge=1, le=10_000)] = Field(1, description="Texts in one prompt.")
     instruction: Annotated[str, Field(max_length=4096)] = Field(
-        default="", description="Question or task about the texts, behind the last of them."
+        "", description="Question or task about the texts, behind the last of them."
     )
     output_tokens_per_text: Annotated[int, Field(ge=1, le=100_000)] = Field(
-        default=1, description="Tokens requested for each text: an answer gets this times textsPerPrompt."
+        1, description="Tokens requested for each text: an answer gets this times textsPerPrompt."
     )
     duplicate: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        default=1,
+        1,
         description="How often each prompt is sent, one right after the other. All but the first can come from the prefix cache; "
         "that is declared, so it does not count as contamination.",
     )
@@ -169,16 +167,16 @@ class HuggingFaceData(DatasetFields):
         Field(description="Name of the dataset, for example openai/gsm8k.")
     )
     revision: Annotated[str, Field(min_length=1, max_length=128)] | None = Field(
-        default=None, description="Commit, tag or branch; name a commit to get the same rows tomorrow."
+        None, description="Commit, tag or branch; name a commit to get the same rows tomorrow."
     )
     subset: Annotated[str, Field(min_length=1, max_length=128)] | None = Field(
-        default=None, description="Configuration of the dataset, where it has several."
+        None, description="Configuration of the dataset, where it has several."
     )
-    split: Annotated[str, Field(min_length=1, max_length=64)] = Field(default="train", description="Which split.")
+    split: Annotated[str, Field(min_length=1, max_length=64)] = Field("train", description="Which split.")
     column: FieldName = Field(description="Column that holds the prompt.")
     output_tokens: Length = Field(description="Tokens requested for every answer.")
     max_rows: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
-        default=10_000, description="Rows read, from the first on: prompts are drawn from among them."
+        10_000, description="Rows read, from the first on: prompts are drawn from among them."
     )
 
 
@@ -191,17 +189,17 @@ class TimedTraceData(DatasetFields):
     kind: Literal["timedTrace"] = "timedTrace"
     file: DataFile = Field(description="Where the JSON Lines file is.")
     unit: Literal["Seconds", "Milliseconds"] = Field(
-        default="Milliseconds", description="Unit of the instants; they must not go back."
+        "Milliseconds", description="Unit of the instants; they must not go back."
     )
-    timestamp_field: FieldName = Field(default="timestamp", description="Field that holds the instant.")
-    input_tokens_field: FieldName = Field(default="input_length", description="Field that holds the prompt's length.")
-    output_tokens_field: FieldName = Field(default="output_length", description="Field that holds the answer's length.")
+    timestamp_field: FieldName = Field("timestamp", description="Field that holds the instant.")
+    input_tokens_field: FieldName = Field("input_length", description="Field that holds the prompt's length.")
+    output_tokens_field: FieldName = Field("output_length", description="Field that holds the answer's length.")
     blocks_field: FieldName = Field(
-        default="hash_ids",
+        "hash_ids",
         description="Field that lists the blocks of the prompt; where a line has none, its prompt is unique.",
     )
     block_tokens: Annotated[int, Field(ge=1, le=100_000)] = Field(
-        default=512, description="Tokens of a block: 512 in Mooncake's traces."
+        512, description="Tokens of a block: 512 in Mooncake's traces."
     )
 
 
@@ -232,7 +230,7 @@ Data = Annotated[SingleData | MixData, Field(discriminator="kind")]
 class DatasetFacts(Message):
     """What was read for a workload, and what was left out: the same in each of its records."""
 
-    part: int = Field(default=0, ge=0, le=64)
+    part: int = Field(0, ge=0, le=64)
     """Position in a mix; 0 for the only one."""
     source: ShortText
     sha256: Hex

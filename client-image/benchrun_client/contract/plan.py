@@ -42,9 +42,9 @@ class Search(Message):
     objectives: tuple[Limit, ...] = Field(min_length=1, max_length=16)
     max_failed_percent: str = Field(max_length=24)
     data: Data
-    requests: Count | None = Field(default=None, ge=1)
+    requests: Count | None = Field(None, ge=1)
     """Of each stage; None: rate x duration."""
-    duration_seconds: Count | None = Field(default=None, ge=1)
+    duration_seconds: Count | None = Field(None, ge=1)
     seeds: tuple[Seed, ...] = Field(max_length=MAX_OPEN_STAGES)
     """Of every stage that there may be, probe by probe."""
     api: Literal["Completions", "Chat"] = "Completions"
@@ -104,12 +104,12 @@ class LoadPoint(Message):
 
     request_rate: DecimalText = "inf"
     """Requests a second, a decimal, or "inf": all at once."""
-    max_concurrency: Count | None = Field(default=None, ge=1)
+    max_concurrency: Count | None = Field(None, ge=1)
     burstiness: DecimalText = "1"
     """Gamma shape of the gaps between arrivals; 1 is Poisson."""
     trace_speed: DecimalText | None = None
     """A decimal: requests arrive at the instants of their trace, so many times as fast; None: they have none."""
-    batch_size: Count | None = Field(default=None, ge=1)
+    batch_size: Count | None = Field(None, ge=1)
     """Without an API server: so many requests a call of the engine, one call after the other; None: all in one."""
 
 
@@ -158,9 +158,9 @@ class Target(Message):
     """Where requests go; a host name is resolved once, when all servers are there."""
     servers: int = Field(ge=0, le=1024)
     """Addresses the host name must have before anything is sent; 0: the URL is used as it is."""
-    behind: tuple[RoleServers, ...] = Field(default=(), max_length=8)
+    behind: tuple[RoleServers, ...] = Field((), max_length=8)
     """Servers that answer for a proxy, which is then what `base_url` leads to."""
-    metrics_urls: tuple[LongText, ...] = Field(default=(), max_length=64)
+    metrics_urls: tuple[LongText, ...] = Field((), max_length=64)
     """Metrics endpoints to snapshot at stage edges; empty with `servers` > 0: `/metrics` of each address."""
     served_model: LongText
     tokenizer: LongText
@@ -176,14 +176,14 @@ class Target(Message):
 class Plan(Message):
     """Everything a client needs to measure one run."""
 
-    schema_: Literal["benchrun.plan/2"] = Field(default=PLAN_SCHEMA, alias="schema")
+    schema_: Literal["benchrun.plan/2"] = Field(PLAN_SCHEMA, alias="schema")
     run_uid: str = Field(max_length=64)
     token_digest: Hex
     """SHA-256 of the token that whoever reads records or acknowledges them must show; the token itself stands nowhere."""
     target: Target
     stages: tuple[Stage, ...] = Field(max_length=1024)
-    searches: tuple[Search, ...] = Field(default=(), max_length=16)
-    warmups: tuple[Warmup, ...] = Field(default=(), max_length=64)
+    searches: tuple[Search, ...] = Field((), max_length=16)
+    warmups: tuple[Warmup, ...] = Field((), max_length=64)
     cache_policy: CachePolicy = "Isolate"
     """Reset: the prefix cache of every server is emptied before each stage."""
     percentiles: tuple[DecimalText, ...] = Field(max_length=64)

@@ -60,7 +60,7 @@ class ServedModel(Message):
     """One entry of /v1/models: that of the name in the requests; where no entry has it, the first one."""
 
     id: str = Field(max_length=MAX_ID_CHARACTERS)
-    root: str | None = Field(default=None, max_length=MAX_ROOT_CHARACTERS)
+    root: str | None = Field(None, max_length=MAX_ROOT_CHARACTERS)
     """The hub id or path that the server was started with; of an adapter, those of the model that it adapts. None: unknown."""
 
 
@@ -128,14 +128,14 @@ class ServerEdge(Message):
     """Counters of one server pod at both edges of the stage."""
 
     address: str = Field(max_length=300)
-    role: str = Field(default="server", max_length=20)
+    role: str = Field("server", max_length=20)
     """server; or prefill, decode and proxy."""
     before: Counters | None
     """None: the metrics could not be read."""
     after: Counters | None
-    version: str | None = Field(default=None, max_length=100)
+    version: str | None = Field(None, max_length=100)
     """From /version; None: unknown."""
-    settings: str | None = Field(default=None, max_length=64)
+    settings: str | None = Field(None, max_length=64)
     """Digest of what the server reports of its configuration (labels of cache_config_info); equal servers have equal ones."""
     models: ShortText | None = None
     """From /v1/models: each model with where it comes from and its max_model_len; None: unknown."""
@@ -170,7 +170,7 @@ class ClientFigures(Message):
     cpu_seconds: Finite = Field(ge=0)
     """Of all its processes that send."""
     wall_seconds: Finite = Field(ge=0)
-    processes: Count = Field(default=1, ge=1)
+    processes: Count = Field(1, ge=1)
     """Each fills a core at most."""
     throttled_periods: Count | None = None
     lag_p99_us: Micros | None = None
@@ -200,7 +200,7 @@ class Shards(Message):
 class StageRecord(Message):
     """The measurement of one stage, complete: every request, both edges, nothing averaged away."""
 
-    schema_: Literal["benchrun.record/1"] = Field(default=RECORD_SCHEMA, alias="schema")
+    schema_: Literal["benchrun.record/1"] = Field(RECORD_SCHEMA, alias="schema")
     run_uid: str = Field(max_length=64)
     plan_digest: Hex
     sequence: int = Field(ge=0, lt=MAX_RECORDS)

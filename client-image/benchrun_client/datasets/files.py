@@ -21,8 +21,16 @@ from yarl import URL
 from benchrun_client.contract import DataFile, S3Object
 from benchrun_client.failures import RunFailure, first_line
 
-# ---- fetching ---------------------------------------------------------------------------------------------------------
-# Fetching a data file from a URL, with a bound on everything.
+
+def invalid(message: str) -> RunFailure:
+    """A dataset that cannot be read as what it should be."""
+    return RunFailure("DatasetInvalid", message)
+
+
+def not_found(message: str) -> RunFailure:
+    """A dataset that is not available."""
+    return RunFailure("DatasetNotFound", message)
+
 
 CHUNK_BYTES = 1024 * 1024
 CONNECT_SECONDS = 30.0
@@ -38,10 +46,7 @@ def shown_url(url: str) -> str:
 
 async def fetch(url: str, *, max_bytes: int) -> Path:
     """Stream the file into the temporary directory and return its path.
-
-    Raises:
-        RunFailure: `DatasetNotFound` or `DatasetInvalid`.
-    """
+    Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`."""
     return await download(URL(url), name=shown_url(url), max_bytes=max_bytes)
 
 
@@ -57,28 +62,23 @@ async def download(url: URL, *, name: str, max_bytes: int, headers: Mapping[str,
             _check_response(response, name=name, max_bytes=max_bytes)
             return await _saved(response, name=name, max_bytes=max_bytes)
     except (aiohttp.ClientError, TimeoutError) as error:
-        raise RunFailure(
-            "DatasetNotFound", f"cannot fetch {name}: {first_line(error) or type(error).__name__}"
-        ) from error
+        raise not_found(f"cannot fetch {name}: {first_line(error) or type(error).__name__}") from error
     except OSError as error:
-        raise RunFailure("DatasetInvalid", f"cannot keep {name}: {error.strerror}") from error
+        raise invalid(f"cannot keep {name}: {error.strerror}") from error
 
 
 def _check_response(response: aiohttp.ClientResponse, *, name: str, max_bytes: int) -> None:
     if response.status != 200:
-        raise RunFailure("DatasetNotFound", f"{name} answered {response.status} {response.reason or ''}".rstrip())
+        raise not_found(f"{name} answered {response.status} {response.reason or ''}".rstrip())
     if "html" in response.content_type:
         led = f" (led on to {shown_url(str(response.url))})" if response.history else ""
-        raise RunFailure(
-            "DatasetInvalid",
-            f"{name}{led} answered with an HTML page, not with data: is it the link to the raw file?",
-        )
+        raise invalid(f"{name}{led} answered with an HTML page, not with data: is it the link to the raw file?")
     if response.content_length is not None and response.content_length > max_bytes:
         raise _too_large(name, max_bytes)
 
 
 def _too_large(name: str, max_bytes: int) -> RunFailure:
-    return RunFailure("DatasetInvalid", f"{name} is larger than {max_bytes // 1024**2} MiB")
+    return invalid(f"{name} is larger than {max_bytes // 1024**2} MiB")
 
 
 async def _saved(response: aiohttp.ClientResponse, *, name: str, max_bytes: int) -> Path:
@@ -150,10 +150,6 @@ def _key(credentials: Credentials, day: str, region: str) -> bytes:
     return key
 
 
-# ---- object store -----------------------------------------------------------------------------------------------------
-# Fetching a data file from an object store that speaks S3: one signed GET, nothing more of a client than that.
-
-
 def shown_object(place: S3Object) -> str:
     """What people call it."""
     return f"s3://{place.bucket}/{place.key}"
@@ -172,10 +168,7 @@ def object_url(place: S3Object) -> str:
 
 async def fetch_object(place: S3Object, *, max_bytes: int) -> Path:
     """Stream the object into the temporary directory and return its path.
-
-    Raises:
-        RunFailure: `DatasetNotFound` or `DatasetInvalid`.
-    """
+    Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`."""
     url, headers = object_url(place), None
     if place.credentials is not None:
         timestamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
@@ -190,16 +183,12 @@ def _credentials(place: S3Object) -> Credentials:
 
     found = Credentials(value("ACCESS_KEY_ID"), value("SECRET_ACCESS_KEY"), value("SESSION_TOKEN") or None)
     if not found.access_key_id or not found.secret_access_key:
-        raise RunFailure(
-            "DatasetNotFound",
+        raise not_found(
             f"there are no credentials for {shown_object(place)}: the Secret of credentialsSecretRef must exist and have the "
-            "keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+            "keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         )
     return found
 
-
-# ---- files ------------------------------------------------------------------------------------------------------------
-# A data file, wherever it is: found, no larger than we take, not a web page, and known by its hash.
 
 MAX_FILE_BYTES = 2 * 1024**3
 """Larger files are refused by their size, before anything of them is read."""
@@ -220,18 +209,14 @@ class OpenedFile:
 @contextmanager
 def opened(file: DataFile) -> Iterator[OpenedFile]:
     """The file, fetched if it is elsewhere; a copy is gone at the end.
-
-    Raises:
-        RunFailure: `DatasetNotFound` or `DatasetInvalid`.
-    """
+    Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`."""
     name, path = name_of(file), _local(file)
     try:
         _check(path, name)
         yield OpenedFile(path, name, _sha256(path))
     except OSError as error:
-        raise RunFailure(
-            "DatasetNotFound",
-            f"cannot read {name} in the client's container: {error.strerror}. Check the mount and the path.",
+        raise not_found(
+            f"cannot read {name} in the client's container: {error.strerror}. Check the mount and the path."
         ) from error
     finally:
         if file.path is None:
@@ -258,20 +243,17 @@ def _check(path: Path, name: str) -> None:
     size = found.st_size
     if not stat.S_ISREG(found.st_mode):
         # A directory, or a device that never ends.
-        raise RunFailure(
-            "DatasetNotFound", f"cannot read {name} in the client's container: it is no regular file. Check the path."
-        )
+        raise not_found(f"cannot read {name} in the client's container: it is no regular file. Check the path.")
     if size > MAX_FILE_BYTES:
-        raise RunFailure(
-            "DatasetInvalid",
-            f"{name} has {size:,} bytes; at most {MAX_FILE_BYTES // 1024**3} GiB are read. Cut it to the rows that are needed.",
+        raise invalid(
+            f"{name} has {size:,} bytes; at most {MAX_FILE_BYTES // 1024**3} GiB are read. Cut it to the rows that are needed."
         )
     with path.open("rb") as content:
         start = content.read(512)
     if len(start) == size and not start.strip():
-        raise RunFailure("DatasetInvalid", f"{name} is empty")
+        raise invalid(f"{name} is empty")
     if start.lstrip().lower().startswith(_PAGE_STARTS):
-        raise RunFailure("DatasetInvalid", f"{name} is an HTML page, not data: is it the link to the raw file?")
+        raise invalid(f"{name} is an HTML page, not data: is it the link to the raw file?")
 
 
 def _sha256(path: Path) -> str:

@@ -136,10 +136,7 @@ class RowPool:
         self, portion: Portion, fit: Callable[[Sequence[Row]], Sample | str], *, prompts: int, rows_a_prompt: int = 1
     ) -> tuple[Sample, ...]:
         """So many prompts. `fit`: the request that rows make, or the reason why they are left out.
-
-        Raises:
-            RunFailure: `DatasetTooSmall`, with the numbers.
-        """
+        Raises RunFailure: `DatasetTooSmall`, with the numbers."""
         rng = random.Random(portion.seed)
         samples: list[Sample] = []
         unfit: list[int] = []
@@ -202,10 +199,7 @@ def _common_start(texts: Sequence[str]) -> str:
 
 def read_pools(portions: Sequence[Portion]) -> Mapping[DatasetFields, RowPool]:
     """The pool of each dataset with rows. Datasets with the same content share one, wherever each finds it.
-
-    Raises:
-        RunFailure: a dataset is missing or broken.
-    """
+    Raises RunFailure: a dataset is missing or broken."""
     with_rows = [(p, p.data) for p in portions if type(p.data) in ROW_KINDS]
     # A dataset that takes each row's own output length reads more of the file than one that forces it, and reads first.
     datasets = sorted(

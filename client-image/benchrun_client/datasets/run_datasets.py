@@ -27,10 +27,7 @@ class RunDatasets:
 
     def __init__(self, portions: Sequence[Portion], *, counter: Counting, context_tokens: int | None) -> None:
         """Read everything that these portions name. `context_tokens`: longest request that the model takes, if known.
-
-        Raises:
-            RunFailure: a dataset is missing or broken.
-        """
+        Raises RunFailure: a dataset is missing or broken."""
         self._counter = counter
         self._context_tokens = context_tokens
         self._pools = read_pools(portions)
@@ -42,11 +39,7 @@ class RunDatasets:
         self._clock = Clock()
 
     def draw(self, portion: Portion) -> tuple[Sample, ...]:
-        """Samples of a portion whose texts are there already.
-
-        Raises:
-            RunFailure: `DatasetTooSmall`.
-        """
+        """Samples of a portion whose texts are there already. Raises RunFailure: `DatasetTooSmall`."""
         data = portion.data
         if isinstance(data, AgentData):
             conversation = self._conversations[data]

@@ -52,10 +52,6 @@ def prompts_digest(samples: Sequence[Sample]) -> str:
     return digest.hexdigest()
 
 
-# ---- counting ---------------------------------------------------------------------------------------------------------
-# What datasets want to know of a tokenizer.
-
-
 class Counting(Protocol):
     """Counts tokens the way the server will."""
 

@@ -183,8 +183,6 @@ for another, and the spec must be immutable.
 """
 
 
-# ---- text -------------------------------------------------------------------------------------------------------------
-
 MESSAGE_BYTES = 1000
 """A message stands in up to nine conditions at once."""
 

@@ -46,13 +46,13 @@ class S3File(SpecModel):
         description="Key of the object."
     )
     endpoint: Annotated[str, Field(max_length=253, pattern=r"^https?://[^/?#@\s]+/?$")] | None = Field(
-        default=None, description="URL of the store; AWS if left out."
+        None, description="URL of the store; AWS if left out."
     )
     region: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[a-z0-9-]+$")] = Field(
-        default="us-east-1", description="Region of the bucket; most self-hosted stores ignore it."
+        "us-east-1", description="Region of the bucket; most self-hosted stores ignore it."
     )
     credentials_secret_ref: SecretName | None = Field(
-        default=None,
+        None,
         description="Secret with the keys AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, if there is one, AWS_SESSION_TOKEN. "
         "Left out: requests are not signed.",
     )
@@ -62,14 +62,12 @@ class DatasetFile(SpecModel):
     """Exactly one of `configMap`, `pvc`, `url`, `s3` and `path`. At most 2 GiB."""
 
     rules = (exactly_one("config_map", "pvc", "url", "s3", "path"),)
-    config_map: ConfigMapFile | None = Field(default=None, description="A file in a ConfigMap of the run's namespace.")
-    pvc: PvcFile | None = Field(
-        default=None, description="A file on a claim of the run's namespace, mounted read-only."
-    )
-    url: HttpUrl | None = Field(default=None, description="Downloaded by the client pod.")
-    s3: S3File | None = Field(default=None, description="An object in a store that speaks S3.")
+    config_map: ConfigMapFile | None = Field(None, description="A file in a ConfigMap of the run's namespace.")
+    pvc: PvcFile | None = Field(None, description="A file on a claim of the run's namespace, mounted read-only.")
+    url: HttpUrl | None = Field(None, description="Downloaded by the client pod.")
+    s3: S3File | None = Field(None, description="An object in a store that speaks S3.")
     path: Annotated[str, Field(min_length=2, max_length=512, pattern=r"^/.*$")] | None = Field(
-        default=None, description="A file in the client's image, or on a volume of client.pod.volumes."
+        None, description="A file in the client's image, or on a volume of client.pod.volumes."
     )
 
 
@@ -81,7 +79,7 @@ class DynamicPrefix(SpecModel):
     """Each request goes one more day back: they have only in common what stands before the date."""
 
     variants: Annotated[int, Field(ge=2, le=50_000)] | None = Field(
-        default=None,
+        None,
         description="Different dates in a stage; then they come again. Left out: every request has its own.",
     )
 
@@ -93,14 +91,14 @@ class AgentDataset(SpecModel):
 
     rules = (exactly_one("static_prefix", "dynamic_prefix"),)
     conversation: DatasetFile | None = Field(
-        default=None,
+        None,
         description="A JSON file with one conversation, as ShareGPT (conversations) or OpenAI (messages) writes it. Left out: "
         "one of about 3000 tokens that comes with the client.",
     )
-    static_prefix: StaticPrefix | None = Field(default=None, description="The same date in all requests of a stage.")
-    dynamic_prefix: DynamicPrefix | None = Field(default=None, description="Another date in each request.")
+    static_prefix: StaticPrefix | None = Field(None, description="The same date in all requests of a stage.")
+    dynamic_prefix: DynamicPrefix | None = Field(None, description="Another date in each request.")
     output_tokens: Length | None = Field(
-        default=None, description="Tokens requested; the length of the conversation's last answer if left out."
+        None, description="Tokens requested; the length of the conversation's last answer if left out."
     )
 
     def plan_fields(self) -> dict[str, Any]:
@@ -119,7 +117,7 @@ class MixPart(SpecModel):
         description="Workload of this spec whose dataset is sent: any but a mix or a timedTrace. It needs no load."
     )
     weight: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        default=1, description="Share of the requests, against the weights of the others."
+        1, description="Share of the requests, against the weights of the others."
     )
 
 
@@ -157,7 +155,7 @@ class Dataset(_Members):
 
     rules = (exactly_one(*_MODELS, "mix"),)
     mix: Annotated[list[MixPart], Field(min_length=2, max_length=MAX_MIX_PARTS), Unique("workload")] | None = Field(
-        default=None,
+        None,
         description="The datasets of several workloads in one stream, in an order drawn by the seed. api and ignoreEOS are "
         "those of the mix.",
     )

@@ -47,7 +47,7 @@ class Judgement(StatusModel):
     not_regressed_reason: _Text = ""
     objectives_met: ConditionStatus | None = None
     """None: the spec has no objectives."""
-    valid_reason: str = Field(default=Reason.INVALID_CELLS, max_length=128)
+    valid_reason: str = Field(Reason.INVALID_CELLS, max_length=128)
     """Reason of the condition Valid of a run that was measured to its end."""
     message: _Text = ""
     """Message of a run that was measured to its end."""

@@ -13,14 +13,14 @@ class SecretKeyRef(SpecModel):
     """A key of a Secret in the run's namespace, which pods read and the operator never does."""
 
     name: ObjectName = Field(description="Name of the Secret.")
-    key: Key = Field(default="token", description="Key within the Secret.")
+    key: Key = Field("token", description="Key within the Secret.")
 
 
 class HubSource(SpecModel):
     """Server and client each download the files."""
 
     token_secret_ref: SecretKeyRef | None = Field(
-        default=None, description="Hub token, for gated or private models; becomes HF_TOKEN."
+        None, description="Hub token, for gated or private models; becomes HF_TOKEN."
     )
 
 
@@ -29,7 +29,7 @@ class PvcSource(SpecModel):
 
     claim_name: ObjectName = Field(description="Name of the PersistentVolumeClaim.")
     path: Annotated[str, Field(max_length=512, pattern=r"^[^/].*$")] | None = Field(
-        default=None, description="Directory of the model within the claim; its root if left out."
+        None, description="Directory of the model within the claim; its root if left out."
     )
 
 
@@ -38,7 +38,7 @@ class ImageVolumeSource(SpecModel):
 
     reference: Text = Field(description="Image reference of the artifact.")
     path: Annotated[str, Field(max_length=512, pattern=r"^[^/].*$")] | None = Field(
-        default=None, description="Directory of the model within the artifact; its root if left out."
+        None, description="Directory of the model within the artifact; its root if left out."
     )
 
 
@@ -54,10 +54,10 @@ class ModelSource(SpecModel):
     """Exactly one of `hub`, `pvc`, `imageVolume` and `path`."""
 
     rules = (exactly_one("hub", "pvc", "image_volume", "path"),)
-    hub: HubSource | None = Field(default=None, description="From the Hugging Face hub.")
-    pvc: PvcSource | None = Field(default=None, description="From a PersistentVolumeClaim.")
-    image_volume: ImageVolumeSource | None = Field(default=None, description="From an OCI artifact.")
-    path: PathSource | None = Field(default=None, description="From a directory that the images bring along.")
+    hub: HubSource | None = Field(None, description="From the Hugging Face hub.")
+    pvc: PvcSource | None = Field(None, description="From a PersistentVolumeClaim.")
+    image_volume: ImageVolumeSource | None = Field(None, description="From an OCI artifact.")
+    path: PathSource | None = Field(None, description="From a directory that the images bring along.")
 
 
 class Model(SpecModel):
@@ -72,12 +72,12 @@ class Model(SpecModel):
     name: Annotated[str, Field(min_length=1, max_length=256)] = Field(
         description="Model name, for example Qwen/Qwen3-4B. With source hub it is the hub's id."
     )
-    revision: Text | None = Field(default=None, description="Revision on the hub: a branch, tag or commit.")
+    revision: Text | None = Field(None, description="Revision on the hub: a branch, tag or commit.")
     served_name: Annotated[str, Field(min_length=1, max_length=256)] | None = Field(
-        default=None, description="Name the server answers to; `name` if left out."
+        None, description="Name the server answers to; `name` if left out."
     )
     tokenizer: Text | None = Field(
-        default=None, description="Hub id or absolute path of the tokenizer; the model's own if left out."
+        None, description="Hub id or absolute path of the tokenizer; the model's own if left out."
     )
     source: ModelSource = Field(
         default_factory=lambda: ModelSource(hub=HubSource()), description="Where the files come from."

@@ -16,7 +16,7 @@ class RoleServers(SpecModel):
     """Servers of one role. The rest they share: it stands in `server`."""
 
     replicas: Annotated[int, Field(ge=1, le=16)] = Field(
-        default=1, description="Servers of this role, each in a pod of its own."
+        1, description="Servers of this role, each in a pod of its own."
     )
     args: Args = Field(
         default_factory=list,
@@ -30,7 +30,7 @@ class Proxy(SpecModel):
     """What the client talks to: it has a prompt prefilled by one server and hands the request to another, which decodes."""
 
     image: Text | None = Field(
-        default=None,
+        None,
         description="Image of another proxy, which serves on port 8000. The variables PREFILL_URL and DECODE_URL tell it "
         "where the servers are. Left out: benchrun's own.",
     )
@@ -51,12 +51,12 @@ class KVTransfer(SpecModel):
         description="vLLM's name of the connector, for example NixlConnector."
     )
     roles: Literal["Both", "ProducerConsumer"] = Field(
-        default="Both",
+        "Both",
         description="vLLM's kv_role. Both: kv_both everywhere, as NixlConnector wants it. ProducerConsumer: "
         "kv_producer where prompts are prefilled and kv_consumer where answers are decoded.",
     )
     extra_config: KubernetesObject | None = Field(
-        default=None,
+        None,
         description="Settings of the connector itself (kv_connector_extra_config), by its own names, for example "
         "{shared_storage_path: /kv}.",
     )
@@ -93,7 +93,7 @@ class Started(SpecModel):
     resources: Resources = Field(default_factory=Resources, description="What vLLM's container gets, GPUs among it.")
     pod: PodOverrides = Field(default_factory=PodOverrides, description="The pod of vLLM.")
     shared_memory: Annotated[str, Field(max_length=16, pattern=r"^[0-9]+(Mi|Gi)$")] = Field(
-        default="2Gi",
+        "2Gi",
         description="Size of /dev/shm; tensor parallelism needs several GiB. Counts against the memory limit.",
     )
 
@@ -122,16 +122,16 @@ class Server(Started):
         ),
     )
     replicas: Annotated[int, Field(ge=1, le=16)] = Field(
-        default=1,
+        1,
         description="Servers of this kind, each in a pod of its own with all its resources; requests take turns over them.",
     )
     nodes_per_replica: Annotated[int, Field(ge=1, le=16)] = Field(
-        default=1,
+        1,
         description="Pods that make up each server, together one vLLM; resources are those of each pod. More than one needs "
         "LeaderWorkerSet in the cluster, and parallel sizes in args whose product they share evenly.",
     )
     disaggregated: Disaggregated | None = Field(
-        default=None,
+        None,
         description="Servers that prefill and servers that decode, behind a proxy. Image, args, env, pod and sharedMemory of "
         "the server hold for both.",
     )
@@ -170,14 +170,14 @@ class ServiceRef(SpecModel):
     """A Service in the run's namespace."""
 
     name: DnsLabel = Field(description="Name of the Service.")
-    port: Annotated[int, Field(ge=1, le=65535)] = Field(default=8000, description="Port of the Service.")
+    port: Annotated[int, Field(ge=1, le=65535)] = Field(8000, description="Port of the Service.")
 
 
 class ConfigMapKeyRef(SpecModel):
     """A key of a ConfigMap in the run's namespace."""
 
     name: ObjectName = Field(description="Name of the ConfigMap.")
-    key: Key = Field(default="ca.crt", description="Key within the ConfigMap.")
+    key: Key = Field("ca.crt", description="Key within the ConfigMap.")
 
 
 class Endpoint(SpecModel):
@@ -185,16 +185,16 @@ class Endpoint(SpecModel):
 
     rules = (exactly_one("service_ref", "url"),)
     service_ref: ServiceRef | None = Field(
-        default=None, description="Service of the server; its pods are scraped for running, waiting and KV cache."
+        None, description="Service of the server; its pods are scraped for running, waiting and KV cache."
     )
     url: Annotated[str, Field(max_length=1024, pattern=r"^https?://[^/?#@\s]+(/[^?#\s]*)?$")] | None = Field(
-        default=None, description="Base URL of the server, without /v1. Only the client pod ever connects to it."
+        None, description="Base URL of the server, without /v1. Only the client pod ever connects to it."
     )
-    api_key_secret_ref: SecretKeyRef | None = Field(default=None, description="API key for the server.")
+    api_key_secret_ref: SecretKeyRef | None = Field(None, description="API key for the server.")
     ca_config_map_ref: ConfigMapKeyRef | None = Field(
-        default=None, description="Certificate of the CA that signed the server's."
+        None, description="Certificate of the CA that signed the server's."
     )
     allow_cache_reset: bool = Field(
-        default=False,
+        False,
         description="Allow cachePolicy Reset to empty the prefix cache of this server, for whoever else uses it too.",
     )

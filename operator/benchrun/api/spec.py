@@ -132,16 +132,16 @@ class BenchmarkRunSpec(SpecModel):
         ),
     )
     model: Model = Field(description="The model under test.")
-    server: Server | None = Field(default=None, description="The vLLM server this run starts, measures and removes.")
-    endpoint: Endpoint | None = Field(default=None, description="An existing server to measure instead.")
+    server: Server | None = Field(None, description="The vLLM server this run starts, measures and removes.")
+    endpoint: Endpoint | None = Field(None, description="An existing server to measure instead.")
     offline: Offline | None = Field(
-        default=None, description="vLLM's engine to measure instead, without an API server: how fast is it by itself?"
+        None, description="vLLM's engine to measure instead, without an API server: how fast is it by itself?"
     )
     workloads: Annotated[list[Workload], Field(min_length=1, max_length=MAX_WORKLOADS), Unique("name")] = Field(
         description="Traffic to send; each workload is measured at each of its load points."
     )
     repeats: Annotated[int, Field(ge=1, le=100)] = Field(
-        default=1,
+        1,
         description="How often each load point is measured; with other prompts each time, unless cachePolicy is Share.",
     )
     client: Client = Field(default_factory=Client, description="The pod that generates the load.")
@@ -149,26 +149,26 @@ class BenchmarkRunSpec(SpecModel):
     objectives: Annotated[list[Objective], Field(max_length=16, json_schema_extra=ATOMIC)] = Field(
         default_factory=list, description="Latency limits to judge every load point by."
     )
-    baseline: Baseline | None = Field(default=None, description="Another run that this one is held against.")
+    baseline: Baseline | None = Field(None, description="Another run that this one is held against.")
     validity: Validity = Field(default_factory=Validity, description="When a number stops being trustworthy.")
     cost: Cost | None = Field(
-        default=None,
+        None,
         description="What the servers cost an hour, to tell what a million tokens cost at each load point.",
     )
-    suspend: bool = Field(default=False, description="Create nothing yet. Has no effect once the server exists.")
-    cancel: bool = Field(default=False, description="End the run and free its GPU. One way.")
+    suspend: bool = Field(False, description="Create nothing yet. Has no effect once the server exists.")
+    cancel: bool = Field(False, description="End the run and free its GPU. One way.")
     pending_deadline_seconds: Deadline = Field(
-        default=0, description="How long the server may wait for a node (a GPU); 0 means no limit."
+        0, description="How long the server may wait for a node (a GPU); 0 means no limit."
     )
     startup_deadline_seconds: Deadline = Field(
-        default=1800,
+        1800,
         description="How long the server may take from being scheduled to being healthy; 0 means no limit.",
     )
     run_deadline_seconds: Deadline = Field(
-        default=14_400, description="How long warm-up and stages may take in all; 0 means no limit."
+        14_400, description="How long warm-up and stages may take in all; 0 means no limit."
     )
     ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=31_536_000)] | None = Field(
-        default=None,
+        None,
         description="Delete this object (and its results) so long after it finished; kept for ever if left out.",
     )
 

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from benchrun.api.conditions import MAX_CONDITIONS
-from benchrun.api.reading import read_leniently
+from benchrun.api.validation import read_leniently
 
 Json = dict[str, Any]
 

@@ -20,9 +20,6 @@ from benchrun.api.base import (
 )
 from benchrun.api.datasets import Dataset
 
-# ---- search -----------------------------------------------------------------------------------------------------------
-# `load.search`: the highest load that meets the objectives, looked for instead of listed.
-
 MAX_PROBES = 32
 MAX_REPEATS = 8
 MAX_USERS = 100_000
@@ -62,13 +59,13 @@ class Search(SpecModel):
     )
     to: PositiveDecimal = Field(description="Highest load; the search ends there if it meets the objectives.")
     tolerance_percent: Annotated[Decimal, _TOLERANCE] = Field(
-        default="5",
+        "5",
         description="The search ends once the lowest load that does not meet the objectives is so little above the highest "
         "one that does.",
     )
-    max_probes: Annotated[int, Field(ge=1, le=MAX_PROBES)] = Field(default=12, description="Most load points.")
+    max_probes: Annotated[int, Field(ge=1, le=MAX_PROBES)] = Field(12, description="Most load points.")
     max_repeats: Annotated[int, Field(ge=1, le=MAX_REPEATS)] = Field(
-        default=3,
+        3,
         description="Most stages of a load point. It is measured again, with other prompts, while its requests together can't "
         "tell with 95 % certainty whether the objectives are met; after that it counts as not meeting them.",
     )
@@ -131,9 +128,6 @@ WORKLOAD_RULES = (
 """What workloads ask of one another and of the rest of the spec."""
 
 
-# ---- workloads --------------------------------------------------------------------------------------------------------
-# `spec.workloads`: what is sent, how fast, how often.
-
 MAX_LOAD_POINTS = 32
 MAX_WORKLOADS = 16
 MAX_CELLS = 64
@@ -174,28 +168,28 @@ class Load(SpecModel):
         ),
     )
     request_rates: Rates | None = Field(
-        default=None, description='Requests a second, each a load point: decimals above 0, or "inf" for all at once.'
+        None, description='Requests a second, each a load point: decimals above 0, or "inf" for all at once.'
     )
     max_concurrency: Concurrency | None = Field(
-        default=None, description="Most requests in flight at once; further arrivals wait in the client."
+        None, description="Most requests in flight at once; further arrivals wait in the client."
     )
     burstiness: PositiveDecimal | None = Field(
-        default=None,
+        None,
         description="Shape of the gaps between arrivals: 1 is Poisson (the default), below 1 is burstier, above 1 more even.",
     )
     concurrencies: Concurrencies | None = Field(
-        default=None, description="Users that each send the next request when the last was answered; each a load point."
+        None, description="Users that each send the next request when the last was answered; each a load point."
     )
     search: Search | None = Field(
-        default=None,
+        None,
         description="The highest load that meets the objectives: each load depends on how the ones before fared.",
     )
     trace_speeds: Speeds | None = Field(
-        default=None,
+        None,
         description="Replays the instants of dataset.timedTrace, each speed a load point: 1 as recorded, 2 twice as fast.",
     )
     batch_sizes: BatchSizes | None = Field(
-        default=None,
+        None,
         description="With offline: requests that the engine is given in one call, the next when all are answered; "
         "each a load point.",
     )
@@ -241,17 +235,15 @@ class Workload(SpecModel):
         default_factory=Load,
         description="How the requests arrive. Left out: the workload is not measured by itself, it is only part of a mix.",
     )
-    requests: Annotated[int, Field(ge=1, le=MAX_REQUESTS)] | None = Field(
-        default=None, description="Requests of each stage."
-    )
+    requests: Annotated[int, Field(ge=1, le=MAX_REQUESTS)] | None = Field(None, description="Requests of each stage.")
     duration_seconds: Annotated[int, Field(ge=1, le=86_400)] | None = Field(
-        default=None, description="Instead of requests: how long each stage sends, at a finite rate."
+        None, description="Instead of requests: how long each stage sends, at a finite rate."
     )
     api: Literal["Completions", "Chat"] = Field(
-        default="Completions", description="Endpoint: /v1/completions or /v1/chat/completions."
+        "Completions", description="Endpoint: /v1/completions or /v1/chat/completions."
     )
     ignore_eos: bool = Field(
-        default=True, description="Whether answers run to the length asked for, or end where the model ends them."
+        True, description="Whether answers run to the length asked for, or end where the model ends them."
     )
 
     @property

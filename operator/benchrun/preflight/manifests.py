@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from benchrun.api import BenchmarkRunSpec
-from benchrun.api.schema.crd import root_schema
+from benchrun.api.schema.crd import RUN, SWEEP
 from benchrun.api.schema.structural import Schema
-from benchrun.api.schema.sweep_crd import sweep_schema
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
 from benchrun.api.sweep.spec import BenchmarkSweepSpec
 from benchrun.names import GROUP, KIND
@@ -68,7 +67,7 @@ def _opened(body: Object, make: Callable[[], Schema], model: type[Spec]) -> tupl
 
 def check_run(body: Object, known: Known) -> Checked:
     """Check one object of kind BenchmarkRun."""
-    spec, remarks = _opened(body, root_schema, BenchmarkRunSpec)
+    spec, remarks = _opened(body, RUN.root_schema, BenchmarkRunSpec)
     if spec is None:
         return Checked(tuple(remarks), None)
     volume = volume_of(spec)
@@ -145,7 +144,7 @@ _ARGUMENT = re.compile(r"spec\.(?:server|offline)\.args\[(\d+)\]")
 
 def check_sweep(body: Object, known: Known) -> Checked:
     """Check one object of kind BenchmarkSweep."""
-    spec, remarks = _opened(body, sweep_schema, BenchmarkSweepSpec)
+    spec, remarks = _opened(body, SWEEP.root_schema, BenchmarkSweepSpec)
     if spec is None:
         return Checked(tuple(remarks), None)
     try:

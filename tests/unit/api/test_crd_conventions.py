@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 from benchrun.api import MUTABLE_FIELDS
-from benchrun.api.schema.crd import custom_resource_definition, printer_columns, root_schema, spec_schema, status_schema
+from benchrun.api.schema.crd import RUN
 from benchrun.api.schema.structural import Schema
 from benchrun.names import MAX_RUN_NAME, SERVING_ROLES, child_name
 
 Field = tuple[str, Schema]
-TREES = [pytest.param(spec_schema(), id="spec"), pytest.param(status_schema(), id="status")]
+TREES = [pytest.param(RUN.spec_schema(), id="spec"), pytest.param(RUN.status_schema(), id="status")]
 
 
 def nodes(schema: Schema, path: str = "") -> Iterator[Field]:
@@ -65,52 +65,54 @@ def test_every_map_is_bounded(tree: Schema) -> None:
 
 
 def test_every_integer_of_the_spec_is_bounded() -> None:
-    integers = [(path, node) for path, node in nodes(spec_schema()) if node.get("type") == "integer"]
+    integers = [(path, node) for path, node in nodes(RUN.spec_schema()) if node.get("type") == "integer"]
     assert integers
     assert [path for path, node in integers if "minimum" not in node or "maximum" not in node] == []
 
 
 def test_the_spec_holds_no_floats_and_no_objects_of_unknown_shape() -> None:
-    assert [path for path, node in nodes(spec_schema()) if node.get("type") == "number"] == []
+    assert [path for path, node in nodes(RUN.spec_schema()) if node.get("type") == "number"] == []
     shapeless = [
-        p for p, n in nodes(spec_schema()) if n.get("type") == "object" and "x-kubernetes-preserve-unknown-fields" in n
+        p
+        for p, n in nodes(RUN.spec_schema())
+        if n.get("type") == "object" and "x-kubernetes-preserve-unknown-fields" in n
     ]
     assert shapeless == []
 
 
 def test_enums_are_camel_case() -> None:
-    values = [value for _, node in nodes(spec_schema()) for value in node.get("enum", ())]
+    values = [value for _, node in nodes(RUN.spec_schema()) for value in node.get("enum", ())]
     assert values
     assert [value for value in values if not value[0].isupper() or "_" in value or "-" in value] == []
 
 
 def test_everything_but_the_mutable_fields_has_a_rule_against_change() -> None:
-    schema = spec_schema()
+    schema = RUN.spec_schema()
     frozen = [rule["fieldPath"] for rule in schema["x-kubernetes-validations"] if "is immutable" in rule["message"]]
     assert sorted(frozen) == sorted(f".{name}" for name in schema["properties"] if name not in MUTABLE_FIELDS)
     assert set(MUTABLE_FIELDS) <= set(schema["properties"])
 
 
 def test_status_has_one_default_which_says_that_nobody_looked_yet() -> None:
-    assert [(path, node["default"]) for path, node in nodes(status_schema()) if "default" in node] == [
+    assert [(path, node["default"]) for path, node in nodes(RUN.status_schema()) if "default" in node] == [
         ("", {"observedGeneration": -1})
     ]
 
 
 def test_columns_read_fields_that_exist() -> None:
-    known = {path for path, _ in nodes(root_schema())}
-    paths = [column["jsonPath"].replace("[0]", "[]") for column in printer_columns() if column["name"] != "Age"]
+    known = {path for path, _ in nodes(RUN.root_schema())}
+    paths = [column["jsonPath"].replace("[0]", "[]") for column in RUN.printer_columns() if column["name"] != "Age"]
     assert [path for path in paths if path not in known] == []
 
 
 def test_the_longest_name_leaves_room_for_its_service() -> None:
-    name = root_schema()["properties"]["metadata"]["properties"]["name"]
+    name = RUN.root_schema()["properties"]["metadata"]["properties"]["name"]
     assert name["maxLength"] == MAX_RUN_NAME
     assert max(len(child_name("r" * MAX_RUN_NAME, "uid", role)) for role in SERVING_ROLES) <= 63
 
 
 def test_one_version_with_a_status_of_its_own() -> None:
-    definition = custom_resource_definition()
+    definition = RUN.manifest()
     [version] = definition["spec"]["versions"]
     assert definition["metadata"]["name"] == "benchmarkruns.benchrun.dev"
     assert version["subresources"] == {"status": {}}

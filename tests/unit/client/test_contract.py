@@ -275,7 +275,7 @@ def test_more_than_a_record_holds_is_refused(changes: dict[str, Any]) -> None:
 
 
 def test_a_record_too_large_to_be_stored_is_not_sealed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchrun_client.contract.delivery.MAX_PACKED_BYTES", 100)
+    monkeypatch.setattr("benchrun_client.contract.record_delivery.MAX_PACKED_BYTES", 100)
     with pytest.raises(ValueError, match="bytes, packed"):
         seal(record_of(raw_stage()))
 

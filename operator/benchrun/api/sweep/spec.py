@@ -32,19 +32,19 @@ class Settings(SpecModel):
     env: Env = Field(
         default_factory=list, description="Variables added to the template's; one of the same name is replaced."
     )
-    image: Text | None = Field(default=None, description="Another server image.")
-    model: Model | None = Field(default=None, description="Another model, in place of the whole of the template's.")
+    image: Text | None = Field(None, description="Another server image.")
+    model: Model | None = Field(None, description="Another model, in place of the whole of the template's.")
     replicas: Annotated[int, Field(ge=1, le=16)] | None = Field(
-        default=None, description="Another number of servers. With offline there is one."
+        None, description="Another number of servers. With offline there is one."
     )
     nodes_per_replica: Annotated[int, Field(ge=1, le=16)] | None = Field(
-        default=None, description="Another number of pods that make up each server. With offline there is one."
+        None, description="Another number of pods that make up each server. With offline there is one."
     )
     resources: Resources | None = Field(
-        default=None, description="Other amounts; resources that are not named stay as they are."
+        None, description="Other amounts; resources that are not named stay as they are."
     )
     disaggregated: Disaggregated | None = Field(
-        default=None,
+        None,
         description="Servers that prefill and servers that decode, in place of the template's replicas and resources.",
     )
 
@@ -108,14 +108,14 @@ class Matrix(SpecModel):
         ),
     )
     grid: Axes | None = Field(
-        default=None, description="Every combination of the axes' values. A variant is called axis=value,axis=value."
+        None, description="Every combination of the axes' values. A variant is called axis=value,axis=value."
     )
     zip: Axes | None = Field(
-        default=None,
+        None,
         description="The first values of all axes together, then the second, and so on. Called as those of a grid.",
     )
     variants: Annotated[list[NamedVariant], Field(min_length=1, max_length=MAX_VARIANTS), Unique("name")] | None = (
-        Field(default=None, description="Variants written out, each with a name. One without settings is the template.")
+        Field(None, description="Variants written out, each with a name. One without settings is the template.")
     )
 
 
@@ -218,37 +218,37 @@ class BenchmarkSweepSpec(SpecModel):
     )
     matrix: Matrix = Field(description="What is varied.")
     baseline: Annotated[str, Field(min_length=1, max_length=253)] | None = Field(
-        default=None, description="Variant that the others are compared with; the first one if left out."
+        None, description="Variant that the others are compared with; the first one if left out."
     )
     replications: Annotated[int, Field(ge=1, le=MAX_REPLICATIONS)] = Field(
-        default=1,
+        1,
         description="Runs of each variant, on a fresh server each: the unit of comparison. With 1, all that is known of the "
         "noise are the repeats within one server.",
     )
     order: Order = Field(
-        default="RandomisedBlocks",
+        "RandomisedBlocks",
         description="RandomisedBlocks: every variant once before any is replicated, shuffled within each such block by "
         "template.measurement.seed, so that a drift of the hardware does not pass for an effect. AsListed: in blocks too, "
         "not shuffled.",
     )
     max_parallel: Annotated[int, Field(ge=1, le=32)] = Field(
-        default=1, description="Runs at the same time. Runs that share a node or a network disturb each other."
+        1, description="Runs at the same time. Runs that share a node or a network disturb each other."
     )
     max_retries: Annotated[int, Field(ge=0, le=MAX_RETRIES)] = Field(
-        default=1,
+        1,
         description="How often a run is measured anew that was lost: its server or client was deleted, evicted or killed, or the "
         "server restarted while it was measured. Each time it is a run of its own, on a fresh server, whose name ends in -a2 "
         "and so on. A run that is lost once more has failed. Other failures are not retried.",
     )
     max_failed: Annotated[int, Field(ge=0, le=MAX_RUNS)] | None = Field(
-        default=None,
+        None,
         description="How many runs may fail; one more ends the sweep and cancels what runs. Any number if left out. A run that "
         "is lost and measured anew has not failed.",
     )
     gpu_seconds_budget: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = Field(
-        default=None,
+        None,
         description="No run is started that would take the sweep beyond it, by the mean of the runs that have ended. Runs "
         "that were started go on to their end. Counted are GPUs x seconds from a server's scheduling to its release.",
     )
-    suspend: bool = Field(default=False, description="Start no further runs. Those that were started go on.")
-    cancel: bool = Field(default=False, description="End the sweep and cancel its runs. One way.")
+    suspend: bool = Field(False, description="Start no further runs. Those that were started go on.")
+    cancel: bool = Field(False, description="End the sweep and cancel its runs. One way.")

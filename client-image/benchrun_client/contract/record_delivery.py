@@ -43,7 +43,7 @@ class Envelope(Message):
     run_uid: str = Field(max_length=64)
     stage_id: str = Field(max_length=160)
     plan_digest: Hex
-    ends_search: str | None = Field(default=None, max_length=40)
+    ends_search: str | None = Field(None, max_length=40)
     """The workload whose search ended with it."""
     size: int = Field(ge=1, le=MAX_PACKED_BYTES)
     """Bytes, packed."""
@@ -84,10 +84,10 @@ class Progress(Message):
 
     version: Count
     phase: ClientPhase
-    stage: str | None = Field(default=None, max_length=160)
+    stage: str | None = Field(None, max_length=160)
     requests_done: Count = 0
     """Answers of the current stage so far."""
-    records: int = Field(default=0, ge=0, le=MAX_RECORDS)
+    records: int = Field(0, ge=0, le=MAX_RECORDS)
     """Stages finished: records 0 .. records-1 exist."""
     healthy_unix_us: Micros | None = None
     """First 200 of /health."""
