@@ -71,9 +71,7 @@ class PrefixRepetitionData(DatasetFields):
 
     kind: Literal["prefixRepetition"] = "prefixRepetition"
     prefixes: Annotated[int, Field(ge=1, le=50_000)] = Field(10, description="Different prefixes in a stage.")
-    prefix_tokens: Length = Field(
-        256, description="Length of each prefix, in tokens; special tokens and chat template included."
-    )
+    prefix_tokens: Length = Field(256, description="Length of each prefix, with special tokens and chat template.")
     suffix_tokens: Length = Field(256, description="Length of what follows it, in tokens.")
     output_tokens: Length = Field(128, description="Tokens requested for every answer.")
 
@@ -119,12 +117,9 @@ class CustomData(DatasetFields):
     file: DataFile = Field(description="Where the JSON Lines file is.")
     prompt_field: FieldName = Field("prompt", description="Field that holds the prompt.")
     output_tokens_field: FieldName = Field(
-        "output_tokens",
-        description="Field that holds the number of tokens to request; not read with outputTokens.",
+        "output_tokens", description="Field with the tokens to request; unused with outputTokens."
     )
-    output_tokens: Length | None = Field(
-        None, description="Tokens requested for every answer; each line's own if left out."
-    )
+    output_tokens: Length | None = Field(None, description="Tokens requested for every answer; by default each line's.")
 
 
 class TextsData(DatasetFields):
@@ -145,9 +140,7 @@ class TextsData(DatasetFields):
     )
     column: FieldName = Field(description="Column, or field, that holds the texts.")
     texts_per_prompt: Annotated[int, Field(ge=1, le=10_000)] = Field(1, description="Texts in one prompt.")
-    instruction: Annotated[str, Field(max_length=4096)] = Field(
-        "", description="Question or task about the texts, behind the last of them."
-    )
+    instruction: Annotated[str, Field(max_length=4096)] = Field("", description="Task for the model, behind the texts.")
     output_tokens_per_text: Annotated[int, Field(ge=1, le=100_000)] = Field(
         1, description="Tokens requested for each text: an answer gets this times textsPerPrompt."
     )
@@ -188,18 +181,15 @@ class TimedTraceData(DatasetFields):
 
     kind: Literal["timedTrace"] = "timedTrace"
     file: DataFile = Field(description="Where the JSON Lines file is.")
-    unit: Literal["Seconds", "Milliseconds"] = Field(
-        "Milliseconds", description="Unit of the instants; they must not go back."
-    )
+    unit: Literal["Seconds", "Milliseconds"] = Field("Milliseconds", description="Unit of the instants.")
     timestamp_field: FieldName = Field("timestamp", description="Field that holds the instant.")
     input_tokens_field: FieldName = Field("input_length", description="Field that holds the prompt's length.")
     output_tokens_field: FieldName = Field("output_length", description="Field that holds the answer's length.")
     blocks_field: FieldName = Field(
-        "hash_ids",
-        description="Field that lists the blocks of the prompt; where a line has none, its prompt is unique.",
+        "hash_ids", description="Field that lists the prompt's blocks; without it the prompt is unique."
     )
     block_tokens: Annotated[int, Field(ge=1, le=100_000)] = Field(
-        512, description="Tokens of a block: 512 in Mooncake's traces."
+        512, description="Tokens of a block; Mooncake's: 512."
     )
 
 

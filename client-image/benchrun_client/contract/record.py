@@ -257,7 +257,13 @@ def open_record(data: bytes) -> StageRecord:
     """Unpack and check a record. ValueError, of one line, for anything that is not one, however large it claims to be."""
     if len(data) > MAX_PACKED_BYTES:
         raise ValueError(f"record is larger than {MAX_PACKED_BYTES} bytes, packed")
-    text = _bounded_gunzip(data)
+    inflate = zlib.decompressobj(wbits=31)
+    try:
+        text = inflate.decompress(data, MAX_RECORD_BYTES)
+    except zlib.error as error:
+        raise ValueError(f"not a gzip stream: {error}") from error
+    if not inflate.eof:
+        raise ValueError(f"record is cut short or larger than {MAX_RECORD_BYTES} bytes")
     # A parser takes up to 250 bytes for an empty list: that there are too many is found out before it runs.
     if text.count(b",") > MAX_COMMAS or sum(map(text.count, (b"[", b"{", b":"))) > MAX_NESTED:
         raise ValueError("record holds more values than the largest one can")
@@ -280,14 +286,3 @@ def in_short(error: ValidationError) -> str:
     place = ".".join(str(part)[:40] for part in first["loc"])
     text = f"{place or 'document'}: {first['msg']}"[:300]
     return "".join(each if each.isprintable() else "?" for each in text)
-
-
-def _bounded_gunzip(data: bytes) -> bytes:
-    inflate = zlib.decompressobj(wbits=31)
-    try:
-        text = inflate.decompress(data, MAX_RECORD_BYTES)
-    except zlib.error as error:
-        raise ValueError(f"not a gzip stream: {error}") from error
-    if not inflate.eof:
-        raise ValueError(f"record is cut short or larger than {MAX_RECORD_BYTES} bytes")
-    return text

@@ -140,7 +140,12 @@ def unpack_delivery(data: bytes) -> tuple[Delivery, tuple[bytes, ...]]:
             raise ContractMismatch(None)
         raise ValueError(f"the first line is longer than {MAX_HEAD_BYTES} bytes")
     head = data if end < 0 else data[:end]
-    _check_version(head)
+    try:
+        theirs = _Versioned.model_validate_json(head).contract
+    except ValidationError as error:
+        raise ValueError(in_short(error)) from None
+    if theirs != CONTRACT_VERSION:
+        raise ContractMismatch(theirs)
     if end < 0:
         raise ValueError("the first line does not end")
     try:
@@ -164,15 +169,6 @@ class _Versioned(BaseModel):
     contract: Annotated[StrictInt, Field(ge=0, le=10**6)] | None = None
 
 
-def _check_version(head: bytes) -> None:
-    try:
-        theirs = _Versioned.model_validate_json(head).contract
-    except ValidationError as error:
-        raise ValueError(in_short(error)) from None
-    if theirs != CONTRACT_VERSION:
-        raise ContractMismatch(theirs)
-
-
 def digest_of_token(token: str) -> str:
-    """What a plan says of the run's token."""
+    """The digest of the run's token that a plan holds."""
     return hashlib.sha256(token.encode(errors="replace")).hexdigest()

@@ -26,13 +26,8 @@ FIRST_DAY, DAYS = date(2015, 1, 1), 3650
 """The first request of a stage carries a date from here on: one that is the same whenever the run is."""
 DAY_SECONDS = 86_400
 _NAMES = {
-    "system": "System",
-    "human": "User",
-    "user": "User",
-    "gpt": "Assistant",
-    "assistant": "Assistant",
-    "tool": "Tool",
-}
+    "system": "System", "human": "User", "user": "User", "gpt": "Assistant", "assistant": "Assistant", "tool": "Tool",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

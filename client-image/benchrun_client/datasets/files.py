@@ -35,7 +35,7 @@ def not_found(message: str) -> RunFailure:
 CHUNK_BYTES = 1024 * 1024
 CONNECT_SECONDS = 30.0
 SILENCE_SECONDS = 60.0
-"""A server that sends nothing for so long is given up."""
+"""After so long without data the download fails."""
 
 
 def shown_url(url: str) -> str:
@@ -51,8 +51,8 @@ async def fetch(url: str, *, max_bytes: int) -> Path:
 
 
 async def download(url: URL, *, name: str, max_bytes: int, headers: Mapping[str, str] | None = None) -> Path:
-    """The same, for a request with headers of its own, which are for nobody else: it is not led on. `name` is what people
-    call the file."""
+    """Stream the file into the temporary directory. With `headers` no redirect is followed: they are for this server alone.
+    `name`: what people call the file."""
     timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
     try:
         async with (
@@ -71,7 +71,7 @@ def _check_response(response: aiohttp.ClientResponse, *, name: str, max_bytes: i
     if response.status != 200:
         raise not_found(f"{name} answered {response.status} {response.reason or ''}".rstrip())
     if "html" in response.content_type:
-        led = f" (led on to {shown_url(str(response.url))})" if response.history else ""
+        led = f" (redirected to {shown_url(str(response.url))})" if response.history else ""
         raise invalid(f"{name}{led} answered with an HTML page, not with data: is it the link to the raw file?")
     if response.content_length is not None and response.content_length > max_bytes:
         raise _too_large(name, max_bytes)
@@ -92,9 +92,6 @@ async def _saved(response: aiohttp.ClientResponse, *, name: str, max_bytes: int)
     return Path(file.name)
 
 
-# ---- sigv4 ------------------------------------------------------------------------------------------------------------
-# AWS Signature Version 4 for a GET: what an object store wants to see before it hands out an object. Pure.
-
 ALGORITHM = "AWS4-HMAC-SHA256"
 EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()
 SERVICE = "s3"
@@ -102,7 +99,7 @@ SERVICE = "s3"
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Who asks."""
+    """For requests to an object store."""
 
     access_key_id: str
     secret_access_key: str
@@ -122,7 +119,7 @@ def signed_headers(
     timestamp: str,
     headers: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """All headers of a GET without a query, `headers` and the signature included. `timestamp`: UTC, as 20130524T000000Z."""
+    """All headers of a GET without a query, signed by AWS Signature Version 4. `timestamp`: 20130524T000000Z."""
     parts = urlsplit(url)
     signed = {name.lower(): value.strip() for name, value in (headers or {}).items()}
     signed |= {"host": parts.netloc, "x-amz-content-sha256": EMPTY_SHA256, "x-amz-date": timestamp}
@@ -135,19 +132,15 @@ def signed_headers(
     )
     scope = f"{timestamp[:8]}/{region}/{SERVICE}/aws4_request"
     to_sign = "\n".join([ALGORITHM, timestamp, scope, hashlib.sha256(canonical.encode()).hexdigest()])
-    signature = hmac.new(_key(credentials, timestamp[:8], region), to_sign.encode(), hashlib.sha256).hexdigest()
+    key = f"AWS4{credentials.secret_access_key}".encode()
+    for part in (timestamp[:8], region, SERVICE, "aws4_request"):
+        key = hmac.new(key, part.encode(), hashlib.sha256).digest()
+    signature = hmac.new(key, to_sign.encode(), hashlib.sha256).hexdigest()
     return {
         **signed,
         "authorization": f"{ALGORITHM} Credential={credentials.access_key_id}/{scope}, "
         f"SignedHeaders={listed}, Signature={signature}",
     }
-
-
-def _key(credentials: Credentials, day: str, region: str) -> bytes:
-    key = f"AWS4{credentials.secret_access_key}".encode()
-    for part in (day, region, SERVICE, "aws4_request"):
-        key = hmac.new(key, part.encode(), hashlib.sha256).digest()
-    return key
 
 
 def shown_object(place: S3Object) -> str:
@@ -156,7 +149,7 @@ def shown_object(place: S3Object) -> str:
 
 
 def object_url(place: S3Object) -> str:
-    """Where it is: the bucket in the path of a store of one's own, in the host name at AWS."""
+    """Where it is: the bucket in the path of a self-hosted store, in the host name at AWS."""
     path = quoted_path(place.key)
     if place.endpoint is not None:
         return f"{place.endpoint.rstrip('/')}/{place.bucket}/{path}"
@@ -192,7 +185,6 @@ def _credentials(place: S3Object) -> Credentials:
 
 MAX_FILE_BYTES = 2 * 1024**3
 """Larger files are refused by their size, before anything of them is read."""
-_BLOCK_BYTES = 1024 * 1024
 _PAGE_STARTS = (b"<!doctype html", b"<html")
 
 
@@ -213,7 +205,9 @@ def opened(file: DataFile) -> Iterator[OpenedFile]:
     name, path = name_of(file), _local(file)
     try:
         _check(path, name)
-        yield OpenedFile(path, name, _sha256(path))
+        with path.open("rb") as content:
+            digest = hashlib.file_digest(content, "sha256").hexdigest()
+        yield OpenedFile(path, name, digest)
     except OSError as error:
         raise not_found(
             f"cannot read {name} in the client's container: {error.strerror}. Check the mount and the path."
@@ -243,7 +237,7 @@ def _check(path: Path, name: str) -> None:
     size = found.st_size
     if not stat.S_ISREG(found.st_mode):
         # A directory, or a device that never ends.
-        raise not_found(f"cannot read {name} in the client's container: it is no regular file. Check the path.")
+        raise not_found(f"cannot read {name} in the client's container: it is not a regular file. Check the path.")
     if size > MAX_FILE_BYTES:
         raise invalid(
             f"{name} has {size:,} bytes; at most {MAX_FILE_BYTES // 1024**3} GiB are read. Cut it to the rows that are needed."
@@ -254,11 +248,3 @@ def _check(path: Path, name: str) -> None:
         raise invalid(f"{name} is empty")
     if start.lstrip().lower().startswith(_PAGE_STARTS):
         raise invalid(f"{name} is an HTML page, not data: is it the link to the raw file?")
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as content:
-        while block := content.read(_BLOCK_BYTES):
-            digest.update(block)
-    return digest.hexdigest()

@@ -25,7 +25,10 @@ def lines(file: OpenedFile) -> Iterator[tuple[int, str]]:
                 raise invalid(
                     f"{file.name}, line {number} is longer than {MAX_LINE_BYTES // 1024**2} MiB. Put each row on its own line."
                 )
-            text = _decoded(line, name=file.name, number=number)
+            try:
+                text = line.decode()
+            except UnicodeDecodeError as error:
+                raise not_utf8(error, name=file.name, first_line=number) from error
             yield number, text.removeprefix(_BYTE_ORDER_MARK) if number == 1 else text
 
 
@@ -78,19 +81,12 @@ def json_type(value: object) -> str:
 
 
 def not_utf8(error: UnicodeDecodeError, *, name: str, first_line: int = 1) -> RunFailure:
-    """What to tell of bytes that are not UTF-8: line and byte. `first_line`: number of the first line of what was decoded."""
+    """The failure for bytes that are not UTF-8, with line and byte. `first_line`: number of the first line of what was decoded."""
     content, at = error.object, error.start
     line, start = first_line + content.count(b"\n", 0, at), content.rfind(b"\n", 0, at) + 1
     return invalid(
         f"{name}, line {line}: byte {at - start + 1} of the line (0x{content[at]:02x}) is not UTF-8. Save the file as UTF-8."
     )
-
-
-def _decoded(line: bytes, *, name: str, number: int) -> str:
-    try:
-        return line.decode()
-    except UnicodeDecodeError as error:
-        raise not_utf8(error, name=name, first_line=number) from error
 
 
 def json_value(content: bytes, *, name: str, should_be: str) -> Any:

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any
 
 from benchrun_client.contract import CustomData, HuggingFaceData, ShareGPTData
-from benchrun_client.datasets.files import OpenedFile, invalid, not_found, opened
+from benchrun_client.datasets.files import invalid, not_found, opened
 from benchrun_client.datasets.lines import json_lines, json_type, json_value, listed, text_field
 from benchrun_client.datasets.rows import ROW_KINDS, Fitting, Row, RowFile, RowKind, RowReader
 from benchrun_client.datasets.samples import Sample
@@ -68,7 +68,10 @@ def read_sharegpt(data: ShareGPTData) -> RowFile:
     """Every conversation a row. Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming line or entry."""
     reader = RowReader()
     with opened(data.file) as file:
-        for number, entry in enumerate(_entries(file)):
+        entries = json_value(file.path.read_bytes(), name=file.name, should_be="A ShareGPT file is one JSON list.")
+        if not isinstance(entries, list):
+            raise invalid(f"{file.name} holds {json_type(entries)}; a ShareGPT file is one JSON list")
+        for number, entry in enumerate(entries):
             row = _row(entry, where=f"{file.name}, entry {number}")
             if row is None:
                 reader.drop(NO_ANSWER)
@@ -91,13 +94,6 @@ def fit_sharegpt(data: ShareGPTData, rows: Sequence[Row], fitting: Fitting) -> S
 
 
 ROW_KINDS[ShareGPTData] = RowKind(read_sharegpt, fit_sharegpt)
-
-
-def _entries(file: OpenedFile) -> list[object]:
-    parsed = json_value(file.path.read_bytes(), name=file.name, should_be="A ShareGPT file is one JSON list.")
-    if not isinstance(parsed, list):
-        raise invalid(f"{file.name} holds {json_type(parsed)}; a ShareGPT file is one JSON list")
-    return parsed
 
 
 def _row(entry: Any, *, where: str) -> Row | None:

@@ -53,17 +53,12 @@ class WordWriter:
         """`starts`: beginnings that are taken already."""
         self._words = words
         self._counter = counter
-        self._starts: set[Start] = set(starts)
+        self.starts: set[Start] = set(starts)
         self._overhead: dict[Api, int] = {}
-
-    @property
-    def starts(self) -> Collection[Start]:
-        """Beginnings that are taken."""
-        return self._starts
 
     def room(self, tokens: int, *, api: Api, whose: str) -> int:
         """Words that a prompt of so many tokens has room for, beside special tokens and template.
-        Raises RunFailure: `InvalidPlan`, when there is none. `whose`: the field that asks for so few."""
+        Raises RunFailure: `InvalidPlan`, when there is none. `whose`: the field that says how many."""
         if api not in self._overhead:
             self._overhead[api] = self._counter.count([self._words[0]], api=api)[0] - 1
         overhead = self._overhead[api]
@@ -81,8 +76,8 @@ class WordWriter:
             if length < DISTINCT_WORDS:
                 return words
             start = tuple(words[:DISTINCT_WORDS])
-            if start not in self._starts:
-                self._starts.add(start)
+            if start not in self.starts:
+                self.starts.add(start)
                 return words
 
     def any(self, rng: random.Random, length: int) -> list[str]:
@@ -110,7 +105,7 @@ class WordWriter:
     def _adjusted(self, rng: random.Random, words: list[str], missing: int, *, most: int) -> list[str]:
         """Longer or shorter at the end, where it cannot touch what makes the prompt distinct."""
         if missing > 0:
-            # A word is a token at least: more words than tokens asked for can't be right.
+            # A word is a token at least: more words than tokens requested can't be right.
             return words + rng.choices(self._words, k=min(missing, max(most - len(words), 0)))
         return words[: max(len(words) + missing, 1)]
 

@@ -30,7 +30,7 @@ class Row:
     text: str
     answer: str = ""
     output_tokens: int | None = None
-    """Asked for by the row itself."""
+    """Requested by the row itself."""
 
 
 @dataclass(frozen=True)
@@ -120,17 +120,13 @@ class RowPool:
 
     def __init__(self, file: RowFile, *, needed: int) -> None:
         """`needed`: rows that the whole run takes, for the message when there are too few."""
+        self.common = file.common
+        """What every row begins with."""
         self._file = file
         self._needed = needed
         self._free = list(range(len(file.rows)))
         self._dropped: dict[int, str] = {}
         self._used: Counter[tuple[str, int]] = Counter()
-        self._taken = 0
-
-    @property
-    def common(self) -> str:
-        """What every row begins with."""
-        return self._file.common
 
     def draw(
         self, portion: Portion, fit: Callable[[Sequence[Row]], Sample | str], *, prompts: int, rows_a_prompt: int = 1
@@ -141,15 +137,21 @@ class RowPool:
         samples: list[Sample] = []
         unfit: list[int] = []
         while len(samples) < prompts and len(self._free) >= rows_a_prompt:
-            taken = [self._take(rng) for _ in range(rows_a_prompt)]
+            taken = []
+            for _ in range(rows_a_prompt):
+                i = rng.randrange(len(self._free))
+                self._free[i], self._free[-1] = self._free[-1], self._free[i]
+                taken.append(self._free.pop())
             made = fit([self._file.rows[i] for i in taken])
             if isinstance(made, Sample):
                 samples.append(made)
-                self._mark_used(portion, taken)
+                self._used[portion.workload, portion.part] += len(taken)
+                for i in taken:
+                    self._dropped.pop(i, None)
             else:
                 self._dropped.update(dict.fromkeys(taken, made))
                 unfit += taken
-        # What does not fit here may fit a stage that asks for shorter answers.
+        # What does not fit here may fit a stage with shorter answers.
         self._free += unfit
         if len(samples) < prompts:
             raise RunFailure("DatasetTooSmall", self._too_small())
@@ -165,17 +167,6 @@ class RowPool:
             rows_used=self._used[workload, part],
             rows_dropped=self._all_dropped(),
         )
-
-    def _take(self, rng: random.Random) -> int:
-        i = rng.randrange(len(self._free))
-        self._free[i], self._free[-1] = self._free[-1], self._free[i]
-        return self._free.pop()
-
-    def _mark_used(self, portion: Portion, taken: Sequence[int]) -> None:
-        self._used[portion.workload, portion.part] += len(taken)
-        self._taken += len(taken)
-        for i in taken:
-            self._dropped.pop(i, None)
 
     def _all_dropped(self) -> dict[str, int]:
         return dict(sorted((Counter(self._file.dropped) + Counter(self._dropped.values())).items()))

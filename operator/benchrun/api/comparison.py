@@ -59,9 +59,7 @@ class Change(StatusModel):
     change_percent: float | None = Field(None, description="From the one to the other, in percent of the baseline.")
     low_percent: float | None = Field(None, description="Lower end of its interval.")
     high_percent: float | None = Field(None, description="Upper end of its interval.")
-    word: Word = Field(
-        description="Better or Worse: the interval leaves 0 out. Unknown: nothing tells how large the noise is."
-    )
+    word: Word = Field(description="Better or Worse: the interval leaves 0 out. Unknown: the noise is not known.")
     reason: ReasonText | None = Field(None, description="Why it is Unknown or NotComparable.")
 
 
@@ -87,9 +85,7 @@ class Comparison(StatusModel):
     )
     outcome: Outcome = Field(description="All words in one; Mixed where some figures are Better and some Worse.")
     gate: Gate | None = Field(None, description="How it fared against the largest regression allowed.")
-    message: Annotated[str, Field(max_length=1024)] = Field(
-        description="The outcome and what it rests on, in a sentence or two."
-    )
+    message: Annotated[str, Field(max_length=1024)] = Field(description="The outcome and its reasons, in a sentence.")
     cells: Annotated[list[ComparedCell], Field(max_length=128, json_schema_extra=list_map("cell"))] = Field(
         default_factory=list, description="The load points, in the order of the baseline."
     )
@@ -103,7 +99,7 @@ class Cost(SpecModel):
 
     rules = (exactly_one("per_gpu_hour", "per_hour"),)
     per_gpu_hour: PositiveDecimal | None = Field(
-        None, description="What a GPU costs an hour, with its share of the node, for example 2.49."
+        None, description="Cost of a GPU hour with its share of the node: 2.49."
     )
     per_hour: PositiveDecimal | None = Field(
         None,

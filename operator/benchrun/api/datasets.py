@@ -26,7 +26,7 @@ class PvcFile(SpecModel):
 
     claim_name: ObjectName = Field(description="Name of the PersistentVolumeClaim.")
     path: Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[^/].*$")] = Field(
-        description="Path within the claim."
+        description="Path within it."
     )
 
 
@@ -42,9 +42,7 @@ class S3File(SpecModel):
     bucket: Annotated[str, Field(min_length=3, max_length=63, pattern=r"^[a-z0-9][a-z0-9.-]*[a-z0-9]$")] = Field(
         description="Name of the bucket."
     )
-    key: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[^/].*$")] = Field(
-        description="Key of the object."
-    )
+    key: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[^/].*$")] = Field(description="Its key.")
     endpoint: Annotated[str, Field(max_length=253, pattern=r"^https?://[^/?#@\s]+/?$")] | None = Field(
         None, description="URL of the store; AWS if left out."
     )
@@ -79,8 +77,7 @@ class DynamicPrefix(SpecModel):
     """Each request goes one more day back: they have only in common what stands before the date."""
 
     variants: Annotated[int, Field(ge=2, le=50_000)] | None = Field(
-        None,
-        description="Different dates in a stage; then they come again. Left out: every request has its own.",
+        None, description="Different dates in a stage; then they come again. Left out: every request has its own."
     )
 
 
@@ -97,9 +94,7 @@ class AgentDataset(SpecModel):
     )
     static_prefix: StaticPrefix | None = Field(None, description="The same date in all requests of a stage.")
     dynamic_prefix: DynamicPrefix | None = Field(None, description="Another date in each request.")
-    output_tokens: Length | None = Field(
-        None, description="Tokens requested; the length of the conversation's last answer if left out."
-    )
+    output_tokens: Length | None = Field(None, description="Tokens requested; by default those of the last answer.")
 
     def plan_fields(self) -> dict[str, Any]:
         """The fields in the client's plan, but for the file."""
@@ -117,7 +112,7 @@ class MixPart(SpecModel):
         description="Workload of this spec whose dataset is sent: any but a mix or a timedTrace. It needs no load."
     )
     weight: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        1, description="Share of the requests, against the weights of the others."
+        1, description="Share of the requests, relative to the others."
     )
 
 

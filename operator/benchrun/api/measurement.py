@@ -42,9 +42,7 @@ AT_MOST_100 = Rule(
 class AutoWarmup(SpecModel):
     """Sends twice the workload's highest concurrency (16 where none is set), at the workload's own lengths."""
 
-    max_seconds: Annotated[int, Field(ge=1, le=3600)] = Field(
-        60, description="Ends the warm-up of a workload after this long."
-    )
+    max_seconds: Annotated[int, Field(ge=1, le=3600)] = Field(60, description="Longest warm-up of a workload.")
 
 
 class NoWarmup(SpecModel):
@@ -76,7 +74,7 @@ class Measurement(SpecModel):
         1, description="How often each server's metrics endpoint is scraped."
     )
     warmup: Warmup = Field(
-        default_factory=lambda: Warmup(auto=AutoWarmup()), description="Requests before the first stage, not measured."
+        default_factory=lambda: Warmup(auto=AutoWarmup()), description="Requests before the first stage."
     )
     order: Order = Field(
         "Shuffled",
@@ -98,9 +96,7 @@ class Objective(SpecModel):
         description="Time to first token, time per output token, inter-token latency or end-to-end latency."
     )
     percentile: Percentile = Field("99", description="Which percentile of it.")
-    max_milliseconds: Annotated[int, Field(ge=1, le=10_000_000)] = Field(
-        description="Largest value that still meets the objective."
-    )
+    max_milliseconds: Annotated[int, Field(ge=1, le=10_000_000)] = Field(description="Largest value that meets it.")
 
 
 CHANGEABLE = tuple(code.value for code in Code if code not in FIXED)
@@ -121,9 +117,7 @@ class RuleSeverity(SpecModel):
     """Another severity for one finding."""
 
     code: ChangeableCode = Field(description="Code of the finding.")
-    severity: Literal["Off", "Note", "Suspect", "Invalid"] = Field(
-        description="Off: the rule is not applied. The result says so."
-    )
+    severity: Literal["Off", "Note", "Suspect", "Invalid"] = Field(description="Off: the rule is not applied.")
 
 
 class Validity(SpecModel):

@@ -19,9 +19,7 @@ class SecretKeyRef(SpecModel):
 class HubSource(SpecModel):
     """Server and client each download the files."""
 
-    token_secret_ref: SecretKeyRef | None = Field(
-        None, description="Hub token, for gated or private models; becomes HF_TOKEN."
-    )
+    token_secret_ref: SecretKeyRef | None = Field(None, description="Hub token for gated models; becomes HF_TOKEN.")
 
 
 class PvcSource(SpecModel):
@@ -45,9 +43,7 @@ class ImageVolumeSource(SpecModel):
 class PathSource(SpecModel):
     """It is at the same path in server and client."""
 
-    path: Annotated[str, Field(max_length=512, pattern=r"^/.*$")] = Field(
-        description="Absolute path of the model directory."
-    )
+    path: Annotated[str, Field(max_length=512, pattern=r"^/.*$")] = Field(description="Path of the model directory.")
 
 
 class ModelSource(SpecModel):
@@ -76,9 +72,7 @@ class Model(SpecModel):
     served_name: Annotated[str, Field(min_length=1, max_length=256)] | None = Field(
         None, description="Name the server answers to; `name` if left out."
     )
-    tokenizer: Text | None = Field(
-        None, description="Hub id or absolute path of the tokenizer; the model's own if left out."
-    )
+    tokenizer: Text | None = Field(None, description="Hub id or path of the tokenizer; the model's own if left out.")
     source: ModelSource = Field(
         default_factory=lambda: ModelSource(hub=HubSource()), description="Where the files come from."
     )

@@ -53,9 +53,7 @@ Env = Annotated[list[EnvVar], Field(max_length=64), Unique("name")]
 class Resources(SpecModel):
     """In Kubernetes' own terms of requests and limits."""
 
-    limits: Quantities = Field(
-        default_factory=dict, description="Limits by resource name, for example nvidia.com/gpu: 1."
-    )
+    limits: Quantities = Field(default_factory=dict, description="Limits by resource, for example nvidia.com/gpu: 1.")
     requests: Quantities = Field(default_factory=dict, description="Requests by resource name.")
 
 
@@ -78,9 +76,7 @@ class PodOverrides(SpecModel):
     node_selector: StringMap | None = Field(None, description="Labels a node must have.")
     tolerations: ObjectList | None = Field(None, description="Kubernetes tolerations.")
     affinity: KubernetesObject | None = Field(None, description="Kubernetes affinity.")
-    volumes: Annotated[ObjectList, AfterValidator(_without_token)] | None = Field(
-        None, description="Further Kubernetes volumes."
-    )
+    volumes: Annotated[ObjectList, AfterValidator(_without_token)] | None = Field(None, description="More volumes.")
     volume_mounts: ObjectList | None = Field(None, description="Mounts of these volumes in the main container.")
     runtime_class_name: ObjectName | None = Field(None, description="RuntimeClass of the pod.")
     priority_class_name: ObjectName | None = Field(None, description="PriorityClass of the pod.")

@@ -15,9 +15,7 @@ from benchrun.names import ROLE_DECODE, ROLE_PREFILL
 class RoleServers(SpecModel):
     """Servers of one role. The rest they share: it stands in `server`."""
 
-    replicas: Annotated[int, Field(ge=1, le=16)] = Field(
-        1, description="Servers of this role, each in a pod of its own."
-    )
+    replicas: Annotated[int, Field(ge=1, le=16)] = Field(1, description="Servers of this role, each in its own pod.")
     args: Args = Field(
         default_factory=list,
         description="Flags of `vllm serve` for this role, behind those of `server.args`; of a flag given twice, vLLM takes "
@@ -35,11 +33,10 @@ class Proxy(SpecModel):
         "where the servers are. Left out: benchrun's own.",
     )
     args: Args = Field(
-        default_factory=list,
-        description="Arguments of the proxy, verbatim; $(PREFILL_URL) and $(DECODE_URL) are filled in.",
+        default_factory=list, description="Arguments of the proxy, with $(PREFILL_URL) and $(DECODE_URL)."
     )
     resources: Resources = Field(
-        default_factory=Resources, description="What the proxy gets; 500m of CPU and 256Mi by default."
+        default_factory=Resources, description="Of the proxy; 500m of CPU and 256Mi by default."
     )
 
 
@@ -65,12 +62,8 @@ class KVTransfer(SpecModel):
 class Disaggregated(SpecModel):
     """Prefill here, decode there."""
 
-    prefill: RoleServers = Field(
-        default_factory=RoleServers, description="Servers that compute the KV cache of prompts."
-    )
-    decode: RoleServers = Field(
-        default_factory=RoleServers, description="Servers that fetch that KV cache and write the answers."
-    )
+    prefill: RoleServers = Field(default_factory=RoleServers, description="Servers that compute prompts' KV cache.")
+    decode: RoleServers = Field(default_factory=RoleServers, description="Servers that fetch it and write the answers.")
     proxy: Proxy = Field(default_factory=Proxy, description="What requests go to.")
     kv_transfer: KVTransfer = Field(description="How the KV cache is handed over.")
 
@@ -82,19 +75,15 @@ DEVELOPMENT_MODE = "VLLM_SERVER_DEV_MODE"
 class Started(SpecModel):
     """Pods of vLLM that a run starts, measures and removes."""
 
-    image: Text = Field(
-        description="Image of the vLLM server; its entry point is `vllm serve`. Pin it by tag or digest."
-    )
+    image: Text = Field(description="Image with the entry point `vllm serve`. Pin it by tag or digest.")
     args: Args = Field(
-        default_factory=list,
-        description="Flags of `vllm serve`, verbatim. Model, served name and port are added by the operator.",
+        default_factory=list, description="Flags of `vllm serve`; the operator adds model, served name and port."
     )
     env: Env = Field(default_factory=list, description="Environment variables of vLLM.")
     resources: Resources = Field(default_factory=Resources, description="What vLLM's container gets, GPUs among it.")
     pod: PodOverrides = Field(default_factory=PodOverrides, description="The pod of vLLM.")
     shared_memory: Annotated[str, Field(max_length=16, pattern=r"^[0-9]+(Mi|Gi)$")] = Field(
-        "2Gi",
-        description="Size of /dev/shm; tensor parallelism needs several GiB. Counts against the memory limit.",
+        "2Gi", description="Size of /dev/shm; tensor parallelism needs several GiB. Counts against the memory limit."
     )
 
     def args_of(self, role: str) -> list[str]:
@@ -157,12 +146,9 @@ class Server(Started):
 class Offline(Started):
     """vLLM's engine without its API server: each load is one call, as in `vllm bench throughput` and `vllm bench latency`."""
 
-    image: Text = Field(
-        description="Image with vLLM. Its Python runs the engine; the client's code is copied into the pod beside it."
-    )
+    image: Text = Field(description="Image with vLLM, whose Python runs the engine and the client's code.")
     args: Args = Field(
-        default_factory=list,
-        description="Flags of vLLM's engine, verbatim: those of `vllm bench throughput`. The operator adds the model.",
+        default_factory=list, description="Flags of `vllm bench throughput`; the operator adds the model."
     )
 
 
@@ -191,10 +177,7 @@ class Endpoint(SpecModel):
         None, description="Base URL of the server, without /v1. Only the client pod ever connects to it."
     )
     api_key_secret_ref: SecretKeyRef | None = Field(None, description="API key for the server.")
-    ca_config_map_ref: ConfigMapKeyRef | None = Field(
-        None, description="Certificate of the CA that signed the server's."
-    )
+    ca_config_map_ref: ConfigMapKeyRef | None = Field(None, description="Certificate of the server's CA.")
     allow_cache_reset: bool = Field(
-        False,
-        description="Allow cachePolicy Reset to empty the prefix cache of this server, for whoever else uses it too.",
+        False, description="Allow cachePolicy Reset to empty its prefix cache, for all users."
     )

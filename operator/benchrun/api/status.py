@@ -15,13 +15,9 @@ from benchrun.api.validation import read_leniently
 class Startup(StatusModel):
     """Parts of the time to ready, in seconds, one after the other. What is not known is absent."""
 
-    pod_seconds: float | None = Field(
-        None,
-        description="From scheduled to the container's start: volumes, network, init containers, image. In whole seconds.",
-    )
+    pod_seconds: float | None = Field(None, description="From scheduled to the container's start, in whole seconds.")
     image_pull_seconds: float | None = Field(
-        None,
-        description="Of that, the wait for the image, as the node's event says; 0 where the node had it.",
+        None, description="Of that, the image pull; 0 where the node had the image."
     )
     download_seconds: float | None = Field(None, description="Downloading weights, if it took half a second.")
     load_seconds: float | None = Field(None, description="Making the model and loading its weights.")
@@ -59,8 +55,7 @@ class Estimate(StatusModel):
     stages: int = Field(description="Stages: load points x repeats; of a search the most there can be.")
     requests: int = Field(description="Measured requests in all; of a search the most there can be.")
     gpu_seconds: int | None = Field(
-        None,
-        description="Least GPU time of the measurement, where the load tells it (requests / rate); start-up is not in it.",
+        None, description="Least GPU time of the measurement, without start-up; absent where no load has a rate."
     )
 
 
@@ -116,7 +111,7 @@ class ServerStatus(StatusModel):
         description="Why power, memory and clocks of its GPUs are not known, though the operator is set up to read them.",
     )
     compilations: CompiledKernels | None = Field(
-        None, description="Kernels compiled while it served; absent where its log was not read."
+        None, description="Kernels compiled while it served; absent without its log."
     )
     startup: Startup | None = Field(None, description="Where that time went, of the first server.")
     restarts: int = Field(0, description="Restarts seen, of all.")
@@ -129,9 +124,7 @@ class ClientStatus(StatusModel):
     image_digest: str | None = Field(None, max_length=1024, description="Image that really ran.")
     engine: str | None = Field(None, max_length=60, description="Name of the load engine.")
     engine_version: str | None = Field(None, max_length=60, description="Its version.")
-    shards: int | None = Field(
-        None, description="Processes that sent each load together (client.parallelism); left out: one."
-    )
+    shards: int | None = Field(None, description="Processes that sent each load (client.parallelism); absent: one.")
 
 
 class Progress(StatusModel):
@@ -160,7 +153,7 @@ class Headline(StatusModel):
 
     cell: str = Field(max_length=160, description="Which cell it is.")
     throughput: str = Field(
-        max_length=40, description="Output tokens a second; with a question mark where the load point is Suspect."
+        max_length=40, description="Output tokens a second; with ? where the load point is Suspect."
     )
     p99_ttft: str = Field(
         max_length=40,
@@ -180,24 +173,16 @@ class RoleFigures(StatusModel):
     kv_cache_mean_percent: float | None = Field(None, description="KV cache in use, on average, in percent.")
     kv_cache_max_percent: float | None = Field(None, description="Most KV cache in use, in percent.")
     preemptions: float | None = Field(None, description="Requests preempted for want of KV cache.")
-    prefix_hit_percent: float | None = Field(
-        None, description="Prompt tokens found in the prefix cache, of those looked up, in percent."
-    )
+    prefix_hit_percent: float | None = Field(None, description="Prefix cache hits in percent of tokens looked up.")
     fetched_percent: float | None = Field(
         None,
         description="Prompt tokens fetched from outside of the server (KV transfer), of those looked up there, in percent.",
     )
     fetched_tokens: float | None = Field(None, description="How many those are.")
-    transfer_failures: float | None = Field(
-        None, description="Transfers of KV cache that failed, where the connector counts them."
-    )
-    waiting: WaitingReason | None = Field(
-        None, description="Why requests waited here, where there is more than one role."
-    )
+    transfer_failures: float | None = Field(None, description="Failed KV transfers, where the connector counts them.")
+    waiting: WaitingReason | None = Field(None, description="Why requests waited here, with more than one role.")
     limit: LimitKind | None = Field(None, description="What limits this role, where there is more than one.")
-    added_mean_ms: float | None = Field(
-        None, description="Of a proxy: what it adds to the time to first token by itself, on average."
-    )
+    added_mean_ms: float | None = Field(None, description="What a proxy adds to the time to first token, on average.")
     cores: float | None = Field(None, description="Of a proxy: CPU that it used, in cores.")
     samples: int = Field(0, description="Scrapes of the metrics endpoint behind these figures.")
     gpu_power_mean_watts: float | None = Field(
@@ -214,7 +199,7 @@ class Waiting(StatusModel):
     reason: WaitingReason = Field(description="None: hardly any waited.")
     sentence: StatusText = Field(description="The reason with its numbers.")
     evidence: Annotated[dict[str, Evidence], Field(max_length=12)] = Field(
-        default_factory=dict, description="The numbers it rests on."
+        default_factory=dict, description="Its numbers."
     )
 
 
@@ -224,7 +209,7 @@ class Bottleneck(StatusModel):
     limit: LimitKind = Field(description="None: the server kept up.")
     sentence: StatusText = Field(description="The limit with its numbers.")
     evidence: Annotated[dict[str, Evidence], Field(max_length=12)] = Field(
-        default_factory=dict, description="The numbers it rests on."
+        default_factory=dict, description="Its numbers."
     )
 
 
@@ -274,9 +259,7 @@ class Result(StatusModel):
         default_factory=dict,
         description="Coefficient of variation of the repeats, by figure: the noise within one server.",
     )
-    traffic: str | None = Field(
-        None, max_length=80, description="Digest of all prompts; equal digests mean equal traffic."
-    )
+    traffic: str | None = Field(None, max_length=80, description="Digest of all prompts: equal digests, equal traffic.")
     waiting: Waiting | None = Field(None, description="Why requests waited in the server.")
     bottleneck: Bottleneck | None = Field(None, description="What limits this load point.")
     roles: Annotated[list[RoleFigures], Field(max_length=8, json_schema_extra=list_map("role"))] = Field(
@@ -316,7 +299,7 @@ class SearchResult(StatusModel):
         "load points within it are invalid or inconclusive. Incomplete: the search did not come to its end, or a record is missing."
     )
     lower: str | None = Field(
-        None, max_length=24, description="Highest load that met every objective, with 95 % certainty each."
+        None, max_length=24, description="Highest load that met every objective with 95 % certainty."
     )
     upper: str | None = Field(
         None,
@@ -328,9 +311,7 @@ class SearchResult(StatusModel):
         description="Missed: an objective is missed there with 95 % certainty. Inconclusive: that is not "
         "certain, or the numbers there can't be trusted (too many requests failed, say).",
     )
-    resolution_percent: float | None = Field(
-        None, description="How far upper is above lower, of lower: the uncertainty of the answer."
-    )
+    resolution_percent: float | None = Field(None, description="How far upper is above lower, in percent of lower.")
     probes: int = Field(description="Load points measured.")
     stages: int = Field(description="Stages measured.")
     sentence: StatusText = Field(description="The answer in a sentence.")
@@ -339,14 +320,9 @@ class SearchResult(StatusModel):
 class Finding(StatusModel):
     """One thing found wrong (or worth knowing), over the whole run."""
 
-    code: str = Field(
-        max_length=60,
-        description="Stable name of the rule that found it; `benchrun explain CODE` prints its page, docs/findings/CODE.md.",
-    )
+    code: str = Field(max_length=60, description="Stable name of the rule that found it; see `benchrun explain CODE`.")
     severity: Severity = Field(description="Invalid: the number is wrong. Suspect: it may be. Note: worth knowing.")
-    default_severity: Severity | None = Field(
-        None, description="What it would have been, where validity.severities changed it."
-    )
+    default_severity: Severity | None = Field(None, description="Severity before validity.severities changed it.")
     count: int = Field(description="Stages it was found in.")
     worst_stage: str = Field(max_length=160, description="The stage where it is most marked.")
     evidence: Annotated[dict[str, Evidence], Field(max_length=24)] = Field(
@@ -384,12 +360,8 @@ class Truncated(StatusModel):
 class BenchmarkRunStatus(StatusModel):
     """What the operator found."""
 
-    observed_generation: int = Field(
-        -1, description="Generation of the spec this status is about; -1 before the first look."
-    )
-    phase: Phase | None = Field(
-        None, description="Where the run is, in a word, for people. Programs read the conditions."
-    )
+    observed_generation: int = Field(-1, description="Generation of the spec this status is about; -1: none yet.")
+    phase: Phase | None = Field(None, description="Where the run is, for people; programs read the conditions.")
     conditions: Conditions = Field((), description="Observations about the run, one a type.")
     message: StatusText | None = Field(None, description="What the run waits for, or why it ended; in a sentence.")
     accepted_time: Instant | None = Field(None, description="When the spec was found good.")
@@ -398,9 +370,7 @@ class BenchmarkRunStatus(StatusModel):
     scheduled_time: Instant | None = Field(None, description="When the server got its node.")
     server_ready_time: Instant | None = Field(None, description="First healthy answer of the server.")
     server_released_time: Instant | None = Field(None, description="When the deletion of the server was requested.")
-    ending: EndingStatus | None = Field(
-        None, description="Why the run ends early: from the moment it is known until the run has ended."
-    )
+    ending: EndingStatus | None = Field(None, description="Why the run ends early; absent once it has ended.")
     estimate: Estimate | None = Field(None, description="How large the run is.")
     servers: Annotated[list[ServerStatus], Field(max_length=8, json_schema_extra=list_map("role"))] = Field(
         default_factory=list, description="The servers, one entry a role."
@@ -428,12 +398,12 @@ class BenchmarkRunStatus(StatusModel):
         default_factory=list, description="What was found wrong with the measurement, one entry a code."
     )
     verdict: Verdict | None = Field(
-        None, description="The worst verdict of all cells; of a search that of the load found counts."
+        None, description="The worst verdict of all cells; of a search that of the load found."
     )
     judge: Judge | None = Field(None, description="Which rules judged.")
     comparison: Comparison | None = Field(None, description="What came of spec.baseline.")
     results_ref: str | None = Field(
-        None, max_length=253, description="Label selector of the ConfigMaps that hold records and timeline."
+        None, max_length=253, description="Label selector of the ConfigMaps with the records."
     )
     log_tail: str | None = Field(None, max_length=8192, description="Last lines of the server's log when it failed.")
     truncated: Annotated[list[Truncated], Field(max_length=16, json_schema_extra=list_map("field"))] = Field(

@@ -51,11 +51,9 @@ class Search(SpecModel):
             message="from must be below to",
         ),
     )
-    axis: Literal["RequestRate", "Concurrency"] = Field(
-        description="What is varied: requests a second (open loop) or users (closed loop)."
-    )
+    axis: Literal["RequestRate", "Concurrency"] = Field(description="Varies requests a second, or concurrent users.")
     from_: PositiveDecimal = Field(
-        alias="from", description="Lowest load, measured first: one that surely meets the objectives."
+        alias="from", description="Lowest load, measured first; it should meet the objectives."
     )
     to: PositiveDecimal = Field(description="Highest load; the search ends there if it meets the objectives.")
     tolerance_percent: Annotated[Decimal, _TOLERANCE] = Field(
@@ -171,7 +169,7 @@ class Load(SpecModel):
         None, description='Requests a second, each a load point: decimals above 0, or "inf" for all at once.'
     )
     max_concurrency: Concurrency | None = Field(
-        None, description="Most requests in flight at once; further arrivals wait in the client."
+        None, description="Most requests in flight; further ones wait in the client."
     )
     burstiness: PositiveDecimal | None = Field(
         None,
@@ -180,10 +178,7 @@ class Load(SpecModel):
     concurrencies: Concurrencies | None = Field(
         None, description="Users that each send the next request when the last was answered; each a load point."
     )
-    search: Search | None = Field(
-        None,
-        description="The highest load that meets the objectives: each load depends on how the ones before fared.",
-    )
+    search: Search | None = Field(None, description="Looks for the highest load that meets the objectives.")
     trace_speeds: Speeds | None = Field(
         None,
         description="Replays the instants of dataset.timedTrace, each speed a load point: 1 as recorded, 2 twice as fast.",
@@ -239,12 +234,8 @@ class Workload(SpecModel):
     duration_seconds: Annotated[int, Field(ge=1, le=86_400)] | None = Field(
         None, description="Instead of requests: how long each stage sends, at a finite rate."
     )
-    api: Literal["Completions", "Chat"] = Field(
-        "Completions", description="Endpoint: /v1/completions or /v1/chat/completions."
-    )
-    ignore_eos: bool = Field(
-        True, description="Whether answers run to the length asked for, or end where the model ends them."
-    )
+    api: Literal["Completions", "Chat"] = Field("Completions", description="/v1/completions or /v1/chat/completions.")
+    ignore_eos: bool = Field(True, description="Whether answers always have the requested length.")
 
     @property
     def is_measured(self) -> bool:

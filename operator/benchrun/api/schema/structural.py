@@ -16,31 +16,12 @@ from pydantic_core import core_schema
 Schema = dict[str, Any]
 
 _KEPT = (
-    "type",
-    "format",
-    "enum",
-    "nullable",
-    "pattern",
-    "minLength",
-    "maxLength",
-    "minimum",
-    "maximum",
-    "minItems",
-    "maxItems",
-    "minProperties",
-    "maxProperties",
-)
+    "type", "format", "enum", "nullable", "pattern", "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems",
+    "minProperties", "maxProperties",
+)  # fmt: skip
 _HANDLED = {
-    "$ref",
-    "anyOf",
-    "title",
-    "description",
-    "default",
-    "properties",
-    "required",
-    "items",
-    "additionalProperties",
-}
+    "$ref", "anyOf", "title", "description", "default", "properties", "required", "items", "additionalProperties",
+}  # fmt: skip
 _NULL = {"type": "null"}
 
 

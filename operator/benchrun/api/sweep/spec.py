@@ -25,24 +25,15 @@ VariantName = Annotated[str, Field(min_length=1, max_length=60, pattern=r"^[a-zA
 class Settings(SpecModel):
     """What is laid over the template; what is left out stays as the template has it."""
 
-    args: Args = Field(
-        default_factory=list,
-        description="Flags added behind the template's; of a flag that is given twice, vLLM takes the last.",
-    )
-    env: Env = Field(
-        default_factory=list, description="Variables added to the template's; one of the same name is replaced."
-    )
+    args: Args = Field(default_factory=list, description="Flags added behind the template's; the last of two counts.")
+    env: Env = Field(default_factory=list, description="Variables that add to or replace the template's.")
     image: Text | None = Field(None, description="Another server image.")
     model: Model | None = Field(None, description="Another model, in place of the whole of the template's.")
-    replicas: Annotated[int, Field(ge=1, le=16)] | None = Field(
-        None, description="Another number of servers. With offline there is one."
-    )
+    replicas: Annotated[int, Field(ge=1, le=16)] | None = Field(None, description="Number of servers; 1 with offline.")
     nodes_per_replica: Annotated[int, Field(ge=1, le=16)] | None = Field(
-        None, description="Another number of pods that make up each server. With offline there is one."
+        None, description="Pods of each server; 1 with offline."
     )
-    resources: Resources | None = Field(
-        None, description="Other amounts; resources that are not named stay as they are."
-    )
+    resources: Resources | None = Field(None, description="Other amounts; resources not named stay as they are.")
     disaggregated: Disaggregated | None = Field(
         None,
         description="Servers that prefill and servers that decode, in place of the template's replicas and resources.",
@@ -59,7 +50,7 @@ class Axis(SpecModel):
     """One thing that is varied."""
 
     name: Annotated[DnsLabel, Field(max_length=20)] = Field(
-        description="Name of the axis, for example seqs; part of the variants' names."
+        description="Name, for example seqs; part of the variants' names."
     )
     values: Annotated[list[Setting], Field(min_length=1, max_length=MAX_VARIANTS), Unique("name")] = Field(
         description="Its values, at least one."
@@ -107,12 +98,9 @@ class Matrix(SpecModel):
             path=".grid",
         ),
     )
-    grid: Axes | None = Field(
-        None, description="Every combination of the axes' values. A variant is called axis=value,axis=value."
-    )
+    grid: Axes | None = Field(None, description="Every combination of the values, named axis=value,axis=value.")
     zip: Axes | None = Field(
-        None,
-        description="The first values of all axes together, then the second, and so on. Called as those of a grid.",
+        None, description="The first values of all axes, then the second, and so on. Names as in a grid."
     )
     variants: Annotated[list[NamedVariant], Field(min_length=1, max_length=MAX_VARIANTS), Unique("name")] | None = (
         Field(None, description="Variants written out, each with a name. One without settings is the template.")

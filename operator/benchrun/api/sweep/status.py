@@ -62,14 +62,10 @@ class RunCounts(StatusModel):
     completed: int = Field(0, description="Measured to their end.")
     failed: int = Field(0, description="Ended early, by themselves.")
     cancelled: int = Field(0, description="Cancelled.")
-    skipped: int = Field(
-        0,
-        description="Not started, since an earlier run of the same variant failed for a reason that lies in its settings.",
-    )
+    skipped: int = Field(0, description="Not started: the variant's settings made an earlier run fail.")
     waiting: int = Field(0, description="Not created yet; after the sweep's end: never started.")
     lost: int = Field(
-        0,
-        description="Beside those above: runs that were lost with a server or client and are measured anew (spec.maxRetries).",
+        0, description="Runs lost with a server or client and retried (spec.maxRetries); not among those above."
     )
     tabled: int = Field(0, description="Ended runs that are in the table, with their figures or their reason.")
     summary: str = Field("", max_length=40, description="Ended runs of all, for the printer column.")
@@ -82,10 +78,7 @@ class FoundLoad(StatusModel):
     axis: Annotated[str, Field(max_length=20)] = Field(description="What was varied: rate or concurrency.")
     loads: Annotated[
         list[Annotated[str, Field(max_length=24)]], Field(max_length=MAX_REPLICATIONS, json_schema_extra=ATOMIC)
-    ] = Field(
-        default_factory=list,
-        description="Highest load that met every objective, one entry a run; `none` where not even the lowest did.",
-    )
+    ] = Field(default_factory=list, description="Highest load that met every objective, one entry a run; or `none`.")
 
 
 class VariantStatus(StatusModel):
@@ -99,28 +92,22 @@ class VariantStatus(StatusModel):
     gpus: int = Field(0, description="GPUs its server asks for.")
     completed: int = Field(0, description="Runs measured to their end.")
     failed: int = Field(0, description="Runs that ended early, but for those that were lost.")
-    lost: int = Field(
-        0,
-        description="Runs that were lost with a server or client and measured anew, or are to be. Why, each says itself.",
-    )
+    lost: int = Field(0, description="Runs that were lost with a server or client and are retried.")
     verdict: Verdict | None = Field(None, description="The worst verdict of its rows.")
     reason: Annotated[str, Field(max_length=128)] | None = Field(
         None, description="Why a run of it failed, in the stable word that the run's condition Failed carries."
     )
     run: Annotated[str, Field(max_length=40)] | None = Field(
-        None,
-        description="The run that failed first; it keeps its records and the last lines of its server's log.",
+        None, description="The run that failed first; it keeps its records and the last lines of its server's log."
     )
     message: Annotated[str, Field(max_length=200)] | None = Field(
-        None, description="What that run says of it; cut to 200 characters."
+        None, description="Its message, cut to 200 characters."
     )
     searches: Annotated[list[FoundLoad], Field(max_length=16, json_schema_extra=list_map("workload"))] = Field(
         default_factory=list,
         description="The highest loads that its runs found, one entry a workload with load.search.",
     )
-    outcome: Outcome | None = Field(
-        None, description="All words of its comparison with the baseline in one; absent for the baseline."
-    )
+    outcome: Outcome | None = Field(None, description="Summary of the comparison; absent for the baseline.")
 
 
 class Row(StatusModel):
@@ -156,9 +143,7 @@ class Row(StatusModel):
         description="The worst verdict of the runs behind it; Unknown where nothing was measured. Invalid only where no run can be "
         "trusted here."
     )
-    reason: ShortReason | None = Field(
-        None, description="Why there are no figures, or why they are not comparable with the baseline's."
-    )
+    reason: ShortReason | None = Field(None, description="Why figures are missing or not comparable.")
 
 
 class BestVariant(StatusModel):
@@ -170,7 +155,7 @@ class BestVariant(StatusModel):
         "where none had to be."
     )
     variant: Variant = Field(
-        description="The variant with the most output tokens a second and GPU among those that kept it with certainty."
+        description="The one with the most output tokens a second and GPU that kept it with certainty."
     )
     cell: Cell = Field(description="The load point at which it did.")
     throughput_per_gpu: float = Field(description="Output tokens a second and GPU there.")
@@ -193,12 +178,8 @@ class FrontPoint(StatusModel):
 class BenchmarkSweepStatus(StatusModel):
     """What the operator found."""
 
-    observed_generation: int = Field(
-        -1, description="Generation of the spec this status is about; -1 before the first look."
-    )
-    phase: SweepPhase | None = Field(
-        None, description="Where the sweep is, in a word, for people. Programs read the conditions."
-    )
+    observed_generation: int = Field(-1, description="Generation of the spec this status is about; -1: none yet.")
+    phase: SweepPhase | None = Field(None, description="Where the sweep is, for people; programs read the conditions.")
     conditions: Conditions = Field((), description="Observations about the sweep, one a type.")
     message: StatusText | None = Field(None, description="What goes on, or why the sweep ended; in a sentence.")
     accepted_time: Instant | None = Field(None, description="When the spec was found good.")
@@ -270,6 +251,11 @@ class SweepTable(StatusModel):
 _KEYS = frozenset(KEYS.values()) | {"completed", *COSTS, TOKENS_PER_JOULE}
 
 
+_COMPARED = (
+    "cell", "workload", "axis", "value", "repeats", "repeats_planned", "traffic", "objectives", "verdict", "findings",
+)  # fmt: skip
+
+
 def essence(status: BenchmarkRunStatus) -> BenchmarkRunStatus:
     """The status with nothing but what comparisons read."""
     return BenchmarkRunStatus(
@@ -278,24 +264,14 @@ def essence(status: BenchmarkRunStatus) -> BenchmarkRunStatus:
         completion_time=status.completion_time,
         client=status.client,
         servers=[server.model_copy(update={"args": [], "reported": {}}) for server in status.servers],
-        results=[_essence_of_row(row) for row in status.results],
+        results=[
+            Result(
+                **{name: getattr(row, name) for name in _COMPARED},
+                metrics={key: value for key, value in row.metrics.items() if key in _KEYS},
+                repeat_cv_percent={key: value for key, value in row.repeat_cv_percent.items() if key in _KEYS},
+                roles=[role] if (role := answering(row.roles)) is not None else [],
+            )
+            for row in status.results
+        ],
         searches=status.searches,
-    )
-
-
-def _essence_of_row(row: Result) -> Result:
-    return Result(
-        cell=row.cell,
-        workload=row.workload,
-        axis=row.axis,
-        value=row.value,
-        repeats=row.repeats,
-        repeats_planned=row.repeats_planned,
-        metrics={key: value for key, value in row.metrics.items() if key in _KEYS},
-        repeat_cv_percent={key: value for key, value in row.repeat_cv_percent.items() if key in _KEYS},
-        traffic=row.traffic,
-        roles=[role] if (role := answering(row.roles)) is not None else [],
-        objectives=row.objectives,
-        verdict=row.verdict,
-        findings=row.findings,
     )
