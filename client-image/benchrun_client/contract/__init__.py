@@ -1,4 +1,4 @@
-"""What operator and client say to each other: a plan goes in, records come out.
+"""The messages between operator and client: a plan goes in, records come out.
 
 The one module that both sides import. The operator writes a `Plan` as JSON and mounts it into the client pod. The client
 answers on a small port:
@@ -10,7 +10,7 @@ answers on a small port:
     GET  /metrics                         Prometheus text, for people
 
 Records and acknowledgements need the token whose digest the plan has, as `Benchrun-Token: TOKEN` or `Authorization: Bearer
-TOKEN`. A client that could not read its plan knows no digest: it tells anybody its progress, and has no records.
+TOKEN`. A client that could not read its plan knows no digest: it shows its progress to anybody, and has no records.
 
 Field names are the JSON names. All durations of requests are integer microseconds; instants are Unix microseconds of the
 client's clock. Unknown fields are refused on both sides. Every list, text and number has its bounds.

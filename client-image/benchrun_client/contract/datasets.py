@@ -176,7 +176,7 @@ class HuggingFaceData(DatasetFields):
 class TimedTraceData(DatasetFields):
     """Recorded requests, replayed: a JSON Lines file with the instant of each request, the lengths of prompt and answer, and the
     blocks that its prompt was made of. The words are random; equal blocks within a stage get equal words, and that is declared.
-    Each stage sends the first requests of the trace: at their instants under load.traceSpeeds, else as the load says. Left out
+    Each stage sends the first requests of the trace: at their instants under load.traceSpeeds, else by the load. Left out
     and counted: what is longer than the model takes."""
 
     kind: Literal["timedTrace"] = "timedTrace"

@@ -38,7 +38,7 @@ class Search(Message):
     max_probes: int = Field(ge=1, le=MAX_OPEN_STAGES)
     """Most load points."""
     max_repeats: int = Field(ge=1, le=MAX_OPEN_STAGES)
-    """Most stages of a load point: it is measured again while its outcome is Inconclusive."""
+    """Most stages of a load point: it is repeated while its outcome is Inconclusive."""
     objectives: tuple[Limit, ...] = Field(min_length=1, max_length=16)
     max_failed_percent: str = Field(max_length=24)
     data: Data
@@ -64,7 +64,7 @@ class Search(Message):
         return self.max_probes * self.max_repeats
 
     def requests_at(self, value: Decimal) -> int:
-        """Requests of a stage at this load: as asked for, or rate x duration rounded up."""
+        """Requests of a stage at this load: fixed, or rate x duration rounded up."""
         if self.requests is not None:
             return self.requests
         return max(1, int((value * Decimal(self.duration_seconds or 0)).to_integral_value(rounding=ROUND_CEILING)))
@@ -188,7 +188,7 @@ class Plan(Message):
     """Reset: the prefix cache of every server is emptied before each stage."""
     percentiles: tuple[DecimalText, ...] = Field(max_length=64)
     health_deadline_seconds: Count
-    """How long to wait for /health, as the run's startupDeadlineSeconds says of an endpoint; 0: the operator ends the wait."""
+    """How long to wait for /health, the run's startupDeadlineSeconds for an endpoint; 0: the operator ends the wait."""
 
     @model_validator(mode="after")
     def _measures_something(self) -> Plan:
@@ -206,7 +206,7 @@ class Plan(Message):
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     def to_json(self) -> str:
-        """Canonical JSON: sorted keys, no spaces. A plan without a search or a proxy says nothing of them."""
+        """Canonical JSON: sorted keys, no spaces. A plan without a search or a proxy leaves them out."""
         document = self.model_dump(mode="json", by_alias=True)
         if not self.searches:
             del document["searches"]

@@ -53,7 +53,7 @@ START_TIME = "process_start_time_seconds"
 """Kept in an edge snapshot beside the counters: a change of it is a restart."""
 MAX_ID_CHARACTERS = 300
 MAX_ROOT_CHARACTERS = 600
-"""Longer than any name or path that a server is told."""
+"""Longer than any name or path that a server is given."""
 
 
 class ServedModel(Message):
@@ -96,7 +96,7 @@ class RequestColumns(Message):
     input_tokens: Counts
     output_tokens: Counts
     asked_tokens: Counts
-    """Output tokens asked for."""
+    """Output tokens requested."""
     ended: Flags
     """Whether the server's closing chunk (its own count of tokens) arrived: 0 is a stream that broke off unnoticed."""
     ok: Flags
@@ -140,15 +140,15 @@ class ServerEdge(Message):
     models: ShortText | None = None
     """From /v1/models: each model with where it comes from and its max_model_len; None: unknown."""
     served: ServedModel | None = None
-    """What it says of the model that requests name; None: it lists none."""
+    """Its entry for the model that requests name; None: it lists none."""
 
 
 class CacheReset(Message):
     """The result of the reset of the prefix caches before a stage."""
 
     succeeded: bool
-    """Every server said so in the body of its answer, not only by its status. One that says nothing (vLLM before 0.26) is
-    believed, and `answer` is empty: what the reset was worth, the hits of the stage tell."""
+    """Every server confirmed it in the body of its answer, not only by its status. One without a body (vLLM before 0.26) is
+    believed, and `answer` is empty: the hits of the stage show whether it worked."""
     attempts: Count = Field(ge=1)
     answer: ShortText
     """The last answer of the server that did not, else of the last one."""
@@ -174,7 +174,7 @@ class ClientFigures(Message):
     """Each fills a core at most."""
     throttled_periods: Count | None = None
     lag_p99_us: Micros | None = None
-    """99th percentile of how late the client's event loop came to what was due: it delays sends and the reading of tokens."""
+    """99th percentile of how late the client's event loop ran what was due: it delays sending and receiving."""
     lag_max_us: Micros | None = None
 
 
@@ -228,12 +228,12 @@ class StageRecord(Message):
     errors: Annotated[dict[ShortText, Count], Field(max_length=8)]
     """The most frequent error texts and how often each came."""
     diagnostic: Annotated[str, Field(max_length=1000)] | None = None
-    """The server's own answer to one extra request, asked when every request failed."""
+    """The server's answer to one extra request, sent when every request failed."""
     client: ClientFigures
     cache_reset: CacheReset | None = None
     """Under the policy Reset."""
     warmup: WarmupOutcome | None = None
-    """Of the stage's workload, told with the first of its stages: the later ones were preceded by that one, too."""
+    """Of the stage's workload, in the record of its first stage alone."""
     probe: Probe | None = None
     """Of a stage that a search chose; the load of others is in the plan."""
     shards: Shards | None = None
@@ -247,9 +247,9 @@ class StageRecord(Message):
 
 
 def packed_record(record: StageRecord) -> bytes:
-    """gzip of the record's JSON; the same record always gives the same bytes. That of one process says nothing of shards."""
-    unsaid = {"shards"} if record.shards is None else None
-    document = record.model_dump(mode="json", by_alias=True, exclude=unsaid)
+    """gzip of the record's JSON; the same record always gives the same bytes. That of one process has no `shards`."""
+    left_out = {"shards"} if record.shards is None else None
+    document = record.model_dump(mode="json", by_alias=True, exclude=left_out)
     return gzip.compress(json.dumps(document, sort_keys=True, separators=(",", ":")).encode(), mtime=0)
 
 

@@ -1,7 +1,7 @@
 """The contract's delivery: progress, and packed records that the operator stores unopened; a part of `contract`.
 
 On the wire a delivery is one line of JSON, its head, and behind it the packed records one after the other, each as long as its
-envelope says. What the operator needs to know of a record stands in the envelope.
+envelope states. The envelope has all that the operator needs to know of a record.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def unpack_delivery(data: bytes) -> tuple[Delivery, tuple[bytes, ...]]:
 
     Raises:
         ContractMismatch: it is of another version.
-        ValueError: it is nothing of the kind. The text has one line.
+        ValueError: it is not a delivery. The message has one line.
     """
     end = data.find(b"\n", 0, MAX_HEAD_BYTES + 1)
     if end < 0 and len(data) > MAX_HEAD_BYTES:
@@ -155,7 +155,7 @@ def unpack_delivery(data: bytes) -> tuple[Delivery, tuple[bytes, ...]]:
     sizes = [envelope.size for envelope in delivery.records]
     start = end + 1
     if len(data) - start != sum(sizes):
-        raise ValueError(f"records have {len(data) - start} bytes, their envelopes say {sum(sizes)}")
+        raise ValueError(f"records have {len(data) - start} bytes, their envelopes state {sum(sizes)}")
     bodies = []
     for size in sizes:
         bodies.append(data[start : start + size])

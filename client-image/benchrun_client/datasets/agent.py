@@ -1,4 +1,4 @@
-"""`agent` data: one long conversation, sent again and again with date and time in front of its first user turn.
+"""`agent` data: one long conversation, sent many times with date and time in front of its first user turn.
 
 That is how agents talk to a model: a long history that hardly changes, and a clock that does. With a static prefix all requests
 of a stage carry the same date, so all but the first are the same. With a dynamic one each goes a day further back, so they have
@@ -92,13 +92,13 @@ def agent_samples(
     for n in range(portion.requests):
         prompt, tokens = prompts[n % variants], lengths[n % variants]
         if n >= variants:
-            again = max(0, tokens - common)
+            repeated = max(0, tokens - common)
         elif n == 0:
-            again = tokens_of(conversation.before)
+            repeated = tokens_of(conversation.before)
         else:
             # Of all days before, the next one has most in common with this one.
-            again = tokens_of(f"{conversation.before}{time} {common_start(dates[n - 1], dates[n])}")
-        samples.append(Sample(prompt, tokens, output, again))
+            repeated = tokens_of(f"{conversation.before}{time} {common_start(dates[n - 1], dates[n])}")
+        samples.append(Sample(prompt, tokens, output, repeated))
     return tuple(samples)
 
 
@@ -107,7 +107,7 @@ def _conversation(content: bytes, *, name: str, sha256: str, data: AgentData) ->
     answer = turns.pop()[1] if turns[-1][0] == "Assistant" else ""
     if not answer and data.output_tokens is None:
         raise invalid(
-            f"{name} does not end with an answer whose length could be asked for: set outputTokens, or add an assistant's turn"
+            f"{name} does not end with an answer whose length could be requested: set outputTokens, or add an assistant's turn"
         )
     user = next((place for place, (role, _) in enumerate(turns) if role == "User"), None)
     if user is None:

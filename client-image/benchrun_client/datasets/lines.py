@@ -90,7 +90,7 @@ def not_utf8(error: UnicodeDecodeError, *, name: str, first_line: int = 1) -> Ru
 
 
 def json_value(content: bytes, *, name: str, should_be: str) -> Any:
-    """What the content of a file holds. `should_be`: a sentence that says what is expected of it, for the message.
+    """What the content of a file holds. `should_be`: what is expected, for the message.
     Raises RunFailure: `DatasetInvalid`, naming line and place in it."""
     try:
         return json.loads(content)

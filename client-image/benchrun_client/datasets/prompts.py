@@ -48,7 +48,7 @@ def _output_tokens(entry: dict[str, Any], data: CustomData, *, where: str) -> in
 
 
 def fit_custom(data: CustomData | HuggingFaceData, rows: Sequence[Row], fitting: Fitting) -> Sample | str:
-    """A row as a request of the forced output length, or of its own."""
+    """A row as a request with the forced output length, or with the row's."""
     (row,) = rows
     return fitting.request(row.text, output_tokens=data.output_tokens or row.output_tokens or 1)
 

@@ -58,7 +58,7 @@ class WordWriter:
 
     def room(self, tokens: int, *, api: Api, whose: str) -> int:
         """Words that a prompt of so many tokens has room for, beside special tokens and template.
-        Raises RunFailure: `InvalidPlan`, when there is none. `whose`: the field that says how many."""
+        Raises RunFailure: `InvalidPlan`, when there is none. `whose`: the name of the field for the message."""
         if api not in self._overhead:
             self._overhead[api] = self._counter.count([self._words[0]], api=api)[0] - 1
         overhead = self._overhead[api]

@@ -1,6 +1,6 @@
 """Rows of a file, each used once a run: what they are, who takes which, and which the model can take.
 
-Once, because a row that is sent again is served from the prefix cache. Which rows a stage gets is drawn by its seed. Rows that
+Once, because a row that is sent twice is served from the prefix cache. Which rows a stage gets is drawn by its seed. Rows that
 cannot be used are left out and counted, by reason.
 """
 

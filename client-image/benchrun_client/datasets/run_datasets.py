@@ -1,6 +1,6 @@
 """The datasets of a run: every file is read once, and every row is sent once.
 
-Before the client says that it is ready: a dataset that is missing, broken or too small never takes a GPU.
+Files are read before the client is ready: a dataset that is missing, broken or too small never takes a GPU.
 """
 
 from __future__ import annotations

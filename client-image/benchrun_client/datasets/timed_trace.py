@@ -104,9 +104,9 @@ def write_trace(
     for batch in batches(entries):
         drafts = [Draft(blocks.joined(entry.blocks, length=room(entry)), entry.input_tokens) for entry in batch]
         for prompt, entry in zip(writer.exact(rng, drafts, api=portion.api), batch, strict=True):
-            again = min(seen.leading(entry.blocks) * block_tokens, room(entry))
+            repeated = min(seen.leading(entry.blocks) * block_tokens, room(entry))
             at = entry.at_seconds - entries[0].at_seconds
-            samples.append(Sample(prompt, entry.input_tokens, entry.output_tokens, again, at))
+            samples.append(Sample(prompt, entry.input_tokens, entry.output_tokens, repeated, at))
     return tuple(samples)
 
 

@@ -77,7 +77,7 @@ class DynamicPrefix(SpecModel):
     """Each request goes one more day back: they have only in common what stands before the date."""
 
     variants: Annotated[int, Field(ge=2, le=50_000)] | None = Field(
-        None, description="Different dates in a stage; then they come again. Left out: every request has its own."
+        None, description="Different dates in a stage, used in turns. Left out: every request has its own."
     )
 
 

@@ -1,4 +1,4 @@
-"""What the judge says of a run: everything in the last status that is worked out from records."""
+"""The judgement of a run: everything in the last status that is worked out from records."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Judgement(StatusModel):
     refused: Annotated[list[Annotated[str, Field(max_length=MAX_REFUSED_CHARS)]], Field(max_length=MAX_REFUSED)] = (
         Field(default_factory=list)
     )
-    """What was left out because it is not what it says or can't be read; the first of them."""
+    """What was left out because it can't be read or has a wrong digest; the first of them."""
     refused_count: int = 0
     """How many."""
     duration_seconds: float = 0.0

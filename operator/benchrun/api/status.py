@@ -45,7 +45,7 @@ Evidence = Annotated[
 """A number or a word; the API server has no type for that."""
 StatusText = Annotated[str, Field(max_length=1024)]
 MAX_ADDRESSES = 32
-"""Of a role's pods: as many as there can be, and as many again that were replaced while they loaded."""
+"""Of a role's pods: the most that there can be, and as many that were replaced while they loaded."""
 Instant = Annotated[str, Field(max_length=32, json_schema_extra={"format": "date-time"})]
 
 
@@ -60,7 +60,7 @@ class Estimate(StatusModel):
 
 
 MAX_COMPILATIONS = 300
-"""Kept of a run's compilations; of a server that compiles more nothing is said."""
+"""Kept of a run's compilations; of a server with more there is no entry."""
 
 
 class CompiledKernels(StatusModel):
@@ -92,12 +92,12 @@ class ServerStatus(StatusModel):
         description="GPU model, where server.pod.nodeSelector names it; absent with gpuReason.",
     )
     gpu_reason: str | None = Field(None, max_length=253, description="Why the GPU model is not known.")
-    replicas: int = Field(1, description="Servers of this role. What else is said is the first one's, but for sums.")
+    replicas: int = Field(1, description="Servers of this role. Other values are those of the first one, or sums.")
     gpus: int = Field(0, description="GPUs that they hold together.")
     image: str | None = Field(None, max_length=1024, description="Image in the spec.")
     image_digest: str | None = Field(None, max_length=1024, description="Image that really ran.")
-    version: str | None = Field(None, max_length=100, description="vLLM's version, as the server says.")
-    kv_cache_tokens: int | None = Field(None, description="Tokens the KV cache holds, as the server says.")
+    version: str | None = Field(None, max_length=100, description="vLLM's version, from the server.")
+    kv_cache_tokens: int | None = Field(None, description="Tokens the KV cache holds, from the server.")
     args: Annotated[list[Annotated[str, Field(max_length=4096)]], Field(max_length=140, json_schema_extra=ATOMIC)] = (
         Field(default_factory=list, description="Arguments the server was started with.")
     )
@@ -186,7 +186,7 @@ class RoleFigures(StatusModel):
     cores: float | None = Field(None, description="Of a proxy: CPU that it used, in cores.")
     samples: int = Field(0, description="Scrapes of the metrics endpoint behind these figures.")
     gpu_power_mean_watts: float | None = Field(
-        None, description="Power of all GPUs of the role together, on average. Absent where no exporter tells."
+        None, description="Power of all GPUs of the role together, on average. Absent without an exporter."
     )
     gpu_memory_max_mib: float | None = Field(None, description="Most memory held on any of its GPUs.")
     sm_clock_mean_mhz: float | None = Field(None, description="Clock of its GPUs' SMs, on average.")

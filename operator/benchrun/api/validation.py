@@ -22,7 +22,7 @@ _STATUSES = get_args(ConditionStatus)
 def read_leniently(model: type[M], stored: object) -> M:
     """A status, as far as this version can read it: a value it can't read is as if it were not there. Never raises.
 
-    The model's fields all have defaults. A condition counts where its type and status can be read, whatever else it says.
+    The model's fields all have defaults. A condition counts where its type and status can be read, whatever else it holds.
     """
     if not isinstance(stored, Mapping):
         return model()

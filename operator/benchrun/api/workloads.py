@@ -64,7 +64,7 @@ class Search(SpecModel):
     max_probes: Annotated[int, Field(ge=1, le=MAX_PROBES)] = Field(12, description="Most load points.")
     max_repeats: Annotated[int, Field(ge=1, le=MAX_REPEATS)] = Field(
         3,
-        description="Most stages of a load point. It is measured again, with other prompts, while its requests together can't "
+        description="Most stages of a load point. It is repeated, with other prompts, while its requests together can't "
         "tell with 95 % certainty whether the objectives are met; after that it counts as not meeting them.",
     )
 
@@ -162,7 +162,7 @@ class Load(SpecModel):
         ),
         Rule(
             cel="!has(self.burstiness) || has(self.requestRates)",
-            message="burstiness shapes requestRates; remove it",
+            message="burstiness needs requestRates; remove it",
         ),
     )
     request_rates: Rates | None = Field(
@@ -173,7 +173,7 @@ class Load(SpecModel):
     )
     burstiness: PositiveDecimal | None = Field(
         None,
-        description="Shape of the gaps between arrivals: 1 is Poisson (the default), below 1 is burstier, above 1 more even.",
+        description="Distribution of the gaps between arrivals: 1 is Poisson (the default), below 1 is burstier, above 1 more even.",
     )
     concurrencies: Concurrencies | None = Field(
         None, description="Users that each send the next request when the last was answered; each a load point."

@@ -1,4 +1,4 @@
-"""A spec in the client's words: the plan it is handed."""
+"""The client's plan, made from a spec."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _DATA: TypeAdapter[Data] = TypeAdapter(Data)
 
 CA_FILE = "/etc/benchrun-ca/ca.crt"
 DEFAULT_WARMUP_CONCURRENCY = 8
-"""Where neither users nor a cap say how many requests are in flight."""
+"""Where neither users nor a cap bound the requests in flight."""
 
 
 def client_data(workload: Workload, workloads: Sequence[Workload]) -> Data:
-    """What the plan says of a workload's dataset; `workloads`: all of the spec, where a mix finds its parts."""
+    """A workload's dataset in the plan; `workloads`: all of the spec, where a mix finds its parts."""
     if workload.dataset.mix is None:
         return _DATA.validate_python(_fields(workload))
     named = {each.name: each for each in workloads}
@@ -62,7 +62,7 @@ def client_plan(
         warmups=_warmups(owner, spec),
         cache_policy=spec.measurement.cache_policy,
         percentiles=tuple(spec.measurement.percentiles),
-        # Of an endpoint only the client knows why it isn't ready; a server's loading the operator watches.
+        # Only the client knows why an endpoint is not ready; the operator watches a server's loading itself.
         health_deadline_seconds=0 if spec.endpoint is None else spec.startup_deadline_seconds,
     )
 
@@ -80,7 +80,7 @@ def _target(owner: Owner, spec: BenchmarkRunSpec, endpoint_addresses: tuple[str,
     model: Model = spec.model
     files = model_files(model)
     served = served_name(model)
-    # A tokenizer of its own is another repository: the model's revision does not exist there.
+    # Another tokenizer is another repository: the model's revision does not exist there.
     revision = model.revision if model.tokenizer is None else None
     common = {"served_model": served, "tokenizer": files.tokenizer, "tokenizer_revision": revision}
     if spec.endpoint is None:
@@ -108,7 +108,7 @@ def _target(owner: Owner, spec: BenchmarkRunSpec, endpoint_addresses: tuple[str,
 
 
 def _context_tokens(spec: BenchmarkRunSpec) -> int | None:
-    """What --max-model-len says; None: nothing, or something that only vLLM can read."""
+    """The value of --max-model-len; None: not given, or a form that only vLLM can read."""
     try:
         return ServeArgs.of(answering_args(spec)).whole_if_given("max-model-len")
     except UnreadableValue:

@@ -1,4 +1,4 @@
-"""`BenchmarkSweep.status`: the table and what it says, and what is kept of a run to make it."""
+"""`BenchmarkSweep.status`: the table, its summary, and what is kept of a run to make it."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ class BenchmarkSweepStatus(StatusModel):
     runs: RunCounts | None = Field(None, description="How many runs are where.")
     gpu_seconds: float = Field(0, description="GPUs x seconds that runs have held, of those that let go of them.")
     variants: Annotated[list[VariantStatus], Field(max_length=MAX_VARIANTS, json_schema_extra=list_map("name"))] = (
-        Field(default_factory=list, description="The variants, as listed in the matrix. A failed one says why.")
+        Field(default_factory=list, description="The variants, as listed in the matrix. A failed one has a reason.")
     )
     scope: Scope | None = Field(
         None,
