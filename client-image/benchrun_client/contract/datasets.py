@@ -47,7 +47,7 @@ class DataFile(Message):
 class DatasetFields(Message):
     """Base of all datasets but the mix."""
 
-    kind: str
+    kind: ShortText
     """Its name in plan and spec."""
     rules_in_spec: ClassVar[tuple[tuple[str, str], ...]] = ()
     """Rules between fields that a spec must keep: CEL, and the message where it is broken."""

@@ -112,12 +112,7 @@ def quoted_path(key: str) -> str:
 
 
 def signed_headers(
-    url: str,
-    credentials: Credentials,
-    *,
-    region: str,
-    timestamp: str,
-    headers: Mapping[str, str] | None = None,
+    url: str, credentials: Credentials, *, region: str, timestamp: str, headers: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """All headers of a GET without a query, signed by AWS Signature Version 4. `timestamp`: 20130524T000000Z."""
     parts = urlsplit(url)

@@ -33,10 +33,7 @@ MEASUREMENT_RULES = (
 )
 
 
-AT_MOST_100 = Rule(
-    cel=f"!self.matches({NUMBER}) || double(self) <= 100.0",
-    message="must be at most 100",
-)
+AT_MOST_100 = Rule(cel=f"!self.matches({NUMBER}) || double(self) <= 100.0", message="must be at most 100")
 
 
 class AutoWarmup(SpecModel):

@@ -59,12 +59,7 @@ class ModelSource(SpecModel):
 class Model(SpecModel):
     """The model under test."""
 
-    rules = (
-        Rule(
-            cel="!has(self.revision) || has(self.source.hub)",
-            message="revision needs source hub; remove it",
-        ),
-    )
+    rules = (Rule(cel="!has(self.revision) || has(self.source.hub)", message="revision needs source hub; remove it"),)
     name: Annotated[str, Field(min_length=1, max_length=256)] = Field(
         description="Model name, for example Qwen/Qwen3-4B. With source hub it is the hub's id."
     )

@@ -24,10 +24,7 @@ _SOURCES = ("secretKeyRef", "configMapKeyRef", "fieldRef", "resourceFieldRef")
 EnvSource = Annotated[
     dict[str, Annotated[dict[str, Annotated[str, Field(max_length=253)]], Field(max_length=4)]],
     Field(min_length=1, max_length=1),
-    Rule(
-        cel=f"self.all(source, source in {list(_SOURCES)})",
-        message=f"must be one of {', '.join(_SOURCES)}",
-    ),
+    Rule(cel=f"self.all(source, source in {list(_SOURCES)})", message=f"must be one of {', '.join(_SOURCES)}"),
 ]
 """Kubernetes' EnvVarSource, without `optional`: a benchmark with a setting missing is another benchmark."""
 

@@ -111,8 +111,7 @@ class Server(Started):
         ),
     )
     replicas: Annotated[int, Field(ge=1, le=16)] = Field(
-        1,
-        description="Servers of this kind, each in its own pod with all resources; requests take turns over them.",
+        1, description="Servers of this kind, each in its own pod with all resources; requests take turns over them."
     )
     nodes_per_replica: Annotated[int, Field(ge=1, le=16)] = Field(
         1,

@@ -87,9 +87,7 @@ class ServerStatus(StatusModel):
         "held against them.",
     )
     gpu: str | None = Field(
-        None,
-        max_length=253,
-        description="GPU model, where server.pod.nodeSelector names it; absent with gpuReason.",
+        None, max_length=253, description="GPU model, where server.pod.nodeSelector names it; absent with gpuReason."
     )
     gpu_reason: str | None = Field(None, max_length=253, description="Why the GPU model is not known.")
     replicas: int = Field(1, description="Servers of this role. Other values are those of the first one, or sums.")
@@ -302,9 +300,7 @@ class SearchResult(StatusModel):
         None, max_length=24, description="Highest load that met every objective with 95 % certainty."
     )
     upper: str | None = Field(
-        None,
-        max_length=24,
-        description="Lowest load above it that is not known to meet them; none at the upper bound.",
+        None, max_length=24, description="Lowest load above it that is not known to meet them; none at the upper bound."
     )
     upper_outcome: Literal["Missed", "Inconclusive"] | None = Field(
         None,

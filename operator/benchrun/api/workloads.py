@@ -46,10 +46,7 @@ class Search(SpecModel):
             cel=f"self.axis != 'Concurrency' || !self.to.matches({NUMBER}) || double(self.to) <= {MAX_USERS}.0",
             message=f"to must be at most {MAX_USERS} where the axis is Concurrency",
         ),
-        Rule(
-            cel=f"!({_ARE_NUMBERS}) || double(self.from) < double(self.to)",
-            message="from must be below to",
-        ),
+        Rule(cel=f"!({_ARE_NUMBERS}) || double(self.from) < double(self.to)", message="from must be below to"),
     )
     axis: Literal["RequestRate", "Concurrency"] = Field(description="Varies requests a second, or concurrent users.")
     from_: PositiveDecimal = Field(
@@ -160,10 +157,7 @@ class Load(SpecModel):
             cel="!has(self.maxConcurrency) || has(self.requestRates)",
             message="maxConcurrency caps requestRates; remove it",
         ),
-        Rule(
-            cel="!has(self.burstiness) || has(self.requestRates)",
-            message="burstiness needs requestRates; remove it",
-        ),
+        Rule(cel="!has(self.burstiness) || has(self.requestRates)", message="burstiness needs requestRates; remove it"),
     )
     request_rates: Rates | None = Field(
         None, description='Requests a second, each a load point: decimals above 0, or "inf" for all at once.'

@@ -84,8 +84,10 @@ def test_refused_where_the_fault_is_by_that_rule_alone(kind: Kind, case: Refused
     spec = kind.spec(case.changes)
     assert_refused(kind.model, spec, case)
     if case.message is not None:
-        assert broken_in_python(kind.model, spec) == ({(case.path, case.message)}, False)
-        assert broken_in_cel(spec, kind.schema) == {(case.path, case.message)}
+        ((path, message),) = broken_in_cel(spec, kind.schema)
+        assert broken_in_python(kind.model, spec) == ({(path, message)}, False)
+        assert path == case.path
+        assert case.message in message
 
 
 def assert_both_agree(kind: Kind, spec: Spec) -> None:

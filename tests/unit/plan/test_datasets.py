@@ -47,14 +47,7 @@ def of(dataset: Json, name: str = "chat") -> Workload:
         ),
         (
             ShareGPTData(file=THERE, output_tokens=2048, max_prompt_tokens=4000, max_total_tokens=9000),
-            {
-                "shareGPT": {
-                    "file": IN_IMAGE,
-                    "outputTokens": 2048,
-                    "maxPromptTokens": 4000,
-                    "maxTotalTokens": 9000,
-                }
-            },
+            {"shareGPT": {"file": IN_IMAGE, "outputTokens": 2048, "maxPromptTokens": 4000, "maxTotalTokens": 9000}},
         ),
         (
             CustomData(file=THERE, prompt_field="text", output_tokens_field="n", output_tokens=3),
@@ -145,10 +138,7 @@ def test_a_mix_takes_the_datasets_of_the_workloads_it_names() -> None:
         (DataFile(path="/data/chat/pvc/d/f.json"), {"pvc": {"claimName": "c", "path": "d/f.json"}}),
         (DataFile(url="https://d/x?y=1"), {"url": "https://d/x?y=1"}),
         (THERE, IN_IMAGE),
-        (
-            DataFile(s3=S3Object(bucket="data", key="k", region="us-east-1")),
-            {"s3": {"bucket": "data", "key": "k"}},
-        ),
+        (DataFile(s3=S3Object(bucket="data", key="k", region="us-east-1")), {"s3": {"bucket": "data", "key": "k"}}),
         (
             DataFile(
                 s3=S3Object(bucket="data", key="k", region="r", endpoint="http://s", credentials="BENCHRUN_S3_CHAT")
