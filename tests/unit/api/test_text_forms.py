@@ -106,8 +106,16 @@ FORMS: dict[str, tuple[Any, list[object], list[object]]] = {
     "endpoint": (
         (Endpoint, {}, "url"),
         ["http://llm", "https://llm.example.com:8443", "https://llm/base/path/", "http://[fd00::1]:8000"],
-        ["http://llm/v1?key=secret", "http://llm#x", "http://user@llm", "http://user:secret@llm/base", "llm:8000"]
-        + ["file:///etc/passwd", "http://llm\n", "http://llm /"],
+        [
+            "http://llm?key=x",
+            "http://llm#x",
+            "http://u@llm",
+            "http://u:p@llm/x",
+            "llm:8000",
+            "file:///x",
+            "http://l\n",
+            "http://l /",
+        ],
     ),
     "bucket": (_store("bucket"), ["abc", "a" * 63, "a.b-c"], ["ab", "a" * 64, "-abc", "Abc"]),
     "key of an object": (_store("key"), ["a/b c/ü.jsonl"], ["/a", ""]),
