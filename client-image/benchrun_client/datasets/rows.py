@@ -197,22 +197,21 @@ def read_pools(portions: Sequence[Portion]) -> Mapping[DatasetFields, RowPool]:
         dict.fromkeys(data for _, data in with_rows),
         key=lambda data: isinstance(data, CustomData) and data.output_tokens is not None,
     )
+    sources: dict[DatasetFields, Hashable] = {}
     contents: dict[Hashable, Hashable] = {}
     files: dict[Hashable, RowFile] = {}
     for data in datasets:
         kind = ROW_KINDS[type(data)]
-        if (source := _values(data, kind.source + kind.content)) not in contents:
+        sources[data] = source = _values(data, kind.source + kind.content)
+        if source not in contents:
             file = kind.read(data)
             contents[source] = content = (_values(data, kind.content), file.sha256)
             files.setdefault(content, file)
-    of = {
-        data: contents[_values(data, ROW_KINDS[type(data)].source + ROW_KINDS[type(data)].content)] for data in datasets
-    }
     needed: Counter[Hashable] = Counter()
     for portion, data in with_rows:
-        needed[of[data]] += different_prompts(portion) * rows_a_prompt(data)
+        needed[contents[sources[data]]] += different_prompts(portion) * rows_a_prompt(data)
     pools = {content: RowPool(file, needed=needed[content]) for content, file in files.items()}
-    return {data: pools[of[data]] for data in datasets}
+    return {data: pools[contents[source]] for data, source in sources.items()}
 
 
 def different_prompts(portion: Portion) -> int:
