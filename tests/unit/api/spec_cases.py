@@ -109,7 +109,6 @@ REFUSED: dict[str, Refused] = {
     "negative deadline": Refused("spec.runDeadlineSeconds", {"runDeadlineSeconds": -1}),
     # unions
     "server and endpoint": Refused("spec", {"endpoint": {"url": "http://llm"}}, _ONE_TARGET),
-    "server and offline": Refused("spec", {"offline": {"image": "v"}, _LOAD: {"requestRates": ["inf"]}}, _ONE_TARGET),
     "neither server nor endpoint": Refused("spec", {"server": absent()}, _ONE_TARGET),
     # without an API server
     "offline at a rate": Refused("spec.workloads", {"server": absent(), "offline": {"image": "v"}}, _WHOLE),
@@ -163,11 +162,6 @@ REFUSED: dict[str, Refused] = {
     "endpoint without address": Refused(
         "spec.endpoint", {"server": absent(), "endpoint": {}}, "one of serviceRef and url"
     ),
-    "two model sources": Refused(
-        "spec.model.source",
-        {"model.source": {"hub": {}, "path": {"path": "/m"}}},
-        "one of hub, pvc, imageVolume and path",
-    ),
     **{
         name: Refused(f"spec.workloads[0].dataset{place}", {_FILE: dataset}, message)
         for name, (place, dataset, message) in REFUSED_DATASETS.items()
@@ -183,10 +177,6 @@ REFUSED: dict[str, Refused] = {
         {_FILE: {"timedTrace": {"file": FILE}}, _LOAD: {"traceSpeeds": ["1"], "maxConcurrency": 2}},
         "maxConcurrency caps",
     ),
-    "both kinds of warm-up": Refused(
-        "spec.measurement.warmup", {"measurement": {"warmup": {"auto": {}, "none": {}}}}, "one of auto and none"
-    ),
-    "empty warm-up": Refused("spec.measurement.warmup", {"measurement": {"warmup": {}}}, "one of auto and none"),
     "variable without value": Refused(
         "spec.server.env[0]", {"server.env": [{"name": "A"}]}, "one of value and valueFrom"
     ),
