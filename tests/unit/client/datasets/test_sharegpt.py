@@ -20,13 +20,8 @@ def text(name: str, tokens: int) -> str:
 
 
 def entry(name: str, *, prompt_tokens: int = 10, answer_tokens: int = 20) -> dict[str, Any]:
-    return {
-        "id": name,
-        "conversations": [
-            {"from": "human", "value": text(name, prompt_tokens)},
-            {"from": "gpt", "value": text("answer", answer_tokens)},
-        ],
-    }
+    turns = {"human": text(name, prompt_tokens), "gpt": text("answer", answer_tokens)}
+    return {"id": name, "conversations": [{"from": role, "value": said} for role, said in turns.items()]}
 
 
 def talks(folder: Path, *entries: dict[str, Any], **changes: Any) -> ShareGPTData:
@@ -134,10 +129,8 @@ def test_a_file_too_small_is_refused_with_the_numbers(tmp_path: Path) -> None:
     with pytest.raises(RunFailure) as failure:
         drawn(portion(data, requests=40))
     assert failure.value.reason == "DatasetTooSmall"
-    assert (
-        "rows.json has 6 rows, 2 of them usable (dropped: 1 BeyondTokenLimits, 2 FewerThanTwoTurns, 1 RepeatsEarlierRow); "
-        "the run needs 40, each used once"
-    ) in failure.value.message
+    for part in ("6 rows, 2 of", "1 BeyondTokenLimits, 2 FewerThanTwoTurns, 1 RepeatsEarlierRow", "needs 40"):
+        assert part in failure.value.message
 
 
 def test_rows_taken_by_earlier_stages_count_as_usable(tmp_path: Path) -> None:
@@ -154,16 +147,10 @@ def test_rows_taken_by_earlier_stages_count_as_usable(tmp_path: Path) -> None:
         pytest.param("holds an object", "{}", id="no-list"),
         pytest.param("entry 1: expected an object", '[{"conversations": []}, 7]', id="entry-no-object"),
         pytest.param('entry 0: "conversations" must be a list', '[{"conversations": "x"}]', id="turns-no-list"),
-        pytest.param(
-            "entry 0: the first two turns", '[{"conversations": [{"value": 1}, {"value": "x"}]}]', id="no-text"
-        ),
+        pytest.param("entry 0: the first two", '[{"conversations": [{"value": 1}, {"value": "x"}]}]', id="no-text"),
         pytest.param("entry 0: the first two turns", '[{"conversations": ["a", "b"]}]', id="turns-no-objects"),
         pytest.param("line 1: byte 5 of the line (0xff) is not UTF-8", b"PK\x03\x04\xff\xfe\xfd", id="an-archive"),
-        pytest.param(
-            "line 3: byte 4 of the line (0xe9) is not UTF-8. Save the file as UTF-8.",
-            b'[{},\n{"a": "b"},\n{"x\xe9": 1}]',
-            id="latin-1",
-        ),
+        pytest.param("line 3: byte 4 of the line (0xe9)", b'[{},\n{"a": "b"},\n{"x\xe9": 1}]', id="latin-1"),
     ],
 )
 def test_a_broken_file_is_refused_naming_the_place(tmp_path: Path, expected: str, content: str | bytes) -> None:
