@@ -101,8 +101,8 @@ def _target(owner: Owner, spec: BenchmarkRunSpec, endpoint_addresses: tuple[str,
     if spec.endpoint.service_ref is not None:
         reference = spec.endpoint.service_ref
         base = f"http://{reference.name}.{owner.namespace}.svc:{reference.port}"
-        pages = tuple(f"http://{address}/metrics" for address in endpoint_addresses)
-        return Target(base_url=base, servers=0, metrics_urls=pages, ca_file=ca_file, **common)
+        urls = tuple(f"http://{address}/metrics" for address in endpoint_addresses)
+        return Target(base_url=base, servers=0, metrics_urls=urls, ca_file=ca_file, **common)
     base = (spec.endpoint.url or "").rstrip("/")
     return Target(base_url=base, servers=0, metrics_urls=(f"{base}/metrics",), ca_file=ca_file, **common)
 
