@@ -57,16 +57,16 @@ def codes_module() -> str:
 
 def crd_text() -> str:
     """The CustomResourceDefinition of runs as YAML; the same models always give the same bytes."""
-    from benchrun.api.schema.crd import custom_resource_definition
+    from benchrun.api.schema.crd import RUN
 
-    return _definition_text(custom_resource_definition())
+    return _definition_text(RUN.manifest())
 
 
 def sweep_crd_text() -> str:
     """That of sweeps."""
-    from benchrun.api.schema.sweep_crd import custom_resource_definition
+    from benchrun.api.schema.crd import SWEEP
 
-    return _definition_text(custom_resource_definition())
+    return _definition_text(SWEEP.manifest())
 
 
 def _definition_text(definition: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from benchrun.api import MUTABLE_FIELDS, VALIDATIONS
-from benchrun.api.schema import crd, sweep_crd
+from benchrun.api.schema.crd import RUN, SWEEP
 from benchrun.api.schema.structural import Schema
 from benchrun.api.sweep import spec as sweep
 from benchrun.names import API_VERSION, CATEGORY, KIND, SHORT_NAME
@@ -19,19 +19,19 @@ def reference_text() -> str:
     name = "A name has at most 40 characters and is a DNS label, since names of children are made from it."
     intro = _intro(KIND, SHORT_NAME, name)
     instead = "a new measurement is a new object"
-    return _page(intro, crd.printer_columns(), crd.spec_schema(), crd.status_schema(), MUTABLE_FIELDS, instead)
+    return _page(intro, RUN.printer_columns(), RUN.spec_schema(), RUN.status_schema(), MUTABLE_FIELDS, instead)
 
 
 def sweep_reference_text() -> str:
     """The page of sweeps. The template, and models in the matrix, are described once: on the page of runs."""
     name = f"A name has at most {sweep.MAX_NAME} characters and is a DNS label, since its runs are named after it."
     intro = _intro(sweep.KIND, sweep.SHORT_NAME, f"{name}\nHow to use it: [sweeps](../sweeps.md).")
-    spec = sweep_crd.spec_schema()
+    spec = SWEEP.spec_schema()
     template = spec["properties"]["template"]["description"].removesuffix(".")
     fields = "Its fields are those of [`BenchmarkRun.spec`](benchmarkrun.md)."
     described = {"type": "object", "description": f"{template}. {fields}"}
     spec = {**spec, "properties": {**spec["properties"], "template": described}}
-    columns, status = sweep_crd.printer_columns(), sweep_crd.status_schema()
+    columns, status = SWEEP.printer_columns(), SWEEP.status_schema()
     return _page(intro, columns, spec, status, sweep.MUTABLE_FIELDS, "other variants are another sweep")
 
 

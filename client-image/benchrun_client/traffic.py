@@ -20,9 +20,10 @@ from benchrun_client.contract import (
     TimedTraceData,
     Warmup,
 )
+from benchrun_client.datasets.mix import interleaved, portions_of
 from benchrun_client.datasets.random_words import RandomPrompts, Start, write_prefix_repetition
+from benchrun_client.datasets.run_datasets import RunDatasets, is_drawn
 from benchrun_client.datasets.samples import Portion, Sample, Slot, prompts_digest
-from benchrun_client.datasets.supply import Supply, interleaved, is_drawn, portions_of
 from benchrun_client.datasets.timed_trace import Entry, write_trace
 from benchrun_client.failures import RunFailure
 from benchrun_client.search.bisection import first
@@ -81,7 +82,7 @@ def find_material(plan: Plan, counter: TokenCounter, *, context_tokens: int | No
     portions = {
         (i, portion.part): portion for i, slot in enumerate(slots) if sources[i] == i for portion in portions_of(slot)
     }
-    supply = Supply(tuple(portions.values()), counter=counter, context_tokens=context_tokens)
+    supply = RunDatasets(tuple(portions.values()), counter=counter, context_tokens=context_tokens)
     rows = {place: supply.draw(portion) for place, portion in portions.items() if is_drawn(portion.data)}
     entries = {
         place: _entries(supply, portion.data, slots[place[0]])
@@ -94,7 +95,7 @@ def find_material(plan: Plan, counter: TokenCounter, *, context_tokens: int | No
     return Material(rows, entries, words, datasets)
 
 
-def _entries(supply: Supply, data: TimedTraceData, slot: Slot) -> tuple[Entry, ...]:
+def _entries(supply: RunDatasets, data: TimedTraceData, slot: Slot) -> tuple[Entry, ...]:
     trace = supply.trace(data)
     if isinstance(slot, Warmup) and trace.entries:
         # A warm-up keeps no instants: a short trace may begin again.

@@ -24,8 +24,8 @@ for arguments in json.load(sys.stdin):
 """
 
 
-def asked(*questions: dict[str, object]) -> list[list[object]]:
-    """What each of these datasets gives, in one process: importing the library takes seconds."""
+def asked(*questions: dict[str, object], folder: Path) -> list[list[object]]:
+    """What each of these datasets gives, in one process: importing the library takes seconds. `folder`: where it runs."""
     done = subprocess.run(
         [VLLM_PYTHON, "-c", SCRIPT],
         input=json.dumps(questions),
@@ -33,6 +33,7 @@ def asked(*questions: dict[str, object]) -> list[list[object]]:
         capture_output=True,
         text=True,
         check=True,
+        cwd=folder,
     )
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -42,7 +43,7 @@ def test_rows_are_read_up_to_the_bound_and_faults_are_named(tmp_path: Path) -> N
     (tmp_path / "test.jsonl").write_text(
         '{"question": "a", "n": 1}\n{"question": null, "n": 2}\n{"question": "a", "n": 3}\n'
     )
-    here = {"repository": str(tmp_path), "column": "question", "output_tokens": 4, "max_rows": 3}
+    here = {"repository": tmp_path.name, "column": "question", "output_tokens": 4, "max_rows": 3}
     first, again, dropped, column, number, split, absent = asked(
         here,
         here,
@@ -51,6 +52,7 @@ def test_rows_are_read_up_to_the_bound_and_faults_are_named(tmp_path: Path) -> N
         {**here, "column": "n"},
         {**here, "split": "validation"},
         {**here, "repository": "nobody/nothing"},
+        folder=tmp_path.parent,
     )
     assert first == again
     assert first[2:] == [3, ["q0", "q1", "q2"], {}]

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from benchrun.api.schema.sweep_crd import spec_schema
+from benchrun.api.schema import crd
 from benchrun.api.sweep.spec import MAX_NAME
 from cluster.admission import assert_immutable, assert_refused_at, create, edited, refusals
 from kit.kubectl import SWEEP, CommandFailed, Namespace, Object
@@ -37,7 +37,7 @@ def test_refused_at_the_field(namespace: Namespace, case: Refused) -> None:
 
 @pytest.mark.parametrize("spec", [pytest.param(spec, id=name) for name, spec in ACCEPTED.items()])
 def test_accepted_with_the_documented_defaults(namespace: Namespace, spec: Spec) -> None:
-    assert create(namespace, manifest(spec))["spec"] == with_defaults(spec, spec_schema())
+    assert create(namespace, manifest(spec))["spec"] == with_defaults(spec, crd.SWEEP.spec_schema())
 
 
 def test_names_must_leave_room_for_those_of_runs(namespace: Namespace) -> None:

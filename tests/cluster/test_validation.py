@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from benchrun.api.schema.crd import spec_schema
+from benchrun.api.schema import crd
 from cluster.admission import assert_immutable, assert_refused_at, create, edited, refusals
 from kit.kubectl import RUN, CommandFailed, Namespace, Object
 from unit.api.agreement import with_defaults
@@ -38,7 +38,7 @@ def test_refused_at_the_field(namespace: Namespace, case: Refused) -> None:
 
 @pytest.mark.parametrize("spec", [pytest.param(spec, id=name) for name, spec in ACCEPTED.items()])
 def test_accepted_with_the_documented_defaults(namespace: Namespace, spec: Spec) -> None:
-    assert create(namespace, manifest(spec))["spec"] == with_defaults(spec, spec_schema())
+    assert create(namespace, manifest(spec))["spec"] == with_defaults(spec, crd.RUN.spec_schema())
 
 
 @pytest.mark.parametrize("example", EACH)

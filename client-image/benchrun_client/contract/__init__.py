@@ -1,4 +1,4 @@
-"""What operator and client say to each other: a plan goes in, records come out.
+"""The messages between operator and client: a plan goes in, records come out.
 
 The one module that both sides import. The operator writes a `Plan` as JSON and mounts it into the client pod. The client
 answers on a small port:
@@ -10,7 +10,7 @@ answers on a small port:
     GET  /metrics                         Prometheus text, for people
 
 Records and acknowledgements need the token whose digest the plan has, as `Benchrun-Token: TOKEN` or `Authorization: Bearer
-TOKEN`. A client that could not read its plan knows no digest: it tells anybody its progress, and has no records.
+TOKEN`. A client that could not read its plan knows no digest: it shows its progress to anybody, and has no records.
 
 Field names are the JSON names. All durations of requests are integer microseconds; instants are Unix microseconds of the
 client's clock. Unknown fields are refused on both sides. Every list, text and number has its bounds.
@@ -18,81 +18,12 @@ client's clock. Unknown fields are refused on both sides. Every list, text and n
 
 from __future__ import annotations
 
-from benchrun_client.contract.binomial import binomial
-from benchrun_client.contract.data import (
-    MOST,
-    AgentData,
-    CustomData,
-    Data,
-    DataFile,
-    DatasetFacts,
-    HuggingFaceData,
-    Message,
-    MixableData,
-    MixData,
-    MixPart,
-    PrefixRepetitionData,
-    RandomData,
-    S3Object,
-    ShareGPTData,
-    TextsData,
-    TimedTraceData,
-)
-from benchrun_client.contract.delivery import (
-    MAX_BODIES_BYTES,
-    MAX_DELIVERY_BYTES,
-    MAX_ENVELOPES,
-    MAX_HEAD_BYTES,
-    TOKEN_HEADER,
-    Acknowledgement,
-    ClientPhase,
-    ContractMismatch,
-    Delivery,
-    Envelope,
-    Failure,
-    Progress,
-    Sealed,
-    digest_of_token,
-    pack_delivery,
-    seal,
-    unpack_delivery,
-)
-from benchrun_client.contract.plan import (
-    MAX_REQUESTS_A_STAGE,
-    PLAN_FILE,
-    CachePolicy,
-    Limit,
-    LoadPoint,
-    Plan,
-    Probe,
-    RoleServers,
-    Search,
-    Stage,
-    Target,
-    Warmup,
-    open_stage,
-    open_stage_id,
-)
-from benchrun_client.contract.record import (
-    MAX_GAP_VALUES,
-    MAX_PACKED_BYTES,
-    MAX_RECORD_BYTES,
-    PROXY_COUNTERS,
-    SERVER_COUNTERS,
-    START_TIME,
-    CacheReset,
-    ClientFigures,
-    Engine,
-    GapCounts,
-    RequestColumns,
-    ServedModel,
-    ServerEdge,
-    Shards,
-    StageRecord,
-    WarmupOutcome,
-    ended_search,
-    open_record,
-)
+from benchrun_client.contract.base import *
+from benchrun_client.contract.binomial import *
+from benchrun_client.contract.datasets import *
+from benchrun_client.contract.plan import *
+from benchrun_client.contract.record import *
+from benchrun_client.contract.record_delivery import *
 
 RECORD_PORT = 8090
 """Port of the record server in the client pod."""

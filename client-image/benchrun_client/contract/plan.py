@@ -6,11 +6,12 @@ import hashlib
 import json
 import re
 from decimal import ROUND_CEILING, Decimal
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field, model_validator
 
-from benchrun_client.contract.data import Count, Data, DecimalText, Hex, LongText, Message, Tokens
+from benchrun_client.contract.base import Count, DecimalText, Hex, LongText, Message, Seed, Tokens
+from benchrun_client.contract.datasets import Data
 
 MAX_OPEN_STAGES = 256
 """Most stages of a search."""
@@ -37,14 +38,14 @@ class Search(Message):
     max_probes: int = Field(ge=1, le=MAX_OPEN_STAGES)
     """Most load points."""
     max_repeats: int = Field(ge=1, le=MAX_OPEN_STAGES)
-    """Most stages of a load point: it is measured again while its outcome is Inconclusive."""
+    """Most stages of a load point: it is repeated while its outcome is Inconclusive."""
     objectives: tuple[Limit, ...] = Field(min_length=1, max_length=16)
     max_failed_percent: str = Field(max_length=24)
     data: Data
-    requests: Count | None = Field(default=None, ge=1)
+    requests: Count | None = Field(None, ge=1)
     """Of each stage; None: rate x duration."""
-    duration_seconds: Count | None = Field(default=None, ge=1)
-    seeds: tuple[Annotated[int, Field(ge=0, lt=2**32)], ...] = Field(max_length=MAX_OPEN_STAGES)
+    duration_seconds: Count | None = Field(None, ge=1)
+    seeds: tuple[Seed, ...] = Field(max_length=MAX_OPEN_STAGES)
     """Of every stage that there may be, probe by probe."""
     api: Literal["Completions", "Chat"] = "Completions"
     ignore_eos: bool = True
@@ -63,7 +64,7 @@ class Search(Message):
         return self.max_probes * self.max_repeats
 
     def requests_at(self, value: Decimal) -> int:
-        """Requests of a stage at this load: as asked for, or rate x duration rounded up."""
+        """Requests of a stage at this load: fixed, or rate x duration rounded up."""
         if self.requests is not None:
             return self.requests
         return max(1, int((value * Decimal(self.duration_seconds or 0)).to_integral_value(rounding=ROUND_CEILING)))
@@ -103,12 +104,12 @@ class LoadPoint(Message):
 
     request_rate: DecimalText = "inf"
     """Requests a second, a decimal, or "inf": all at once."""
-    max_concurrency: Count | None = Field(default=None, ge=1)
+    max_concurrency: Count | None = Field(None, ge=1)
     burstiness: DecimalText = "1"
     """Gamma shape of the gaps between arrivals; 1 is Poisson."""
     trace_speed: DecimalText | None = None
     """A decimal: requests arrive at the instants of their trace, so many times as fast; None: they have none."""
-    batch_size: Count | None = Field(default=None, ge=1)
+    batch_size: Count | None = Field(None, ge=1)
     """Without an API server: so many requests a call of the engine, one call after the other; None: all in one."""
 
 
@@ -121,7 +122,7 @@ class Stage(Message):
     load: LoadPoint
     data: Data
     requests: int = Field(ge=1, le=MAX_REQUESTS_A_STAGE)
-    seed: int = Field(ge=0, lt=2**32)
+    seed: Seed
     api: Literal["Completions", "Chat"] = "Completions"
     ignore_eos: bool = True
 
@@ -136,7 +137,7 @@ class Warmup(Message):
     data: Data
     requests: Count = Field(ge=1)
     concurrency: Count = Field(ge=1)
-    seed: int = Field(ge=0, lt=2**32)
+    seed: Seed
     max_seconds: Count = Field(ge=1)
     api: Literal["Completions", "Chat"] = "Completions"
 
@@ -157,9 +158,9 @@ class Target(Message):
     """Where requests go; a host name is resolved once, when all servers are there."""
     servers: int = Field(ge=0, le=1024)
     """Addresses the host name must have before anything is sent; 0: the URL is used as it is."""
-    behind: tuple[RoleServers, ...] = Field(default=(), max_length=8)
+    behind: tuple[RoleServers, ...] = Field((), max_length=8)
     """Servers that answer for a proxy, which is then what `base_url` leads to."""
-    metrics_urls: tuple[LongText, ...] = Field(default=(), max_length=64)
+    metrics_urls: tuple[LongText, ...] = Field((), max_length=64)
     """Metrics endpoints to snapshot at stage edges; empty with `servers` > 0: `/metrics` of each address."""
     served_model: LongText
     tokenizer: LongText
@@ -175,19 +176,19 @@ class Target(Message):
 class Plan(Message):
     """Everything a client needs to measure one run."""
 
-    schema_: Literal["benchrun.plan/2"] = Field(default=PLAN_SCHEMA, alias="schema")
+    schema_: Literal["benchrun.plan/2"] = Field(PLAN_SCHEMA, alias="schema")
     run_uid: str = Field(max_length=64)
     token_digest: Hex
     """SHA-256 of the token that whoever reads records or acknowledges them must show; the token itself stands nowhere."""
     target: Target
     stages: tuple[Stage, ...] = Field(max_length=1024)
-    searches: tuple[Search, ...] = Field(default=(), max_length=16)
-    warmups: tuple[Warmup, ...] = Field(default=(), max_length=64)
+    searches: tuple[Search, ...] = Field((), max_length=16)
+    warmups: tuple[Warmup, ...] = Field((), max_length=64)
     cache_policy: CachePolicy = "Isolate"
     """Reset: the prefix cache of every server is emptied before each stage."""
     percentiles: tuple[DecimalText, ...] = Field(max_length=64)
     health_deadline_seconds: Count
-    """How long to wait for /health, as the run's startupDeadlineSeconds says of an endpoint; 0: the operator ends the wait."""
+    """How long to wait for /health, the run's startupDeadlineSeconds for an endpoint; 0: the operator ends the wait."""
 
     @model_validator(mode="after")
     def _measures_something(self) -> Plan:
@@ -205,7 +206,7 @@ class Plan(Message):
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     def to_json(self) -> str:
-        """Canonical JSON: sorted keys, no spaces. A plan without a search or a proxy says nothing of them."""
+        """Canonical JSON: sorted keys, no spaces. A plan without a search or a proxy leaves them out."""
         document = self.model_dump(mode="json", by_alias=True)
         if not self.searches:
             del document["searches"]

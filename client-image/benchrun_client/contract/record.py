@@ -14,7 +14,8 @@ from typing import Annotated, Literal
 from pydantic import FailFast, Field, ValidationError, model_validator
 from pydantic_core import from_json
 
-from benchrun_client.contract.data import Count, DatasetFacts, Finite, Hex, Message, Micros, Number, ShortText
+from benchrun_client.contract.base import Count, Finite, Hex, Message, Micros, Number, ShortText
+from benchrun_client.contract.datasets import DatasetFacts
 from benchrun_client.contract.plan import MAX_REQUESTS_A_STAGE, Probe, open_stage
 
 SERVER_COUNTERS = (
@@ -52,14 +53,14 @@ START_TIME = "process_start_time_seconds"
 """Kept in an edge snapshot beside the counters: a change of it is a restart."""
 MAX_ID_CHARACTERS = 300
 MAX_ROOT_CHARACTERS = 600
-"""Longer than any name or path that a server is told."""
+"""Longer than any name or path that a server is given."""
 
 
 class ServedModel(Message):
     """One entry of /v1/models: that of the name in the requests; where no entry has it, the first one."""
 
     id: str = Field(max_length=MAX_ID_CHARACTERS)
-    root: str | None = Field(default=None, max_length=MAX_ROOT_CHARACTERS)
+    root: str | None = Field(None, max_length=MAX_ROOT_CHARACTERS)
     """The hub id or path that the server was started with; of an adapter, those of the model that it adapts. None: unknown."""
 
 
@@ -95,7 +96,7 @@ class RequestColumns(Message):
     input_tokens: Counts
     output_tokens: Counts
     asked_tokens: Counts
-    """Output tokens asked for."""
+    """Output tokens requested."""
     ended: Flags
     """Whether the server's closing chunk (its own count of tokens) arrived: 0 is a stream that broke off unnoticed."""
     ok: Flags
@@ -127,27 +128,27 @@ class ServerEdge(Message):
     """Counters of one server pod at both edges of the stage."""
 
     address: str = Field(max_length=300)
-    role: str = Field(default="server", max_length=20)
+    role: str = Field("server", max_length=20)
     """server; or prefill, decode and proxy."""
     before: Counters | None
     """None: the metrics could not be read."""
     after: Counters | None
-    version: str | None = Field(default=None, max_length=100)
+    version: str | None = Field(None, max_length=100)
     """From /version; None: unknown."""
-    settings: str | None = Field(default=None, max_length=64)
+    settings: str | None = Field(None, max_length=64)
     """Digest of what the server reports of its configuration (labels of cache_config_info); equal servers have equal ones."""
     models: ShortText | None = None
     """From /v1/models: each model with where it comes from and its max_model_len; None: unknown."""
     served: ServedModel | None = None
-    """What it says of the model that requests name; None: it lists none."""
+    """Its entry for the model that requests name; None: it lists none."""
 
 
 class CacheReset(Message):
     """The result of the reset of the prefix caches before a stage."""
 
     succeeded: bool
-    """Every server said so in the body of its answer, not only by its status. One that says nothing (vLLM before 0.26) is
-    believed, and `answer` is empty: what the reset was worth, the hits of the stage tell."""
+    """Every server confirmed it in the body of its answer, not only by its status. One without a body (vLLM before 0.26) is
+    believed, and `answer` is empty: the hits of the stage show whether it worked."""
     attempts: Count = Field(ge=1)
     answer: ShortText
     """The last answer of the server that did not, else of the last one."""
@@ -169,11 +170,11 @@ class ClientFigures(Message):
     cpu_seconds: Finite = Field(ge=0)
     """Of all its processes that send."""
     wall_seconds: Finite = Field(ge=0)
-    processes: Count = Field(default=1, ge=1)
+    processes: Count = Field(1, ge=1)
     """Each fills a core at most."""
     throttled_periods: Count | None = None
     lag_p99_us: Micros | None = None
-    """99th percentile of how late the client's event loop came to what was due: it delays sends and the reading of tokens."""
+    """99th percentile of how late the client's event loop ran what was due: it delays sending and receiving."""
     lag_max_us: Micros | None = None
 
 
@@ -199,7 +200,7 @@ class Shards(Message):
 class StageRecord(Message):
     """The measurement of one stage, complete: every request, both edges, nothing averaged away."""
 
-    schema_: Literal["benchrun.record/1"] = Field(default=RECORD_SCHEMA, alias="schema")
+    schema_: Literal["benchrun.record/1"] = Field(RECORD_SCHEMA, alias="schema")
     run_uid: str = Field(max_length=64)
     plan_digest: Hex
     sequence: int = Field(ge=0, lt=MAX_RECORDS)
@@ -227,12 +228,12 @@ class StageRecord(Message):
     errors: Annotated[dict[ShortText, Count], Field(max_length=8)]
     """The most frequent error texts and how often each came."""
     diagnostic: Annotated[str, Field(max_length=1000)] | None = None
-    """The server's own answer to one extra request, asked when every request failed."""
+    """The server's answer to one extra request, sent when every request failed."""
     client: ClientFigures
     cache_reset: CacheReset | None = None
     """Under the policy Reset."""
     warmup: WarmupOutcome | None = None
-    """Of the stage's workload, told with the first of its stages: the later ones were preceded by that one, too."""
+    """Of the stage's workload, in the record of its first stage alone."""
     probe: Probe | None = None
     """Of a stage that a search chose; the load of others is in the plan."""
     shards: Shards | None = None
@@ -246,9 +247,9 @@ class StageRecord(Message):
 
 
 def packed_record(record: StageRecord) -> bytes:
-    """gzip of the record's JSON; the same record always gives the same bytes. That of one process says nothing of shards."""
-    unsaid = {"shards"} if record.shards is None else None
-    document = record.model_dump(mode="json", by_alias=True, exclude=unsaid)
+    """gzip of the record's JSON; the same record always gives the same bytes. That of one process has no `shards`."""
+    left_out = {"shards"} if record.shards is None else None
+    document = record.model_dump(mode="json", by_alias=True, exclude=left_out)
     return gzip.compress(json.dumps(document, sort_keys=True, separators=(",", ":")).encode(), mtime=0)
 
 
@@ -256,7 +257,13 @@ def open_record(data: bytes) -> StageRecord:
     """Unpack and check a record. ValueError, of one line, for anything that is not one, however large it claims to be."""
     if len(data) > MAX_PACKED_BYTES:
         raise ValueError(f"record is larger than {MAX_PACKED_BYTES} bytes, packed")
-    text = _bounded_gunzip(data)
+    inflate = zlib.decompressobj(wbits=31)
+    try:
+        text = inflate.decompress(data, MAX_RECORD_BYTES)
+    except zlib.error as error:
+        raise ValueError(f"not a gzip stream: {error}") from error
+    if not inflate.eof:
+        raise ValueError(f"record is cut short or larger than {MAX_RECORD_BYTES} bytes")
     # A parser takes up to 250 bytes for an empty list: that there are too many is found out before it runs.
     if text.count(b",") > MAX_COMMAS or sum(map(text.count, (b"[", b"{", b":"))) > MAX_NESTED:
         raise ValueError("record holds more values than the largest one can")
@@ -279,14 +286,3 @@ def in_short(error: ValidationError) -> str:
     place = ".".join(str(part)[:40] for part in first["loc"])
     text = f"{place or 'document'}: {first['msg']}"[:300]
     return "".join(each if each.isprintable() else "?" for each in text)
-
-
-def _bounded_gunzip(data: bytes) -> bytes:
-    inflate = zlib.decompressobj(wbits=31)
-    try:
-        text = inflate.decompress(data, MAX_RECORD_BYTES)
-    except zlib.error as error:
-        raise ValueError(f"not a gzip stream: {error}") from error
-    if not inflate.eof:
-        raise ValueError(f"record is cut short or larger than {MAX_RECORD_BYTES} bytes")
-    return text

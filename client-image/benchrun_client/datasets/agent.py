@@ -1,4 +1,4 @@
-"""`agent` data: one long conversation, sent again and again with date and time in front of its first user turn.
+"""`agent` data: one long conversation, sent many times with date and time in front of its first user turn.
 
 That is how agents talk to a model: a long history that hardly changes, and a clock that does. With a static prefix all requests
 of a stage carry the same date, so all but the first are the same. With a dynamic one each goes a day further back, so they have
@@ -17,23 +17,17 @@ from pathlib import Path
 from typing import Any
 
 from benchrun_client.contract import AgentData, DatasetFacts
-from benchrun_client.datasets.files import opened
+from benchrun_client.datasets.files import invalid, opened
 from benchrun_client.datasets.lines import json_type, json_value
 from benchrun_client.datasets.samples import Counting, Portion, Sample, common_start, repeated_by
-from benchrun_client.failures import RunFailure
 
 BUILT_IN = Path(__file__).with_name("agent_conversation.json")
 FIRST_DAY, DAYS = date(2015, 1, 1), 3650
 """The first request of a stage carries a date from here on: one that is the same whenever the run is."""
 DAY_SECONDS = 86_400
 _NAMES = {
-    "system": "System",
-    "human": "User",
-    "user": "User",
-    "gpt": "Assistant",
-    "assistant": "Assistant",
-    "tool": "Tool",
-}
+    "system": "System", "human": "User", "user": "User", "gpt": "Assistant", "assistant": "Assistant", "tool": "Tool",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +50,7 @@ class Conversation:
 
 def read_conversation(data: AgentData) -> Conversation:
     """The conversation of a file, or the one that comes with the client.
-
-    Raises:
-        RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming the turn.
-    """
+    Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming the turn."""
     if data.file is None:
         content = BUILT_IN.read_bytes()
         return _conversation(content, name="built-in", sha256=hashlib.sha256(content).hexdigest(), data=data)
@@ -101,13 +92,13 @@ def agent_samples(
     for n in range(portion.requests):
         prompt, tokens = prompts[n % variants], lengths[n % variants]
         if n >= variants:
-            again = max(0, tokens - common)
+            repeated = max(0, tokens - common)
         elif n == 0:
-            again = tokens_of(conversation.before)
+            repeated = tokens_of(conversation.before)
         else:
             # Of all days before, the next one has most in common with this one.
-            again = tokens_of(f"{conversation.before}{time} {common_start(dates[n - 1], dates[n])}")
-        samples.append(Sample(prompt, tokens, output, again))
+            repeated = tokens_of(f"{conversation.before}{time} {common_start(dates[n - 1], dates[n])}")
+        samples.append(Sample(prompt, tokens, output, repeated))
     return tuple(samples)
 
 
@@ -115,13 +106,12 @@ def _conversation(content: bytes, *, name: str, sha256: str, data: AgentData) ->
     turns = _turns(json_value(content, name=name, should_be="It must be JSON."), name)
     answer = turns.pop()[1] if turns[-1][0] == "Assistant" else ""
     if not answer and data.output_tokens is None:
-        raise RunFailure(
-            "DatasetInvalid",
-            f"{name} does not end with an answer whose length could be asked for: set outputTokens, or add an assistant's turn",
+        raise invalid(
+            f"{name} does not end with an answer whose length could be requested: set outputTokens, or add an assistant's turn"
         )
     user = next((place for place, (role, _) in enumerate(turns) if role == "User"), None)
     if user is None:
-        raise RunFailure("DatasetInvalid", f"{name} has no user's turn before the last answer")
+        raise invalid(f"{name} has no user's turn before the last answer")
     if len(turns) == 1:
         return Conversation(name, sha256, "", turns[0][1], answer)
     before = "".join(f"{role}: {text}\n\n" for role, text in turns[:user])
@@ -133,25 +123,25 @@ def _turns(parsed: Any, name: str) -> list[tuple[str, str]]:
     """Role and text of each turn, of a ShareGPT entry or of OpenAI's messages."""
     if isinstance(parsed, list):
         if len(parsed) != 1:
-            raise RunFailure("DatasetInvalid", f"{name} holds {len(parsed)} conversations; an agent dataset takes one")
+            raise invalid(f"{name} holds {len(parsed)} conversations; an agent dataset takes one")
         (parsed,) = parsed
     if not isinstance(parsed, dict):
-        raise RunFailure("DatasetInvalid", f"{name} holds {json_type(parsed)}; a conversation is an object")
+        raise invalid(f"{name} holds {json_type(parsed)}; a conversation is an object")
     key = next((key for key in ("conversations", "messages") if key in parsed), None)
     if key is None:
-        raise RunFailure("DatasetInvalid", f'{name}: there is neither "conversations" nor "messages"')
+        raise invalid(f'{name}: there is neither "conversations" nor "messages"')
     turns = parsed[key]
     if not isinstance(turns, list) or not turns:
-        raise RunFailure("DatasetInvalid", f'{name}: "{key}" must be a list of turns')
+        raise invalid(f'{name}: "{key}" must be a list of turns')
     return [_turn(turn, where=f'{name}, "{key}", turn {number}') for number, turn in enumerate(turns)]
 
 
 def _turn(turn: Any, *, where: str) -> tuple[str, str]:
     if not isinstance(turn, dict):
-        raise RunFailure("DatasetInvalid", f"{where}: expected an object, got {json_type(turn)}")
+        raise invalid(f"{where}: expected an object, got {json_type(turn)}")
     role, text = turn.get("from", turn.get("role")), turn.get("value", turn.get("content"))
     if role not in _NAMES:
-        raise RunFailure("DatasetInvalid", f'{where}: "from" or "role" must be one of {", ".join(_NAMES)}')
+        raise invalid(f'{where}: "from" or "role" must be one of {", ".join(_NAMES)}')
     if not isinstance(text, str):
-        raise RunFailure("DatasetInvalid", f'{where}: "value" or "content" must be a text')
+        raise invalid(f'{where}: "value" or "content" must be a text')
     return _NAMES[role], text

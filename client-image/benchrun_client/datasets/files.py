@@ -21,13 +21,21 @@ from yarl import URL
 from benchrun_client.contract import DataFile, S3Object
 from benchrun_client.failures import RunFailure, first_line
 
-# ---- fetching ---------------------------------------------------------------------------------------------------------
-# Fetching a data file from a URL, with a bound on everything.
+
+def invalid(message: str) -> RunFailure:
+    """A dataset that cannot be read as what it should be."""
+    return RunFailure("DatasetInvalid", message)
+
+
+def not_found(message: str) -> RunFailure:
+    """A dataset that is not available."""
+    return RunFailure("DatasetNotFound", message)
+
 
 CHUNK_BYTES = 1024 * 1024
 CONNECT_SECONDS = 30.0
 SILENCE_SECONDS = 60.0
-"""A server that sends nothing for so long is given up."""
+"""After so long without data the download fails."""
 
 
 def shown_url(url: str) -> str:
@@ -38,16 +46,13 @@ def shown_url(url: str) -> str:
 
 async def fetch(url: str, *, max_bytes: int) -> Path:
     """Stream the file into the temporary directory and return its path.
-
-    Raises:
-        RunFailure: `DatasetNotFound` or `DatasetInvalid`.
-    """
+    Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`."""
     return await download(URL(url), name=shown_url(url), max_bytes=max_bytes)
 
 
 async def download(url: URL, *, name: str, max_bytes: int, headers: Mapping[str, str] | None = None) -> Path:
-    """The same, for a request with headers of its own, which are for nobody else: it is not led on. `name` is what people
-    call the file."""
+    """Stream the file into the temporary directory. With `headers` no redirect is followed: they are for this server alone.
+    `name`: what people call the file."""
     timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
     try:
         async with (
@@ -57,28 +62,23 @@ async def download(url: URL, *, name: str, max_bytes: int, headers: Mapping[str,
             _check_response(response, name=name, max_bytes=max_bytes)
             return await _saved(response, name=name, max_bytes=max_bytes)
     except (aiohttp.ClientError, TimeoutError) as error:
-        raise RunFailure(
-            "DatasetNotFound", f"cannot fetch {name}: {first_line(error) or type(error).__name__}"
-        ) from error
+        raise not_found(f"cannot fetch {name}: {first_line(error) or type(error).__name__}") from error
     except OSError as error:
-        raise RunFailure("DatasetInvalid", f"cannot keep {name}: {error.strerror}") from error
+        raise invalid(f"cannot keep {name}: {error.strerror}") from error
 
 
 def _check_response(response: aiohttp.ClientResponse, *, name: str, max_bytes: int) -> None:
     if response.status != 200:
-        raise RunFailure("DatasetNotFound", f"{name} answered {response.status} {response.reason or ''}".rstrip())
+        raise not_found(f"{name} answered {response.status} {response.reason or ''}".rstrip())
     if "html" in response.content_type:
-        led = f" (led on to {shown_url(str(response.url))})" if response.history else ""
-        raise RunFailure(
-            "DatasetInvalid",
-            f"{name}{led} answered with an HTML page, not with data: is it the link to the raw file?",
-        )
+        led = f" (redirected to {shown_url(str(response.url))})" if response.history else ""
+        raise invalid(f"{name}{led} answered with an HTML page, not with data: is it the link to the raw file?")
     if response.content_length is not None and response.content_length > max_bytes:
         raise _too_large(name, max_bytes)
 
 
 def _too_large(name: str, max_bytes: int) -> RunFailure:
-    return RunFailure("DatasetInvalid", f"{name} is larger than {max_bytes // 1024**2} MiB")
+    return invalid(f"{name} is larger than {max_bytes // 1024**2} MiB")
 
 
 async def _saved(response: aiohttp.ClientResponse, *, name: str, max_bytes: int) -> Path:
@@ -92,9 +92,6 @@ async def _saved(response: aiohttp.ClientResponse, *, name: str, max_bytes: int)
     return Path(file.name)
 
 
-# ---- sigv4 ------------------------------------------------------------------------------------------------------------
-# AWS Signature Version 4 for a GET: what an object store wants to see before it hands out an object. Pure.
-
 ALGORITHM = "AWS4-HMAC-SHA256"
 EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()
 SERVICE = "s3"
@@ -102,7 +99,7 @@ SERVICE = "s3"
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Who asks."""
+    """For requests to an object store."""
 
     access_key_id: str
     secret_access_key: str
@@ -115,14 +112,9 @@ def quoted_path(key: str) -> str:
 
 
 def signed_headers(
-    url: str,
-    credentials: Credentials,
-    *,
-    region: str,
-    timestamp: str,
-    headers: Mapping[str, str] | None = None,
+    url: str, credentials: Credentials, *, region: str, timestamp: str, headers: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """All headers of a GET without a query, `headers` and the signature included. `timestamp`: UTC, as 20130524T000000Z."""
+    """All headers of a GET without a query, signed by AWS Signature Version 4. `timestamp`: 20130524T000000Z."""
     parts = urlsplit(url)
     signed = {name.lower(): value.strip() for name, value in (headers or {}).items()}
     signed |= {"host": parts.netloc, "x-amz-content-sha256": EMPTY_SHA256, "x-amz-date": timestamp}
@@ -135,23 +127,15 @@ def signed_headers(
     )
     scope = f"{timestamp[:8]}/{region}/{SERVICE}/aws4_request"
     to_sign = "\n".join([ALGORITHM, timestamp, scope, hashlib.sha256(canonical.encode()).hexdigest()])
-    signature = hmac.new(_key(credentials, timestamp[:8], region), to_sign.encode(), hashlib.sha256).hexdigest()
+    key = f"AWS4{credentials.secret_access_key}".encode()
+    for part in (timestamp[:8], region, SERVICE, "aws4_request"):
+        key = hmac.new(key, part.encode(), hashlib.sha256).digest()
+    signature = hmac.new(key, to_sign.encode(), hashlib.sha256).hexdigest()
     return {
         **signed,
         "authorization": f"{ALGORITHM} Credential={credentials.access_key_id}/{scope}, "
         f"SignedHeaders={listed}, Signature={signature}",
     }
-
-
-def _key(credentials: Credentials, day: str, region: str) -> bytes:
-    key = f"AWS4{credentials.secret_access_key}".encode()
-    for part in (day, region, SERVICE, "aws4_request"):
-        key = hmac.new(key, part.encode(), hashlib.sha256).digest()
-    return key
-
-
-# ---- object store -----------------------------------------------------------------------------------------------------
-# Fetching a data file from an object store that speaks S3: one signed GET, nothing more of a client than that.
 
 
 def shown_object(place: S3Object) -> str:
@@ -160,7 +144,7 @@ def shown_object(place: S3Object) -> str:
 
 
 def object_url(place: S3Object) -> str:
-    """Where it is: the bucket in the path of a store of one's own, in the host name at AWS."""
+    """Where it is: the bucket in the path of a self-hosted store, in the host name at AWS."""
     path = quoted_path(place.key)
     if place.endpoint is not None:
         return f"{place.endpoint.rstrip('/')}/{place.bucket}/{path}"
@@ -172,10 +156,7 @@ def object_url(place: S3Object) -> str:
 
 async def fetch_object(place: S3Object, *, max_bytes: int) -> Path:
     """Stream the object into the temporary directory and return its path.
-
-    Raises:
-        RunFailure: `DatasetNotFound` or `DatasetInvalid`.
-    """
+    Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`."""
     url, headers = object_url(place), None
     if place.credentials is not None:
         timestamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
@@ -190,20 +171,15 @@ def _credentials(place: S3Object) -> Credentials:
 
     found = Credentials(value("ACCESS_KEY_ID"), value("SECRET_ACCESS_KEY"), value("SESSION_TOKEN") or None)
     if not found.access_key_id or not found.secret_access_key:
-        raise RunFailure(
-            "DatasetNotFound",
+        raise not_found(
             f"there are no credentials for {shown_object(place)}: the Secret of credentialsSecretRef must exist and have the "
-            "keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+            "keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         )
     return found
 
 
-# ---- files ------------------------------------------------------------------------------------------------------------
-# A data file, wherever it is: found, no larger than we take, not a web page, and known by its hash.
-
 MAX_FILE_BYTES = 2 * 1024**3
 """Larger files are refused by their size, before anything of them is read."""
-_BLOCK_BYTES = 1024 * 1024
 _PAGE_STARTS = (b"<!doctype html", b"<html")
 
 
@@ -220,18 +196,16 @@ class OpenedFile:
 @contextmanager
 def opened(file: DataFile) -> Iterator[OpenedFile]:
     """The file, fetched if it is elsewhere; a copy is gone at the end.
-
-    Raises:
-        RunFailure: `DatasetNotFound` or `DatasetInvalid`.
-    """
+    Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`."""
     name, path = name_of(file), _local(file)
     try:
         _check(path, name)
-        yield OpenedFile(path, name, _sha256(path))
+        with path.open("rb") as content:
+            digest = hashlib.file_digest(content, "sha256").hexdigest()
+        yield OpenedFile(path, name, digest)
     except OSError as error:
-        raise RunFailure(
-            "DatasetNotFound",
-            f"cannot read {name} in the client's container: {error.strerror}. Check the mount and the path.",
+        raise not_found(
+            f"cannot read {name} in the client's container: {error.strerror}. Check the mount and the path."
         ) from error
     finally:
         if file.path is None:
@@ -258,25 +232,14 @@ def _check(path: Path, name: str) -> None:
     size = found.st_size
     if not stat.S_ISREG(found.st_mode):
         # A directory, or a device that never ends.
-        raise RunFailure(
-            "DatasetNotFound", f"cannot read {name} in the client's container: it is no regular file. Check the path."
-        )
+        raise not_found(f"cannot read {name} in the client's container: it is not a regular file. Check the path.")
     if size > MAX_FILE_BYTES:
-        raise RunFailure(
-            "DatasetInvalid",
-            f"{name} has {size:,} bytes; at most {MAX_FILE_BYTES // 1024**3} GiB are read. Cut it to the rows that are needed.",
+        raise invalid(
+            f"{name} has {size:,} bytes; at most {MAX_FILE_BYTES // 1024**3} GiB are read. Cut it to the rows that are needed."
         )
     with path.open("rb") as content:
         start = content.read(512)
     if len(start) == size and not start.strip():
-        raise RunFailure("DatasetInvalid", f"{name} is empty")
+        raise invalid(f"{name} is empty")
     if start.lstrip().lower().startswith(_PAGE_STARTS):
-        raise RunFailure("DatasetInvalid", f"{name} is an HTML page, not data: is it the link to the raw file?")
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as content:
-        while block := content.read(_BLOCK_BYTES):
-            digest.update(block)
-    return digest.hexdigest()
+        raise invalid(f"{name} is an HTML page, not data: is it the link to the raw file?")

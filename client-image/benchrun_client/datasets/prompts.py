@@ -1,4 +1,9 @@
-"""Prompts that somebody wrote: `custom`, `shareGPT` and `huggingFace` data."""
+"""Prompts that somebody wrote: `custom`, `shareGPT` and `huggingFace` data.
+
+Of a ShareGPT file a row is the first turn of a conversation with its answer, and what vLLM's reader drops is dropped here: fewer
+than two turns, very short, or longer than vLLM's limits. Unlike there, a forced output length does not count against the limit
+of 2048 tokens in all. Rows of the hub are streamed up to a bound: a dataset of terabytes costs no more than its first rows.
+"""
 
 from __future__ import annotations
 
@@ -9,28 +14,21 @@ from itertools import islice
 from typing import Any
 
 from benchrun_client.contract import CustomData, HuggingFaceData, ShareGPTData
-from benchrun_client.datasets.files import OpenedFile, opened
+from benchrun_client.datasets.files import invalid, not_found, opened
 from benchrun_client.datasets.lines import json_lines, json_type, json_value, listed, text_field
-from benchrun_client.datasets.rows import Fit, Fitting, Row, RowFile, RowReader
+from benchrun_client.datasets.rows import ROW_KINDS, Fitting, Row, RowFile, RowKind, RowReader
 from benchrun_client.datasets.samples import Sample
 from benchrun_client.failures import RunFailure, first_line
 
-# ---- custom -----------------------------------------------------------------------------------------------------------
-# `custom` data: prompts of one's own, a JSON object a line, as vLLM's benchmark takes them.
-
 
 def read_custom(data: CustomData) -> RowFile:
-    """Every line a row.
-
-    Raises:
-        RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming line and field.
-    """
+    """Every line a row. Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming line and field."""
     reader = RowReader()
     with opened(data.file) as file:
         for where, entry in json_lines(file):
             prompt = text_field(entry, data.prompt_field, where=where)
             if not prompt.strip():
-                raise RunFailure("DatasetInvalid", f'{where}: "{data.prompt_field}" is empty')
+                raise invalid(f'{where}: "{data.prompt_field}" is empty')
             tokens = None if data.output_tokens is not None else _output_tokens(entry, data, where=where)
             reader.add(Row(prompt, output_tokens=tokens))
         return reader.file(name=file.name, sha256=file.sha256)
@@ -39,33 +37,23 @@ def read_custom(data: CustomData) -> RowFile:
 def _output_tokens(entry: dict[str, Any], data: CustomData, *, where: str) -> int:
     field = data.output_tokens_field
     if field not in entry:
-        raise RunFailure(
-            "DatasetInvalid",
-            f'{where}: there is no field "{field}"; it has {listed(entry)}. Add it to every line, or set outputTokens.',
+        raise invalid(
+            f'{where}: there is no field "{field}"; it has {listed(entry)}. Add it to every line, or set outputTokens.'
         )
     value = entry[field]
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         shown = value if isinstance(value, int | float) and not isinstance(value, bool) else json_type(value)
-        raise RunFailure("DatasetInvalid", f'{where}: "{field}" must be a whole number of 1 or more, is {shown}')
+        raise invalid(f'{where}: "{field}" must be a whole number of 1 or more, is {shown}')
     return value
 
 
-def fit_custom(output_tokens: int | None, fitting: Fitting) -> Fit:
-    """How a row becomes a request; `output_tokens` None takes the row's own."""
-
-    def fit(rows: Sequence[Row]) -> Sample | str:
-        (row,) = rows
-        return fitting.request(row.text, output_tokens=output_tokens or row.output_tokens or 1)
-
-    return fit
+def fit_custom(data: CustomData | HuggingFaceData, rows: Sequence[Row], fitting: Fitting) -> Sample | str:
+    """A row as a request with the forced output length, or with the row's."""
+    (row,) = rows
+    return fitting.request(row.text, output_tokens=data.output_tokens or row.output_tokens or 1)
 
 
-# ---- sharegpt ---------------------------------------------------------------------------------------------------------
-# `shareGPT` data: rows of a ShareGPT file.
-#
-# A row is the first turn of a conversation with its answer, as in vLLM's reader, and what vLLM drops is dropped here: fewer than
-# two turns, very short, or longer than vLLM's limits. Other than in vLLM's reader a forced output length does not count against
-# its limit of 2048 tokens in all: with one, rows are dropped that the model can't take.
+ROW_KINDS[CustomData] = RowKind(read_custom, fit_custom, content=("prompt_field", "output_tokens_field"))
 
 MIN_TOKENS = 4
 MAX_TOTAL_TOKENS = 2048
@@ -77,14 +65,13 @@ BEYOND_LIMITS = "BeyondTokenLimits"
 
 
 def read_sharegpt(data: ShareGPTData) -> RowFile:
-    """Every conversation a row.
-
-    Raises:
-        RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming line or entry.
-    """
+    """Every conversation a row. Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming line or entry."""
     reader = RowReader()
     with opened(data.file) as file:
-        for number, entry in enumerate(_entries(file)):
+        entries = json_value(file.path.read_bytes(), name=file.name, should_be="A ShareGPT file is one JSON list.")
+        if not isinstance(entries, list):
+            raise invalid(f"{file.name} holds {json_type(entries)}; a ShareGPT file is one JSON list")
+        for number, entry in enumerate(entries):
             row = _row(entry, where=f"{file.name}, entry {number}")
             if row is None:
                 reader.drop(NO_ANSWER)
@@ -93,37 +80,29 @@ def read_sharegpt(data: ShareGPTData) -> RowFile:
         return reader.file(name=file.name, sha256=file.sha256)
 
 
-def fit_sharegpt(data: ShareGPTData, fitting: Fitting) -> Fit:
-    """How a row becomes a request. vLLM's limits are of the bare text, whatever a chat adds to it."""
-
-    def fit(rows: Sequence[Row]) -> Sample | str:
-        (row,) = rows
-        prompt, answer = fitting.counter.count([row.text, row.answer], api="Completions")
-        output = data.output_tokens or answer
-        if prompt < MIN_TOKENS or (data.output_tokens is None and answer < MIN_TOKENS):
-            return TOO_SHORT
-        total = data.max_total_tokens or (MAX_TOTAL_TOKENS if data.output_tokens is None else None)
-        if prompt > data.max_prompt_tokens or (total is not None and prompt + output > total):
-            return BEYOND_LIMITS
-        return fitting.request(row.text, output_tokens=output)
-
-    return fit
+def fit_sharegpt(data: ShareGPTData, rows: Sequence[Row], fitting: Fitting) -> Sample | str:
+    """A row as a request. vLLM's limits are of the bare text, whatever a chat adds to it."""
+    (row,) = rows
+    prompt, answer = fitting.counter.count([row.text, row.answer], api="Completions")
+    output = data.output_tokens or answer
+    if prompt < MIN_TOKENS or (data.output_tokens is None and answer < MIN_TOKENS):
+        return TOO_SHORT
+    total = data.max_total_tokens or (MAX_TOTAL_TOKENS if data.output_tokens is None else None)
+    if prompt > data.max_prompt_tokens or (total is not None and prompt + output > total):
+        return BEYOND_LIMITS
+    return fitting.request(row.text, output_tokens=output)
 
 
-def _entries(file: OpenedFile) -> list[object]:
-    parsed = json_value(file.path.read_bytes(), name=file.name, should_be="A ShareGPT file is one JSON list.")
-    if not isinstance(parsed, list):
-        raise RunFailure("DatasetInvalid", f"{file.name} holds {json_type(parsed)}; a ShareGPT file is one JSON list")
-    return parsed
+ROW_KINDS[ShareGPTData] = RowKind(read_sharegpt, fit_sharegpt)
 
 
 def _row(entry: Any, *, where: str) -> Row | None:
     """The entry as a row; None for one without two turns, which every ShareGPT file has some of."""
     if not isinstance(entry, dict):
-        raise RunFailure("DatasetInvalid", f'{where}: expected an object with "conversations", got {json_type(entry)}')
+        raise invalid(f'{where}: expected an object with "conversations", got {json_type(entry)}')
     turns = entry.get("conversations", [])
     if not isinstance(turns, list):
-        raise RunFailure("DatasetInvalid", f'{where}: "conversations" must be a list')
+        raise invalid(f'{where}: "conversations" must be a list')
     if len(turns) < 2:
         return None
     return Row(_value(turns[0], where=where), answer=_value(turns[1], where=where))
@@ -132,24 +111,16 @@ def _row(entry: Any, *, where: str) -> Row | None:
 def _value(turn: object, *, where: str) -> str:
     value = turn.get("value") if isinstance(turn, dict) else None
     if not isinstance(value, str):
-        raise RunFailure("DatasetInvalid", f'{where}: the first two turns must be objects with a text "value"')
+        raise invalid(f'{where}: the first two turns must be objects with a text "value"')
     return value
 
-
-# ---- hugging face -----------------------------------------------------------------------------------------------------
-# `huggingFace` data: a column of a dataset on the hub, read with the library `datasets` that vLLM's own benchmark reads it with.
-#
-# Rows are streamed from the first on, up to a bound: a dataset of terabytes costs no more than its first rows.
 
 EMPTY = "EmptyText"
 
 
 def read_hugging_face(data: HuggingFaceData) -> RowFile:
     """Every row's text; rows without one are dropped.
-
-    Raises:
-        RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming row and column.
-    """
+    Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming row and column."""
     name = called(data)
     reader, digest = RowReader(), hashlib.sha256()
     try:
@@ -164,10 +135,9 @@ def read_hugging_face(data: HuggingFaceData) -> RowFile:
         raise
     # Anything can come out of a foreign library here: hub errors, parsers' errors, a ValueError for a wrong split.
     except Exception as error:
-        raise RunFailure(
-            "DatasetNotFound",
+        raise not_found(
             f"cannot read {name} from the hub: {first_line(error) or type(error).__name__}. Check its name, subset, split and "
-            "revision, and that the client can reach the hub.",
+            "revision, and that the client can reach the hub."
         ) from error
     return reader.file(name=name, sha256=digest.hexdigest())
 
@@ -176,10 +146,9 @@ def _stream(data: HuggingFaceData) -> Iterable[Mapping[str, Any]]:
     try:
         library = importlib.import_module("datasets")
     except ImportError as error:
-        raise RunFailure(
-            "DatasetNotFound",
+        raise not_found(
             "the client's image has no Python package `datasets`: take a vLLM image that has vllm[bench], or download the data "
-            "and use the dataset custom or texts",
+            "and use the dataset custom or texts"
         ) from error
     rows: Iterable[Mapping[str, Any]] = library.load_dataset(
         data.repository, name=data.subset, split=data.split, revision=data.revision, streaming=True
@@ -189,10 +158,10 @@ def _stream(data: HuggingFaceData) -> Iterable[Mapping[str, Any]]:
 
 def _text(row: Mapping[str, Any], column: str, *, where: str) -> str:
     if column not in row:
-        raise RunFailure("DatasetInvalid", f'{where}: there is no column "{column}"; it has {listed(row)}')
+        raise invalid(f'{where}: there is no column "{column}"; it has {listed(row)}')
     value = row[column]
     if value is not None and not isinstance(value, str):
-        raise RunFailure("DatasetInvalid", f'{where}: "{column}" must be a text, is {type(value).__name__}')
+        raise invalid(f'{where}: "{column}" must be a text, is {type(value).__name__}')
     return value or ""
 
 
@@ -200,3 +169,12 @@ def called(data: HuggingFaceData) -> str:
     """What people call it."""
     subset = f"/{data.subset}" if data.subset else ""
     return f"{data.repository}{subset} ({data.split}{f', {data.revision}' if data.revision else ''})"
+
+
+ROW_KINDS[HuggingFaceData] = RowKind(
+    read_hugging_face,
+    fit_custom,
+    content=("column",),
+    source=("repository", "revision", "subset", "split", "max_rows"),
+    name=called,
+)

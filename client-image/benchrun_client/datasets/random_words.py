@@ -1,4 +1,10 @@
-"""`random` and `prefixRepetition` data: random words that make prompts exact in length."""
+"""`random` and `prefixRepetition` data: random words that make prompts exact in length, none of which begins like another.
+
+vLLM's own random dataset counts up through the vocabulary from a random start, so it has only as many prompts as tokens, and
+two that start alike share everything; a later stage would be served from the prefix cache. Here every word is drawn. Words
+that are one token each keep the count exact: what is missing or too much after counting is added or dropped as words.
+Each stage has its own prefixes, which its requests take in turns; between stages nothing is shared.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +17,6 @@ from benchrun_client.contract import PrefixRepetitionData, RandomData
 from benchrun_client.datasets.samples import Counting, Portion, Sample, Slot
 from benchrun_client.failures import RunFailure
 from benchrun_client.tokenizer import Api
-
-# ---- words ------------------------------------------------------------------------------------------------------------
-# Random words that make prompts exact in length, none of which begins like another of the run.
-#
-# vLLM's own random dataset counts up through the vocabulary from a random start, so it has only as many prompts as tokens, and
-# two that start alike share everything; a later stage would be served from the prefix cache. Here every word is drawn. Words
-# that are one token each keep the count exact: what is missing or too much after counting is added or dropped as words.
 
 DISTINCT_WORDS = 8
 """No two prompts of a run share so many first words: half of vLLM's smallest KV block, for a special token or the end of a
@@ -54,20 +53,12 @@ class WordWriter:
         """`starts`: beginnings that are taken already."""
         self._words = words
         self._counter = counter
-        self._starts: set[Start] = set(starts)
+        self.starts: set[Start] = set(starts)
         self._overhead: dict[Api, int] = {}
-
-    @property
-    def starts(self) -> Collection[Start]:
-        """Beginnings that are taken."""
-        return self._starts
 
     def room(self, tokens: int, *, api: Api, whose: str) -> int:
         """Words that a prompt of so many tokens has room for, beside special tokens and template.
-
-        Raises:
-            RunFailure: `InvalidPlan`, when there is none. `whose`: the field that asks for so few.
-        """
+        Raises RunFailure: `InvalidPlan`, when there is none. `whose`: the name of the field for the message."""
         if api not in self._overhead:
             self._overhead[api] = self._counter.count([self._words[0]], api=api)[0] - 1
         overhead = self._overhead[api]
@@ -85,8 +76,8 @@ class WordWriter:
             if length < DISTINCT_WORDS:
                 return words
             start = tuple(words[:DISTINCT_WORDS])
-            if start not in self._starts:
-                self._starts.add(start)
+            if start not in self.starts:
+                self.starts.add(start)
                 return words
 
     def any(self, rng: random.Random, length: int) -> list[str]:
@@ -95,10 +86,7 @@ class WordWriter:
 
     def exact(self, rng: random.Random, drafts: Sequence[Draft], *, api: Api) -> list[str]:
         """The drafts as prompts, each exactly as long as it shall be.
-
-        Raises:
-            RunFailure: `TokenizerUnusable`, when words cannot make up these lengths.
-        """
+        Raises RunFailure: `TokenizerUnusable`, when words cannot make up these lengths."""
         texts = [draft.words for draft in drafts]
         wrong = list(range(len(drafts)))
         for _ in range(MAX_ROUNDS):
@@ -117,15 +105,9 @@ class WordWriter:
     def _adjusted(self, rng: random.Random, words: list[str], missing: int, *, most: int) -> list[str]:
         """Longer or shorter at the end, where it cannot touch what makes the prompt distinct."""
         if missing > 0:
-            # A word is a token at least: more words than tokens asked for can't be right.
+            # A word is a token at least: more words than tokens requested can't be right.
             return words + rng.choices(self._words, k=min(missing, max(most - len(words), 0)))
         return words[: max(len(words) + missing, 1)]
-
-
-# ---- random words -----------------------------------------------------------------------------------------------------
-# `random` data: prompts of random words, exact in length, none alike in its first KV block.
-
-__all__ = ["DISTINCT_WORDS", "RandomPrompts", "Start"]
 
 
 class RandomPrompts(WordWriter):
@@ -133,10 +115,7 @@ class RandomPrompts(WordWriter):
 
     def write(self, slot: Slot | Portion, data: RandomData) -> tuple[Sample, ...]:
         """The samples of one stage, warm-up or portion: a function of its seed, lengths and number alone, but for collisions.
-
-        Raises:
-            RunFailure: `InvalidPlan` when special tokens and template alone fill the prompt.
-        """
+        Raises RunFailure: `InvalidPlan` when special tokens and template alone fill the prompt."""
         # random.Random and its integer arithmetic give the same prompts on every version of Python and numpy.
         rng = random.Random(slot.seed)
         length = self.room(data.input_tokens, api=slot.api, whose="inputTokens")
@@ -148,21 +127,11 @@ class RandomPrompts(WordWriter):
         return tuple(samples)
 
 
-# ---- prefix repetition ------------------------------------------------------------------------------------------------
-# `prefixRepetition` data: random prompts, many of which begin alike.
-#
-# Each stage has prefixes of its own, which its requests take in turns; what follows a prefix is unique. Within a stage the prefix
-# cache can serve a prefix from its second request on; between stages nothing is shared.
-
-
 def write_prefix_repetition(writer: WordWriter, portion: Portion, data: PrefixRepetitionData) -> tuple[Sample, ...]:
     """The samples of a portion: a function of its seed, lengths and number alone, but for collisions.
 
     Special tokens and template count as part of the prefix.
-
-    Raises:
-        RunFailure: `InvalidPlan` when they alone fill it.
-    """
+    Raises RunFailure: `InvalidPlan` when they alone fill it."""
     rng = random.Random(portion.seed)
     prefix_words = writer.room(data.prefix_tokens, api=portion.api, whose="prefixTokens")
     prefixes = [writer.distinct(rng, prefix_words) for _ in range(min(data.prefixes, portion.requests))]

@@ -1,17 +1,20 @@
 """Rows of a file, each used once a run: what they are, who takes which, and which the model can take.
 
-Once, because a row that is sent again is served from the prefix cache. Which rows a stage gets is drawn by its seed. Rows that
+Once, because a row that is sent twice is served from the prefix cache. Which rows a stage gets is drawn by its seed. Rows that
 cannot be used are left out and counted, by reason.
 """
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
-from benchrun_client.contract import DatasetFacts
+from benchrun_client.contract import CustomData, DatasetFacts, DatasetFields, TextsData
+from benchrun_client.datasets.files import name_of
 from benchrun_client.datasets.samples import Counting, Portion, Sample, common_start
 from benchrun_client.failures import RunFailure
 from benchrun_client.tokenizer import Api
@@ -27,7 +30,7 @@ class Row:
     text: str
     answer: str = ""
     output_tokens: int | None = None
-    """Asked for by the row itself."""
+    """Requested by the row itself."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +73,46 @@ class RowReader:
         return RowFile(name, sha256, tuple(self._rows.values()), self._read, dict(self._dropped), _common_start(texts))
 
 
-Fit = Callable[[Sequence[Row]], Sample | str]
-"""Rows made into a request, or the reason why that can't be."""
+@dataclass(frozen=True, slots=True)
+class Fitting:
+    """What all requests of a portion have in common."""
+
+    counter: Counting
+    api: Api
+    context_tokens: int | None
+    """Longest request that the model takes; None: not known yet."""
+    repeated_tokens: int
+    """What every row of the file begins with."""
+
+    def request(self, prompt: str, *, output_tokens: int) -> Sample | str:
+        """The request, or the reason why the row is left out."""
+        tokens = self.counter.count([prompt], api=self.api)[0]
+        if self.context_tokens is not None and tokens + output_tokens > self.context_tokens:
+            return TOO_LONG
+        return Sample(prompt, tokens, output_tokens, min(self.repeated_tokens, tokens))
+
+
+D = TypeVar("D", bound=DatasetFields)
+
+
+@dataclass(frozen=True, slots=True)
+class RowKind(Generic[D]):
+    """How datasets of one kind are read, and how their rows become requests."""
+
+    read: Callable[[D], RowFile]
+    """Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming the place in the file."""
+    fit: Callable[[D, Sequence[Row], Fitting], Sample | str]
+    """The request that rows make, or the reason why they are left out."""
+    content: tuple[str, ...] = ()
+    """Fields that choose what is taken of the file."""
+    source: tuple[str, ...] = ("file",)
+    """Fields that say which file it is."""
+    name: Callable[[D], str] = lambda data: name_of(getattr(data, "file"))  # noqa: B009
+    """What people call the file."""
+
+
+ROW_KINDS: dict[type[DatasetFields], RowKind[Any]] = {}
+"""By the dataset's model; each module of a kind registers it here."""
 
 
 class RowPool:
@@ -79,37 +120,38 @@ class RowPool:
 
     def __init__(self, file: RowFile, *, needed: int) -> None:
         """`needed`: rows that the whole run takes, for the message when there are too few."""
+        self.common = file.common
+        """What every row begins with."""
         self._file = file
         self._needed = needed
         self._free = list(range(len(file.rows)))
         self._dropped: dict[int, str] = {}
         self._used: Counter[tuple[str, int]] = Counter()
-        self._taken = 0
 
-    @property
-    def common(self) -> str:
-        """What every row begins with."""
-        return self._file.common
-
-    def draw(self, portion: Portion, fit: Fit, *, prompts: int, rows_a_prompt: int = 1) -> tuple[Sample, ...]:
-        """So many prompts.
-
-        Raises:
-            RunFailure: `DatasetTooSmall`, with the numbers.
-        """
+    def draw(
+        self, portion: Portion, fit: Callable[[Sequence[Row]], Sample | str], *, prompts: int, rows_a_prompt: int = 1
+    ) -> tuple[Sample, ...]:
+        """So many prompts. `fit`: the request that rows make, or the reason why they are left out.
+        Raises RunFailure: `DatasetTooSmall`, with the numbers."""
         rng = random.Random(portion.seed)
         samples: list[Sample] = []
         unfit: list[int] = []
         while len(samples) < prompts and len(self._free) >= rows_a_prompt:
-            taken = [self._take(rng) for _ in range(rows_a_prompt)]
+            taken = []
+            for _ in range(rows_a_prompt):
+                i = rng.randrange(len(self._free))
+                self._free[i], self._free[-1] = self._free[-1], self._free[i]
+                taken.append(self._free.pop())
             made = fit([self._file.rows[i] for i in taken])
             if isinstance(made, Sample):
                 samples.append(made)
-                self._mark_used(portion, taken)
+                self._used[portion.workload, portion.part] += len(taken)
+                for i in taken:
+                    self._dropped.pop(i, None)
             else:
                 self._dropped.update(dict.fromkeys(taken, made))
                 unfit += taken
-        # What does not fit here may fit a stage that asks for shorter answers.
+        # What does not fit here may fit a stage with shorter answers.
         self._free += unfit
         if len(samples) < prompts:
             raise RunFailure("DatasetTooSmall", self._too_small())
@@ -125,17 +167,6 @@ class RowPool:
             rows_used=self._used[workload, part],
             rows_dropped=self._all_dropped(),
         )
-
-    def _take(self, rng: random.Random) -> int:
-        i = rng.randrange(len(self._free))
-        self._free[i], self._free[-1] = self._free[-1], self._free[i]
-        return self._free.pop()
-
-    def _mark_used(self, portion: Portion, taken: Sequence[int]) -> None:
-        self._used[portion.workload, portion.part] += len(taken)
-        self._taken += len(taken)
-        for i in taken:
-            self._dropped.pop(i, None)
 
     def _all_dropped(self) -> dict[str, int]:
         return dict(sorted((Counter(self._file.dropped) + Counter(self._dropped.values())).items()))
@@ -157,24 +188,41 @@ def _common_start(texts: Sequence[str]) -> str:
     return next(common[:end] for end in range(len(common), -1, -1) if end == 0 or common[end - 1].isspace())
 
 
-# ---- fitting ----------------------------------------------------------------------------------------------------------
-# From a text to a request: counted as the server will, and left out where the model can't take it.
+def read_pools(portions: Sequence[Portion]) -> Mapping[DatasetFields, RowPool]:
+    """The pool of each dataset with rows. Datasets with the same content share one, wherever each finds it.
+    Raises RunFailure: a dataset is missing or broken."""
+    with_rows = [(p, p.data) for p in portions if type(p.data) in ROW_KINDS]
+    # A dataset that takes each row's own output length reads more of the file than one that forces it, and reads first.
+    datasets = sorted(
+        dict.fromkeys(data for _, data in with_rows),
+        key=lambda data: isinstance(data, CustomData) and data.output_tokens is not None,
+    )
+    sources: dict[DatasetFields, Hashable] = {}
+    contents: dict[Hashable, Hashable] = {}
+    files: dict[Hashable, RowFile] = {}
+    for data in datasets:
+        kind = ROW_KINDS[type(data)]
+        sources[data] = source = _values(data, kind.source + kind.content)
+        if source not in contents:
+            file = kind.read(data)
+            contents[source] = content = (_values(data, kind.content), file.sha256)
+            files.setdefault(content, file)
+    needed: Counter[Hashable] = Counter()
+    for portion, data in with_rows:
+        needed[contents[sources[data]]] += different_prompts(portion) * rows_a_prompt(data)
+    pools = {content: RowPool(file, needed=needed[content]) for content, file in files.items()}
+    return {data: pools[contents[source]] for data, source in sources.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Fitting:
-    """What all requests of a portion have in common."""
+def different_prompts(portion: Portion) -> int:
+    """Of a portion."""
+    return math.ceil(portion.requests / (portion.data.duplicate if isinstance(portion.data, TextsData) else 1))
 
-    counter: Counting
-    api: Api
-    context_tokens: int | None
-    """Longest request that the model takes; None: not known yet."""
-    repeated_tokens: int
-    """What every row of the file begins with."""
 
-    def request(self, prompt: str, *, output_tokens: int) -> Sample | str:
-        """The request, or the reason why the row is left out."""
-        tokens = self.counter.count([prompt], api=self.api)[0]
-        if self.context_tokens is not None and tokens + output_tokens > self.context_tokens:
-            return TOO_LONG
-        return Sample(prompt, tokens, output_tokens, min(self.repeated_tokens, tokens))
+def rows_a_prompt(data: DatasetFields) -> int:
+    """How many rows make one."""
+    return data.texts_per_prompt if isinstance(data, TextsData) else 1
+
+
+def _values(data: DatasetFields, fields: Sequence[str]) -> Hashable:
+    return data.kind, *(getattr(data, name) for name in fields)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Protocol
 
-from benchrun_client.contract import Data, Stage, Warmup
+from benchrun_client.contract import SingleData, Stage, Warmup
 from benchrun_client.tokenizer import Api
 
 Slot = Stage | Warmup
@@ -22,7 +22,7 @@ class Portion:
     workload: str
     part: int
     """Position in a mix; 0 for the only one."""
-    data: Data
+    data: SingleData
     requests: int
     seed: int
     api: Api
@@ -36,13 +36,13 @@ class Sample:
     input_tokens: int
     output_tokens: int
     repeated_tokens: int = 0
-    """How many of the input tokens the dataset sends again on purpose, beyond what every prompt begins with."""
+    """How many of the input tokens the dataset repeats on purpose, beyond what every prompt begins with."""
     at_seconds: float | None = None
-    """When it is due, from the first of its stage on, as recorded; None: the load says."""
+    """When it is due, from the first of its stage on, as recorded; None: by the load."""
 
 
 def prompts_digest(samples: Sequence[Sample]) -> str:
-    """SHA-256 over prompts and asked output lengths in order: equal digests mean equal traffic."""
+    """SHA-256 over prompts and requested output lengths in order: equal digests mean equal traffic."""
     digest = hashlib.sha256()
     for sample in samples:
         prompt = sample.prompt.encode()
@@ -52,15 +52,11 @@ def prompts_digest(samples: Sequence[Sample]) -> str:
     return digest.hexdigest()
 
 
-# ---- counting ---------------------------------------------------------------------------------------------------------
-# What datasets want to know of a tokenizer.
-
-
 class Counting(Protocol):
     """Counts tokens the way the server will."""
 
     def count(self, texts: Sequence[str], *, api: Api) -> list[int]:
-        """Tokens of each text as a prompt of its own."""
+        """Tokens of each text as a separate prompt."""
         ...
 
     def shared_prefix(self, *, api: Api, after: str = "") -> int:

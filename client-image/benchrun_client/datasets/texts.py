@@ -10,21 +10,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from benchrun_client.contract import TextsData
-from benchrun_client.datasets.files import OpenedFile, opened
+from benchrun_client.datasets.files import OpenedFile, invalid, opened
 from benchrun_client.datasets.lines import MAX_LINE_BYTES, json_lines, lines, listed, text_field
-from benchrun_client.datasets.rows import Fit, Fitting, Row, RowFile, RowReader
+from benchrun_client.datasets.rows import ROW_KINDS, Fitting, Row, RowFile, RowKind, RowReader
 from benchrun_client.datasets.samples import Sample
-from benchrun_client.failures import RunFailure
 
 EMPTY = "EmptyText"
 
 
 def read_texts(data: TextsData) -> RowFile:
     """Every text a row; empty ones are dropped.
-
-    Raises:
-        RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming line and column.
-    """
+    Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming line and column."""
     reader = RowReader()
     with opened(data.file) as file:
         found = _csv_texts(file, data.column) if data.format == "CSV" else _json_texts(file, data.column)
@@ -37,15 +33,13 @@ def read_texts(data: TextsData) -> RowFile:
         return reader.file(name=file.name, sha256=file.sha256)
 
 
-def fit_texts(data: TextsData, fitting: Fitting) -> Fit:
-    """How texts become a request: a text a line, then the instruction."""
-    instruction = [data.instruction] if data.instruction else []
+def fit_texts(data: TextsData, rows: Sequence[Row], fitting: Fitting) -> Sample | str:
+    """Texts as a request: a text a line, then the instruction."""
+    prompt = "\n".join([row.text for row in rows] + [data.instruction] * bool(data.instruction))
+    return fitting.request(prompt, output_tokens=data.output_tokens_per_text * len(rows))
 
-    def fit(rows: Sequence[Row]) -> Sample | str:
-        prompt = "\n".join([row.text for row in rows] + instruction)
-        return fitting.request(prompt, output_tokens=data.output_tokens_per_text * len(rows))
 
-    return fit
+ROW_KINDS[TextsData] = RowKind(read_texts, fit_texts, content=("format", "column"))
 
 
 def duplicated(samples: Sequence[Sample], *, times: int, requests: int, shared_prefix: int) -> tuple[Sample, ...]:
@@ -73,20 +67,17 @@ def _csv_texts(file: OpenedFile, column: str) -> Iterator[str]:
             if len(cells) == len(header):
                 yield cells[place]
             elif cells:
-                raise RunFailure(
-                    "DatasetInvalid",
+                raise invalid(
                     f"{file.name}, line {table.line_num}: the row has {len(cells)} columns, the header has {len(header)}. "
-                    "A text with commas or line breaks stands in double quotes.",
+                    "A text with commas or line breaks stands in double quotes."
                 )
     except csv.Error as error:
-        raise RunFailure("DatasetInvalid", f"{file.name}, line {table.line_num}: {error}") from error
+        raise invalid(f"{file.name}, line {table.line_num}: {error}") from error
 
 
 def _place(header: Sequence[str], column: str, file: OpenedFile) -> int:
     if column not in header:
-        raise RunFailure(
-            "DatasetInvalid", f'{file.name}, line 1: there is no column "{column}"; the header has {listed(header)}'
-        )
+        raise invalid(f'{file.name}, line 1: there is no column "{column}"; the header has {listed(header)}')
     if header.count(column) > 1:
-        raise RunFailure("DatasetInvalid", f'{file.name}, line 1: there is more than one column "{column}"')
+        raise invalid(f'{file.name}, line 1: there is more than one column "{column}"')
     return header.index(column)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchrun_client.contract import DatasetFacts, TimedTraceData
-from benchrun_client.datasets.files import opened
+from benchrun_client.datasets.files import invalid, opened
 from benchrun_client.datasets.lines import json_lines, json_type, listed
 from benchrun_client.datasets.random_words import Draft, WordWriter, batches
 from benchrun_client.datasets.rows import TOO_LONG
@@ -46,11 +46,7 @@ class Trace:
     dropped: Mapping[str, int] = field(default_factory=dict)
 
     def first(self, requests: int) -> tuple[Entry, ...]:
-        """So many entries.
-
-        Raises:
-            RunFailure: `DatasetTooSmall`, with both numbers.
-        """
+        """So many entries. Raises RunFailure: `DatasetTooSmall`, with both numbers."""
         if len(self.entries) < requests:
             left_out = ", ".join(f"{count} {reason}" for reason, count in self.dropped.items())
             raise RunFailure(
@@ -73,10 +69,7 @@ class Trace:
 
 def read_trace(data: TimedTraceData, *, context_tokens: int | None) -> Trace:
     """Every line a request; those that the model can't take are dropped.
-
-    Raises:
-        RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming line and field.
-    """
+    Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming line and field."""
     entries: list[Entry] = []
     dropped: Counter[str] = Counter()
     last = 0.0
@@ -84,10 +77,9 @@ def read_trace(data: TimedTraceData, *, context_tokens: int | None) -> Trace:
         for where, line in json_lines(file):
             entry = _entry(line, data, where=where)
             if entry.at_seconds < last:
-                raise RunFailure(
-                    "DatasetInvalid",
+                raise invalid(
                     f'{where}: "{data.timestamp_field}" goes back in time, to {line[data.timestamp_field]}. '
-                    "Sort the trace by it.",
+                    "Sort the trace by it."
                 )
             last = entry.at_seconds
             if context_tokens is not None and entry.input_tokens + entry.output_tokens > context_tokens:
@@ -101,10 +93,7 @@ def write_trace(
     writer: WordWriter, portion: Portion, entries: Sequence[Entry], *, block_tokens: int
 ) -> tuple[Sample, ...]:
     """The samples of a portion: a function of its seed and the entries alone, but for collisions.
-
-    Raises:
-        RunFailure: `InvalidPlan` when special tokens and template alone fill a prompt.
-    """
+    Raises RunFailure: `InvalidPlan` when special tokens and template alone fill a prompt."""
     rng = random.Random(portion.seed)
     blocks, seen = _Blocks(writer, seed=portion.seed, words=block_tokens), _Seen()
 
@@ -115,9 +104,9 @@ def write_trace(
     for batch in batches(entries):
         drafts = [Draft(blocks.joined(entry.blocks, length=room(entry)), entry.input_tokens) for entry in batch]
         for prompt, entry in zip(writer.exact(rng, drafts, api=portion.api), batch, strict=True):
-            again = min(seen.leading(entry.blocks) * block_tokens, room(entry))
+            repeated = min(seen.leading(entry.blocks) * block_tokens, room(entry))
             at = entry.at_seconds - entries[0].at_seconds
-            samples.append(Sample(prompt, entry.input_tokens, entry.output_tokens, again, at))
+            samples.append(Sample(prompt, entry.input_tokens, entry.output_tokens, repeated, at))
     return tuple(samples)
 
 
@@ -173,7 +162,7 @@ def _entry(line: dict[str, Any], data: TimedTraceData, *, where: str) -> Entry:
     at = _number(line, data.timestamp_field, where=where)
     blocks = line.get(data.blocks_field, [])
     if not isinstance(blocks, list) or not all(isinstance(b, int | str) and not isinstance(b, bool) for b in blocks):
-        raise RunFailure("DatasetInvalid", f'{where}: "{data.blocks_field}" must be a list of numbers or texts')
+        raise invalid(f'{where}: "{data.blocks_field}" must be a list of numbers or texts')
     return Entry(
         at_seconds=at / 1000 if data.unit == "Milliseconds" else at,
         input_tokens=_tokens(line, data.input_tokens_field, where=where),
@@ -184,21 +173,18 @@ def _entry(line: dict[str, Any], data: TimedTraceData, *, where: str) -> Entry:
 
 def _number(line: dict[str, Any], field_name: str, *, where: str) -> float:
     if field_name not in line:
-        raise RunFailure("DatasetInvalid", f'{where}: there is no field "{field_name}"; it has {listed(line)}')
+        raise invalid(f'{where}: there is no field "{field_name}"; it has {listed(line)}')
     value = line[field_name]
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise RunFailure("DatasetInvalid", f'{where}: "{field_name}" must be a number, is {json_type(value)}')
+        raise invalid(f'{where}: "{field_name}" must be a number, is {json_type(value)}')
     # Also refuses NaN, which is neither.
     if not 0 <= value < float("inf"):
-        raise RunFailure("DatasetInvalid", f'{where}: "{field_name}" must be 0 or more, is {value}')
+        raise invalid(f'{where}: "{field_name}" must be 0 or more, is {value}')
     return float(value)
 
 
 def _tokens(line: dict[str, Any], field_name: str, *, where: str) -> int:
     value = _number(line, field_name, where=where)
     if value < 1 or value != int(value):
-        raise RunFailure(
-            "DatasetInvalid",
-            f'{where}: "{field_name}" must be a whole number of 1 or more, is {line[field_name]}',
-        )
+        raise invalid(f'{where}: "{field_name}" must be a whole number of 1 or more, is {line[field_name]}')
     return int(value)

@@ -11,7 +11,7 @@ hardly do that were the percentile at the limit (binomial).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import chain, compress

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from benchrun_client.contract import MAX_PACKED_BYTES, Failure
-from benchrun_client.contract.data import Count, Finite, LongText, Message
+from benchrun_client.contract.base import Count, Finite, LongText, Message
 
 GATE_PATH = "/gate"
 MAX_MESSAGE_BYTES = 2 * MAX_PACKED_BYTES

@@ -12,9 +12,9 @@ from benchrun.api.judgement import *
 from benchrun.api.measurement import *
 from benchrun.api.model_source import *
 from benchrun.api.pods import *
-from benchrun.api.reading import *
 from benchrun.api.server import *
 from benchrun.api.spec import *
 from benchrun.api.status import *
 from benchrun.api.status_patch import *
+from benchrun.api.validation import *
 from benchrun.api.workloads import *

@@ -155,7 +155,7 @@ class StatusModel(BaseModel):
 
 
 NUMBER = "'^(inf|[0-9]+([.][0-9]+)?)$'"
-"""What CEL's double() takes. The API server runs rules on what breaks its pattern too, and a failing double() is no message."""
+"""What CEL's double() takes. The API server runs rules on what breaks its pattern too, and a failing double() gives no message."""
 ABOVE_ZERO = Rule(cel=f"!self.matches({NUMBER}) || double(self) > 0.0", message="must be above 0")
 
 Decimal = Annotated[str, Field(max_length=24, pattern=r"^[0-9]{1,12}(\.[0-9]{1,6})?$")]
@@ -182,8 +182,6 @@ A map of unknown values, not an unknown object: of the latter the API server's C
 for another, and the spec must be immutable.
 """
 
-
-# ---- text -------------------------------------------------------------------------------------------------------------
 
 MESSAGE_BYTES = 1000
 """A message stands in up to nine conditions at once."""

@@ -57,8 +57,13 @@ def _python(tokens: Iterator[str]) -> str:
         elif token in (":", ","):
             done, part = f"{done}{part} if {test} else " if token == ":" else f"{done}{part},", ""
         else:
-            part += _WORDS.get(token) or (token if token in _FUNCTIONS else _CAPITAL.sub("_", token).lower())
+            part += _WORDS.get(token) or (token if token in _FUNCTIONS else python_name(token))
     return done + part
+
+
+def python_name(name: str) -> str:
+    """`maxConcurrency` is `max_concurrency`, `shareGPT` is `share_gpt`."""
+    return _CAPITAL.sub("_", name).lower()
 
 
 class _Calls(ast.NodeTransformer):

@@ -33,11 +33,11 @@ class Baseline(SpecModel):
         description="Another BenchmarkRun of the namespace. It must have finished when this run does."
     )
     max_regression_percent: Annotated[Decimal, AT_MOST_100] = Field(
-        default=DEFAULT_MAX_REGRESSION_PERCENT,
+        DEFAULT_MAX_REGRESSION_PERCENT,
         description="How much worse, in percent of the baseline, a figure may get before the condition NotRegressed is False.",
     )
     metrics: Annotated[list[ComparedMetric], Field(min_length=1, max_length=7), Unique()] = Field(
-        default=list(DEFAULT_METRICS),
+        list(DEFAULT_METRICS),
         description="Figures to compare at every load point. Each one more widens the intervals of all.",
     )
 
@@ -46,35 +46,29 @@ class ComparedRun(StatusModel):
     """As it was when it was compared with."""
 
     name: str = Field(max_length=253, description="Name of the run.")
-    uid: str | None = Field(default=None, max_length=64, description="Its uid; absent where there was no such run.")
-    digest: str | None = Field(default=None, max_length=80, description="Digest of its results, as they were.")
+    uid: str | None = Field(None, max_length=64, description="Its uid; absent where there was no such run.")
+    digest: str | None = Field(None, max_length=80, description="Digest of its results, as they were.")
 
 
 class Change(StatusModel):
     """One figure of one cell, before and after."""
 
     metric: ComparedMetric = Field(description="Which figure.")
-    baseline: float | None = Field(
-        default=None, description="The baseline's figure; over several runs, the geometric mean."
-    )
-    value: float | None = Field(default=None, description="This run's figure.")
-    change_percent: float | None = Field(
-        default=None, description="From the one to the other, in percent of the baseline."
-    )
-    low_percent: float | None = Field(default=None, description="Lower end of its interval.")
-    high_percent: float | None = Field(default=None, description="Upper end of its interval.")
-    word: Word = Field(
-        description="Better or Worse: the interval leaves 0 out. Unknown: nothing tells how large the noise is."
-    )
-    reason: ReasonText | None = Field(default=None, description="Why it is Unknown or NotComparable.")
+    baseline: float | None = Field(None, description="The baseline's figure; over several runs, the geometric mean.")
+    value: float | None = Field(None, description="This run's figure.")
+    change_percent: float | None = Field(None, description="From the one to the other, in percent of the baseline.")
+    low_percent: float | None = Field(None, description="Lower end of its interval.")
+    high_percent: float | None = Field(None, description="Upper end of its interval.")
+    word: Word = Field(description="Better or Worse: the interval leaves 0 out. Unknown: the noise is not known.")
+    reason: ReasonText | None = Field(None, description="Why it is Unknown or NotComparable.")
 
 
 class ComparedCell(StatusModel):
     """One load point on both sides."""
 
     cell: str = Field(max_length=160, description="Workload and load point, for example chat/rate=4.")
-    paired: bool = Field(default=False, description="Whether both sides sent equal traffic, by its digests.")
-    reason: ReasonText | None = Field(default=None, description="Why it is not comparable; absent where it is.")
+    paired: bool = Field(False, description="Whether both sides sent equal traffic, by its digests.")
+    reason: ReasonText | None = Field(None, description="Why it is not comparable; absent where it is.")
     changes: Annotated[list[Change], Field(max_length=7, json_schema_extra=list_map("metric"))] = Field(
         default_factory=list, description="What changed, one entry a figure."
     )
@@ -85,21 +79,17 @@ class Comparison(StatusModel):
 
     baseline: ComparedRun = Field(description="The other run.")
     scope: Scope | None = Field(
-        default=None,
+        None,
         description="WithinOneServer: the intervals hold the noise of repeats on one server each; another start of the "
         "same server may differ by more. BetweenServers: they hold that of fresh servers. Absent where nothing is comparable.",
     )
     outcome: Outcome = Field(description="All words in one; Mixed where some figures are Better and some Worse.")
-    gate: Gate | None = Field(default=None, description="How it fared against the largest regression allowed.")
-    message: Annotated[str, Field(max_length=1024)] = Field(
-        description="The outcome and what it rests on, in a sentence or two."
-    )
+    gate: Gate | None = Field(None, description="How it fared against the largest regression allowed.")
+    message: Annotated[str, Field(max_length=1024)] = Field(description="The outcome and its reasons, in a sentence.")
     cells: Annotated[list[ComparedCell], Field(max_length=128, json_schema_extra=list_map("cell"))] = Field(
         default_factory=list, description="The load points, in the order of the baseline."
     )
 
-
-# ---- cost -------------------------------------------------------------------------------------------------------------
 
 Currency = Annotated[str, Field(min_length=3, max_length=3, pattern=r"^[A-Z]{3}$")]
 
@@ -109,13 +99,13 @@ class Cost(SpecModel):
 
     rules = (exactly_one("per_gpu_hour", "per_hour"),)
     per_gpu_hour: PositiveDecimal | None = Field(
-        default=None, description="What a GPU costs an hour, with its share of the node, for example 2.49."
+        None, description="Cost of a GPU hour with its share of the node: 2.49."
     )
     per_hour: PositiveDecimal | None = Field(
-        default=None,
+        None,
         description="What everything that is measured costs an hour together: for servers without GPUs, and for endpoints.",
     )
-    currency: Currency = Field(default="USD", description="Its currency, as three capital letters (ISO 4217).")
+    currency: Currency = Field("USD", description="Its currency, as three capital letters (ISO 4217).")
 
 
 class CostStatus(StatusModel):
@@ -123,6 +113,6 @@ class CostStatus(StatusModel):
 
     currency: str = Field(max_length=3, description="Currency of every cost in this status.")
     per_hour: float | None = Field(
-        default=None,
+        None,
         description="What the servers cost an hour together; absent where the price is that of a GPU and no server holds one.",
     )

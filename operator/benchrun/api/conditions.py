@@ -11,20 +11,9 @@ from benchrun.api.base import StatusModel, list_map
 
 ConditionStatus = Literal["True", "False", "Unknown"]
 ConditionType = Literal[
-    "Accepted",
-    "ClientReady",
-    "ServerReady",
-    "Measured",
-    "Valid",
-    "ObjectivesMet",
-    "NotRegressed",
-    "Complete",
-    "Failed",
-    "Succeeded",
-    "Ready",
-    "Reconciling",
-    "Stalled",
-]
+    "Accepted", "ClientReady", "ServerReady", "Measured", "Valid", "ObjectivesMet", "NotRegressed", "Complete", "Failed",
+    "Succeeded", "Ready", "Reconciling", "Stalled",
+]  # fmt: skip
 
 
 class Condition(StatusModel):

@@ -1,4 +1,4 @@
-"""What the judge says of a run: everything in the last status that is worked out from records."""
+"""The judgement of a run: everything in the last status that is worked out from records."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Judgement(StatusModel):
     not_regressed_reason: _Text = ""
     objectives_met: ConditionStatus | None = None
     """None: the spec has no objectives."""
-    valid_reason: str = Field(default=Reason.INVALID_CELLS, max_length=128)
+    valid_reason: str = Field(Reason.INVALID_CELLS, max_length=128)
     """Reason of the condition Valid of a run that was measured to its end."""
     message: _Text = ""
     """Message of a run that was measured to its end."""
@@ -61,7 +61,7 @@ class Judgement(StatusModel):
     refused: Annotated[list[Annotated[str, Field(max_length=MAX_REFUSED_CHARS)]], Field(max_length=MAX_REFUSED)] = (
         Field(default_factory=list)
     )
-    """What was left out because it is not what it says or can't be read; the first of them."""
+    """What was left out because it can't be read or has a wrong digest; the first of them."""
     refused_count: int = 0
     """How many."""
     duration_seconds: float = 0.0

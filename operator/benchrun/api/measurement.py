@@ -33,18 +33,13 @@ MEASUREMENT_RULES = (
 )
 
 
-AT_MOST_100 = Rule(
-    cel=f"!self.matches({NUMBER}) || double(self) <= 100.0",
-    message="must be at most 100",
-)
+AT_MOST_100 = Rule(cel=f"!self.matches({NUMBER}) || double(self) <= 100.0", message="must be at most 100")
 
 
 class AutoWarmup(SpecModel):
     """Sends twice the workload's highest concurrency (16 where none is set), at the workload's own lengths."""
 
-    max_seconds: Annotated[int, Field(ge=1, le=3600)] = Field(
-        default=60, description="Ends the warm-up of a workload after this long."
-    )
+    max_seconds: Annotated[int, Field(ge=1, le=3600)] = Field(60, description="Longest warm-up of a workload.")
 
 
 class NoWarmup(SpecModel):
@@ -55,8 +50,8 @@ class Warmup(SpecModel):
     """Exactly one of `auto` and `none`."""
 
     rules = (exactly_one("auto", "none"),)
-    auto: AutoWarmup | None = Field(default=None, description="Warm up each workload before the first stage.")
-    none: NoWarmup | None = Field(default=None, description="Do not warm up.")
+    auto: AutoWarmup | None = Field(None, description="Warm up each workload before the first stage.")
+    none: NoWarmup | None = Field(None, description="Do not warm up.")
 
 
 CachePolicy = Literal["Isolate", "Reset", "Share"]
@@ -67,24 +62,24 @@ class Measurement(SpecModel):
     """How the measurement is taken."""
 
     percentiles: Annotated[list[Percentile], Field(min_length=1, max_length=8), Unique(), DIFFERENT_NUMBERS] = Field(
-        default=["50", "95", "99"], description="Percentiles of every latency in the results."
+        ["50", "95", "99"], description="Percentiles of every latency in the results."
     )
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = Field(
-        default=1, description="Seed of all traffic. Equal seeds on fresh servers mean equal traffic."
+        1, description="Seed of all traffic. Equal seeds on fresh servers mean equal traffic."
     )
     scrape_interval_seconds: Annotated[int, Field(ge=1, le=60)] = Field(
-        default=1, description="How often each server's metrics endpoint is scraped."
+        1, description="How often each server's metrics endpoint is scraped."
     )
     warmup: Warmup = Field(
-        default_factory=lambda: Warmup(auto=AutoWarmup()), description="Requests before the first stage, not measured."
+        default_factory=lambda: Warmup(auto=AutoWarmup()), description="Requests before the first stage."
     )
     order: Order = Field(
-        default="Shuffled",
+        "Shuffled",
         description="Order of the load points within each repeat: shuffled by the seed, so that a drift of the hardware "
         "does not pass for an effect of the load, or as listed. All load points come before any is repeated.",
     )
     cache_policy: CachePolicy = Field(
-        default="Isolate",
+        "Isolate",
         description="Isolate: no prompt shares its beginning with another, so the prefix cache stays cold. Reset: the "
         "servers' prefix caches are emptied before each stage. Share: every stage of a workload sends the same prompts, "
         "as scripts with a fixed seed do; what the cache serves is shown and judged.",
@@ -97,10 +92,8 @@ class Objective(SpecModel):
     metric: Literal["TTFT", "TPOT", "ITL", "E2EL"] = Field(
         description="Time to first token, time per output token, inter-token latency or end-to-end latency."
     )
-    percentile: Percentile = Field(default="99", description="Which percentile of it.")
-    max_milliseconds: Annotated[int, Field(ge=1, le=10_000_000)] = Field(
-        description="Largest value that still meets the objective."
-    )
+    percentile: Percentile = Field("99", description="Which percentile of it.")
+    max_milliseconds: Annotated[int, Field(ge=1, le=10_000_000)] = Field(description="Largest value that meets it.")
 
 
 CHANGEABLE = tuple(code.value for code in Code if code not in FIXED)
@@ -121,16 +114,14 @@ class RuleSeverity(SpecModel):
     """Another severity for one finding."""
 
     code: ChangeableCode = Field(description="Code of the finding.")
-    severity: Literal["Off", "Note", "Suspect", "Invalid"] = Field(
-        description="Off: the rule is not applied. The result says so."
-    )
+    severity: Literal["Off", "Note", "Suspect", "Invalid"] = Field(description="Off: the rule is not applied.")
 
 
 class Validity(SpecModel):
     """When a number stops being trustworthy."""
 
     max_failed_percent: Annotated[Decimal, AT_MOST_100] = Field(
-        default="1",
+        "1",
         description="Share of failed requests above which a stage is Invalid: failed requests are missing from every latency.",
     )
     severities: Annotated[list[RuleSeverity], Field(max_length=32), Unique("code")] = Field(
@@ -141,9 +132,9 @@ class Validity(SpecModel):
 class Client(SpecModel):
     """The pod that generates the load."""
 
-    image: Text | None = Field(default=None, description="Client image; the operator's default if left out.")
+    image: Text | None = Field(None, description="Client image; the operator's default if left out.")
     parallelism: Parallelism = Field(
-        default=1,
+        1,
         description="Processes that send the load together, each its share; every stage has one record of all requests. Auto: as "
         "many as the highest load listed needs. A pod holds as many of them as its container has whole cores; there are as many "
         "pods as that takes.",

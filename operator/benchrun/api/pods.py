@@ -24,10 +24,7 @@ _SOURCES = ("secretKeyRef", "configMapKeyRef", "fieldRef", "resourceFieldRef")
 EnvSource = Annotated[
     dict[str, Annotated[dict[str, Annotated[str, Field(max_length=253)]], Field(max_length=4)]],
     Field(min_length=1, max_length=1),
-    Rule(
-        cel=f"self.all(source, source in {list(_SOURCES)})",
-        message=f"must be one of {', '.join(_SOURCES)}",
-    ),
+    Rule(cel=f"self.all(source, source in {list(_SOURCES)})", message=f"must be one of {', '.join(_SOURCES)}"),
 ]
 """Kubernetes' EnvVarSource, without `optional`: a benchmark with a setting missing is another benchmark."""
 
@@ -39,9 +36,9 @@ class EnvVar(SpecModel):
     name: Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$")] = Field(
         description="Name of the variable."
     )
-    value: Annotated[str, Field(max_length=4096)] | None = Field(default=None, description="Its value. Never a secret.")
+    value: Annotated[str, Field(max_length=4096)] | None = Field(None, description="Its value. Never a secret.")
     value_from: EnvSource | None = Field(
-        default=None,
+        None,
         description="Where its value comes from, for example secretKeyRef: {name: s, key: k}; also configMapKeyRef, "
         "fieldRef and resourceFieldRef.",
     )
@@ -53,9 +50,7 @@ Env = Annotated[list[EnvVar], Field(max_length=64), Unique("name")]
 class Resources(SpecModel):
     """In Kubernetes' own terms of requests and limits."""
 
-    limits: Quantities = Field(
-        default_factory=dict, description="Limits by resource name, for example nvidia.com/gpu: 1."
-    )
+    limits: Quantities = Field(default_factory=dict, description="Limits by resource, for example nvidia.com/gpu: 1.")
     requests: Quantities = Field(default_factory=dict, description="Requests by resource name.")
 
 
@@ -75,23 +70,19 @@ def _without_token(volumes: list[dict[str, Any]]) -> list[dict[str, Any]]:
 class PodOverrides(SpecModel):
     """How the pod is placed and what it mounts. Whoever may set this may do what a creator of pods may."""
 
-    node_selector: StringMap | None = Field(default=None, description="Labels a node must have.")
-    tolerations: ObjectList | None = Field(default=None, description="Kubernetes tolerations.")
-    affinity: KubernetesObject | None = Field(default=None, description="Kubernetes affinity.")
-    volumes: Annotated[ObjectList, AfterValidator(_without_token)] | None = Field(
-        default=None, description="Further Kubernetes volumes."
-    )
-    volume_mounts: ObjectList | None = Field(default=None, description="Mounts of these volumes in the main container.")
-    runtime_class_name: ObjectName | None = Field(default=None, description="RuntimeClass of the pod.")
-    priority_class_name: ObjectName | None = Field(default=None, description="PriorityClass of the pod.")
-    scheduler_name: ObjectName | None = Field(default=None, description="Scheduler that places the pod.")
-    service_account_name: ObjectName | None = Field(
-        default=None, description="ServiceAccount of the pod; no token is mounted."
-    )
+    node_selector: StringMap | None = Field(None, description="Labels a node must have.")
+    tolerations: ObjectList | None = Field(None, description="Kubernetes tolerations.")
+    affinity: KubernetesObject | None = Field(None, description="Kubernetes affinity.")
+    volumes: Annotated[ObjectList, AfterValidator(_without_token)] | None = Field(None, description="More volumes.")
+    volume_mounts: ObjectList | None = Field(None, description="Mounts of these volumes in the main container.")
+    runtime_class_name: ObjectName | None = Field(None, description="RuntimeClass of the pod.")
+    priority_class_name: ObjectName | None = Field(None, description="PriorityClass of the pod.")
+    scheduler_name: ObjectName | None = Field(None, description="Scheduler that places the pod.")
+    service_account_name: ObjectName | None = Field(None, description="ServiceAccount of the pod; no token is mounted.")
     security_context: KubernetesObject | None = Field(
-        default=None,
+        None,
         description="Kubernetes PodSecurityContext in place of the default, which is non-root with seccomp RuntimeDefault.",
     )
     image_pull_secrets: Annotated[list[ObjectName], Field(max_length=8), Unique()] | None = Field(
-        default=None, description="Names of Secrets for pulling the image."
+        None, description="Names of Secrets for pulling the image."
     )

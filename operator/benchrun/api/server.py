@@ -15,9 +15,7 @@ from benchrun.names import ROLE_DECODE, ROLE_PREFILL
 class RoleServers(SpecModel):
     """Servers of one role. The rest they share: it stands in `server`."""
 
-    replicas: Annotated[int, Field(ge=1, le=16)] = Field(
-        default=1, description="Servers of this role, each in a pod of its own."
-    )
+    replicas: Annotated[int, Field(ge=1, le=16)] = Field(1, description="Servers of this role, each in its own pod.")
     args: Args = Field(
         default_factory=list,
         description="Flags of `vllm serve` for this role, behind those of `server.args`; of a flag given twice, vLLM takes "
@@ -30,16 +28,15 @@ class Proxy(SpecModel):
     """What the client talks to: it has a prompt prefilled by one server and hands the request to another, which decodes."""
 
     image: Text | None = Field(
-        default=None,
+        None,
         description="Image of another proxy, which serves on port 8000. The variables PREFILL_URL and DECODE_URL tell it "
         "where the servers are. Left out: benchrun's own.",
     )
     args: Args = Field(
-        default_factory=list,
-        description="Arguments of the proxy, verbatim; $(PREFILL_URL) and $(DECODE_URL) are filled in.",
+        default_factory=list, description="Arguments of the proxy, with $(PREFILL_URL) and $(DECODE_URL)."
     )
     resources: Resources = Field(
-        default_factory=Resources, description="What the proxy gets; 500m of CPU and 256Mi by default."
+        default_factory=Resources, description="Of the proxy; 500m of CPU and 256Mi by default."
     )
 
 
@@ -51,12 +48,12 @@ class KVTransfer(SpecModel):
         description="vLLM's name of the connector, for example NixlConnector."
     )
     roles: Literal["Both", "ProducerConsumer"] = Field(
-        default="Both",
+        "Both",
         description="vLLM's kv_role. Both: kv_both everywhere, as NixlConnector wants it. ProducerConsumer: "
         "kv_producer where prompts are prefilled and kv_consumer where answers are decoded.",
     )
     extra_config: KubernetesObject | None = Field(
-        default=None,
+        None,
         description="Settings of the connector itself (kv_connector_extra_config), by its own names, for example "
         "{shared_storage_path: /kv}.",
     )
@@ -65,12 +62,8 @@ class KVTransfer(SpecModel):
 class Disaggregated(SpecModel):
     """Prefill here, decode there."""
 
-    prefill: RoleServers = Field(
-        default_factory=RoleServers, description="Servers that compute the KV cache of prompts."
-    )
-    decode: RoleServers = Field(
-        default_factory=RoleServers, description="Servers that fetch that KV cache and write the answers."
-    )
+    prefill: RoleServers = Field(default_factory=RoleServers, description="Servers that compute prompts' KV cache.")
+    decode: RoleServers = Field(default_factory=RoleServers, description="Servers that fetch it and write the answers.")
     proxy: Proxy = Field(default_factory=Proxy, description="What requests go to.")
     kv_transfer: KVTransfer = Field(description="How the KV cache is handed over.")
 
@@ -82,19 +75,15 @@ DEVELOPMENT_MODE = "VLLM_SERVER_DEV_MODE"
 class Started(SpecModel):
     """Pods of vLLM that a run starts, measures and removes."""
 
-    image: Text = Field(
-        description="Image of the vLLM server; its entry point is `vllm serve`. Pin it by tag or digest."
-    )
+    image: Text = Field(description="Image with the entry point `vllm serve`. Pin it by tag or digest.")
     args: Args = Field(
-        default_factory=list,
-        description="Flags of `vllm serve`, verbatim. Model, served name and port are added by the operator.",
+        default_factory=list, description="Flags of `vllm serve`; the operator adds model, served name and port."
     )
     env: Env = Field(default_factory=list, description="Environment variables of vLLM.")
     resources: Resources = Field(default_factory=Resources, description="What vLLM's container gets, GPUs among it.")
     pod: PodOverrides = Field(default_factory=PodOverrides, description="The pod of vLLM.")
     shared_memory: Annotated[str, Field(max_length=16, pattern=r"^[0-9]+(Mi|Gi)$")] = Field(
-        default="2Gi",
-        description="Size of /dev/shm; tensor parallelism needs several GiB. Counts against the memory limit.",
+        "2Gi", description="Size of /dev/shm; tensor parallelism needs several GiB. Counts against the memory limit."
     )
 
     def args_of(self, role: str) -> list[str]:
@@ -122,16 +111,15 @@ class Server(Started):
         ),
     )
     replicas: Annotated[int, Field(ge=1, le=16)] = Field(
-        default=1,
-        description="Servers of this kind, each in a pod of its own with all its resources; requests take turns over them.",
+        1, description="Servers of this kind, each in its own pod with all resources; requests take turns over them."
     )
     nodes_per_replica: Annotated[int, Field(ge=1, le=16)] = Field(
-        default=1,
+        1,
         description="Pods that make up each server, together one vLLM; resources are those of each pod. More than one needs "
         "LeaderWorkerSet in the cluster, and parallel sizes in args whose product they share evenly.",
     )
     disaggregated: Disaggregated | None = Field(
-        default=None,
+        None,
         description="Servers that prefill and servers that decode, behind a proxy. Image, args, env, pod and sharedMemory of "
         "the server hold for both.",
     )
@@ -157,12 +145,9 @@ class Server(Started):
 class Offline(Started):
     """vLLM's engine without its API server: each load is one call, as in `vllm bench throughput` and `vllm bench latency`."""
 
-    image: Text = Field(
-        description="Image with vLLM. Its Python runs the engine; the client's code is copied into the pod beside it."
-    )
+    image: Text = Field(description="Image with vLLM, whose Python runs the engine and the client's code.")
     args: Args = Field(
-        default_factory=list,
-        description="Flags of vLLM's engine, verbatim: those of `vllm bench throughput`. The operator adds the model.",
+        default_factory=list, description="Flags of `vllm bench throughput`; the operator adds the model."
     )
 
 
@@ -170,14 +155,14 @@ class ServiceRef(SpecModel):
     """A Service in the run's namespace."""
 
     name: DnsLabel = Field(description="Name of the Service.")
-    port: Annotated[int, Field(ge=1, le=65535)] = Field(default=8000, description="Port of the Service.")
+    port: Annotated[int, Field(ge=1, le=65535)] = Field(8000, description="Port of the Service.")
 
 
 class ConfigMapKeyRef(SpecModel):
     """A key of a ConfigMap in the run's namespace."""
 
     name: ObjectName = Field(description="Name of the ConfigMap.")
-    key: Key = Field(default="ca.crt", description="Key within the ConfigMap.")
+    key: Key = Field("ca.crt", description="Key within the ConfigMap.")
 
 
 class Endpoint(SpecModel):
@@ -185,16 +170,13 @@ class Endpoint(SpecModel):
 
     rules = (exactly_one("service_ref", "url"),)
     service_ref: ServiceRef | None = Field(
-        default=None, description="Service of the server; its pods are scraped for running, waiting and KV cache."
+        None, description="Service of the server; its pods are scraped for running, waiting and KV cache."
     )
     url: Annotated[str, Field(max_length=1024, pattern=r"^https?://[^/?#@\s]+(/[^?#\s]*)?$")] | None = Field(
-        default=None, description="Base URL of the server, without /v1. Only the client pod ever connects to it."
+        None, description="Base URL of the server, without /v1. Only the client pod ever connects to it."
     )
-    api_key_secret_ref: SecretKeyRef | None = Field(default=None, description="API key for the server.")
-    ca_config_map_ref: ConfigMapKeyRef | None = Field(
-        default=None, description="Certificate of the CA that signed the server's."
-    )
+    api_key_secret_ref: SecretKeyRef | None = Field(None, description="API key for the server.")
+    ca_config_map_ref: ConfigMapKeyRef | None = Field(None, description="Certificate of the server's CA.")
     allow_cache_reset: bool = Field(
-        default=False,
-        description="Allow cachePolicy Reset to empty the prefix cache of this server, for whoever else uses it too.",
+        False, description="Allow cachePolicy Reset to empty its prefix cache, for all users."
     )

@@ -15,13 +15,8 @@ from benchrun.api.server import DEVELOPMENT_MODE, Endpoint, Offline, Server, Sta
 from benchrun.api.workloads import MAX_CELLS, MAX_STAGES, MAX_WORKLOADS, Workload
 
 MUTABLE_FIELDS = (
-    "suspend",
-    "cancel",
-    "pendingDeadlineSeconds",
-    "startupDeadlineSeconds",
-    "runDeadlineSeconds",
-    "ttlSecondsAfterFinished",
-)
+    "suspend", "cancel", "pendingDeadlineSeconds", "startupDeadlineSeconds", "runDeadlineSeconds", "ttlSecondsAfterFinished",
+)  # fmt: skip
 """Everything else is immutable: a new measurement is a new object."""
 
 Deadline = Annotated[int, Field(ge=0, le=604_800)]
@@ -132,16 +127,14 @@ class BenchmarkRunSpec(SpecModel):
         ),
     )
     model: Model = Field(description="The model under test.")
-    server: Server | None = Field(default=None, description="The vLLM server this run starts, measures and removes.")
-    endpoint: Endpoint | None = Field(default=None, description="An existing server to measure instead.")
-    offline: Offline | None = Field(
-        default=None, description="vLLM's engine to measure instead, without an API server: how fast is it by itself?"
-    )
+    server: Server | None = Field(None, description="The vLLM server this run starts, measures and removes.")
+    endpoint: Endpoint | None = Field(None, description="An existing server to measure instead.")
+    offline: Offline | None = Field(None, description="vLLM's engine to measure instead, without an API server.")
     workloads: Annotated[list[Workload], Field(min_length=1, max_length=MAX_WORKLOADS), Unique("name")] = Field(
         description="Traffic to send; each workload is measured at each of its load points."
     )
     repeats: Annotated[int, Field(ge=1, le=100)] = Field(
-        default=1,
+        1,
         description="How often each load point is measured; with other prompts each time, unless cachePolicy is Share.",
     )
     client: Client = Field(default_factory=Client, description="The pod that generates the load.")
@@ -149,27 +142,18 @@ class BenchmarkRunSpec(SpecModel):
     objectives: Annotated[list[Objective], Field(max_length=16, json_schema_extra=ATOMIC)] = Field(
         default_factory=list, description="Latency limits to judge every load point by."
     )
-    baseline: Baseline | None = Field(default=None, description="Another run that this one is held against.")
+    baseline: Baseline | None = Field(None, description="Another run that this one is held against.")
     validity: Validity = Field(default_factory=Validity, description="When a number stops being trustworthy.")
-    cost: Cost | None = Field(
-        default=None,
-        description="What the servers cost an hour, to tell what a million tokens cost at each load point.",
-    )
-    suspend: bool = Field(default=False, description="Create nothing yet. Has no effect once the server exists.")
-    cancel: bool = Field(default=False, description="End the run and free its GPU. One way.")
-    pending_deadline_seconds: Deadline = Field(
-        default=0, description="How long the server may wait for a node (a GPU); 0 means no limit."
-    )
+    cost: Cost | None = Field(None, description="What the servers cost an hour, for the cost of a million tokens.")
+    suspend: bool = Field(False, description="Create nothing yet. Has no effect once the server exists.")
+    cancel: bool = Field(False, description="End the run and free its GPU. One way.")
+    pending_deadline_seconds: Deadline = Field(0, description="Longest wait for a node (a GPU); 0 means no limit.")
     startup_deadline_seconds: Deadline = Field(
-        default=1800,
-        description="How long the server may take from being scheduled to being healthy; 0 means no limit.",
+        1800, description="Longest time from scheduled to healthy; 0 means no limit."
     )
-    run_deadline_seconds: Deadline = Field(
-        default=14_400, description="How long warm-up and stages may take in all; 0 means no limit."
-    )
+    run_deadline_seconds: Deadline = Field(14_400, description="Most time for warm-up and stages; 0 means no limit.")
     ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=31_536_000)] | None = Field(
-        default=None,
-        description="Delete this object (and its results) so long after it finished; kept for ever if left out.",
+        None, description="Delete this object (and its results) so long after it finished; kept for ever if left out."
     )
 
     @property

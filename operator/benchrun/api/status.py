@@ -9,25 +9,21 @@ from pydantic import Field, WithJsonSchema
 from benchrun.api.base import ATOMIC, StatusModel, list_map
 from benchrun.api.comparison import Comparison, CostStatus
 from benchrun.api.conditions import Conditions
-from benchrun.api.reading import read_leniently
+from benchrun.api.validation import read_leniently
 
 
 class Startup(StatusModel):
     """Parts of the time to ready, in seconds, one after the other. What is not known is absent."""
 
-    pod_seconds: float | None = Field(
-        default=None,
-        description="From scheduled to the container's start: volumes, network, init containers, image. In whole seconds.",
-    )
+    pod_seconds: float | None = Field(None, description="From scheduled to the container's start, in whole seconds.")
     image_pull_seconds: float | None = Field(
-        default=None,
-        description="Of that, the wait for the image, as the node's event says; 0 where the node had it.",
+        None, description="Of that, the image pull; 0 where the node had the image."
     )
-    download_seconds: float | None = Field(default=None, description="Downloading weights, if it took half a second.")
-    load_seconds: float | None = Field(default=None, description="Making the model and loading its weights.")
-    compile_seconds: float | None = Field(default=None, description="torch.compile.")
+    download_seconds: float | None = Field(None, description="Downloading weights, if it took half a second.")
+    load_seconds: float | None = Field(None, description="Making the model and loading its weights.")
+    compile_seconds: float | None = Field(None, description="torch.compile.")
     warm_up_seconds: float | None = Field(
-        default=None,
+        None,
         description="What remains of the engine's initialisation: profiling, KV cache, graph capture, warm-up; and compiling "
         "where vLLM does not tell it apart.",
     )
@@ -49,7 +45,7 @@ Evidence = Annotated[
 """A number or a word; the API server has no type for that."""
 StatusText = Annotated[str, Field(max_length=1024)]
 MAX_ADDRESSES = 32
-"""Of a role's pods: as many as there can be, and as many again that were replaced while they loaded."""
+"""Of a role's pods: the most that there can be, and as many that were replaced while they loaded."""
 Instant = Annotated[str, Field(max_length=32, json_schema_extra={"format": "date-time"})]
 
 
@@ -59,13 +55,12 @@ class Estimate(StatusModel):
     stages: int = Field(description="Stages: load points x repeats; of a search the most there can be.")
     requests: int = Field(description="Measured requests in all; of a search the most there can be.")
     gpu_seconds: int | None = Field(
-        default=None,
-        description="Least GPU time of the measurement, where the load tells it (requests / rate); start-up is not in it.",
+        None, description="Least GPU time of the measurement, without start-up; absent where no load has a rate."
     )
 
 
 MAX_COMPILATIONS = 300
-"""Kept of a run's compilations; of a server that compiles more nothing is said."""
+"""Kept of a run's compilations; of a server with more there is no entry."""
 
 
 class CompiledKernels(StatusModel):
@@ -81,9 +76,9 @@ class ServerStatus(StatusModel):
     """One server role: what really ran."""
 
     role: str = Field(max_length=20, description="Role of these servers: server; or prefill, decode and proxy.")
-    ready: bool = Field(default=False, description="Whether the server answered a health check.")
-    pod: str | None = Field(default=None, max_length=253, description="Name of the pod.")
-    node: str | None = Field(default=None, max_length=253, description="Node it ran on.")
+    ready: bool = Field(False, description="Whether the server answered a health check.")
+    pod: str | None = Field(None, max_length=253, description="Name of the pod.")
+    node: str | None = Field(None, max_length=253, description="Node it ran on.")
     addresses: Annotated[
         list[Annotated[str, Field(max_length=64)]], Field(max_length=MAX_ADDRESSES, json_schema_extra=ATOMIC)
     ] = Field(
@@ -92,69 +87,63 @@ class ServerStatus(StatusModel):
         "held against them.",
     )
     gpu: str | None = Field(
-        default=None,
-        max_length=253,
-        description="GPU model, where server.pod.nodeSelector names it; absent with gpuReason.",
+        None, max_length=253, description="GPU model, where server.pod.nodeSelector names it; absent with gpuReason."
     )
-    gpu_reason: str | None = Field(default=None, max_length=253, description="Why the GPU model is not known.")
-    replicas: int = Field(
-        default=1, description="Servers of this role. What else is said is the first one's, but for sums."
-    )
-    gpus: int = Field(default=0, description="GPUs that they hold together.")
-    image: str | None = Field(default=None, max_length=1024, description="Image in the spec.")
-    image_digest: str | None = Field(default=None, max_length=1024, description="Image that really ran.")
-    version: str | None = Field(default=None, max_length=100, description="vLLM's version, as the server says.")
-    kv_cache_tokens: int | None = Field(default=None, description="Tokens the KV cache holds, as the server says.")
+    gpu_reason: str | None = Field(None, max_length=253, description="Why the GPU model is not known.")
+    replicas: int = Field(1, description="Servers of this role. Other values are those of the first one, or sums.")
+    gpus: int = Field(0, description="GPUs that they hold together.")
+    image: str | None = Field(None, max_length=1024, description="Image in the spec.")
+    image_digest: str | None = Field(None, max_length=1024, description="Image that really ran.")
+    version: str | None = Field(None, max_length=100, description="vLLM's version, from the server.")
+    kv_cache_tokens: int | None = Field(None, description="Tokens the KV cache holds, from the server.")
     args: Annotated[list[Annotated[str, Field(max_length=4096)]], Field(max_length=140, json_schema_extra=ATOMIC)] = (
         Field(default_factory=list, description="Arguments the server was started with.")
     )
     reported: Annotated[dict[str, Annotated[str, Field(max_length=253)]], Field(max_length=40)] = Field(
         default_factory=dict, description="Settings the server reports of itself (vLLM's cache_config_info)."
     )
-    seconds_to_ready: float | None = Field(default=None, description="From scheduled to healthy.")
+    seconds_to_ready: float | None = Field(None, description="From scheduled to healthy.")
     no_gpu_telemetry_reason: str | None = Field(
-        default=None,
+        None,
         max_length=253,
         description="Why power, memory and clocks of its GPUs are not known, though the operator is set up to read them.",
     )
     compilations: CompiledKernels | None = Field(
-        default=None, description="Kernels compiled while it served; absent where its log was not read."
+        None, description="Kernels compiled while it served; absent without its log."
     )
-    startup: Startup | None = Field(default=None, description="Where that time went, of the first server.")
-    restarts: int = Field(default=0, description="Restarts seen, of all.")
+    startup: Startup | None = Field(None, description="Where that time went, of the first server.")
+    restarts: int = Field(0, description="Restarts seen, of all.")
 
 
 class ClientStatus(StatusModel):
     """What generated the load: figures of another client are not comparable."""
 
-    image: str | None = Field(default=None, max_length=1024, description="Image in the spec.")
-    image_digest: str | None = Field(default=None, max_length=1024, description="Image that really ran.")
-    engine: str | None = Field(default=None, max_length=60, description="Name of the load engine.")
-    engine_version: str | None = Field(default=None, max_length=60, description="Its version.")
-    shards: int | None = Field(
-        default=None, description="Processes that sent each load together (client.parallelism); left out: one."
-    )
+    image: str | None = Field(None, max_length=1024, description="Image in the spec.")
+    image_digest: str | None = Field(None, max_length=1024, description="Image that really ran.")
+    engine: str | None = Field(None, max_length=60, description="Name of the load engine.")
+    engine_version: str | None = Field(None, max_length=60, description="Its version.")
+    shards: int | None = Field(None, description="Processes that sent each load (client.parallelism); absent: one.")
 
 
 class Progress(StatusModel):
     """How far the measurement is."""
 
     stages_total: int = Field(description="Stages planned; while a load is searched the most there can be.")
-    stages_done: int = Field(default=0, description="Stages whose record is stored.")
-    stage: str | None = Field(default=None, max_length=160, description="Stage under way.")
-    summary: str = Field(default="", max_length=40, description="Both as text, for the printer column.")
+    stages_done: int = Field(0, description="Stages whose record is stored.")
+    stage: str | None = Field(None, max_length=160, description="Stage under way.")
+    summary: str = Field("", max_length=40, description="Both as text, for the printer column.")
 
 
 class Live(StatusModel):
     """Latest figures of the servers, while the run goes on."""
 
     at: Instant = Field(description="When they were read.")
-    running: float | None = Field(default=None, description="Requests running.")
-    waiting: float | None = Field(default=None, description="Requests waiting.")
-    kv_cache_percent: float | None = Field(default=None, description="KV cache in use, in percent.")
-    generation_tokens_per_second: float | None = Field(default=None, description="Output tokens a second.")
-    prompt_tokens_per_second: float | None = Field(default=None, description="Prompt tokens a second.")
-    preemptions: float | None = Field(default=None, description="Preemptions since the server started.")
+    running: float | None = Field(None, description="Requests running.")
+    waiting: float | None = Field(None, description="Requests waiting.")
+    kv_cache_percent: float | None = Field(None, description="KV cache in use, in percent.")
+    generation_tokens_per_second: float | None = Field(None, description="Output tokens a second.")
+    prompt_tokens_per_second: float | None = Field(None, description="Prompt tokens a second.")
+    preemptions: float | None = Field(None, description="Preemptions since the server started.")
 
 
 class Headline(StatusModel):
@@ -162,7 +151,7 @@ class Headline(StatusModel):
 
     cell: str = Field(max_length=160, description="Which cell it is.")
     throughput: str = Field(
-        max_length=40, description="Output tokens a second; with a question mark where the load point is Suspect."
+        max_length=40, description="Output tokens a second; with ? where the load point is Suspect."
     )
     p99_ttft: str = Field(
         max_length=40,
@@ -175,39 +164,31 @@ class RoleFigures(StatusModel):
     """Server figures of one cell for one role."""
 
     role: str = Field(max_length=20, description="Role of the servers.")
-    running_mean: float | None = Field(default=None, description="Requests running, on average.")
-    running_max: float | None = Field(default=None, description="Most requests running.")
-    waiting_mean: float | None = Field(default=None, description="Requests waiting in the server, on average.")
-    waiting_max: float | None = Field(default=None, description="Most requests waiting in the server.")
-    kv_cache_mean_percent: float | None = Field(default=None, description="KV cache in use, on average, in percent.")
-    kv_cache_max_percent: float | None = Field(default=None, description="Most KV cache in use, in percent.")
-    preemptions: float | None = Field(default=None, description="Requests preempted for want of KV cache.")
-    prefix_hit_percent: float | None = Field(
-        default=None, description="Prompt tokens found in the prefix cache, of those looked up, in percent."
-    )
+    running_mean: float | None = Field(None, description="Requests running, on average.")
+    running_max: float | None = Field(None, description="Most requests running.")
+    waiting_mean: float | None = Field(None, description="Requests waiting in the server, on average.")
+    waiting_max: float | None = Field(None, description="Most requests waiting in the server.")
+    kv_cache_mean_percent: float | None = Field(None, description="KV cache in use, on average, in percent.")
+    kv_cache_max_percent: float | None = Field(None, description="Most KV cache in use, in percent.")
+    preemptions: float | None = Field(None, description="Requests preempted for want of KV cache.")
+    prefix_hit_percent: float | None = Field(None, description="Prefix cache hits in percent of tokens looked up.")
     fetched_percent: float | None = Field(
-        default=None,
+        None,
         description="Prompt tokens fetched from outside of the server (KV transfer), of those looked up there, in percent.",
     )
-    fetched_tokens: float | None = Field(default=None, description="How many those are.")
-    transfer_failures: float | None = Field(
-        default=None, description="Transfers of KV cache that failed, where the connector counts them."
-    )
-    waiting: WaitingReason | None = Field(
-        default=None, description="Why requests waited here, where there is more than one role."
-    )
-    limit: LimitKind | None = Field(default=None, description="What limits this role, where there is more than one.")
-    added_mean_ms: float | None = Field(
-        default=None, description="Of a proxy: what it adds to the time to first token by itself, on average."
-    )
-    cores: float | None = Field(default=None, description="Of a proxy: CPU that it used, in cores.")
-    samples: int = Field(default=0, description="Scrapes of the metrics endpoint behind these figures.")
+    fetched_tokens: float | None = Field(None, description="How many those are.")
+    transfer_failures: float | None = Field(None, description="Failed KV transfers, where the connector counts them.")
+    waiting: WaitingReason | None = Field(None, description="Why requests waited here, with more than one role.")
+    limit: LimitKind | None = Field(None, description="What limits this role, where there is more than one.")
+    added_mean_ms: float | None = Field(None, description="What a proxy adds to the time to first token, on average.")
+    cores: float | None = Field(None, description="Of a proxy: CPU that it used, in cores.")
+    samples: int = Field(0, description="Scrapes of the metrics endpoint behind these figures.")
     gpu_power_mean_watts: float | None = Field(
-        default=None, description="Power of all GPUs of the role together, on average. Absent where no exporter tells."
+        None, description="Power of all GPUs of the role together, on average. Absent without an exporter."
     )
-    gpu_memory_max_mib: float | None = Field(default=None, description="Most memory held on any of its GPUs.")
-    sm_clock_mean_mhz: float | None = Field(default=None, description="Clock of its GPUs' SMs, on average.")
-    coverage_percent: float | None = Field(default=None, description="Samples taken, of those expected, in percent.")
+    gpu_memory_max_mib: float | None = Field(None, description="Most memory held on any of its GPUs.")
+    sm_clock_mean_mhz: float | None = Field(None, description="Clock of its GPUs' SMs, on average.")
+    coverage_percent: float | None = Field(None, description="Samples taken, of those expected, in percent.")
 
 
 class Waiting(StatusModel):
@@ -216,7 +197,7 @@ class Waiting(StatusModel):
     reason: WaitingReason = Field(description="None: hardly any waited.")
     sentence: StatusText = Field(description="The reason with its numbers.")
     evidence: Annotated[dict[str, Evidence], Field(max_length=12)] = Field(
-        default_factory=dict, description="The numbers it rests on."
+        default_factory=dict, description="Its numbers."
     )
 
 
@@ -226,7 +207,7 @@ class Bottleneck(StatusModel):
     limit: LimitKind = Field(description="None: the server kept up.")
     sentence: StatusText = Field(description="The limit with its numbers.")
     evidence: Annotated[dict[str, Evidence], Field(max_length=12)] = Field(
-        default_factory=dict, description="The numbers it rests on."
+        default_factory=dict, description="Its numbers."
     )
 
 
@@ -237,7 +218,7 @@ class ObjectiveResult(StatusModel):
     percentile: str = Field(max_length=10, description="Which percentile of it.")
     max_milliseconds: int = Field(description="The limit.")
     measured_milliseconds: float | None = Field(
-        default=None,
+        None,
         description="What was measured; absent where nothing was. Under a rate with a cap, TTFT and E2EL count from when "
         "a request was due: the wait in the client's queue is in them.",
     )
@@ -276,11 +257,9 @@ class Result(StatusModel):
         default_factory=dict,
         description="Coefficient of variation of the repeats, by figure: the noise within one server.",
     )
-    traffic: str | None = Field(
-        default=None, max_length=80, description="Digest of all prompts; equal digests mean equal traffic."
-    )
-    waiting: Waiting | None = Field(default=None, description="Why requests waited in the server.")
-    bottleneck: Bottleneck | None = Field(default=None, description="What limits this load point.")
+    traffic: str | None = Field(None, max_length=80, description="Digest of all prompts: equal digests, equal traffic.")
+    waiting: Waiting | None = Field(None, description="Why requests waited in the server.")
+    bottleneck: Bottleneck | None = Field(None, description="What limits this load point.")
     roles: Annotated[list[RoleFigures], Field(max_length=8, json_schema_extra=list_map("role"))] = Field(
         default_factory=list, description="What the servers' metrics endpoints reported meanwhile."
     )
@@ -318,21 +297,17 @@ class SearchResult(StatusModel):
         "load points within it are invalid or inconclusive. Incomplete: the search did not come to its end, or a record is missing."
     )
     lower: str | None = Field(
-        default=None, max_length=24, description="Highest load that met every objective, with 95 % certainty each."
+        None, max_length=24, description="Highest load that met every objective with 95 % certainty."
     )
     upper: str | None = Field(
-        default=None,
-        max_length=24,
-        description="Lowest load above it that is not known to meet them; none at the upper bound.",
+        None, max_length=24, description="Lowest load above it that is not known to meet them; none at the upper bound."
     )
     upper_outcome: Literal["Missed", "Inconclusive"] | None = Field(
-        default=None,
+        None,
         description="Missed: an objective is missed there with 95 % certainty. Inconclusive: that is not "
         "certain, or the numbers there can't be trusted (too many requests failed, say).",
     )
-    resolution_percent: float | None = Field(
-        default=None, description="How far upper is above lower, of lower: the uncertainty of the answer."
-    )
+    resolution_percent: float | None = Field(None, description="How far upper is above lower, in percent of lower.")
     probes: int = Field(description="Load points measured.")
     stages: int = Field(description="Stages measured.")
     sentence: StatusText = Field(description="The answer in a sentence.")
@@ -341,21 +316,16 @@ class SearchResult(StatusModel):
 class Finding(StatusModel):
     """One thing found wrong (or worth knowing), over the whole run."""
 
-    code: str = Field(
-        max_length=60,
-        description="Stable name of the rule that found it; `benchrun explain CODE` prints its page, docs/findings/CODE.md.",
-    )
+    code: str = Field(max_length=60, description="Stable name of the rule that found it; see `benchrun explain CODE`.")
     severity: Severity = Field(description="Invalid: the number is wrong. Suspect: it may be. Note: worth knowing.")
-    default_severity: Severity | None = Field(
-        default=None, description="What it would have been, where validity.severities changed it."
-    )
+    default_severity: Severity | None = Field(None, description="Severity before validity.severities changed it.")
     count: int = Field(description="Stages it was found in.")
     worst_stage: str = Field(max_length=160, description="The stage where it is most marked.")
     evidence: Annotated[dict[str, Evidence], Field(max_length=24)] = Field(
         default_factory=dict, description="The figures behind it, from that stage."
     )
-    meaning: StatusText = Field(default="", description="What it does to the numbers.")
-    remedy: StatusText = Field(default="", description="What to change.")
+    meaning: StatusText = Field("", description="What it does to the numbers.")
+    remedy: StatusText = Field("", description="What to change.")
 
 
 class Judge(StatusModel):
@@ -372,7 +342,7 @@ class EndingStatus(StatusModel):
     """Why a run ends early."""
 
     reason: str = Field(max_length=128, description="In one stable word.")
-    message: StatusText = Field(default="", description="In a sentence.")
+    message: StatusText = Field("", description="In a sentence.")
 
 
 class Truncated(StatusModel):
@@ -386,40 +356,30 @@ class Truncated(StatusModel):
 class BenchmarkRunStatus(StatusModel):
     """What the operator found."""
 
-    observed_generation: int = Field(
-        default=-1, description="Generation of the spec this status is about; -1 before the first look."
-    )
-    phase: Phase | None = Field(
-        default=None, description="Where the run is, in a word, for people. Programs read the conditions."
-    )
-    conditions: Conditions = Field(default=(), description="Observations about the run, one a type.")
-    message: StatusText | None = Field(
-        default=None, description="What the run waits for, or why it ended; in a sentence."
-    )
-    accepted_time: Instant | None = Field(default=None, description="When the spec was found good.")
-    start_time: Instant | None = Field(default=None, description="First measured request.")
-    completion_time: Instant | None = Field(default=None, description="When the run ended, however it did.")
-    scheduled_time: Instant | None = Field(default=None, description="When the server got its node.")
-    server_ready_time: Instant | None = Field(default=None, description="First healthy answer of the server.")
-    server_released_time: Instant | None = Field(
-        default=None, description="When the deletion of the server was requested."
-    )
-    ending: EndingStatus | None = Field(
-        default=None, description="Why the run ends early: from the moment it is known until the run has ended."
-    )
-    estimate: Estimate | None = Field(default=None, description="How large the run is.")
+    observed_generation: int = Field(-1, description="Generation of the spec this status is about; -1: none yet.")
+    phase: Phase | None = Field(None, description="Where the run is, for people; programs read the conditions.")
+    conditions: Conditions = Field((), description="Observations about the run, one a type.")
+    message: StatusText | None = Field(None, description="What the run waits for, or why it ended; in a sentence.")
+    accepted_time: Instant | None = Field(None, description="When the spec was found good.")
+    start_time: Instant | None = Field(None, description="First measured request.")
+    completion_time: Instant | None = Field(None, description="When the run ended, however it did.")
+    scheduled_time: Instant | None = Field(None, description="When the server got its node.")
+    server_ready_time: Instant | None = Field(None, description="First healthy answer of the server.")
+    server_released_time: Instant | None = Field(None, description="When the deletion of the server was requested.")
+    ending: EndingStatus | None = Field(None, description="Why the run ends early; absent once it has ended.")
+    estimate: Estimate | None = Field(None, description="How large the run is.")
     servers: Annotated[list[ServerStatus], Field(max_length=8, json_schema_extra=list_map("role"))] = Field(
         default_factory=list, description="The servers, one entry a role."
     )
-    client: ClientStatus | None = Field(default=None, description="What generated the load, once it was measured.")
+    client: ClientStatus | None = Field(None, description="What generated the load, once it was measured.")
     datasets: Annotated[list[DatasetStatus], Field(max_length=16, json_schema_extra=list_map("name"))] = Field(
         default_factory=list, description="What the prompts were made of, where a file or the hub was read."
     )
-    cost: CostStatus | None = Field(default=None, description="What the servers cost, where the spec names a price.")
-    progress: Progress | None = Field(default=None, description="How far the measurement is.")
-    live: Live | None = Field(default=None, description="Latest figures of the servers, while the run goes on.")
+    cost: CostStatus | None = Field(None, description="What the servers cost, where the spec names a price.")
+    progress: Progress | None = Field(None, description="How far the measurement is.")
+    live: Live | None = Field(None, description="Latest figures of the servers, while the run goes on.")
     headline: Headline | None = Field(
-        default=None,
+        None,
         description="The figures of the printer columns: the highest Valid load point of the first workload; without one the highest "
         "Suspect one, marked with question marks.",
     )
@@ -434,16 +394,14 @@ class BenchmarkRunStatus(StatusModel):
         default_factory=list, description="What was found wrong with the measurement, one entry a code."
     )
     verdict: Verdict | None = Field(
-        default=None, description="The worst verdict of all cells; of a search that of the load found counts."
+        None, description="The worst verdict of all cells; of a search that of the load found."
     )
-    judge: Judge | None = Field(default=None, description="Which rules judged.")
-    comparison: Comparison | None = Field(default=None, description="What came of spec.baseline.")
+    judge: Judge | None = Field(None, description="Which rules judged.")
+    comparison: Comparison | None = Field(None, description="What came of spec.baseline.")
     results_ref: str | None = Field(
-        default=None, max_length=253, description="Label selector of the ConfigMaps that hold records and timeline."
+        None, max_length=253, description="Label selector of the ConfigMaps with the records."
     )
-    log_tail: str | None = Field(
-        default=None, max_length=8192, description="Last lines of the server's log when it failed."
-    )
+    log_tail: str | None = Field(None, max_length=8192, description="Last lines of the server's log when it failed.")
     truncated: Annotated[list[Truncated], Field(max_length=16, json_schema_extra=list_map("field"))] = Field(
         default_factory=list, description="Lists above that were cut to keep this object small."
     )

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from benchrun.api.conditions import MAX_CONDITIONS
-from benchrun.api.reading import read_leniently
+from benchrun.api.validation import read_leniently
 
 Json = dict[str, Any]
 
@@ -24,15 +24,14 @@ def status_changes(observed: Json, wanted: BaseModel) -> Json:
     patch = _difference({name: value for name, value in read.items() if name in observed}, as_json(wanted))
     if patch.get("conditions"):
         patch["conditions"] = [*patch["conditions"], *_others(observed.get("conditions"), patch["conditions"])]
-    return {} if _only_the_time(patch) else patch
+    # Live figures that did not change, scraped once more.
+    only_the_time = patch.keys() == {"live"} and isinstance(patch["live"], dict) and patch["live"].keys() == {"at"}
+    return {} if only_the_time else patch
 
 
-_PROGRESS = frozenset({"live", "progress", "servers", "message", "conditions"})
-
-
-def tells_of_progress(observed: Json, patch: Json) -> bool:
-    """Whether a patch tells of nothing but progress and figures: nobody waits for it."""
-    if not patch.keys() <= _PROGRESS:
+def has_only_progress(observed: Json, patch: Json) -> bool:
+    """Whether a patch holds nothing but progress and figures: nobody waits for it."""
+    if not patch.keys() <= {"live", "progress", "servers", "message", "conditions"}:
         return False
     return "conditions" not in patch or _states(observed.get("conditions")) == _states(patch["conditions"])
 
@@ -86,8 +85,3 @@ def _without_nulls(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_nulls(item) for item in value]
     return value
-
-
-def _only_the_time(patch: Json) -> bool:
-    """Live figures that did not change, scraped once more."""
-    return patch.keys() == {"live"} and isinstance(patch["live"], dict) and patch["live"].keys() == {"at"}

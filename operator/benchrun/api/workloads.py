@@ -20,9 +20,6 @@ from benchrun.api.base import (
 )
 from benchrun.api.datasets import Dataset
 
-# ---- search -----------------------------------------------------------------------------------------------------------
-# `load.search`: the highest load that meets the objectives, looked for instead of listed.
-
 MAX_PROBES = 32
 MAX_REPEATS = 8
 MAX_USERS = 100_000
@@ -49,27 +46,22 @@ class Search(SpecModel):
             cel=f"self.axis != 'Concurrency' || !self.to.matches({NUMBER}) || double(self.to) <= {MAX_USERS}.0",
             message=f"to must be at most {MAX_USERS} where the axis is Concurrency",
         ),
-        Rule(
-            cel=f"!({_ARE_NUMBERS}) || double(self.from) < double(self.to)",
-            message="from must be below to",
-        ),
+        Rule(cel=f"!({_ARE_NUMBERS}) || double(self.from) < double(self.to)", message="from must be below to"),
     )
-    axis: Literal["RequestRate", "Concurrency"] = Field(
-        description="What is varied: requests a second (open loop) or users (closed loop)."
-    )
+    axis: Literal["RequestRate", "Concurrency"] = Field(description="Varies requests a second, or concurrent users.")
     from_: PositiveDecimal = Field(
-        alias="from", description="Lowest load, measured first: one that surely meets the objectives."
+        alias="from", description="Lowest load, measured first; it should meet the objectives."
     )
     to: PositiveDecimal = Field(description="Highest load; the search ends there if it meets the objectives.")
     tolerance_percent: Annotated[Decimal, _TOLERANCE] = Field(
-        default="5",
+        "5",
         description="The search ends once the lowest load that does not meet the objectives is so little above the highest "
         "one that does.",
     )
-    max_probes: Annotated[int, Field(ge=1, le=MAX_PROBES)] = Field(default=12, description="Most load points.")
+    max_probes: Annotated[int, Field(ge=1, le=MAX_PROBES)] = Field(12, description="Most load points.")
     max_repeats: Annotated[int, Field(ge=1, le=MAX_REPEATS)] = Field(
-        default=3,
-        description="Most stages of a load point. It is measured again, with other prompts, while its requests together can't "
+        3,
+        description="Most stages of a load point. It is repeated, with other prompts, while its requests together can't "
         "tell with 95 % certainty whether the objectives are met; after that it counts as not meeting them.",
     )
 
@@ -131,9 +123,6 @@ WORKLOAD_RULES = (
 """What workloads ask of one another and of the rest of the spec."""
 
 
-# ---- workloads --------------------------------------------------------------------------------------------------------
-# `spec.workloads`: what is sent, how fast, how often.
-
 MAX_LOAD_POINTS = 32
 MAX_WORKLOADS = 16
 MAX_CELLS = 64
@@ -168,34 +157,28 @@ class Load(SpecModel):
             cel="!has(self.maxConcurrency) || has(self.requestRates)",
             message="maxConcurrency caps requestRates; remove it",
         ),
-        Rule(
-            cel="!has(self.burstiness) || has(self.requestRates)",
-            message="burstiness shapes requestRates; remove it",
-        ),
+        Rule(cel="!has(self.burstiness) || has(self.requestRates)", message="burstiness needs requestRates; remove it"),
     )
     request_rates: Rates | None = Field(
-        default=None, description='Requests a second, each a load point: decimals above 0, or "inf" for all at once.'
+        None, description='Requests a second, each a load point: decimals above 0, or "inf" for all at once.'
     )
     max_concurrency: Concurrency | None = Field(
-        default=None, description="Most requests in flight at once; further arrivals wait in the client."
+        None, description="Most requests in flight; further ones wait in the client."
     )
     burstiness: PositiveDecimal | None = Field(
-        default=None,
-        description="Shape of the gaps between arrivals: 1 is Poisson (the default), below 1 is burstier, above 1 more even.",
+        None,
+        description="Distribution of the gaps between arrivals: 1 is Poisson (the default), below 1 is burstier, above 1 more even.",
     )
     concurrencies: Concurrencies | None = Field(
-        default=None, description="Users that each send the next request when the last was answered; each a load point."
+        None, description="Users that each send the next request when the last was answered; each a load point."
     )
-    search: Search | None = Field(
-        default=None,
-        description="The highest load that meets the objectives: each load depends on how the ones before fared.",
-    )
+    search: Search | None = Field(None, description="Looks for the highest load that meets the objectives.")
     trace_speeds: Speeds | None = Field(
-        default=None,
+        None,
         description="Replays the instants of dataset.timedTrace, each speed a load point: 1 as recorded, 2 twice as fast.",
     )
     batch_sizes: BatchSizes | None = Field(
-        default=None,
+        None,
         description="With offline: requests that the engine is given in one call, the next when all are answered; "
         "each a load point.",
     )
@@ -241,18 +224,12 @@ class Workload(SpecModel):
         default_factory=Load,
         description="How the requests arrive. Left out: the workload is not measured by itself, it is only part of a mix.",
     )
-    requests: Annotated[int, Field(ge=1, le=MAX_REQUESTS)] | None = Field(
-        default=None, description="Requests of each stage."
-    )
+    requests: Annotated[int, Field(ge=1, le=MAX_REQUESTS)] | None = Field(None, description="Requests of each stage.")
     duration_seconds: Annotated[int, Field(ge=1, le=86_400)] | None = Field(
-        default=None, description="Instead of requests: how long each stage sends, at a finite rate."
+        None, description="Instead of requests: how long each stage sends, at a finite rate."
     )
-    api: Literal["Completions", "Chat"] = Field(
-        default="Completions", description="Endpoint: /v1/completions or /v1/chat/completions."
-    )
-    ignore_eos: bool = Field(
-        default=True, description="Whether answers run to the length asked for, or end where the model ends them."
-    )
+    api: Literal["Completions", "Chat"] = Field("Completions", description="/v1/completions or /v1/chat/completions.")
+    ignore_eos: bool = Field(True, description="Whether answers always have the requested length.")
 
     @property
     def is_measured(self) -> bool:

@@ -1,31 +1,23 @@
-"""A spec in the client's words: the plan it is handed."""
+"""The client's plan, made from a spec."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
+from typing import Any
 
 from benchrun_client.contract import (
     MAX_REQUESTS_A_STAGE,
-    AgentData,
-    CustomData,
     Data,
-    HuggingFaceData,
     LoadPoint,
-    MixableData,
     MixData,
     Plan,
-    PrefixRepetitionData,
-    RandomData,
     RoleServers,
     Search,
-    ShareGPTData,
     Stage,
     Target,
-    TextsData,
-    TimedTraceData,
     Warmup,
 )
+from pydantic import TypeAdapter
 
 from benchrun.api import BenchmarkRunSpec, Load, Model, Workload
 from benchrun.plan.mounted_files import PlacedFile, model_files, served_name
@@ -35,46 +27,26 @@ from benchrun.plan.searches import client_search
 from benchrun.plan.stages import PlannedStage, stages, warmup_seed
 from benchrun.sizing.serve_args import ServeArgs, UnreadableValue
 
-_KINDS: Mapping[str, type[MixableData | TimedTraceData]] = MappingProxyType(
-    {
-        "random": RandomData,
-        "prefix_repetition": PrefixRepetitionData,
-        "agent": AgentData,
-        "share_gpt": ShareGPTData,
-        "custom": CustomData,
-        "texts": TextsData,
-        "hugging_face": HuggingFaceData,
-        "timed_trace": TimedTraceData,
-    }
-)
-
-
-def client_data(workload: Workload, workloads: Sequence[Workload]) -> Data:
-    """What the plan says of a workload's dataset; `workloads`: all of the spec, where a mix finds its parts."""
-    if workload.dataset.mix is None:
-        return _data(workload)
-    named = {each.name: each for each in workloads}
-    parts = [{"weight": part.weight, "data": _data(named[part.workload])} for part in workload.dataset.mix]
-    return MixData.model_validate({"parts": parts})
-
-
-def _data(workload: Workload) -> MixableData | TimedTraceData:
-    dataset = workload.dataset
-    name = next(name for name in _KINDS if getattr(dataset, name) is not None)
-    fields = getattr(dataset, name).model_dump(exclude={"file", "conversation", "static_prefix", "dynamic_prefix"})
-    if dataset.agent is not None:
-        fields["variants"] = 1 if dataset.agent.dynamic_prefix is None else dataset.agent.dynamic_prefix.variants
-    if dataset.file is not None:
-        fields["file"] = PlacedFile(workload.name, dataset.file).in_plan()
-    return _KINDS[name](**fields)
-
-
-# ---- client plan ------------------------------------------------------------------------------------------------------
-# A spec in the client's words: the plan it is handed.
+_DATA: TypeAdapter[Data] = TypeAdapter(Data)
 
 CA_FILE = "/etc/benchrun-ca/ca.crt"
 DEFAULT_WARMUP_CONCURRENCY = 8
-"""Where neither users nor a cap say how many requests are in flight."""
+"""Where neither users nor a cap bound the requests in flight."""
+
+
+def client_data(workload: Workload, workloads: Sequence[Workload]) -> Data:
+    """A workload's dataset in the plan; `workloads`: all of the spec, where a mix finds its parts."""
+    if workload.dataset.mix is None:
+        return _DATA.validate_python(_fields(workload))
+    named = {each.name: each for each in workloads}
+    parts = [{"weight": part.weight, "data": _fields(named[part.workload])} for part in workload.dataset.mix]
+    return MixData.model_validate({"parts": parts})
+
+
+def _fields(workload: Workload) -> dict[str, Any]:
+    file = workload.dataset.file
+    placed = {} if file is None else {"file": PlacedFile(workload.name, file).in_plan()}
+    return workload.dataset.plan_fields() | placed
 
 
 def client_plan(
@@ -90,7 +62,7 @@ def client_plan(
         warmups=_warmups(owner, spec),
         cache_policy=spec.measurement.cache_policy,
         percentiles=tuple(spec.measurement.percentiles),
-        # Of an endpoint only the client knows why it isn't ready; a server's loading the operator watches.
+        # Only the client knows why an endpoint is not ready; the operator watches a server's loading itself.
         health_deadline_seconds=0 if spec.endpoint is None else spec.startup_deadline_seconds,
     )
 
@@ -108,7 +80,7 @@ def _target(owner: Owner, spec: BenchmarkRunSpec, endpoint_addresses: tuple[str,
     model: Model = spec.model
     files = model_files(model)
     served = served_name(model)
-    # A tokenizer of its own is another repository: the model's revision does not exist there.
+    # Another tokenizer is another repository: the model's revision does not exist there.
     revision = model.revision if model.tokenizer is None else None
     common = {"served_model": served, "tokenizer": files.tokenizer, "tokenizer_revision": revision}
     if spec.endpoint is None:
@@ -129,14 +101,14 @@ def _target(owner: Owner, spec: BenchmarkRunSpec, endpoint_addresses: tuple[str,
     if spec.endpoint.service_ref is not None:
         reference = spec.endpoint.service_ref
         base = f"http://{reference.name}.{owner.namespace}.svc:{reference.port}"
-        pages = tuple(f"http://{address}/metrics" for address in endpoint_addresses)
-        return Target(base_url=base, servers=0, metrics_urls=pages, ca_file=ca_file, **common)
+        urls = tuple(f"http://{address}/metrics" for address in endpoint_addresses)
+        return Target(base_url=base, servers=0, metrics_urls=urls, ca_file=ca_file, **common)
     base = (spec.endpoint.url or "").rstrip("/")
     return Target(base_url=base, servers=0, metrics_urls=(f"{base}/metrics",), ca_file=ca_file, **common)
 
 
 def _context_tokens(spec: BenchmarkRunSpec) -> int | None:
-    """What --max-model-len says; None: nothing, or something that only vLLM can read."""
+    """The value of --max-model-len; None: not given, or a form that only vLLM can read."""
     try:
         return ServeArgs.of(answering_args(spec)).whole_if_given("max-model-len")
     except UnreadableValue:

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from benchrun.api import BenchmarkRunSpec
-from benchrun.api.schema.crd import root_schema
-from benchrun.api.schema.sweep_crd import sweep_schema
+from benchrun.api.schema.crd import RUN, SWEEP
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
 from benchrun.api.sweep.spec import BenchmarkSweepSpec
 from benchrun.names import GROUP, KIND
@@ -60,7 +59,7 @@ _cached_schema = cache(lambda make: make())
 
 def check_run(body: Object, known: Known) -> Checked:
     """Check one object of kind BenchmarkRun."""
-    spec, remarks = spec_of(body, BenchmarkRunSpec, _cached_schema(root_schema))
+    spec, remarks = spec_of(body, BenchmarkRunSpec, _cached_schema(RUN.root_schema))
     if spec is None:
         return Checked(tuple(remarks))
     volume = volume_of(spec)
@@ -124,7 +123,7 @@ _ARGUMENT = re.compile(r"spec\.(?:server|offline)\.args\[(\d+)\]")
 
 def check_sweep(body: Object, known: Known) -> Checked:
     """Check one object of kind BenchmarkSweep: each variant as the run that it becomes."""
-    spec, remarks = spec_of(body, BenchmarkSweepSpec, _cached_schema(sweep_schema))
+    spec, remarks = spec_of(body, BenchmarkSweepSpec, _cached_schema(SWEEP.root_schema))
     if spec is None:
         return Checked(tuple(remarks))
     try:

@@ -7,7 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from benchrun.api import BenchmarkRunSpec, Dataset, Workload, datasets_of
+from benchrun_client.contract import (
+    CustomData,
+    HuggingFaceData,
+    PrefixRepetitionData,
+    RandomData,
+    ShareGPTData,
+    TextsData,
+)
+
+from benchrun.api import AgentDataset, BenchmarkRunSpec, Dataset, Workload, datasets_of
 from benchrun.measure.percentiles import least_count, percentile_ranks
 from benchrun.plan.stages import estimate, gpus, load_points, most_probe_stages, requests_of, stages
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
@@ -88,17 +97,20 @@ class Lengths:
 
 def lengths_of(dataset: Dataset) -> Lengths:
     """The longest request that a dataset can send."""
-    if (random := dataset.random) is not None:
-        return Lengths(random.input_tokens, random.output_tokens, drops_long_rows=False)
-    if (repeated := dataset.prefix_repetition) is not None:
-        return Lengths(repeated.prefix_tokens + repeated.suffix_tokens, repeated.output_tokens, drops_long_rows=False)
-    if (rows := dataset.share_gpt) is not None:
-        rest = max(1, (rows.max_total_tokens or SHARE_GPT_TOTAL_TOKENS) - rows.max_prompt_tokens)
-        return Lengths(rows.max_prompt_tokens, rows.output_tokens or rest, drops_long_rows=True)
-    if (texts := dataset.texts) is not None:
-        return Lengths(None, texts.output_tokens_per_text * texts.texts_per_prompt, drops_long_rows=True)
-    forced = next((each.output_tokens for each in (dataset.custom, dataset.hugging_face) if each is not None), None)
-    return Lengths(None, forced, drops_long_rows=dataset.agent is None)
+    match dataset.single:
+        case RandomData() as random:
+            return Lengths(random.input_tokens, random.output_tokens, drops_long_rows=False)
+        case PrefixRepetitionData() as repeated:
+            prompt = repeated.prefix_tokens + repeated.suffix_tokens
+            return Lengths(prompt, repeated.output_tokens, drops_long_rows=False)
+        case ShareGPTData() as rows:
+            rest = max(1, (rows.max_total_tokens or SHARE_GPT_TOTAL_TOKENS) - rows.max_prompt_tokens)
+            return Lengths(rows.max_prompt_tokens, rows.output_tokens or rest, drops_long_rows=True)
+        case TextsData() as texts:
+            return Lengths(None, texts.output_tokens_per_text * texts.texts_per_prompt, drops_long_rows=True)
+        case CustomData(output_tokens=forced) | HuggingFaceData(output_tokens=forced):
+            return Lengths(None, forced, drops_long_rows=True)
+    return Lengths(None, None, drops_long_rows=not isinstance(dataset.single, AgentDataset))
 
 
 def longest_request(workload: Workload, workloads: Sequence[Workload], *, max_tokens: int | None) -> int | None:

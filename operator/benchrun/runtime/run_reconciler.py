@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from benchrun import names
-from benchrun.api import status_changes, tells_of_progress
+from benchrun.api import has_only_progress, status_changes
 from benchrun.decide.deadlines import RESULTS, diagnose_refusal
 from benchrun.decide.decision import Context, Decision, Event, Facts, Judging, Ref, RefusedObject
 from benchrun.effects.errors import ClusterError, Forbidden, Invalid, NotServed, Occupied
@@ -189,7 +189,7 @@ class RunReconciler(Reconciler):
             due = since + (JUDGED_WITHIN_SECONDS if is_judged else STORED_WITHIN_SECONDS)
         elif changes.keys() == {"servers"}:
             due = since + STORED_WITHIN_SECONDS  # what they are is soon written with what they do
-        elif tells_of_progress(run.status, changes):
+        elif has_only_progress(run.status, changes):
             due = max(due, memory.written_at + self._live_interval_seconds())
         is_edited = bool(run.status) and "observedGeneration" in changes  # the first words are soon others
         is_urgent = decision.forget or decision.ending is not None or is_edited

@@ -41,7 +41,8 @@ def assert_refused(model: type[BaseModel], spec: Mapping[str, Any], case: Refuse
     problems = refused.value.errors()
     assert [p for p in problems if path_of(p).startswith(case.path) or case.path.startswith(path_of(p))] == problems
     if case.message is not None:
-        assert [p["msg"] for p in problems] == [case.message]
+        (problem,) = problems
+        assert case.message in problem["msg"]
 
 
 def broken_in_python(model: type[BaseModel], spec: Spec) -> tuple[set[Said], bool]:

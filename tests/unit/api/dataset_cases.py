@@ -8,7 +8,6 @@ Dataset = dict[str, Any]
 
 FILE: Dataset = {"pvc": {"claimName": "data", "path": "rows"}}
 _TEXTS: Dataset = {"file": FILE, "column": "review"}
-_ONE_FILE = "must set exactly one of configMap, pvc, url, s3 and path"
 
 
 def mix(*names: str) -> Dataset:
@@ -17,17 +16,6 @@ def mix(*names: str) -> Dataset:
 
 
 REFUSED_DATASETS: dict[str, tuple[str, Dataset, str | None]] = {
-    "no dataset": (
-        "",
-        {},
-        "must set exactly one of random, prefixRepetition, agent, shareGPT, custom, texts, huggingFace, timedTrace and mix",
-    ),
-    "a dataset file nowhere": (".shareGPT.file", {"shareGPT": {"file": {}}}, _ONE_FILE),
-    "a dataset file in two places": (
-        ".custom.file",
-        {"custom": {"file": {**FILE, "url": "http://d/x"}}},
-        _ONE_FILE,
-    ),
     "a dataset path within the image that is relative": (
         ".custom.file.path",
         {"custom": {"file": {"path": "data/x"}}},
@@ -56,16 +44,6 @@ REFUSED_DATASETS: dict[str, tuple[str, Dataset, str | None]] = {
         ".texts",
         {"texts": {**_TEXTS, "textsPerPrompt": 10_000, "outputTokensPerText": 101}},
         "outputTokensPerText x textsPerPrompt must be at most 1000000",
-    ),
-    "an agent with neither prefix": (
-        ".agent",
-        {"agent": {}},
-        "must set exactly one of staticPrefix and dynamicPrefix",
-    ),
-    "an agent with both prefixes": (
-        ".agent",
-        {"agent": {"staticPrefix": {}, "dynamicPrefix": {}}},
-        "must set exactly one of staticPrefix and dynamicPrefix",
     ),
     "one variant of a dynamic prefix": (
         ".agent.dynamicPrefix.variants",

@@ -33,7 +33,7 @@ FILES = some_of(
         "url": st.just("https://data.example/rows"),
         "s3": st.just({"bucket": "data", "key": "k"}),
         "path": st.just("/data/rows"),
-    },
+    }
 )
 MIXABLE: Mapping[str, st.SearchStrategy[Any]] = {
     "random": st.just({}),
@@ -99,7 +99,7 @@ _VARIABLES = st.sampled_from(["A", _MODE]).flatmap(
         {
             "value": st.sampled_from(["0", "1"]),
             "valueFrom": st.sampled_from([{"secretKeyRef": {"name": "s", "key": "k"}}, {"vault": {"key": "k"}}]),
-        },
+        }
     ).map(lambda source: {"name": name, **source})
 )
 _STARTED = st.fixed_dictionaries(

@@ -1,17 +1,27 @@
-"""The CustomResourceDefinition keeps Kubernetes' conventions: everything described, bounded, and without floats in the spec."""
+"""The CustomResourceDefinitions keep Kubernetes' conventions: everything described, bounded, and without floats in the spec."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
-from benchrun.api import MUTABLE_FIELDS
-from benchrun.api.schema.crd import custom_resource_definition, printer_columns, root_schema, spec_schema, status_schema
+from benchrun.api.schema.crd import RUN, SWEEP, Definition
 from benchrun.api.schema.structural import Schema
+from benchrun.api.sweep.spec import MAX_NAME, MAX_REPLICATIONS, MAX_VARIANTS
 from benchrun.names import MAX_RUN_NAME, SERVING_ROLES, child_name
+from benchrun.plan.variants import PlannedRun, attempts, run_name, variants
+from unit.sweep.sweeps import sweep_spec
 
 Field = tuple[str, Schema]
-TREES = [pytest.param(spec_schema(), id="spec"), pytest.param(status_schema(), id="status")]
+KINDS = pytest.mark.parametrize("kind", [RUN, SWEEP], ids=lambda kind: kind.noun)
+TREES = pytest.mark.parametrize(
+    "tree",
+    [
+        pytest.param(tree(), id=f"{kind.noun}-{name}")
+        for kind in (RUN, SWEEP)
+        for name, tree in (("spec", kind.spec_schema), ("status", kind.status_schema))
+    ],
+)
 
 
 def nodes(schema: Schema, path: str = "") -> Iterator[Field]:
@@ -26,23 +36,29 @@ def nodes(schema: Schema, path: str = "") -> Iterator[Field]:
 
 
 def fields(schema: Schema) -> Iterator[Field]:
-    """Every field: what has a name of its own."""
+    """Every field: all but entries of lists and values of maps."""
     return ((path, node) for path, node in nodes(schema) if not path.endswith(("[]", "{}")))
 
 
-@pytest.mark.parametrize("tree", TREES)
+@TREES
 def test_every_field_is_described_by_whole_sentences(tree: Schema) -> None:
     assert [path for path, node in fields(tree) if not node.get("description", "").endswith(".")] == []
 
 
-@pytest.mark.parametrize("tree", TREES)
-def test_every_list_is_bounded_and_says_how_it_merges(tree: Schema) -> None:
+@TREES
+def test_every_list_string_and_map_is_bounded_and_lists_say_how_they_merge(tree: Schema) -> None:
     lists = [(path, node) for path, node in nodes(tree) if node.get("type") == "array"]
+    strings = [(path, node) for path, node in nodes(tree) if node.get("type") == "string"]
+    maps = [(path, node) for path, node in nodes(tree) if "additionalProperties" in node]
     assert lists
+    assert strings
+    assert maps
     assert [path for path, node in lists if "maxItems" not in node or "x-kubernetes-list-type" not in node] == []
+    assert [path for path, node in strings if "maxLength" not in node and "enum" not in node] == []
+    assert [path for path, node in maps if "maxProperties" not in node] == []
 
 
-@pytest.mark.parametrize("tree", TREES)
+@TREES
 def test_every_key_of_a_list_map_is_required(tree: Schema) -> None:
     maps = [(path, node) for path, node in nodes(tree) if node.get("x-kubernetes-list-type") == "map"]
     assert maps
@@ -50,69 +66,63 @@ def test_every_key_of_a_list_map_is_required(tree: Schema) -> None:
     assert [path for path, key, required in keys if key not in required] == []
 
 
-@pytest.mark.parametrize("tree", TREES)
-def test_every_string_is_bounded(tree: Schema) -> None:
-    strings = [(path, node) for path, node in nodes(tree) if node.get("type") == "string"]
-    assert strings
-    assert [path for path, node in strings if "maxLength" not in node and "enum" not in node] == []
-
-
-@pytest.mark.parametrize("tree", TREES)
-def test_every_map_is_bounded(tree: Schema) -> None:
-    maps = [(path, node) for path, node in nodes(tree) if "additionalProperties" in node]
-    assert maps
-    assert [path for path, node in maps if "maxProperties" not in node] == []
-
-
-def test_every_integer_of_the_spec_is_bounded() -> None:
-    integers = [(path, node) for path, node in nodes(spec_schema()) if node.get("type") == "integer"]
+@KINDS
+def test_numbers_of_the_spec_are_bounded_integers_and_objects_have_known_fields(kind: Definition) -> None:
+    spec = list(nodes(kind.spec_schema()))
+    integers = [(path, node) for path, node in spec if node.get("type") == "integer"]
     assert integers
     assert [path for path, node in integers if "minimum" not in node or "maximum" not in node] == []
+    assert [path for path, node in spec if node.get("type") == "number"] == []
+    objects = [(path, node) for path, node in spec if node.get("type") == "object"]
+    assert [path for path, node in objects if "x-kubernetes-preserve-unknown-fields" in node] == []
 
 
-def test_the_spec_holds_no_floats_and_no_objects_of_unknown_shape() -> None:
-    assert [path for path, node in nodes(spec_schema()) if node.get("type") == "number"] == []
-    shapeless = [
-        p for p, n in nodes(spec_schema()) if n.get("type") == "object" and "x-kubernetes-preserve-unknown-fields" in n
-    ]
-    assert shapeless == []
-
-
-def test_enums_are_camel_case() -> None:
-    values = [value for _, node in nodes(spec_schema()) for value in node.get("enum", ())]
+@KINDS
+def test_enums_are_camel_case(kind: Definition) -> None:
+    values = [value for _, node in nodes(kind.spec_schema()) for value in node.get("enum", ())]
     assert values
     assert [value for value in values if not value[0].isupper() or "_" in value or "-" in value] == []
 
 
-def test_everything_but_the_mutable_fields_has_a_rule_against_change() -> None:
-    schema = spec_schema()
+@KINDS
+def test_everything_but_the_mutable_fields_has_a_rule_against_change(kind: Definition) -> None:
+    schema = kind.spec_schema()
     frozen = [rule["fieldPath"] for rule in schema["x-kubernetes-validations"] if "is immutable" in rule["message"]]
-    assert sorted(frozen) == sorted(f".{name}" for name in schema["properties"] if name not in MUTABLE_FIELDS)
-    assert set(MUTABLE_FIELDS) <= set(schema["properties"])
+    assert sorted(frozen) == sorted(f".{name}" for name in schema["properties"] if name not in kind.mutable_fields)
+    assert set(kind.mutable_fields) <= set(schema["properties"])
 
 
-def test_status_has_one_default_which_says_that_nobody_looked_yet() -> None:
-    assert [(path, node["default"]) for path, node in nodes(status_schema()) if "default" in node] == [
-        ("", {"observedGeneration": -1})
-    ]
+@KINDS
+def test_status_has_one_default_for_an_object_that_no_operator_has_seen(kind: Definition) -> None:
+    defaults = [(path, node["default"]) for path, node in nodes(kind.status_schema()) if "default" in node]
+    assert defaults == [("", {"observedGeneration": -1})]
 
 
-def test_columns_read_fields_that_exist() -> None:
-    known = {path for path, _ in nodes(root_schema())}
-    paths = [column["jsonPath"].replace("[0]", "[]") for column in printer_columns() if column["name"] != "Age"]
+@KINDS
+def test_columns_read_fields_that_exist(kind: Definition) -> None:
+    known = {path for path, _ in nodes(kind.root_schema())}
+    paths = [column["jsonPath"].replace("[0]", "[]") for column in kind.printer_columns() if column["name"] != "Age"]
     assert [path for path in paths if path not in known] == []
 
 
-def test_the_longest_name_leaves_room_for_its_service() -> None:
-    name = root_schema()["properties"]["metadata"]["properties"]["name"]
-    assert name["maxLength"] == MAX_RUN_NAME
-    assert max(len(child_name("r" * MAX_RUN_NAME, "uid", role)) for role in SERVING_ROLES) <= 63
-
-
-def test_one_version_with_a_status_of_its_own() -> None:
-    definition = custom_resource_definition()
+@pytest.mark.parametrize(
+    ("kind", "name", "short_name", "longest_name"),
+    [
+        (RUN, "benchmarkruns.benchrun.dev", "bmr", MAX_RUN_NAME),
+        (SWEEP, "benchmarksweeps.benchrun.dev", "bms", MAX_NAME),
+    ],
+)
+def test_one_version_with_a_status_subresource(kind: Definition, name: str, short_name: str, longest_name: int) -> None:
+    definition = kind.manifest()
     [version] = definition["spec"]["versions"]
-    assert definition["metadata"]["name"] == "benchmarkruns.benchrun.dev"
+    assert definition["metadata"]["name"] == name
     assert version["subresources"] == {"status": {}}
     assert (version["served"], version["storage"]) == (True, True)
-    assert definition["spec"]["names"]["shortNames"] == ["bmr"]
+    assert definition["spec"]["names"]["shortNames"] == [short_name]
+    assert kind.root_schema()["properties"]["metadata"]["properties"]["name"]["maxLength"] == longest_name
+
+
+def test_the_longest_name_leaves_room_for_services_and_runs() -> None:
+    assert max(len(child_name("r" * MAX_RUN_NAME, "uid", role)) for role in SERVING_ROLES) <= 63
+    longest = PlannedRun(run_name("s" * MAX_NAME, MAX_VARIANTS, MAX_REPLICATIONS), variants(sweep_spec())[0], 1)
+    assert max(len(attempt.name) for attempt in attempts(longest)) == MAX_RUN_NAME

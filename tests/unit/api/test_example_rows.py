@@ -13,7 +13,9 @@ from benchrun.plan.client_plan import client_plan
 from benchrun.plan.pods import Owner
 from benchrun.plan.variants import variants
 from benchrun_client.contract import Plan
-from benchrun_client.datasets.supply import RowData, Supply, portions_of
+from benchrun_client.datasets.mix import portions_of
+from benchrun_client.datasets.rows import ROW_KINDS
+from benchrun_client.datasets.run_datasets import RunDatasets
 from benchrun_client.traffic import slots_of
 from unit.api.examples import EACH, EXAMPLES, Example
 from unit.client.plans import TOKEN_DIGEST
@@ -42,8 +44,8 @@ def files_in(folder: Path, file: str) -> None:
 
 def rows_left(plan: Plan) -> dict[str, int]:
     """By digest of a file: rows that are usable and that nobody took, once all have drawn."""
-    portions = [p for slot in slots_of(plan) for p in portions_of(slot) if isinstance(p.data, RowData)]
-    supply = Supply(portions, counter=WordCounter(), context_tokens=plan.target.context_tokens)
+    portions = [p for slot in slots_of(plan) for p in portions_of(slot) if type(p.data) in ROW_KINDS]
+    supply = RunDatasets(portions, counter=WordCounter(), context_tokens=plan.target.context_tokens)
     for portion in portions:
         supply.draw(portion)
     left: dict[str, int] = {}

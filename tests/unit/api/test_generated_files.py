@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from benchrun.api.schema.crd import custom_resource_definition
+from benchrun.api.schema.crd import RUN
 
 from dev.generate import CRD_FILE, GENERATED, REFERENCE_FILE, main
 
@@ -20,7 +20,7 @@ def test_file_in_the_repository_is_the_generated_one(name: str) -> None:
 
 def test_the_yaml_is_the_definition_written_out() -> None:
     text = GENERATED[CRD_FILE]()
-    assert yaml.safe_load(text) == custom_resource_definition()
+    assert yaml.safe_load(text) == RUN.manifest()
     assert text.startswith("# Generated from operator/benchrun/api by: python -m dev.generate\n")
 
 

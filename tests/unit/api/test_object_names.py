@@ -8,6 +8,10 @@ from benchrun.api import is_gpu, json_name
 from benchrun.names import API_VERSION
 
 LONGEST = "r" * names.MAX_RUN_NAME
+KEYS = (
+    "operator", "run", "run-uid", "role", "sequence", "sweep", "record-digest", "stage", "plan-digest", "timeline-through",
+    "stored-bytes", "ends-search", "applied-hash", "variant", "hold-seconds",
+)  # fmt: skip
 
 
 def named(run: str, uid: str) -> list[str]:
@@ -64,21 +68,7 @@ def test_labels_say_whose_a_child_is_and_what() -> None:
 
 def test_what_is_written_beside_them() -> None:
     assert {value for name, value in vars(names).items() if name.startswith(("ANNOTATION_", "LABEL_", "FIELD_"))} == {
-        "benchrun.dev/operator",
-        "benchrun.dev/run",
-        "benchrun.dev/run-uid",
-        "benchrun.dev/role",
-        "benchrun.dev/sequence",
-        "benchrun.dev/sweep",
-        "benchrun.dev/record-digest",
-        "benchrun.dev/stage",
-        "benchrun.dev/plan-digest",
-        "benchrun.dev/timeline-through",
-        "benchrun.dev/stored-bytes",
-        "benchrun.dev/ends-search",
-        "benchrun.dev/applied-hash",
-        "benchrun.dev/variant",
-        "benchrun.dev/hold-seconds",
+        *(f"benchrun.dev/{key}" for key in KEYS),
         "leaderworkerset.sigs.k8s.io/worker-index",
         "batch.kubernetes.io/job-completion-index",
     }
@@ -102,24 +92,13 @@ def test_a_field_on_the_wire(python: str, wire: str) -> None:
     assert json_name(python) == wire
 
 
-@pytest.mark.parametrize(
-    ("resource", "gpu"),
-    [
-        ("nvidia.com/gpu", True),
-        ("amd.com/gpu", True),
-        ("nvidia.com/mig-1g.10gb", True),
-        ("nvidia.com/mig-3g.40gb.shared", True),
-        ("gpu.intel.com/i915", True),
-        ("gpu.intel.com/xe", True),
-        ("requests.nvidia.com.gpu", True),
-        ("nvidia.com/gpumem", False),
-        ("nvidia.com/gpu.shared", False),
-        ("vendor.com/gpu-memory", False),
-        ("cpu", False),
-        ("memory", False),
-        ("google.com/tpu", False),
-        ("", False),
-    ],
-)
-def test_what_counts_as_a_gpu(resource: str, gpu: bool) -> None:
-    assert is_gpu(resource) is gpu
+GPUS = (
+    "nvidia.com/gpu", "amd.com/gpu", "nvidia.com/mig-1g.10gb", "nvidia.com/mig-3g.40gb.shared", "gpu.intel.com/i915",
+    "gpu.intel.com/xe", "requests.nvidia.com.gpu",
+)  # fmt: skip
+OTHERS = ("nvidia.com/gpumem", "nvidia.com/gpu.shared", "vendor.com/gpu-memory", "cpu", "memory", "google.com/tpu", "")
+
+
+@pytest.mark.parametrize("resource", [*GPUS, *OTHERS])
+def test_what_counts_as_a_gpu(resource: str) -> None:
+    assert is_gpu(resource) is (resource in GPUS)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from benchrun.api import MUTABLE_FIELDS, BenchmarkRunSpec
-from benchrun.api.schema import crd, sweep_crd
+from benchrun.api.schema.crd import RUN, SWEEP
 from benchrun.api.schema.structural import Schema
 from benchrun.api.sweep import spec as sweeps
 from hypothesis import given, settings
@@ -56,11 +56,11 @@ SWEEP_EDITS: dict[str, Any] = {
 }
 KINDS = {
     "run": Kind(
-        BenchmarkRunSpec, crd.spec_schema(), MUTABLE_FIELDS, spec_cases.ACCEPTED, spec_cases.REFUSED, minimal,
+        BenchmarkRunSpec, RUN.spec_schema(), MUTABLE_FIELDS, spec_cases.ACCEPTED, spec_cases.REFUSED, minimal,
         generated_specs.EDITS, RUN_EDITED,
     ),
     "sweep": Kind(
-        sweeps.BenchmarkSweepSpec, sweep_crd.spec_schema(), sweeps.MUTABLE_FIELDS, sweep_cases.ACCEPTED,
+        sweeps.BenchmarkSweepSpec, SWEEP.spec_schema(), sweeps.MUTABLE_FIELDS, sweep_cases.ACCEPTED,
         sweep_cases.REFUSED, dict, SWEEP_EDITS, sweep_cases.sweep({}),
     ),
 }  # fmt: skip
@@ -84,8 +84,10 @@ def test_refused_where_the_fault_is_by_that_rule_alone(kind: Kind, case: Refused
     spec = kind.spec(case.changes)
     assert_refused(kind.model, spec, case)
     if case.message is not None:
-        assert broken_in_python(kind.model, spec) == ({(case.path, case.message)}, False)
-        assert broken_in_cel(spec, kind.schema) == {(case.path, case.message)}
+        ((path, message),) = broken_in_cel(spec, kind.schema)
+        assert broken_in_python(kind.model, spec) == ({(path, message)}, False)
+        assert path == case.path
+        assert case.message in message
 
 
 def assert_both_agree(kind: Kind, spec: Spec) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from benchrun.api import BenchmarkRunSpec
-from benchrun.api.schema.crd import spec_schema
+from benchrun.api.schema.crd import RUN
 from benchrun.api.schema.structural import Schema
 from unit.api.agreement import broken_in_cel, broken_in_python
 from unit.api.dataset_cases import FILE
@@ -58,7 +58,7 @@ UNIONS: dict[str, tuple[str, str, Members]] = {
     "warm-up": ("measurement.warmup", "auto and none", {"auto": {}, "none": {}}),
 }
 FIELD_OF = {name: "spec." + place.replace("workloads.0", "workloads[0]") for name, (place, _, _) in UNIONS.items()}
-SCHEMA = spec_schema()
+SCHEMA = RUN.spec_schema()
 
 
 def spec(place: str, members: Members) -> dict[str, Any]:

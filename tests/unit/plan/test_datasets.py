@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import pytest
 from benchrun.api import Workload
+from benchrun.api.cel import python_name
 from benchrun.plan.client_plan import client_data
 from benchrun.plan.mounted_files import placed_files
 from benchrun_client.contract import (
+    DATASETS,
     AgentData,
     CustomData,
     Data,
     DataFile,
-    HuggingFaceData,
     MixData,
     MixPart,
-    PrefixRepetitionData,
     RandomData,
     S3Object,
-    ShareGPTData,
-    TextsData,
-    TimedTraceData,
 )
 from unit.plan.specs import Json, workload
 
@@ -31,93 +28,58 @@ def of(dataset: Json, name: str = "chat") -> Workload:
     return Workload.model_validate(workload(name, dataset=dataset))
 
 
+FIELDS: Json = {
+    "random": {"inputTokens": 7, "outputTokens": 9},
+    "prefixRepetition": {"prefixes": 4, "prefixTokens": 5, "suffixTokens": 9, "outputTokens": 3},
+    "shareGPT": {"file": IN_IMAGE, "outputTokens": 2048, "maxPromptTokens": 4000, "maxTotalTokens": 9000},
+    "custom": {"file": IN_IMAGE, "promptField": "text", "outputTokensField": "n", "outputTokens": 3},
+    "texts": {
+        "file": IN_IMAGE,
+        "format": "JSONL",
+        "column": "review",
+        "textsPerPrompt": 40,
+        "instruction": "?",
+        "outputTokensPerText": 2,
+        "duplicate": 100,
+    },
+    "huggingFace": {
+        "repository": "a/b",
+        "revision": "r",
+        "subset": "s",
+        "split": "test",
+        "column": "c",
+        "outputTokens": 5,
+        "maxRows": 50,
+    },
+    "timedTrace": {
+        "file": IN_IMAGE,
+        "unit": "Seconds",
+        "timestampField": "at",
+        "inputTokensField": "in",
+        "outputTokensField": "out",
+        "blocksField": "ids",
+        "blockTokens": 16,
+    },
+}
+
+
+@pytest.mark.parametrize("kind", sorted({data.model_fields["kind"].default for data in DATASETS} - {"agent"}))
+def test_every_field_arrives(kind: str) -> None:
+    fields = {python_name(name): value for name, value in FIELDS[kind].items()}
+    data = client_data(of({kind: FIELDS[kind]}), ())
+    assert data.model_dump(exclude_none=True) == {"kind": kind, **fields}
+
+
 @pytest.mark.parametrize(
-    ("expected", "dataset"),
+    ("expected", "agent"),
     [
-        (RandomData(input_tokens=7, output_tokens=128), {"random": {"inputTokens": 7}}),
-        (
-            PrefixRepetitionData(prefixes=4, prefix_tokens=256, suffix_tokens=9, output_tokens=128),
-            {"prefixRepetition": {"prefixes": 4, "suffixTokens": 9}},
-        ),
-        (AgentData(variants=1), {"agent": {"staticPrefix": {}}}),
-        (AgentData(variants=None, output_tokens=8), {"agent": {"dynamicPrefix": {}, "outputTokens": 8}}),
-        (
-            AgentData(file=THERE, variants=100),
-            {"agent": {"conversation": IN_IMAGE, "dynamicPrefix": {"variants": 100}}},
-        ),
-        (
-            ShareGPTData(file=THERE, output_tokens=2048, max_prompt_tokens=4000, max_total_tokens=9000),
-            {"shareGPT": {"file": IN_IMAGE, "outputTokens": 2048, "maxPromptTokens": 4000, "maxTotalTokens": 9000}},
-        ),
-        (
-            CustomData(file=THERE, prompt_field="text", output_tokens_field="n", output_tokens=3),
-            {"custom": {"file": IN_IMAGE, "promptField": "text", "outputTokensField": "n", "outputTokens": 3}},
-        ),
-        (
-            TextsData(
-                file=THERE,
-                format="JSONL",
-                column="review",
-                texts_per_prompt=40,
-                instruction="?",
-                output_tokens_per_text=2,
-                duplicate=100,
-            ),
-            {
-                "texts": {
-                    "file": IN_IMAGE,
-                    "format": "JSONL",
-                    "column": "review",
-                    "textsPerPrompt": 40,
-                    "instruction": "?",
-                    "outputTokensPerText": 2,
-                    "duplicate": 100,
-                }
-            },
-        ),
-        (
-            HuggingFaceData(
-                repository="a/b", revision="r", subset="s", split="test", column="c", output_tokens=5, max_rows=50
-            ),
-            {
-                "huggingFace": {
-                    "repository": "a/b",
-                    "revision": "r",
-                    "subset": "s",
-                    "split": "test",
-                    "column": "c",
-                    "outputTokens": 5,
-                    "maxRows": 50,
-                }
-            },
-        ),
-        (
-            TimedTraceData(
-                file=THERE,
-                unit="Seconds",
-                timestamp_field="at",
-                input_tokens_field="in",
-                output_tokens_field="out",
-                blocks_field="ids",
-                block_tokens=16,
-            ),
-            {
-                "timedTrace": {
-                    "file": IN_IMAGE,
-                    "unit": "Seconds",
-                    "timestampField": "at",
-                    "inputTokensField": "in",
-                    "outputTokensField": "out",
-                    "blocksField": "ids",
-                    "blockTokens": 16,
-                }
-            },
-        ),
+        (AgentData(variants=1), {"staticPrefix": {}}),
+        (AgentData(variants=None, output_tokens=8), {"dynamicPrefix": {}, "outputTokens": 8}),
+        (AgentData(file=THERE, variants=100), {"conversation": IN_IMAGE, "dynamicPrefix": {"variants": 100}}),
     ],
-    ids=lambda value: value.kind if not isinstance(value, dict) else "",
 )
-def test_every_field_arrives(expected: Data, dataset: Json) -> None:
-    assert client_data(of(dataset), ()) == expected
+def test_an_agent_has_variants(expected: Data, agent: Json) -> None:
+    assert client_data(of({"agent": agent}), ()) == expected
 
 
 def test_a_mix_takes_the_datasets_of_the_workloads_it_names() -> None:

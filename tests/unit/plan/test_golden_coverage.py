@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from benchrun.api.schema.crd import spec_schema
+from benchrun.api.schema.crd import RUN
 from benchrun.api.schema.structural import Schema
 from unit.plan.cases import CASES
 
@@ -40,7 +40,7 @@ FILES = {field.rpartition(".file.")[2] for field in SET if ".file." in field}
 in no manifest."""
 UNIONS = [
     pytest.param(path, members, id=path)
-    for path, members in unions_of(spec_schema())
+    for path, members in unions_of(RUN.spec_schema())
     if not path.endswith((".cost", ".file", ".conversation", ".offline.env[]"))
 ]
 
@@ -51,5 +51,5 @@ def test_every_member_is_in_a_golden_file(path: str, members: tuple[str, ...]) -
 
 
 def test_every_place_of_a_file_is_in_a_golden_file() -> None:
-    (places,) = {members for path, members in unions_of(spec_schema()) if path.endswith(".file")}
+    (places,) = {members for path, members in unions_of(RUN.spec_schema()) if path.endswith(".file")}
     assert [place for place in places if place not in FILES] == []

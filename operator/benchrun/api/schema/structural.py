@@ -1,6 +1,6 @@
 """Models made into structural OpenAPI v3 schemas, the only kind a CustomResourceDefinition takes.
 
-JSON Schema as pydantic writes it says more, and says it differently: it shares definitions by `$ref`, spells "optional" as a
+JSON Schema as pydantic writes it has more, and in another form: it shares definitions by `$ref`, spells "optional" as a
 union with null, and leaves out defaults made by a factory. A structural schema is a plain tree. Whatever has no place in that
 tree is an error here, not something the API server finds out, or silently forgets.
 """
@@ -16,31 +16,12 @@ from pydantic_core import core_schema
 Schema = dict[str, Any]
 
 _KEPT = (
-    "type",
-    "format",
-    "enum",
-    "nullable",
-    "pattern",
-    "minLength",
-    "maxLength",
-    "minimum",
-    "maximum",
-    "minItems",
-    "maxItems",
-    "minProperties",
-    "maxProperties",
-)
+    "type", "format", "enum", "nullable", "pattern", "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems",
+    "minProperties", "maxProperties",
+)  # fmt: skip
 _HANDLED = {
-    "$ref",
-    "anyOf",
-    "title",
-    "description",
-    "default",
-    "properties",
-    "required",
-    "items",
-    "additionalProperties",
-}
+    "$ref", "anyOf", "title", "description", "default", "properties", "required", "items", "additionalProperties",
+}  # fmt: skip
 _NULL = {"type": "null"}
 
 
@@ -90,7 +71,7 @@ class _Translation:
         out |= {key: value for key, value in sorted(raw.items()) if key.startswith("x-kubernetes-")}
         if nullable and "default" not in raw:
             out["nullable"] = True
-        if self._defaults and raw.get("default") is not None and _says_something(raw["default"], out):
+        if self._defaults and raw.get("default") is not None and _is_meaningful(raw["default"], out):
             out["default"] = raw["default"]
         return out
 
@@ -136,7 +117,7 @@ def _without_null(members: list[Schema], *, path: str) -> tuple[Schema, bool]:
 
 
 def _merged(inner: Schema, outer: Schema) -> Schema:
-    """Outer keys win, but what a field says of itself is followed by what its type says, and rules add up."""
+    """Outer keys win; the description of a field is followed by that of its type, and rules add up."""
     merged = inner | outer
     if "description" in inner and "description" in outer and inner["description"] != outer["description"]:
         merged["description"] = f"{outer['description']} {inner['description']}"
@@ -146,8 +127,8 @@ def _merged(inner: Schema, outer: Schema) -> Schema:
     return merged
 
 
-def _says_something(default: Any, node: Schema) -> bool:
-    """Whether filling this default in tells a reader or a rule anything: `[]`, and `{}` with no defaults or rules within, do not."""
+def _is_meaningful(default: Any, node: Schema) -> bool:
+    """Whether this default matters to a reader or a rule: `[]`, and `{}` with no defaults or rules within, do not."""
     if default == []:
         return False
     return (

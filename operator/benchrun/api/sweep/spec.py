@@ -25,26 +25,17 @@ VariantName = Annotated[str, Field(min_length=1, max_length=60, pattern=r"^[a-zA
 class Settings(SpecModel):
     """What is laid over the template; what is left out stays as the template has it."""
 
-    args: Args = Field(
-        default_factory=list,
-        description="Flags added behind the template's; of a flag that is given twice, vLLM takes the last.",
-    )
-    env: Env = Field(
-        default_factory=list, description="Variables added to the template's; one of the same name is replaced."
-    )
-    image: Text | None = Field(default=None, description="Another server image.")
-    model: Model | None = Field(default=None, description="Another model, in place of the whole of the template's.")
-    replicas: Annotated[int, Field(ge=1, le=16)] | None = Field(
-        default=None, description="Another number of servers. With offline there is one."
-    )
+    args: Args = Field(default_factory=list, description="Flags added behind the template's; the last of two counts.")
+    env: Env = Field(default_factory=list, description="Variables that add to or replace the template's.")
+    image: Text | None = Field(None, description="Another server image.")
+    model: Model | None = Field(None, description="Another model, in place of the whole of the template's.")
+    replicas: Annotated[int, Field(ge=1, le=16)] | None = Field(None, description="Number of servers; 1 with offline.")
     nodes_per_replica: Annotated[int, Field(ge=1, le=16)] | None = Field(
-        default=None, description="Another number of pods that make up each server. With offline there is one."
+        None, description="Pods of each server; 1 with offline."
     )
-    resources: Resources | None = Field(
-        default=None, description="Other amounts; resources that are not named stay as they are."
-    )
+    resources: Resources | None = Field(None, description="Other amounts; resources not named stay as they are.")
     disaggregated: Disaggregated | None = Field(
-        default=None,
+        None,
         description="Servers that prefill and servers that decode, in place of the template's replicas and resources.",
     )
 
@@ -59,7 +50,7 @@ class Axis(SpecModel):
     """One thing that is varied."""
 
     name: Annotated[DnsLabel, Field(max_length=20)] = Field(
-        description="Name of the axis, for example seqs; part of the variants' names."
+        description="Name, for example seqs; part of the variants' names."
     )
     values: Annotated[list[Setting], Field(min_length=1, max_length=MAX_VARIANTS), Unique("name")] = Field(
         description="Its values, at least one."
@@ -107,15 +98,12 @@ class Matrix(SpecModel):
             path=".grid",
         ),
     )
-    grid: Axes | None = Field(
-        default=None, description="Every combination of the axes' values. A variant is called axis=value,axis=value."
-    )
+    grid: Axes | None = Field(None, description="Every combination of the values, named axis=value,axis=value.")
     zip: Axes | None = Field(
-        default=None,
-        description="The first values of all axes together, then the second, and so on. Called as those of a grid.",
+        None, description="The first values of all axes, then the second, and so on. Names as in a grid."
     )
     variants: Annotated[list[NamedVariant], Field(min_length=1, max_length=MAX_VARIANTS), Unique("name")] | None = (
-        Field(default=None, description="Variants written out, each with a name. One without settings is the template.")
+        Field(None, description="Variants written out, each with a name. One without settings is the template.")
     )
 
 
@@ -218,37 +206,37 @@ class BenchmarkSweepSpec(SpecModel):
     )
     matrix: Matrix = Field(description="What is varied.")
     baseline: Annotated[str, Field(min_length=1, max_length=253)] | None = Field(
-        default=None, description="Variant that the others are compared with; the first one if left out."
+        None, description="Variant that the others are compared with; the first one if left out."
     )
     replications: Annotated[int, Field(ge=1, le=MAX_REPLICATIONS)] = Field(
-        default=1,
+        1,
         description="Runs of each variant, on a fresh server each: the unit of comparison. With 1, all that is known of the "
         "noise are the repeats within one server.",
     )
     order: Order = Field(
-        default="RandomisedBlocks",
+        "RandomisedBlocks",
         description="RandomisedBlocks: every variant once before any is replicated, shuffled within each such block by "
         "template.measurement.seed, so that a drift of the hardware does not pass for an effect. AsListed: in blocks too, "
         "not shuffled.",
     )
     max_parallel: Annotated[int, Field(ge=1, le=32)] = Field(
-        default=1, description="Runs at the same time. Runs that share a node or a network disturb each other."
+        1, description="Runs at the same time. Runs that share a node or a network disturb each other."
     )
     max_retries: Annotated[int, Field(ge=0, le=MAX_RETRIES)] = Field(
-        default=1,
+        1,
         description="How often a run is measured anew that was lost: its server or client was deleted, evicted or killed, or the "
-        "server restarted while it was measured. Each time it is a run of its own, on a fresh server, whose name ends in -a2 "
+        "server restarted while it was measured. Each time it is a new run on a fresh server, whose name ends in -a2 "
         "and so on. A run that is lost once more has failed. Other failures are not retried.",
     )
     max_failed: Annotated[int, Field(ge=0, le=MAX_RUNS)] | None = Field(
-        default=None,
+        None,
         description="How many runs may fail; one more ends the sweep and cancels what runs. Any number if left out. A run that "
         "is lost and measured anew has not failed.",
     )
     gpu_seconds_budget: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = Field(
-        default=None,
+        None,
         description="No run is started that would take the sweep beyond it, by the mean of the runs that have ended. Runs "
         "that were started go on to their end. Counted are GPUs x seconds from a server's scheduling to its release.",
     )
-    suspend: bool = Field(default=False, description="Start no further runs. Those that were started go on.")
-    cancel: bool = Field(default=False, description="End the sweep and cancel its runs. One way.")
+    suspend: bool = Field(False, description="Start no further runs. Those that were started go on.")
+    cancel: bool = Field(False, description="End the sweep and cancel its runs. One way.")

@@ -1,4 +1,4 @@
-"""`BenchmarkSweep.status`: the table and what it says, and what is kept of a run to make it."""
+"""`BenchmarkSweep.status`: the table, its summary, and what is kept of a run to make it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from benchrun.api.base import ATOMIC, SET, StatusModel, list_map
 from benchrun.api.cells import COSTS, KEYS, TOKENS_PER_JOULE, answering
 from benchrun.api.comparison import Change, Outcome, Scope
 from benchrun.api.conditions import Conditions
-from benchrun.api.reading import read_leniently
 from benchrun.api.status import BenchmarkRunStatus, Bottleneck, Instant, Metrics, Result, StatusText, Truncated, Verdict
 from benchrun.api.sweep.spec import MAX_REPLICATIONS, MAX_VARIANTS
+from benchrun.api.validation import read_leniently
 
 MAX_ROWS = 256
 MAX_BEST = 64
@@ -58,21 +58,17 @@ class SweepEstimate(StatusModel):
 class RunCounts(StatusModel):
     """The runs of the sweep, each in one of these."""
 
-    running: int = Field(default=0, description="Created and not ended.")
-    completed: int = Field(default=0, description="Measured to their end.")
-    failed: int = Field(default=0, description="Ended early, by themselves.")
-    cancelled: int = Field(default=0, description="Cancelled.")
-    skipped: int = Field(
-        default=0,
-        description="Not started, since an earlier run of the same variant failed for a reason that lies in its settings.",
-    )
-    waiting: int = Field(default=0, description="Not created yet; after the sweep's end: never started.")
+    running: int = Field(0, description="Created and not ended.")
+    completed: int = Field(0, description="Measured to their end.")
+    failed: int = Field(0, description="Ended early, by themselves.")
+    cancelled: int = Field(0, description="Cancelled.")
+    skipped: int = Field(0, description="Not started: the variant's settings made an earlier run fail.")
+    waiting: int = Field(0, description="Not created yet; after the sweep's end: never started.")
     lost: int = Field(
-        default=0,
-        description="Beside those above: runs that were lost with a server or client and are measured anew (spec.maxRetries).",
+        0, description="Runs lost with a server or client and retried (spec.maxRetries); not among those above."
     )
-    tabled: int = Field(default=0, description="Ended runs that are in the table, with their figures or their reason.")
-    summary: str = Field(default="", max_length=40, description="Ended runs of all, for the printer column.")
+    tabled: int = Field(0, description="Ended runs that are in the table, with their figures or their reason.")
+    summary: str = Field("", max_length=40, description="Ended runs of all, for the printer column.")
 
 
 class FoundLoad(StatusModel):
@@ -82,10 +78,7 @@ class FoundLoad(StatusModel):
     axis: Annotated[str, Field(max_length=20)] = Field(description="What was varied: rate or concurrency.")
     loads: Annotated[
         list[Annotated[str, Field(max_length=24)]], Field(max_length=MAX_REPLICATIONS, json_schema_extra=ATOMIC)
-    ] = Field(
-        default_factory=list,
-        description="Highest load that met every objective, one entry a run; `none` where not even the lowest did.",
-    )
+    ] = Field(default_factory=list, description="Highest load that met every objective, one entry a run; or `none`.")
 
 
 class VariantStatus(StatusModel):
@@ -96,31 +89,25 @@ class VariantStatus(StatusModel):
         description="Its number, from 1: its runs are called SWEEP-v<number>-r<replication>, replications from 1; those that are "
         "measured anew end in -a2, -a3 and so on."
     )
-    gpus: int = Field(default=0, description="GPUs its server asks for.")
-    completed: int = Field(default=0, description="Runs measured to their end.")
-    failed: int = Field(default=0, description="Runs that ended early, but for those that were lost.")
-    lost: int = Field(
-        default=0,
-        description="Runs that were lost with a server or client and measured anew, or are to be. Why, each says itself.",
-    )
-    verdict: Verdict | None = Field(default=None, description="The worst verdict of its rows.")
+    gpus: int = Field(0, description="GPUs its server asks for.")
+    completed: int = Field(0, description="Runs measured to their end.")
+    failed: int = Field(0, description="Runs that ended early, but for those that were lost.")
+    lost: int = Field(0, description="Runs that were lost with a server or client and are retried.")
+    verdict: Verdict | None = Field(None, description="The worst verdict of its rows.")
     reason: Annotated[str, Field(max_length=128)] | None = Field(
-        default=None, description="Why a run of it failed, in the stable word that the run's condition Failed carries."
+        None, description="Why a run of it failed, in the stable word that the run's condition Failed carries."
     )
     run: Annotated[str, Field(max_length=40)] | None = Field(
-        default=None,
-        description="The run that failed first; it keeps its records and the last lines of its server's log.",
+        None, description="The run that failed first; it keeps its records and the last lines of its server's log."
     )
     message: Annotated[str, Field(max_length=200)] | None = Field(
-        default=None, description="What that run says of it; cut to 200 characters."
+        None, description="Its message, cut to 200 characters."
     )
     searches: Annotated[list[FoundLoad], Field(max_length=16, json_schema_extra=list_map("workload"))] = Field(
         default_factory=list,
         description="The highest loads that its runs found, one entry a workload with load.search.",
     )
-    outcome: Outcome | None = Field(
-        default=None, description="All words of its comparison with the baseline in one; absent for the baseline."
-    )
+    outcome: Outcome | None = Field(None, description="Summary of the comparison; absent for the baseline.")
 
 
 class Row(StatusModel):
@@ -128,9 +115,9 @@ class Row(StatusModel):
 
     variant: Variant = Field(description="Name of the variant.")
     cell: Cell = Field(description="Workload and load point, for example chat/rate=4.")
-    runs: int = Field(default=0, description="Runs behind these figures, each a fresh server.")
+    runs: int = Field(0, description="Runs behind these figures, each a fresh server.")
     left_out: int = Field(
-        default=0,
+        0,
         description="Runs that were measured to their end and are not behind them: Invalid here, or without this load point. "
         "The row is Suspect then, at best.",
     )
@@ -146,9 +133,9 @@ class Row(StatusModel):
         description="Change against the baseline's row, with interval and word. All words of the table together err in at "
         "most 5 % of sweeps of equals.",
     )
-    paired: bool = Field(default=False, description="Whether it was sent the same as the baseline, by digests.")
+    paired: bool = Field(False, description="Whether it was sent the same as the baseline, by digests.")
     limit: Bottleneck | None = Field(
-        default=None,
+        None,
         description="What limits the server, where this variant and the baseline together show it: more ran at once, and "
         "throughput stayed or the KV cache was full.",
     )
@@ -156,9 +143,7 @@ class Row(StatusModel):
         description="The worst verdict of the runs behind it; Unknown where nothing was measured. Invalid only where no run can be "
         "trusted here."
     )
-    reason: ShortReason | None = Field(
-        default=None, description="Why there are no figures, or why they are not comparable with the baseline's."
-    )
+    reason: ShortReason | None = Field(None, description="Why figures are missing or not comparable.")
 
 
 class BestVariant(StatusModel):
@@ -170,7 +155,7 @@ class BestVariant(StatusModel):
         "where none had to be."
     )
     variant: Variant = Field(
-        description="The variant with the most output tokens a second and GPU among those that kept it with certainty."
+        description="The one with the most output tokens a second and GPU that kept it with certainty."
     )
     cell: Cell = Field(description="The load point at which it did.")
     throughput_per_gpu: float = Field(description="Output tokens a second and GPU there.")
@@ -193,30 +178,24 @@ class FrontPoint(StatusModel):
 class BenchmarkSweepStatus(StatusModel):
     """What the operator found."""
 
-    observed_generation: int = Field(
-        default=-1, description="Generation of the spec this status is about; -1 before the first look."
-    )
-    phase: SweepPhase | None = Field(
-        default=None, description="Where the sweep is, in a word, for people. Programs read the conditions."
-    )
-    conditions: Conditions = Field(default=(), description="Observations about the sweep, one a type.")
-    message: StatusText | None = Field(default=None, description="What goes on, or why the sweep ended; in a sentence.")
-    accepted_time: Instant | None = Field(default=None, description="When the spec was found good.")
-    completion_time: Instant | None = Field(default=None, description="When the sweep ended, however it did.")
-    estimate: SweepEstimate | None = Field(default=None, description="How large the sweep is.")
-    baseline: Variant | None = Field(default=None, description="Variant that the others are compared with.")
+    observed_generation: int = Field(-1, description="Generation of the spec this status is about; -1: none yet.")
+    phase: SweepPhase | None = Field(None, description="Where the sweep is, for people; programs read the conditions.")
+    conditions: Conditions = Field((), description="Observations about the sweep, one a type.")
+    message: StatusText | None = Field(None, description="What goes on, or why the sweep ended; in a sentence.")
+    accepted_time: Instant | None = Field(None, description="When the spec was found good.")
+    completion_time: Instant | None = Field(None, description="When the sweep ended, however it did.")
+    estimate: SweepEstimate | None = Field(None, description="How large the sweep is.")
+    baseline: Variant | None = Field(None, description="Variant that the others are compared with.")
     currency: Annotated[str, Field(max_length=3)] | None = Field(
-        default=None, description="Currency of every cost in this status, where the template names a price."
+        None, description="Currency of every cost in this status, where the template names a price."
     )
-    runs: RunCounts | None = Field(default=None, description="How many runs are where.")
-    gpu_seconds: float = Field(
-        default=0, description="GPUs x seconds that runs have held, of those that let go of them."
-    )
+    runs: RunCounts | None = Field(None, description="How many runs are where.")
+    gpu_seconds: float = Field(0, description="GPUs x seconds that runs have held, of those that let go of them.")
     variants: Annotated[list[VariantStatus], Field(max_length=MAX_VARIANTS, json_schema_extra=list_map("name"))] = (
-        Field(default_factory=list, description="The variants, as listed in the matrix. A failed one says why.")
+        Field(default_factory=list, description="The variants, as listed in the matrix. A failed one has a reason.")
     )
     scope: Scope | None = Field(
-        default=None,
+        None,
         description="WithinOneServer: intervals hold the noise of repeats on one server a variant; another start of the same "
         "server may differ by more. BetweenServers: they hold that of fresh servers. Absent where nothing is comparable.",
     )
@@ -229,7 +208,7 @@ class BenchmarkSweepStatus(StatusModel):
     front: Annotated[list[FrontPoint], Field(max_length=MAX_FRONT, json_schema_extra=ATOMIC)] = Field(
         default_factory=list, description="Pareto front of throughput per GPU against TPOT, from the lowest TPOT on."
     )
-    verdict: Verdict | None = Field(default=None, description="The worst verdict of all rows.")
+    verdict: Verdict | None = Field(None, description="The worst verdict of all rows.")
     truncated: Annotated[list[Truncated], Field(max_length=16, json_schema_extra=list_map("field"))] = Field(
         default_factory=list, description="Lists above that were cut to keep this object small."
     )
@@ -272,6 +251,11 @@ class SweepTable(StatusModel):
 _KEYS = frozenset(KEYS.values()) | {"completed", *COSTS, TOKENS_PER_JOULE}
 
 
+_COMPARED = (
+    "cell", "workload", "axis", "value", "repeats", "repeats_planned", "traffic", "objectives", "verdict", "findings",
+)  # fmt: skip
+
+
 def essence(status: BenchmarkRunStatus) -> BenchmarkRunStatus:
     """The status with nothing but what comparisons read."""
     return BenchmarkRunStatus(
@@ -280,24 +264,14 @@ def essence(status: BenchmarkRunStatus) -> BenchmarkRunStatus:
         completion_time=status.completion_time,
         client=status.client,
         servers=[server.model_copy(update={"args": [], "reported": {}}) for server in status.servers],
-        results=[_essence_of_row(row) for row in status.results],
+        results=[
+            Result(
+                **{name: getattr(row, name) for name in _COMPARED},
+                metrics={key: value for key, value in row.metrics.items() if key in _KEYS},
+                repeat_cv_percent={key: value for key, value in row.repeat_cv_percent.items() if key in _KEYS},
+                roles=[role] if (role := answering(row.roles)) is not None else [],
+            )
+            for row in status.results
+        ],
         searches=status.searches,
-    )
-
-
-def _essence_of_row(row: Result) -> Result:
-    return Result(
-        cell=row.cell,
-        workload=row.workload,
-        axis=row.axis,
-        value=row.value,
-        repeats=row.repeats,
-        repeats_planned=row.repeats_planned,
-        metrics={key: value for key, value in row.metrics.items() if key in _KEYS},
-        repeat_cv_percent={key: value for key, value in row.repeat_cv_percent.items() if key in _KEYS},
-        traffic=row.traffic,
-        roles=[role] if (role := answering(row.roles)) is not None else [],
-        objectives=row.objectives,
-        verdict=row.verdict,
-        findings=row.findings,
     )

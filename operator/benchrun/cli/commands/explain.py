@@ -51,5 +51,3 @@ def run(options: argparse.Namespace, console: Console) -> int:
     else:
         print(text, end="")
     return PASSED
-
-

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from benchrun_client.contract import HuggingFaceData
+
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, ModelSource, Result, Workload, datasets_of, is_true
 from benchrun.judge.objectives import TRUSTED
 from benchrun.observe.views import Run
@@ -66,7 +68,10 @@ def _with_files(workload: str, runs: Side) -> list[tuple[MeasuredRun, MeasuredRu
         run
         for run in runs
         if (found := run.workload(workload)) is not None
-        and any(part.file or part.hugging_face for part in datasets_of(found, run.spec.workloads))
+        and any(
+            part.file is not None or isinstance(part.single, HuggingFaceData)
+            for part in datasets_of(found, run.spec.workloads)
+        )
     ]
     return list(combinations(with_files, 2))
 

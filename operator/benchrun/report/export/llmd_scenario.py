@@ -8,6 +8,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from benchrun_client.contract import RandomData
+
 from benchrun.api import answering
 from benchrun.judge.result_row import gpus_of
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_SERVER
@@ -145,7 +147,7 @@ def _load(run: ExportedRun, stage: ExportedStage) -> Json:
         "tool": "vllm-benchmark",
         "tool_version": record.engine.version,
         "parallelism": record.client.processes,
-        "source": "random" if stage.workload.dataset.random is not None else "sampled",
+        "source": "random" if isinstance(stage.workload.dataset.single, RandomData) else "sampled",
         "stage": record.sequence,
         "input_seq_len": _lengths(record.requests.input_tokens),
         "output_seq_len": _lengths(record.requests.asked_tokens) if stage.workload.ignore_eos else None,

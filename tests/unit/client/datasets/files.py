@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from benchrun_client.contract import Data, DataFile
+from benchrun_client.datasets.run_datasets import RunDatasets
 from benchrun_client.datasets.samples import Portion, Sample
-from benchrun_client.datasets.supply import Supply
 from unit.client.words import WordCounter
 
 
@@ -34,5 +34,5 @@ def portion(data: Data, **changes: Any) -> Portion:
 
 def drawn(*portions: Portion, context_tokens: int | None = None) -> list[tuple[Sample, ...]]:
     """What a run that consists of these portions sends."""
-    supply = Supply(portions, counter=WordCounter(special=1), context_tokens=context_tokens)
+    supply = RunDatasets(portions, counter=WordCounter(special=1), context_tokens=context_tokens)
     return [supply.draw(each) for each in portions]

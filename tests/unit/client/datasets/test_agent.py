@@ -147,9 +147,7 @@ def test_declared_is_never_more_than_two_requests_have_in_common() -> None:
         pytest.param('turn 0: "from" or "role" must be one of', '{"messages": [{"role": "boss"}]}', id="role"),
         pytest.param('turn 0: "value" or "content" must be a text', '{"messages": [{"role": "user"}]}', id="no text"),
         pytest.param("set outputTokens", '{"messages": [{"role": "user", "content": "a"}]}', id="no answer"),
-        pytest.param(
-            "has no user's turn", '{"messages": [{"role": "assistant", "content": "a"}]}', id="only an answer"
-        ),
+        pytest.param("no user's turn", '{"messages": [{"role": "assistant", "content": "a"}]}', id="an answer"),
         pytest.param("line 2: byte 3 of the line (0xff) is not UTF-8", b'[\n "\xff"]', id="bad UTF-8"),
     ],
 )

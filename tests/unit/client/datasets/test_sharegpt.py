@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from benchrun_client.contract import DataFile, ShareGPTData
+from benchrun_client.datasets.run_datasets import RunDatasets
 from benchrun_client.datasets.samples import Sample
-from benchrun_client.datasets.supply import Supply
 from benchrun_client.failures import RunFailure
 from unit.client.datasets.files import drawn, portion, written
 from unit.client.words import WordCounter
@@ -20,13 +20,8 @@ def text(name: str, tokens: int) -> str:
 
 
 def entry(name: str, *, prompt_tokens: int = 10, answer_tokens: int = 20) -> dict[str, Any]:
-    return {
-        "id": name,
-        "conversations": [
-            {"from": "human", "value": text(name, prompt_tokens)},
-            {"from": "gpt", "value": text("answer", answer_tokens)},
-        ],
-    }
+    turns = {"human": text(name, prompt_tokens), "gpt": text("answer", answer_tokens)}
+    return {"id": name, "conversations": [{"from": role, "value": said} for role, said in turns.items()]}
 
 
 def talks(folder: Path, *entries: dict[str, Any], **changes: Any) -> ShareGPTData:
@@ -37,9 +32,11 @@ def names(samples: tuple[Sample, ...]) -> list[str]:
     return [s.prompt.split()[0] for s in samples]
 
 
-def plain(*datasets: ShareGPTData, **changes: Any) -> Supply:
+def plain(*datasets: ShareGPTData, **changes: Any) -> RunDatasets:
     """A supply that counts no special tokens."""
-    return Supply([portion(data) for data in datasets], counter=WordCounter(), **{"context_tokens": None, **changes})
+    return RunDatasets(
+        [portion(data) for data in datasets], counter=WordCounter(), **{"context_tokens": None, **changes}
+    )
 
 
 def test_each_row_is_used_once_in_a_run(tmp_path: Path) -> None:
@@ -111,7 +108,7 @@ def test_limits_can_be_set(tmp_path: Path) -> None:
 
 def test_a_chat_is_measured_with_its_template(tmp_path: Path) -> None:
     data = talks(tmp_path, entry("a"))
-    supply = Supply([portion(data)], counter=WordCounter(template=6), context_tokens=None)
+    supply = RunDatasets([portion(data)], counter=WordCounter(template=6), context_tokens=None)
     (sample,) = supply.draw(portion(data, requests=1, api="Chat"))
     assert sample.input_tokens == 16
 
@@ -132,10 +129,8 @@ def test_a_file_too_small_is_refused_with_the_numbers(tmp_path: Path) -> None:
     with pytest.raises(RunFailure) as failure:
         drawn(portion(data, requests=40))
     assert failure.value.reason == "DatasetTooSmall"
-    assert (
-        "rows.json has 6 rows, 2 of them usable (dropped: 1 BeyondTokenLimits, 2 FewerThanTwoTurns, 1 RepeatsEarlierRow); "
-        "the run needs 40, each used once"
-    ) in failure.value.message
+    for part in ("6 rows, 2 of", "1 BeyondTokenLimits, 2 FewerThanTwoTurns, 1 RepeatsEarlierRow", "needs 40"):
+        assert part in failure.value.message
 
 
 def test_rows_taken_by_earlier_stages_count_as_usable(tmp_path: Path) -> None:
@@ -152,16 +147,10 @@ def test_rows_taken_by_earlier_stages_count_as_usable(tmp_path: Path) -> None:
         pytest.param("holds an object", "{}", id="no-list"),
         pytest.param("entry 1: expected an object", '[{"conversations": []}, 7]', id="entry-no-object"),
         pytest.param('entry 0: "conversations" must be a list', '[{"conversations": "x"}]', id="turns-no-list"),
-        pytest.param(
-            "entry 0: the first two turns", '[{"conversations": [{"value": 1}, {"value": "x"}]}]', id="no-text"
-        ),
+        pytest.param("entry 0: the first two", '[{"conversations": [{"value": 1}, {"value": "x"}]}]', id="no-text"),
         pytest.param("entry 0: the first two turns", '[{"conversations": ["a", "b"]}]', id="turns-no-objects"),
         pytest.param("line 1: byte 5 of the line (0xff) is not UTF-8", b"PK\x03\x04\xff\xfe\xfd", id="an-archive"),
-        pytest.param(
-            "line 3: byte 4 of the line (0xe9) is not UTF-8. Save the file as UTF-8.",
-            b'[{},\n{"a": "b"},\n{"x\xe9": 1}]',
-            id="latin-1",
-        ),
+        pytest.param("line 3: byte 4 of the line (0xe9)", b'[{},\n{"a": "b"},\n{"x\xe9": 1}]', id="latin-1"),
     ],
 )
 def test_a_broken_file_is_refused_naming_the_place(tmp_path: Path, expected: str, content: str | bytes) -> None:

@@ -37,15 +37,10 @@ def start(sample: Sample, words: int) -> list[str]:
 
 
 def test_lengths_and_instants_are_the_recorded_ones_from_the_first_on(tmp_path: Path) -> None:
-    data = trace(
-        tmp_path, {"timestamp": 500}, {"timestamp": 750, "input_length": 33}, {"timestamp": 750, "output_length": 9}
-    )
-    samples = sent(data)
-    assert [(s.input_tokens, s.output_tokens, s.at_seconds) for s in samples] == [
-        (20, 5, 0),
-        (33, 5, 0.25),
-        (20, 9, 0.25),
-    ]
+    lines = {"timestamp": 500}, {"timestamp": 750, "input_length": 33}, {"timestamp": 750, "output_length": 9}
+    samples = sent(trace(tmp_path, *lines))
+    found = [(s.input_tokens, s.output_tokens, s.at_seconds) for s in samples]
+    assert found == [(20, 5, 0), (33, 5, 0.25), (20, 9, 0.25)]
     assert COUNTER.count([s.prompt for s in samples], api="Completions") == [20, 33, 20]
 
 
@@ -89,9 +84,7 @@ def test_what_the_model_cannot_take_is_left_out_and_counted(tmp_path: Path) -> N
     assert [entry.at_seconds for entry in read.entries] == [0, 0.009]
     facts = read.facts(used=1)
     assert (facts.rows_read, facts.rows_used, facts.rows_dropped) == (3, 1, {"TooLongForModel": 1})
-    with pytest.raises(
-        RunFailure, match=r"2 usable requests \(dropped: 1 TooLongForModel\); a stage sends 3"
-    ) as failure:
+    with pytest.raises(RunFailure, match=r"2 usable .*1 TooLongForModel\); a stage sends 3") as failure:
         read.first(3)
     assert failure.value.reason == "DatasetTooSmall"
 

@@ -1,4 +1,4 @@
-"""Reading an object that another version of the operator may have written, and the first problem of a spec as one line."""
+"""Lenient validation of a status that another version of the operator wrote, and the first error of a spec as one line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STATUSES = get_args(ConditionStatus)
 def read_leniently(model: type[M], stored: object) -> M:
     """A status, as far as this version can read it: a value it can't read is as if it were not there. Never raises.
 
-    The model's fields all have defaults. A condition counts where its type and status can be read, whatever else it says.
+    The model's fields all have defaults. A condition counts where its type and status can be read, whatever else it holds.
     """
     if not isinstance(stored, Mapping):
         return model()
@@ -36,8 +36,16 @@ def without(stored: Mapping[str, Any], paths: Iterable[Path]) -> dict[str, Any]:
     """A copy that lacks what the paths name; a path that leads further than there is anything names the last thing on it."""
     found = dict(stored)
     # From the last entry of a list to the first, so that the places of those before stay what they are.
-    for path in sorted({_existing(stored, path) for path in paths}, key=_order, reverse=True):
-        _take_out(found, path)
+    existing = {_existing(stored, path) for path in paths} - {()}
+    for *way, last in sorted(
+        existing, key=lambda path: [(s, "") if isinstance(s, int) else (0, s) for s in path], reverse=True
+    ):
+        part: Any = found
+        for step in way:
+            # Containers on the way are copied, since they are those of the original.
+            part[step] = part[step].copy()
+            part = part[step]
+        del part[last]
     return found
 
 
@@ -45,18 +53,15 @@ def _as_far_as_readable(model: type[M], stored: Mapping[str, Any]) -> M:
     names = [field.alias or name for name, field in model.model_fields.items()]
     known = {name: stored[name] for name in names if name in stored}
     if "conditions" in known:
-        known["conditions"] = _conditions(known["conditions"])
+        listed = known["conditions"] if isinstance(known["conditions"], list) else []
+        known["conditions"] = [_condition(each) for each in listed if _is_readable_condition(each)][:MAX_CONDITIONS]
     for _ in range(_ROUNDS):
         try:
             return model.model_validate(known)
         except ValidationError as error:
-            known = without(known, _unreadable(error))
+            found = error.errors(include_url=False, include_context=False, include_input=False)
+            known = without(known, [each["loc"][: None if len(found) <= _MAX_PARTS else 1] for each in found])
     return model.model_validate({name: value for name, value in known.items() if _is_readable(model, name, value)})
-
-
-def _unreadable(error: ValidationError) -> list[Path]:
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    return [each["loc"][: None if len(found) <= _MAX_PARTS else 1] for each in found]
 
 
 def _is_readable(model: type[M], name: str, value: object) -> bool:
@@ -76,26 +81,6 @@ def _existing(stored: object, path: Path) -> Path:
             return path[:depth]
         there = there[step]
     return path
-
-
-def _order(path: Path) -> list[tuple[int, str]]:
-    return [(step, "") if isinstance(step, int) else (0, step) for step in path]
-
-
-def _take_out(found: Any, path: Path) -> None:
-    """Out of a copy; containers on the way are copied, since they are those of the original."""
-    if not path:
-        return
-    *way, last = path
-    for step in way:
-        found[step] = found[step].copy()
-        found = found[step]
-    del found[last]
-
-
-def _conditions(stored: object) -> list[dict[str, Any]]:
-    listed = stored if isinstance(stored, list) else []
-    return [_condition(each) for each in listed if _is_readable_condition(each)][:MAX_CONDITIONS]
 
 
 def _is_readable_condition(stored: object) -> bool:
@@ -121,10 +106,6 @@ def _condition(stored: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-_BRANCHES = ("int", "str", "constrained-int", "constrained-str")
-"""How pydantic calls the members of a union of plain types."""
-
-
 def first_problem(error: ValidationError, *, root: str = "spec") -> str:
     """The first problem with its path below `root`, and how many more there are."""
     problem = error.errors(include_url=False, include_input=False)[0]
@@ -138,5 +119,6 @@ def first_problem(error: ValidationError, *, root: str = "spec") -> str:
 
 
 def without_branch(location: Sequence[int | str]) -> Sequence[int | str]:
-    """Of a union of plain types pydantic tries each, and names the one it tried: no field."""
-    return location[:-1] if location and location[-1] in _BRANCHES else location
+    """Without pydantic's name of the member of a union of plain types, which is not a field."""
+    members = ("int", "str", "constrained-int", "constrained-str")
+    return location[:-1] if location and location[-1] in members else location

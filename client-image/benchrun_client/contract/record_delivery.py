@@ -1,7 +1,7 @@
 """The contract's delivery: progress, and packed records that the operator stores unopened; a part of `contract`.
 
 On the wire a delivery is one line of JSON, its head, and behind it the packed records one after the other, each as long as its
-envelope says. What the operator needs to know of a record stands in the envelope.
+envelope states. The envelope has all that the operator needs to know of a record.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, StrictInt, ValidationError
 
-from benchrun_client.contract.data import Count, Hex, Message, Micros
+from benchrun_client.contract.base import Count, Hex, Message, Micros
 from benchrun_client.contract.record import (
     MAX_PACKED_BYTES,
     MAX_RECORDS,
@@ -43,7 +43,7 @@ class Envelope(Message):
     run_uid: str = Field(max_length=64)
     stage_id: str = Field(max_length=160)
     plan_digest: Hex
-    ends_search: str | None = Field(default=None, max_length=40)
+    ends_search: str | None = Field(None, max_length=40)
     """The workload whose search ended with it."""
     size: int = Field(ge=1, le=MAX_PACKED_BYTES)
     """Bytes, packed."""
@@ -84,10 +84,10 @@ class Progress(Message):
 
     version: Count
     phase: ClientPhase
-    stage: str | None = Field(default=None, max_length=160)
+    stage: str | None = Field(None, max_length=160)
     requests_done: Count = 0
     """Answers of the current stage so far."""
-    records: int = Field(default=0, ge=0, le=MAX_RECORDS)
+    records: int = Field(0, ge=0, le=MAX_RECORDS)
     """Stages finished: records 0 .. records-1 exist."""
     healthy_unix_us: Micros | None = None
     """First 200 of /health."""
@@ -131,7 +131,7 @@ def unpack_delivery(data: bytes) -> tuple[Delivery, tuple[bytes, ...]]:
 
     Raises:
         ContractMismatch: it is of another version.
-        ValueError: it is nothing of the kind. The text has one line.
+        ValueError: it is not a delivery. The message has one line.
     """
     end = data.find(b"\n", 0, MAX_HEAD_BYTES + 1)
     if end < 0 and len(data) > MAX_HEAD_BYTES:
@@ -140,7 +140,12 @@ def unpack_delivery(data: bytes) -> tuple[Delivery, tuple[bytes, ...]]:
             raise ContractMismatch(None)
         raise ValueError(f"the first line is longer than {MAX_HEAD_BYTES} bytes")
     head = data if end < 0 else data[:end]
-    _check_version(head)
+    try:
+        theirs = _Versioned.model_validate_json(head).contract
+    except ValidationError as error:
+        raise ValueError(in_short(error)) from None
+    if theirs != CONTRACT_VERSION:
+        raise ContractMismatch(theirs)
     if end < 0:
         raise ValueError("the first line does not end")
     try:
@@ -150,7 +155,7 @@ def unpack_delivery(data: bytes) -> tuple[Delivery, tuple[bytes, ...]]:
     sizes = [envelope.size for envelope in delivery.records]
     start = end + 1
     if len(data) - start != sum(sizes):
-        raise ValueError(f"records have {len(data) - start} bytes, their envelopes say {sum(sizes)}")
+        raise ValueError(f"records have {len(data) - start} bytes, their envelopes state {sum(sizes)}")
     bodies = []
     for size in sizes:
         bodies.append(data[start : start + size])
@@ -164,15 +169,6 @@ class _Versioned(BaseModel):
     contract: Annotated[StrictInt, Field(ge=0, le=10**6)] | None = None
 
 
-def _check_version(head: bytes) -> None:
-    try:
-        theirs = _Versioned.model_validate_json(head).contract
-    except ValidationError as error:
-        raise ValueError(in_short(error)) from None
-    if theirs != CONTRACT_VERSION:
-        raise ContractMismatch(theirs)
-
-
 def digest_of_token(token: str) -> str:
-    """What a plan says of the run's token."""
+    """The digest of the run's token that a plan holds."""
     return hashlib.sha256(token.encode(errors="replace")).hexdigest()

@@ -1,0 +1,232 @@
+"""Datasets: one model each, with the fields, bounds and defaults of both the plan and the spec.
+
+The API derives the datasets of a spec from these models (`benchrun.api.datasets`): camelCase, without `kind`, and with the file
+wherever a spec can name one. Docstrings and descriptions are those of the CustomResourceDefinition.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal, get_args
+
+from pydantic import Field, model_validator
+
+from benchrun_client.contract.base import Count, Hex, LongText, Message, ShortText
+
+Length = Annotated[int, Field(ge=1, le=10_000_000)]
+"""Of a prompt, an answer or a part of them, in tokens."""
+FieldName = Annotated[str, Field(min_length=1, max_length=128)]
+
+
+class S3Object(Message):
+    """An object in a store that speaks S3."""
+
+    bucket: LongText
+    key: LongText
+    endpoint: LongText | None = None
+    """URL of the store; None is AWS."""
+    region: LongText
+    credentials: LongText | None = None
+    """Prefix of the environment variables with the credentials; None: requests are not signed."""
+
+
+class DataFile(Message):
+    """A file: exactly one of its members says where it is."""
+
+    path: LongText | None = None
+    """In the client's container: in its image, or on a volume."""
+    url: LongText | None = None
+    s3: S3Object | None = None
+
+    @model_validator(mode="after")
+    def _is_somewhere(self) -> DataFile:
+        if sum(place is not None for place in (self.path, self.url, self.s3)) != 1:
+            raise ValueError("a file has exactly one of path, url and s3")
+        return self
+
+
+class DatasetFields(Message):
+    """Base of all datasets but the mix."""
+
+    kind: ShortText
+    """Its name in plan and spec."""
+    rules_in_spec: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """Rules between fields that a spec must keep: CEL, and the message where it is broken."""
+
+
+# Generated: prompts of random words.
+
+
+class RandomData(DatasetFields):
+    """Random tokens of fixed length. No prompt shares its beginning with another, so the prefix cache stays cold; under
+    cachePolicy Share every stage sends the same ones."""
+
+    kind: Literal["random"] = "random"
+    input_tokens: Length = Field(1024, description="Length of every prompt, in tokens.")
+    output_tokens: Length = Field(128, description="Tokens requested for every answer.")
+
+
+class PrefixRepetitionData(DatasetFields):
+    """Random tokens, many prompts beginning alike. Each stage has its own prefixes, used in turns, and every prompt ends
+    differently. The shared tokens are declared: hits on them do not count as contamination."""
+
+    kind: Literal["prefixRepetition"] = "prefixRepetition"
+    prefixes: Annotated[int, Field(ge=1, le=50_000)] = Field(10, description="Different prefixes in a stage.")
+    prefix_tokens: Length = Field(256, description="Length of each prefix, with special tokens and chat template.")
+    suffix_tokens: Length = Field(256, description="Length of what follows it, in tokens.")
+    output_tokens: Length = Field(128, description="Tokens requested for every answer.")
+
+
+class AgentData(DatasetFields):
+    """One long conversation, with date and time in front of its first user turn. A spec has other fields for it."""
+
+    kind: Literal["agent"] = "agent"
+    file: DataFile | None = None
+    """None: the conversation that comes with the client."""
+    variants: Count | None = Field(None, ge=1)
+    """Different dates in a stage; None: each request has its own. 1 is a static prefix."""
+    output_tokens: Length | None = None
+    """None: the length of the conversation's last answer."""
+
+
+# Read from files or the hub: each row is used once a run.
+
+
+class ShareGPTData(DatasetFields):
+    """Conversations from a ShareGPT file. The first turn of a conversation is the prompt. Each row is used once a run (under
+    cachePolicy Share all stages of a workload send the same rows). Left out and counted: prompts and answers below 4 tokens,
+    what is longer than the limits here or than the model takes, and prompts that came before."""
+
+    kind: Literal["shareGPT"] = "shareGPT"
+    file: DataFile = Field(description="Where the JSON file is.")
+    output_tokens: Length | None = Field(
+        None, description="Forces every answer to this length; the length of the row's own answer if left out."
+    )
+    max_prompt_tokens: Length = Field(1024, description="Longest prompt that is used; vLLM's own limit is 1024.")
+    max_total_tokens: Length | None = Field(
+        None,
+        description="Longest prompt and answer together. Left out: 2048, as in vLLM; with outputTokens what the model takes.",
+    )
+
+
+class CustomData(DatasetFields):
+    """Prompts from a JSON Lines file, one object a line, as `vllm bench serve --dataset-name custom` takes it. Each line is used
+    once a run. Left out and counted: prompts that came before, and what is longer than the model takes. What all prompts begin
+    with is measured and declared."""
+
+    kind: Literal["custom"] = "custom"
+    file: DataFile = Field(description="Where the JSON Lines file is.")
+    prompt_field: FieldName = Field("prompt", description="Field that holds the prompt.")
+    output_tokens_field: FieldName = Field(
+        "output_tokens", description="Field with the tokens to request; unused with outputTokens."
+    )
+    output_tokens: Length | None = Field(None, description="Tokens requested for every answer; by default each line's.")
+
+
+class TextsData(DatasetFields):
+    """Texts of a CSV or JSON Lines column, packed: one text a line, textsPerPrompt of them in a prompt, and an instruction behind
+    them. Each text is used once a run: a stage takes requests x textsPerPrompt / duplicate of them. Left out and counted: empty
+    texts, those that came before, and prompts longer than the model takes."""
+
+    rules_in_spec = (
+        (
+            "self.outputTokensPerText * self.textsPerPrompt <= 1000000",
+            "outputTokensPerText x textsPerPrompt must be at most 1000000",
+        ),
+    )
+    kind: Literal["texts"] = "texts"
+    file: DataFile = Field(description="Where the CSV or JSON Lines file is.")
+    format: Literal["CSV", "JSONL"] = Field(
+        "CSV", description="CSV: commas, double quotes, a header. JSONL: one JSON object a line. Both in UTF-8."
+    )
+    column: FieldName = Field(description="Column, or field, that holds the texts.")
+    texts_per_prompt: Annotated[int, Field(ge=1, le=10_000)] = Field(1, description="Texts in one prompt.")
+    instruction: Annotated[str, Field(max_length=4096)] = Field("", description="Task for the model, behind the texts.")
+    output_tokens_per_text: Annotated[int, Field(ge=1, le=100_000)] = Field(
+        1, description="Tokens requested for each text: an answer gets this times textsPerPrompt."
+    )
+    duplicate: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        1,
+        description="How often each prompt is sent, one right after the other. All but the first can come from the prefix cache; "
+        "that is declared, so it does not count as contamination.",
+    )
+
+
+class HuggingFaceData(DatasetFields):
+    """Prompts from the Hugging Face hub: a column of texts. Each row is used once a run. The client's image needs the Python
+    package `datasets`, which comes with vllm[bench]; a token for the hub is that of model.source.hub."""
+
+    kind: Literal["huggingFace"] = "huggingFace"
+    repository: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)?$")] = (
+        Field(description="Name of the dataset, for example openai/gsm8k.")
+    )
+    revision: Annotated[str, Field(min_length=1, max_length=128)] | None = Field(
+        None, description="Commit, tag or branch; name a commit to get the same rows tomorrow."
+    )
+    subset: Annotated[str, Field(min_length=1, max_length=128)] | None = Field(
+        None, description="Configuration of the dataset, where it has several."
+    )
+    split: Annotated[str, Field(min_length=1, max_length=64)] = Field("train", description="Which split.")
+    column: FieldName = Field(description="Column that holds the prompt.")
+    output_tokens: Length = Field(description="Tokens requested for every answer.")
+    max_rows: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        10_000, description="Rows read, from the first on: prompts are drawn from among them."
+    )
+
+
+class TimedTraceData(DatasetFields):
+    """Recorded requests, replayed: a JSON Lines file with the instant of each request, the lengths of prompt and answer, and the
+    blocks that its prompt was made of. The words are random; equal blocks within a stage get equal words, and that is declared.
+    Each stage sends the first requests of the trace: at their instants under load.traceSpeeds, else by the load. Left out
+    and counted: what is longer than the model takes."""
+
+    kind: Literal["timedTrace"] = "timedTrace"
+    file: DataFile = Field(description="Where the JSON Lines file is.")
+    unit: Literal["Seconds", "Milliseconds"] = Field("Milliseconds", description="Unit of the instants.")
+    timestamp_field: FieldName = Field("timestamp", description="Field that holds the instant.")
+    input_tokens_field: FieldName = Field("input_length", description="Field that holds the prompt's length.")
+    output_tokens_field: FieldName = Field("output_length", description="Field that holds the answer's length.")
+    blocks_field: FieldName = Field(
+        "hash_ids", description="Field that lists the prompt's blocks; without it the prompt is unique."
+    )
+    block_tokens: Annotated[int, Field(ge=1, le=100_000)] = Field(
+        512, description="Tokens of a block; Mooncake's: 512."
+    )
+
+
+_Mixable = RandomData | PrefixRepetitionData | AgentData | ShareGPTData | CustomData | TextsData | HuggingFaceData
+SingleData = _Mixable | TimedTraceData
+DATASETS: tuple[type[DatasetFields], ...] = get_args(SingleData)
+"""Every dataset but the mix, in the order of the spec's fields."""
+MixableData = Annotated[_Mixable, Field(discriminator="kind")]
+
+
+class MixPart(Message):
+    """One of the datasets of a mix, and its share of the requests."""
+
+    weight: Count = Field(ge=1)
+    data: MixableData
+
+
+class MixData(Message):
+    """Several datasets in one stream of requests."""
+
+    kind: Literal["mix"] = "mix"
+    parts: tuple[MixPart, ...] = Field(min_length=2, max_length=64)
+
+
+Data = Annotated[SingleData | MixData, Field(discriminator="kind")]
+
+
+class DatasetFacts(Message):
+    """What was read for a workload, and what was left out: the same in each of its records."""
+
+    part: int = Field(0, ge=0, le=64)
+    """Position in a mix; 0 for the only one."""
+    source: ShortText
+    sha256: Hex
+    """Of the file as it was read, or of the rows taken from the hub."""
+    rows_read: Count
+    rows_used: Count
+    """Taken by this workload over the run, its warm-up included."""
+    rows_dropped: dict[Annotated[str, Field(max_length=30)], Count] = Field(default_factory=dict, max_length=8)
+    """Rows that can't be used, by reason; of the whole file, over all workloads."""

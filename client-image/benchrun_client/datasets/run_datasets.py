@@ -1,0 +1,83 @@
+"""The datasets of a run: every file is read once, and every row is sent once.
+
+Files are read before the client is ready: a dataset that is missing, broken or too small never takes a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+
+from benchrun_client.contract import AgentData, DatasetFacts, DatasetFields, TextsData, TimedTraceData
+from benchrun_client.datasets.agent import Clock, agent_samples, read_conversation
+from benchrun_client.datasets.rows import ROW_KINDS, Fitting, different_prompts, read_pools, rows_a_prompt
+from benchrun_client.datasets.samples import Counting, Portion, Sample, repeated_by
+from benchrun_client.datasets.texts import duplicated
+from benchrun_client.datasets.timed_trace import Trace, read_trace
+
+for _module in iter_modules([str(Path(__file__).parent)]):
+    # Each kind of rows registers itself.
+    import_module(f"benchrun_client.datasets.{_module.name}")
+
+
+class RunDatasets:
+    """Those of one run. Portions get their rows in the order of their `draw`."""
+
+    def __init__(self, portions: Sequence[Portion], *, counter: Counting, context_tokens: int | None) -> None:
+        """Read everything that these portions name. `context_tokens`: longest request that the model takes, if known.
+        Raises RunFailure: a dataset is missing or broken."""
+        self._counter = counter
+        self._context_tokens = context_tokens
+        self._pools = read_pools(portions)
+        every = dict.fromkeys(portion.data for portion in portions)
+        self._conversations = {data: read_conversation(data) for data in every if isinstance(data, AgentData)}
+        self._traces = {
+            data: read_trace(data, context_tokens=context_tokens) for data in every if isinstance(data, TimedTraceData)
+        }
+        self._clock = Clock()
+
+    def draw(self, portion: Portion) -> tuple[Sample, ...]:
+        """Samples of a portion whose texts are there already. Raises RunFailure: `DatasetTooSmall`."""
+        data = portion.data
+        if isinstance(data, AgentData):
+            conversation = self._conversations[data]
+            return agent_samples(conversation, portion, data, counter=self._counter, clock=self._clock)
+        pool, kind = self._pools[data], ROW_KINDS[type(data)]
+        repeated = repeated_by(pool.common, counter=self._counter, api=portion.api)
+        fitting = Fitting(self._counter, portion.api, self._context_tokens, repeated)
+        samples = pool.draw(
+            portion,
+            lambda rows: kind.fit(data, rows, fitting),
+            prompts=different_prompts(portion),
+            rows_a_prompt=rows_a_prompt(data),
+        )
+        if not isinstance(data, TextsData):
+            return samples
+        common = self._counter.shared_prefix(api=portion.api)
+        return duplicated(samples, times=data.duplicate, requests=portion.requests, shared_prefix=common)
+
+    def trace(self, data: TimedTraceData) -> Trace:
+        """A trace that was read."""
+        return self._traces[data]
+
+    def facts(self, portions: Iterable[Portion]) -> tuple[DatasetFacts, ...]:
+        """What was read for one workload, given all its portions; known once these have drawn."""
+        found: dict[int, DatasetFacts] = {}
+        for portion in portions:
+            data = portion.data
+            if isinstance(data, AgentData):
+                found[portion.part] = self._conversations[data].facts(part=portion.part)
+            elif isinstance(data, TimedTraceData):
+                used = max(portion.requests, found[0].rows_used if 0 in found else 0)
+                found[0] = self._traces[data].facts(used=used)
+            elif type(data) in ROW_KINDS:
+                name = ROW_KINDS[type(data)].name(data)
+                found[portion.part] = self._pools[data].facts(portion.workload, portion.part, source=name)
+        return tuple(found[part] for part in sorted(found))
+
+
+def is_drawn(data: DatasetFields) -> bool:
+    """Whether its texts are there before the server is; others are written meanwhile."""
+    return isinstance(data, AgentData) or type(data) in ROW_KINDS
