@@ -35,7 +35,7 @@ from benchrun_client.recorder import Recorder, packed
 from benchrun_client.records import RawStage
 from benchrun_client.search.probes import Upcoming
 from benchrun_client.search.scribe import PromptWriter, WriterInput
-from benchrun_client.server.waiting import FIRST_REQUEST_SECONDS, wait_for_servers
+from benchrun_client.server.readiness import FIRST_REQUEST_SECONDS, wait_for_servers
 from benchrun_client.shards.first import FirstShard, ShardSetup, run_sibling
 from benchrun_client.shards.gate import Gate
 from benchrun_client.tokenizer import TokenCounter, load_tokenizer, longest_context

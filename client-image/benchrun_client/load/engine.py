@@ -37,8 +37,8 @@ from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import proxies_set
 from benchrun_client.load.stand_ins import Sessions, SharedMetrics, UserRamp, always_ready, reading_bounded
 from benchrun_client.records import Instants
-from benchrun_client.server.canary import PATHS
-from benchrun_client.server.waiting import Servers
+from benchrun_client.server.first_request import PATHS
+from benchrun_client.server.readiness import Servers
 from benchrun_client.shards.sharing import Shard, Share, arrivals_of
 from benchrun_client.tokenizer import Api
 

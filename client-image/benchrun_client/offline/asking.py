@@ -19,7 +19,7 @@ from benchrun_client.http_session import NETWORK_ERRORS
 from benchrun_client.load.engine import Load, Outcome
 from benchrun_client.offline.messages import LOAD_PATH, OfflineAnswer, OfflineLoad, OfflineTimes
 from benchrun_client.records import MAX_ERROR_CHARACTERS, Instants
-from benchrun_client.server.waiting import Servers
+from benchrun_client.server.readiness import Servers
 
 _JSON = {"Content-Type": "application/json"}
 SILENCE_SECONDS = 60.0

@@ -24,7 +24,7 @@ from benchrun_client.recorder import Recorder, packed
 from benchrun_client.records import RawStage
 from benchrun_client.run import BaseRun, find_all, freeze_heap, read_plan, vllm_engine
 from benchrun_client.search.probes import Ready
-from benchrun_client.server.waiting import Servers
+from benchrun_client.server.readiness import Servers
 from benchrun_client.shards.member import Member
 from benchrun_client.shards.messages import Ended, Offset
 from benchrun_client.shards.sharing import Shard, share_of

@@ -19,7 +19,8 @@ from benchrun.cli import cluster, errors, finished_run, manifests, show
 from benchrun.decide.situation import Unacceptable
 from benchrun.decide.sweep import decision, reconcile
 from benchrun.judge.sweep.table import sweep_table
-from benchrun.observe import ended_runs, raw, trim, views
+from benchrun.observe import run_outcomes, view_builders, views
+from benchrun.observe import untrusted_json as raw
 from benchrun.report import exit_codes, markdown, result_rows
 
 NO_EXTRA = "the HTML report needs two more packages: pip install 'benchrun-operator[report]'"
@@ -31,10 +32,10 @@ def whole_table(
     """The status with all rows and figures, if its runs can be had; else as it is. They are asked for where they are needed."""
     if not status.truncated:
         return status
-    runs = [run for run in map(trim.run_of, runs_of(sweep)) if run.sweep_uid == sweep.uid]
+    runs = [run for run in map(view_builders.run_of, runs_of(sweep)) if run.sweep_uid == sweep.uid]
     collected = decision.SweepCollected(measured=_measured(runs))
     return (
-        _untruncated(decision.SweepWorld(sweep, ended_runs.swept_runs(runs), collected, datetime.now(UTC)), status)
+        _untruncated(decision.SweepWorld(sweep, run_outcomes.swept_runs(runs), collected, datetime.now(UTC)), status)
         or status
     )
 
@@ -117,7 +118,7 @@ def named_sweep(options: argparse.Namespace) -> FoundSweep:
 
 def typed_sweep(body: raw.Object) -> FoundSweep:
     """Raises CommandError where its status is another version's."""
-    sweep = trim.sweep_of(body)
+    sweep = view_builders.sweep_of(body)
     return FoundSweep(sweep, errors.validated(BenchmarkSweepStatus, sweep.status, sweep.name))
 
 

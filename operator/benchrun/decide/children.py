@@ -21,7 +21,7 @@ from benchrun.decide.servers import endpoint_addresses
 from benchrun.decide.situation import Situation
 from benchrun.decide.world import Manifest, Ref, World
 from benchrun.measure.timeline import bucket_size, bucketed, encode
-from benchrun.observe.raw import instant
+from benchrun.observe.untrusted_json import instant
 from benchrun.observe.views import Child
 from benchrun.plan.client_manifests import client_job, client_service, division_of, plan_config_map
 from benchrun.plan.client_plan import client_plan

@@ -12,7 +12,7 @@ from benchrun.decide.deadlines import deadlines, refusal, with_grace
 from benchrun.decide.situation import Situation
 from benchrun.decide.world import CANCELLED, Ending, LogTail
 from benchrun.observe.failures import diagnose_client, diagnose_server, find_pod_with_hidden_cause
-from benchrun.observe.raw import instant
+from benchrun.observe.untrusted_json import instant
 from benchrun.observe.views import Diagnosis, Pod
 from benchrun.plan.roles import main_container, nodes
 

@@ -22,7 +22,7 @@ from benchrun.decide.condition_table import Row, progress
 from benchrun.decide.servers import server_statuses, truncations
 from benchrun.decide.situation import Situation
 from benchrun.decide.world import Answer, Decision, Ending, Judging, World
-from benchrun.observe.raw import instant
+from benchrun.observe.untrusted_json import instant
 
 LOG_TAIL_BYTES = 4096
 _OF_THE_JUDGEMENT = (

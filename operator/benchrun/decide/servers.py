@@ -36,7 +36,7 @@ from benchrun.decide.world import (
     Start,
 )
 from benchrun.measure.exposition import ServerFacts
-from benchrun.observe.raw import instant
+from benchrun.observe.untrusted_json import instant
 from benchrun.observe.views import Pod
 from benchrun.observe.vllm import StartupPhases
 from benchrun.plan.client_plan import planned_searches

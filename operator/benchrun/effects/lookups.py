@@ -38,8 +38,8 @@ from benchrun.effects.kubernetes_api import KubernetesApi
 from benchrun.judge_process.job import Job, Part
 from benchrun.measure.exposition import Sample
 from benchrun.measure.timeline import bucketed, encode
-from benchrun.observe import raw
-from benchrun.observe.trim import image_pull_seconds
+from benchrun.observe import untrusted_json as raw
+from benchrun.observe.view_builders import image_pull_seconds
 from benchrun.observe.views import Child, Children, Run
 from benchrun.observe.vllm import StartupPhases, compilations, startup_phases
 from benchrun.plan.stored import RECORD_KEY, TIMELINE_KEY

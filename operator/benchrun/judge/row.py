@@ -23,7 +23,7 @@ from benchrun.judge.explain.cells import Explained, Explanation
 from benchrun.judge.objectives import TRUSTED, inconclusive, objective_results, request_limits
 from benchrun.judge.rules.catalogue import verdict_of_findings
 from benchrun.judge.rules.rule import SEVERITIES, CellContext, Code, StageFinding
-from benchrun.measure import cells, edges, plateau, repeats, windows
+from benchrun.measure import cells, counters, plateau, repeats, windows
 from benchrun.measure.gpus import gpu_figures
 from benchrun.measure.percentiles import percentile_interval
 from benchrun.names import ROLE_PROXY
@@ -127,7 +127,7 @@ def role_figures(stage_windows: Sequence[windows.Window]) -> list[RoleFigures]:
 
 def proxy_role(records: Sequence[StageRecord]) -> list[RoleFigures]:
     """What the proxy did over all these stages; nothing where requests went straight to a server."""
-    found = edges.proxy_figures(records)
+    found = counters.proxy_figures(records)
     if found is None:
         return []
     return [

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from benchrun.api import plain_text
+from benchrun.measure.optional_numbers import is_believable
 from benchrun.measure.server_figures import Sample as Sample
 from benchrun.measure.server_figures import combined, series_names
-from benchrun.measure.values import is_believable
 
 MAX_SERIES = 4096
 """Wanted series of one endpoint: 8 families of 512 engines. More is not a vLLM server."""

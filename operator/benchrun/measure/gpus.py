@@ -10,8 +10,8 @@ from itertools import pairwise
 from statistics import fmean
 
 from benchrun.measure.exposition import Series, UnreadablePage, series_of
+from benchrun.measure.optional_numbers import known, sum_of_all
 from benchrun.measure.server_figures import Sample, combined, series_names
-from benchrun.measure.values import known, sum_of_all
 from benchrun.measure.windows import Window
 
 _LINES = tuple(name + "{" for name in series_names("DCGM"))

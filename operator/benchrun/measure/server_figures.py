@@ -14,9 +14,9 @@ from typing import Any, Literal
 
 from benchrun_client.contract import ServerEdge
 
-from benchrun.measure import edges
+from benchrun.measure import counters
 from benchrun.measure.cells import rounded
-from benchrun.measure.values import believable_sum, known, ratio, sum_of_all, sum_of_known
+from benchrun.measure.optional_numbers import believable_sum, known, ratio, sum_of_all, sum_of_known
 
 Source = Literal["vLLM", "DCGM"]
 Combine = Callable[[Sequence[float]], float | None]
@@ -116,7 +116,7 @@ def _gauge(name: str, combine: Combine, scale: float = 1.0) -> Any:
 
 
 def _rises(stages: Stages, counter: str) -> list[float | None]:
-    return [edges.rise(stage, counter) for stage in stages]
+    return [counters.rise(stage, counter) for stage in stages]
 
 
 def _percent(part: str, whole: str) -> Any:
@@ -130,12 +130,14 @@ def _figure(of: Callable[[Sequence[Sample], Stages], float | None], *, is_count:
 
 
 def _fetched_tokens(_: Sequence[Sample], stages: Stages) -> float | None:
-    return sum_of_all(_rises(stages, edges.EXTERNAL_HITS)) if any(_rises(stages, edges.EXTERNAL_QUERIES)) else None
+    return (
+        sum_of_all(_rises(stages, counters.EXTERNAL_HITS)) if any(_rises(stages, counters.EXTERNAL_QUERIES)) else None
+    )
 
 
 def _transfer_failures(_: Sequence[Sample], stages: Stages) -> float | None:
     """A connector has some of the counters, or none."""
-    return sum_of_known(edges.rise(stage, name) for stage in stages for name in edges.FAILED_TRANSFERS)
+    return sum_of_known(counters.rise(stage, name) for stage in stages for name in counters.FAILED_TRANSFERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +155,11 @@ class Figures:
     waiting_max: float | None = _gauge("waiting", max)
     kv_cache_mean_percent: float | None = _gauge("kv_cache", fmean, scale=100)
     kv_cache_max_percent: float | None = _gauge("kv_cache", max, scale=100)
-    preemptions: float | None = _figure(lambda _, stages: sum_of_all(_rises(stages, edges.PREEMPTIONS)), is_count=True)
-    prefix_hit_percent: float | None = _percent(edges.PREFIX_HITS, edges.PREFIX_QUERIES)
-    fetched_percent: float | None = _percent(edges.EXTERNAL_HITS, edges.EXTERNAL_QUERIES)
+    preemptions: float | None = _figure(
+        lambda _, stages: sum_of_all(_rises(stages, counters.PREEMPTIONS)), is_count=True
+    )
+    prefix_hit_percent: float | None = _percent(counters.PREFIX_HITS, counters.PREFIX_QUERIES)
+    fetched_percent: float | None = _percent(counters.EXTERNAL_HITS, counters.EXTERNAL_QUERIES)
     """Prompt tokens that came from outside of the server, of those that were looked up there."""
     fetched_tokens: float | None = _figure(_fetched_tokens, is_count=True)
     transfer_failures: float | None = _figure(_transfer_failures, is_count=True)

@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple
 
 from benchrun import names
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
-from benchrun.observe import raw
+from benchrun.observe import untrusted_json as raw
 
 
 @dataclass(frozen=True, slots=True)

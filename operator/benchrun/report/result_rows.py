@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 from benchrun.api import OUTPUT_COST, TOKENS_PER_JOULE, TOTAL_COST, BenchmarkRunStatus, CostStatus, Result, RoleFigures
 from benchrun.judge.row import PER_GPU, gpus_of
 from benchrun.names import ROLE_DECODE, ROLE_PROXY
-from benchrun.observe import raw
+from benchrun.observe import untrusted_json as raw
 from benchrun.report.rows import ABSENT, UNCERTAIN, Column, Rows, figure, table_of
 
 NO_TEXTS: Mapping[str, int] = MappingProxyType({})

@@ -22,9 +22,9 @@ from typing import Any
 from benchrun import names
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
 from benchrun.effects.connection import EXTENSION_KINDS, LEADER_WORKER_SET
-from benchrun.observe import raw
-from benchrun.observe.ended_runs import finished_run_of
-from benchrun.observe.trim import is_finished, view_of
+from benchrun.observe import untrusted_json as raw
+from benchrun.observe.run_outcomes import finished_run_of
+from benchrun.observe.view_builders import is_finished, view_of
 from benchrun.observe.views import (
     Child,
     Children,

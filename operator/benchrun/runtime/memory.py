@@ -18,7 +18,7 @@ from benchrun import names
 from benchrun.api import BenchmarkRunStatus
 from benchrun.decide.sweep.decision import NotCreated, SweepCollected, TableMade
 from benchrun.decide.world import Collected
-from benchrun.observe.ended_runs import HEADLINE_FIGURES, MAX_CELLS, FinishedRun, SweptRun
+from benchrun.observe.run_outcomes import HEADLINE_FIGURES, MAX_CELLS, FinishedRun, SweptRun
 from benchrun.observe.views import Child, Children, Key
 
 

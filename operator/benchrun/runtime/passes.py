@@ -17,7 +17,7 @@ from benchrun.api import Reason, timestamp
 from benchrun.decide.world import Event, Ref
 from benchrun.effects.errors import ClusterError, Conflict, Invalid, NotFound, Throttled
 from benchrun.effects.kubernetes_api import KubernetesApi
-from benchrun.observe.trim import is_finished
+from benchrun.observe.view_builders import is_finished
 from benchrun.observe.views import Child, Declared, Key, RunKey, object_of
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.queue import Later

@@ -17,7 +17,7 @@ from benchrun.effects.connection import LEADER_WORKER_SET
 from benchrun.effects.errors import ClusterError, NotFound
 from benchrun.effects.kubernetes_api import KubernetesApi
 from benchrun.effects.pod_http import Fetcher
-from benchrun.observe import raw
+from benchrun.observe import untrusted_json as raw
 from benchrun.observe.views import Run, RunKey
 from benchrun.runtime.following import Follower, Scraper
 from benchrun.runtime.indexes import Indexes

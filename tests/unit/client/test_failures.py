@@ -25,7 +25,7 @@ from benchrun_client.http_session import Answer
 from benchrun_client.load.self_watch import throttled_periods
 from benchrun_client.recorder import MAX_HEADLINE_BYTES, headline
 from benchrun_client.run import MAX_PLAN_BYTES, SHOWN_ERRORS, peek_run_uid, read_plan
-from benchrun_client.server.waiting import Deadline, pinned
+from benchrun_client.server.readiness import Deadline, pinned
 from hypothesis import given
 from hypothesis import strategies as st
 from unit.client.plans import TOKEN, TOKEN_DIGEST, plan, stage

@@ -18,8 +18,8 @@ from benchrun.measure.exposition import (
     sample_from_page,
 )
 from benchrun.measure.gpus import gpu_values
+from benchrun.measure.optional_numbers import GREATEST, is_believable
 from benchrun.measure.timeline import Timeline, decode, encode
-from benchrun.measure.values import GREATEST, is_believable
 from hypothesis import given
 from hypothesis import strategies as st
 

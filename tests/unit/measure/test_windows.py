@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from benchrun.measure.edges import GENERATION_TOKENS, PREEMPTIONS, PREFIX_HITS, PREFIX_QUERIES
+from benchrun.measure.counters import GENERATION_TOKENS, PREEMPTIONS, PREFIX_HITS, PREFIX_QUERIES
 from benchrun.measure.server_figures import Figures, Sample, start_instant
 from benchrun.measure.windows import Window, figures, windows
 from benchrun_client.contract import START_TIME, ServerEdge, StageRecord

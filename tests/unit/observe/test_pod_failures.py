@@ -17,7 +17,7 @@ from benchrun.observe.pod_failures import (
     first_diagnosis,
     is_structural,
 )
-from benchrun.observe.trim import pod_of
+from benchrun.observe.view_builders import pod_of
 from benchrun.observe.views import Diagnosis, Pod
 from unit.observe.bodies import ended, gone, pending, pod_body, waiting
 

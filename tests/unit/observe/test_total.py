@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from benchrun import names
-from benchrun.observe import raw
-from benchrun.observe.ended_runs import MAX_CELLS, finished_run_of
+from benchrun.observe import untrusted_json as raw
 from benchrun.observe.failures import diagnose_client, diagnose_server, find_pod_with_hidden_cause
 from benchrun.observe.last_words import MAX_CHARS, bounded, last_words
 from benchrun.observe.pod_failures import is_structural
-from benchrun.observe.trim import MAX_ARG_CHARS, MAX_ARGS, child_of, image_pull_seconds, pod_of, run_of
+from benchrun.observe.run_outcomes import MAX_CELLS, finished_run_of
+from benchrun.observe.view_builders import MAX_ARG_CHARS, MAX_ARGS, child_of, image_pull_seconds, pod_of, run_of
 from benchrun.observe.vllm import compilations, startup_phases
 from hypothesis import given
 from hypothesis import strategies as st

@@ -13,7 +13,7 @@ from benchrun.api.sweep.status import BenchmarkSweepStatus, essence
 from benchrun.decide.sweep.decision import SweepCollected, SweepDecision, SweepWorld, TableMade, TableWanted
 from benchrun.decide.sweep.reconcile import decide
 from benchrun.judge.sweep.table import sweep_table
-from benchrun.observe.ended_runs import swept_runs
+from benchrun.observe.run_outcomes import swept_runs
 from benchrun.observe.views import Run, Sweep
 from unit.judge.comparison.sides import row, run
 from unit.plan.specs import spec_body

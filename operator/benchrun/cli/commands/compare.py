@@ -17,7 +17,7 @@ from rich.text import Text
 from benchrun.api import DEFAULT_METRICS, Bottleneck, ComparedMetric, Comparison
 from benchrun.cli import arguments, cluster, errors, manifests
 from benchrun.judge.comparison import comparability, compare
-from benchrun.observe import trim, views
+from benchrun.observe import view_builders, views
 from benchrun.report import comparison_rows, exit_codes
 
 _COLOURS = {"Better": "green", "Worse": "red", "Mixed": "yellow", "NotRegressed": "green", "Regressed": "red"}
@@ -136,7 +136,7 @@ def _names(side: str) -> list[str]:
 
 def _in_cluster(options: argparse.Namespace) -> Callable[[str], views.Run]:
     kubectl = cluster.kubectl_of(options)
-    return lambda name: trim.run_of(kubectl.get(name))
+    return lambda name: view_builders.run_of(kubectl.get(name))
 
 
 def _in_files(paths: Sequence[Path]) -> Callable[[str], views.Run]:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from benchrun.api import BenchmarkRunStatus
 from benchrun.cli import arguments, cluster, errors, finished_sweep, show
-from benchrun.observe import trim, views
+from benchrun.observe import view_builders, views
 from benchrun.report import exit_codes, run_list, run_summary
 
 DESCRIPTION = """\
@@ -87,7 +87,7 @@ def _say_none(console: Console, options: argparse.Namespace) -> None:
 
 def _summary(kubectl: cluster.Kubectl, name: str, now: datetime) -> run_summary.Summary:
     try:
-        return _of_run(trim.run_of(kubectl.get(name)), now)
+        return _of_run(view_builders.run_of(kubectl.get(name)), now)
     except errors.KubectlError as error:
         found = finished_sweep.typed_sweep(kubectl.sweep_instead(name, error))
     return run_summary.sweep_summary(found.sweep, found.status, now=now)

@@ -14,7 +14,8 @@ from rich.console import Console
 from benchrun import names
 from benchrun.api import plain_text
 from benchrun.cli import arguments, cluster, errors, processes, show
-from benchrun.observe import raw, trim, views
+from benchrun.observe import untrusted_json as raw
+from benchrun.observe import view_builders, views
 from benchrun.report.exit_codes import PASSED
 
 DESCRIPTION = """\
@@ -75,7 +76,7 @@ class _Logs:
         """Each line as it was written, but for what would steer the terminal: neither markup nor its width changes a log.
         Nothing where the pod has gone meanwhile. Raises KubectlError."""
         lead = f"{pod.role if len(pods) == 1 else pod.name} | " if len(self.roles) > 1 else ""
-        container = trim.MAIN_CONTAINERS.get(pod.role, trim.SERVER_CONTAINER)
+        container = view_builders.MAIN_CONTAINERS.get(pod.role, view_builders.SERVER_CONTAINER)
         command = self.kubectl.command("logs", pod.name, f"--container={container}", *options, f"--tail={self.tail}")
         try:
             async with aclosing(processes.output_lines(command)) as lines:
@@ -90,7 +91,7 @@ class _Logs:
 
 def _with_log(kubectl: cluster.Kubectl, run: views.Run, role: str) -> list[views.Pod]:
     """Pods of the run whose container has begun at least once, the oldest first."""
-    pods = [trim.pod_of(body) for body in kubectl.pods(run.uid, role)]
+    pods = [view_builders.pod_of(body) for body in kubectl.pods(run.uid, role)]
     begun = [
         pod
         for pod in pods
@@ -125,13 +126,13 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 def run(options: argparse.Namespace, console: Console) -> int:
     """Line by line, each with who wrote it where that is not clear. Raises CommandError."""
     kubectl = cluster.kubectl_of(options)
-    found = trim.run_of(kubectl.get(options.name))
+    found = view_builders.run_of(kubectl.get(options.name))
     roles = tuple(dict.fromkeys(options.role or roles_of(found)))
     tail = options.tail if options.tail is not None else DEFAULT_TAIL
     logs = _Logs(kubectl, found, roles, tail, console)
     asyncio.run(logs.follow() if options.follow else logs.print_now())
     seen = logs.shown
-    left = trim.run_of(kubectl.get(options.name)) if len(seen) < len(roles) else found
+    left = view_builders.run_of(kubectl.get(options.name)) if len(seen) < len(roles) else found
     silent = [role for role in roles if role != names.ROLE_CLIENT]
     if not seen & set(silent) and silent and _print_last_words(left, console):
         seen.update(silent)

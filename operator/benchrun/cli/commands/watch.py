@@ -11,7 +11,7 @@ from rich.console import Console
 from benchrun.api.sweep import spec, status
 from benchrun.cli import arguments, cluster, errors, finished_sweep, following, processes, reporters, show
 from benchrun.names import KIND, SHORT_NAME
-from benchrun.observe.trim import sweep_of
+from benchrun.observe.view_builders import sweep_of
 from benchrun.report import exit_codes, rows
 from benchrun.report.followed import Followed, FollowedSweep
 

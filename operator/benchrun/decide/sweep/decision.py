@@ -16,7 +16,7 @@ from benchrun.api.sweep.spec import BenchmarkSweepSpec, named
 from benchrun.api.sweep.status import MAX_ROWS, BenchmarkSweepStatus, SweepTable, TabledRun
 from benchrun.decide.situation import Unacceptable
 from benchrun.decide.world import Event, Manifest, Ref
-from benchrun.observe.ended_runs import SweptRun
+from benchrun.observe.run_outcomes import SweptRun
 from benchrun.observe.views import Sweep
 from benchrun.plan.pods import Owner
 from benchrun.plan.stages import cells

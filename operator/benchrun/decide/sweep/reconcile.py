@@ -29,7 +29,7 @@ from benchrun.decide.sweep.decision import (
 )
 from benchrun.decide.world import CANCELLED, Ending, Event, Ref
 from benchrun.names import KIND
-from benchrun.observe.ended_runs import SweptRun
+from benchrun.observe.run_outcomes import SweptRun
 from benchrun.plan.stages import estimate
 from benchrun.plan.variants import PlannedRun, Variant, run_manifest
 

@@ -17,7 +17,7 @@ from benchrun.judge.rules.rule import (
     graded,
 )
 from benchrun.measure.cells import rounded
-from benchrun.measure.edges import (
+from benchrun.measure.counters import (
     EXTERNAL_HITS,
     EXTERNAL_QUERIES,
     FAILED_TRANSFERS,

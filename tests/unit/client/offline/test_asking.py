@@ -11,7 +11,7 @@ from benchrun_client.datasets.samples import Sample
 from benchrun_client.load.engine import Load
 from benchrun_client.offline.asking import OfflineEngine
 from benchrun_client.offline.messages import OfflineAnswer, OfflineTimes
-from benchrun_client.server.waiting import Servers
+from benchrun_client.server.readiness import Servers
 from unit.client.servers import Handler, answering, serving
 
 TIMES = OfflineTimes(

@@ -13,7 +13,7 @@ import pytest
 from benchrun_client.contract import Plan, seal
 from benchrun_client.failures import RunFailure
 from benchrun_client.records import record_of
-from benchrun_client.server.waiting import Servers
+from benchrun_client.server.readiness import Servers
 from benchrun_client.shards.gate import Gate
 from benchrun_client.shards.member import Member
 from benchrun_client.shards.messages import GATE_PATH, Ended

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Literal
 
 from benchrun.api import Reason
-from benchrun.observe import raw
+from benchrun.observe import untrusted_json as raw
 from benchrun.observe.views import Run
 
 HEADLINE_FIGURES = (

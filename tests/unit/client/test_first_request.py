@@ -11,7 +11,7 @@ from aiohttp import web
 from benchrun_client.contract import CacheReset
 from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import Answer, open_session
-from benchrun_client.server.canary import (
+from benchrun_client.server.first_request import (
     MAX_ANSWER_CHARACTERS,
     MAX_WORDS_OF_SERVER,
     RESET_SECONDS,
@@ -296,7 +296,7 @@ async def test_models_that_break_off_are_none(parts: tuple[bytes, ...]) -> None:
 
 
 async def test_a_reset_answered_by_nesting_without_end_is_a_reset_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchrun_client.server.canary.RESET_SECONDS", 0.1)
+    monkeypatch.setattr("benchrun_client.server.first_request.RESET_SECONDS", 0.1)
     async with (
         serving_at("/reset_prefix_cache", answering(200, text=NESTED)) as url,
         aiohttp.ClientSession() as session,
@@ -412,12 +412,12 @@ async def test_what_another_attempt_would_not_change_is_told_at_once(words: str,
     ["<html>ok</html>", "[]", "true", "{}", '{"success": "true"}', '{"success": 1}', '{"success": null}'],
 )
 async def test_a_body_that_does_not_say_so_is_no_success(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchrun_client.server.canary.RESET_SECONDS", 0.1)
+    monkeypatch.setattr("benchrun_client.server.first_request.RESET_SECONDS", 0.1)
     assert not (await reset_of(resetting((200, body)))).succeeded
 
 
 async def test_a_server_that_is_gone_is_a_reset_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchrun_client.server.canary.RESET_SECONDS", 0.2)
+    monkeypatch.setattr("benchrun_client.server.first_request.RESET_SECONDS", 0.2)
     async with serving() as url:
         pass
     failed = await reset(url)
@@ -440,7 +440,7 @@ async def test_all_servers_must_do_it_and_those_that_did_are_not_asked_again(ord
 
 
 async def test_the_server_that_failed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchrun_client.server.canary.RESET_SECONDS", 0.2)
+    monkeypatch.setattr("benchrun_client.server.first_request.RESET_SECONDS", 0.2)
     async with (
         serving_at(PATH, resetting(DONE)) as good,
         serving_at(PATH, resetting(HELD)) as bad,

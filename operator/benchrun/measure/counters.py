@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from benchrun_client.contract import PROXY_COUNTERS, SERVER_COUNTERS, START_TIME, ServerEdge, StageRecord
 
 from benchrun.measure.cells import duration_seconds
-from benchrun.measure.values import is_believable, ratio, sum_of_all
+from benchrun.measure.optional_numbers import is_believable, ratio, sum_of_all
 from benchrun.names import ANSWERING_ROLES, PREFILLING_ROLES, ROLE_PROXY
 
 ADMISSION_REJECTIONS = "admission_rejections_total"

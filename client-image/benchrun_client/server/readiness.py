@@ -21,7 +21,7 @@ from benchrun_client.failures import RunFailure, error_text, first_line, shorten
 from benchrun_client.http_session import NETWORK_ERRORS, answer_of, host_and_port, open_session
 from benchrun_client.ledger import Ledger
 from benchrun_client.records import Identity, micros
-from benchrun_client.server.canary import send_canary, served_models
+from benchrun_client.server.first_request import send_canary, served_models
 from benchrun_client.server.identity import identify
 from benchrun_client.traffic import Material, check_lengths
 
