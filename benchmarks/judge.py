@@ -26,7 +26,6 @@ from benchrun.judge_process.judging import PackedRecords
 from benchrun.measure.exposition import Sample
 from benchrun.plan.stages import cells
 from benchrun_client.contract import (
-    SERVER_COUNTERS,
     START_TIME,
     ClientFigures,
     Engine,
@@ -37,6 +36,7 @@ from benchrun_client.contract import (
     open_record,
     seal,
 )
+from benchrun_client.engines import ENGINE
 
 REQUESTS, RATE, TOKENS = 10_000, 40.0, 64
 ROUNDS = 15
@@ -202,7 +202,7 @@ def _record() -> StageRecord:
     e2els = [ttft + int(tpot * (TOKENS - 1)) for ttft, tpot in zip(ttfts, tpots, strict=True)]
     gaps = Counter(max(1, int(draw.gauss(12_000, 900))) for _ in range(REQUESTS * (TOKENS - 1)))
     first = min(starts)
-    before = dict.fromkeys(SERVER_COUNTERS, 0.0) | {START_TIME: 1.0}
+    before = dict.fromkeys(ENGINE.counter_series, 0.0) | {START_TIME: 1.0}
     after = before | {
         "prompt_tokens_total": 512.0 * REQUESTS,
         "generation_tokens_total": float(TOKENS * REQUESTS),

@@ -24,7 +24,6 @@ from benchrun.measure.exposition import Sample
 from benchrun.measure.plateau import in_flight
 from benchrun.plan.stages import cells, stages
 from benchrun_client.contract import (
-    SERVER_COUNTERS,
     START_TIME,
     ClientFigures,
     Engine,
@@ -32,6 +31,7 @@ from benchrun_client.contract import (
     ServerEdge,
     StageRecord,
 )
+from benchrun_client.engines import ENGINE
 
 from report_kit.played_queue import INPUT_TOKENS, OUTPUT_TOKENS, PLACES, gaps_of, played
 
@@ -153,7 +153,10 @@ def _record(
     count = len(columns.ok)
     length = max(start + took for start, took in zip(columns.start_us, columns.e2el_us, strict=True))
     tokens = float(sum(columns.output_tokens))
-    before = dict.fromkeys(SERVER_COUNTERS, 0.0) | {START_TIME: START_UNIX - 100, "generation_tokens_total": generated}
+    before = dict.fromkeys(ENGINE.counter_series, 0.0) | {
+        START_TIME: START_UNIX - 100,
+        "generation_tokens_total": generated,
+    }
     rises = {
         "prompt_tokens_total": float(INPUT_TOKENS * count),
         "prefix_cache_queries_total": float(INPUT_TOKENS * count),

@@ -24,7 +24,8 @@ from benchrun_client.load.self_watch import SelfWatch
 from benchrun_client.records import RawEdge, RawStage, micros, scalars_of
 from benchrun_client.search import course
 from benchrun_client.search.probes import Ready, Upcoming, stage_at
-from benchrun_client.server.first_request import complete, reset_caches, words_of
+from benchrun_client.server.cache_reset import reset_caches
+from benchrun_client.server.first_request import complete, words_of
 from benchrun_client.server.readiness import Found, Servers
 from benchrun_client.server.snapshot import Snapshot, take, take_idle, take_settled
 from benchrun_client.shards.first import FirstShard, OthersResult

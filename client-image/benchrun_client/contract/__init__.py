@@ -77,7 +77,6 @@ from benchrun_client.contract.record import (
     MAX_PACKED_BYTES,
     MAX_RECORD_BYTES,
     PROXY_COUNTERS,
-    SERVER_COUNTERS,
     START_TIME,
     CacheReset,
     ClientFigures,

@@ -25,7 +25,7 @@ from benchrun_client.proxy.passage import Passages
 from benchrun_client.proxy.readiness import Readiness
 from benchrun_client.proxy.roles import Places, Role, Unreachable
 from benchrun_client.proxy.steps import Broken, Steps, complaint, forwarding_session, passed_on, relay
-from benchrun_client.server.first_request import reset_caches
+from benchrun_client.server.cache_reset import reset_caches
 from benchrun_client.server.readiness import FIRST_REQUEST_SECONDS
 
 MAX_IN_FLIGHT = 2048

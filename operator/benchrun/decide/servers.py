@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from benchrun_client.contract import RECORD_PORT
+from benchrun_client.engines import ENGINE, StartupPhases
 
 from benchrun import names
 from benchrun.api import (
@@ -37,12 +38,11 @@ from benchrun.decide.world import (
 )
 from benchrun.measure.exposition import ServerFacts
 from benchrun.observe.untrusted_json import instant
+from benchrun.observe.view_builders import main_container
 from benchrun.observe.views import Pod
-from benchrun.observe.vllm import StartupPhases
 from benchrun.plan.client_plan import planned_searches
 from benchrun.plan.pods import token_of
-from benchrun.plan.roles import main_container, nodes, role_replicas, started_args
-from benchrun.plan.vllm_pod import SERVER_CONTAINER, SERVER_PORT
+from benchrun.plan.roles import nodes, role_replicas, started_args
 
 SEVERAL_NODES = "the GPUs of a server over several nodes are not read"
 
@@ -59,7 +59,7 @@ def scrape_targets(situation: Situation) -> tuple[ScrapeTarget, ...]:
         ScrapeTarget(
             role=pod.role,
             pod=pod.name,
-            url=f"{_base_url(situation, situation.owner.namespace, pod.name, pod.ip, SERVER_PORT)}/metrics",
+            url=f"{_base_url(situation, situation.owner.namespace, pod.name, pod.ip, ENGINE.port)}{ENGINE.metrics_path}",
             interval_seconds=interval,
             gpus=_gpu_page(situation, pod),
         )
@@ -176,7 +176,7 @@ def compilations_wanted(situation: Situation) -> Compilations | None:
     if server is None or server.pod is None or server.compilations is not None:
         return None
     since = instant(ready) or situation.now
-    return Compilations(server.pod, SERVER_CONTAINER, timestamp(since - CLOCK_MARGIN))
+    return Compilations(server.pod, ENGINE.container, timestamp(since - CLOCK_MARGIN))
 
 
 def startups_wanted(situation: Situation, servers: Sequence[ServerStatus]) -> tuple[ServerStart, ...]:

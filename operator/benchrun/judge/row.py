@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import NamedTuple
 
 from benchrun_client.contract import StageRecord
@@ -26,6 +27,7 @@ from benchrun.judge.rules.rule import SEVERITIES, CellContext, Code, StageFindin
 from benchrun.measure import cells, counters, plateau, repeats, windows
 from benchrun.measure.gpus import gpu_figures
 from benchrun.measure.percentiles import percentile_interval
+from benchrun.measure.server_figures import rounded_figures
 from benchrun.names import ROLE_PROXY
 
 
@@ -122,7 +124,8 @@ def measured_row(context: CellContext, found: Iterable[StageFinding], *, spec: B
 def role_figures(stage_windows: Sequence[windows.Window]) -> list[RoleFigures]:
     """Server figures by role, over all these stages."""
     roles = dict.fromkeys(window.role for window in stage_windows)
-    return [_rounded_figures([w for w in stage_windows if w.role == role]) for role in roles]
+    own = [[window for window in stage_windows if window.role == role] for role in roles]
+    return [rounded_figures(windows.figures(of).model_copy(update=asdict(gpu_figures(of)))) for of in own]
 
 
 def proxy_role(records: Sequence[StageRecord]) -> list[RoleFigures]:
@@ -174,16 +177,6 @@ def _traffic(records: Sequence[StageRecord]) -> str | None:
     """Of the prompts of all repeats, in their order; None where nothing was sent."""
     digests = [record.prompts_digest for record in records]
     return hashlib.sha256("\n".join(digests).encode()).hexdigest() if digests else None
-
-
-def _rounded_figures(stage_windows: Sequence[windows.Window]) -> RoleFigures:
-    gpus = gpu_figures(stage_windows)
-    return RoleFigures(
-        **windows.figures(stage_windows).for_status(),
-        gpu_power_mean_watts=cells.rounded(gpus.power_mean_watts),
-        gpu_memory_max_mib=cells.rounded(gpus.memory_max_mib),
-        sm_clock_mean_mhz=cells.rounded(gpus.sm_clock_mean_mhz),
-    )
 
 
 PER_GPU = "output_throughput_per_gpu"

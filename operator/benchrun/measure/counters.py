@@ -9,7 +9,8 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from benchrun_client.contract import PROXY_COUNTERS, SERVER_COUNTERS, START_TIME, ServerEdge, StageRecord
+from benchrun_client.contract import PROXY_COUNTERS, START_TIME, ServerEdge, StageRecord
+from benchrun_client.engines import ENGINE
 
 from benchrun.measure.cells import duration_seconds
 from benchrun.measure.optional_numbers import is_believable, ratio, sum_of_all
@@ -18,11 +19,6 @@ from benchrun.names import ANSWERING_ROLES, PREFILLING_ROLES, ROLE_PROXY
 ADMISSION_REJECTIONS = "admission_rejections_total"
 EXTERNAL_HITS = "external_prefix_cache_hits_total"
 EXTERNAL_QUERIES = "external_prefix_cache_queries_total"
-FAILED_TRANSFERS = (
-    "nixl_num_failed_transfers_total",
-    "nixl_num_failed_notifications_total",
-    "nixl_num_kv_expired_reqs_total",
-)
 GENERATION_TOKENS = "generation_tokens_total"
 PREEMPTIONS = "num_preemptions_total"
 PREFIX_HITS = "prefix_cache_hits_total"
@@ -83,7 +79,7 @@ def is_restarted(edge: ServerEdge) -> bool:
 
 def fallen_counters(edge: ServerEdge) -> tuple[str, ...]:
     """Counters that are lower after the stage than before it."""
-    return tuple(name for name in (*SERVER_COUNTERS, *PROXY_COUNTERS) if (rise_at(edge, name) or 0) < 0)
+    return tuple(name for name in (*ENGINE.counter_series, *PROXY_COUNTERS) if (rise_at(edge, name) or 0) < 0)
 
 
 def is_reset(edge: ServerEdge) -> bool:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import NamedTuple
 
+from benchrun.api import Sample
 from benchrun.measure.pressure import Lengths, Pressure
-from benchrun.measure.server_figures import Sample
 from benchrun.measure.windows import Window
 
 

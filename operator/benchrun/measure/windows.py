@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
 
+from benchrun.api import START_DECIMALS, RoleFigures, Sample
 from benchrun.measure import counters
 from benchrun.measure.cells import duration_seconds
 from benchrun.measure.optional_numbers import ratio
-from benchrun.measure.server_figures import Figures, Sample, start_instant
+from benchrun.measure.server_figures import role_figures
 
 # A stage's window is found by each server's own count of generated tokens, which both the client's edges and the operator's
 # samples carry, so two nodes' clocks need not agree. With `before` and `after` the counts at the edges, a sample belongs
@@ -63,7 +64,7 @@ class Replica:
     mean_ttft_ms: float | None
     """From the request's arrival at the server."""
     mean_queue_ms: float | None
-    figures: Figures
+    figures: RoleFigures
     """Of this server alone: those of samples are None without its pod."""
 
 
@@ -95,7 +96,7 @@ def _edge_of(known: Sequence[ServerEdge], samples: Sequence[Sample], *, alone: b
 def _start(edge: ServerEdge) -> float | None:
     """When the process began that served at the start of the stage."""
     seconds = counters.count(edge.before, START_TIME)
-    return None if seconds is None else start_instant(seconds)
+    return None if seconds is None else round(seconds, START_DECIMALS)
 
 
 def _inside(record: StageRecord, edge: ServerEdge | None, samples: Sequence[Sample]) -> list[Sample]:
@@ -134,12 +135,12 @@ def windows(record: StageRecord, samples: Sequence[Sample], *, scrape_interval: 
     return tuple(found)
 
 
-def figures(stage_windows: Iterable[Window]) -> Figures:
+def figures(stage_windows: Iterable[Window]) -> RoleFigures:
     """Figures over windows of one role: those of a stage, or of all stages of a cell."""
     parts = list(stage_windows)
     samples = [sample for part in parts for sample in part.samples]
     expected = math.fsum(part.expected for part in parts)
-    return Figures.of(parts[0].role, samples, [part.edges for part in parts], expected=expected)
+    return role_figures(parts[0].role, samples, [part.edges for part in parts], expected=expected)
 
 
 def replicas(record: StageRecord, samples: Sequence[Sample]) -> tuple[Replica, ...]:
@@ -164,5 +165,5 @@ def _replica(edge: ServerEdge, pods: Sequence[PodWindow]) -> Replica:
         generation_tokens=counters.rise([edge], counters.GENERATION_TOKENS),
         mean_ttft_ms=mean_ms(counters.TTFT_SUM, counters.TTFT_COUNT),
         mean_queue_ms=mean_ms(counters.QUEUE_TIME_SUM, counters.QUEUE_TIME_COUNT),
-        figures=Figures.of(edge.role, samples, [(edge,)], expected=0.0),
+        figures=role_figures(edge.role, samples, [(edge,)], expected=0.0),
     )

@@ -11,6 +11,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from benchrun_client.engines import ENGINE
+
 from benchrun import names
 from benchrun.api import is_gpu
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
@@ -20,10 +22,12 @@ from benchrun.observe.views import Child, Pod, Run, Sweep, Termination, View
 MAX_ARGS = 140
 MAX_ARG_CHARS = 4096
 MAX_IMAGE_CHARS = 1024
-MAIN_CONTAINERS = {names.ROLE_CLIENT: "client", names.ROLE_PROXY: "proxy"}
-"""Container that does the work, by role; in every server role it is `vllm`."""
-SERVER_CONTAINER = "vllm"
 _BULKY = ("results", "findings", "servers", "logTail", "variants", "best", "front")
+
+
+def main_container(role: str) -> str:
+    """The container that does the work in a pod of this role."""
+    return {names.ROLE_CLIENT: "client", names.ROLE_PROXY: "proxy"}.get(role, ENGINE.container)
 
 
 def is_finished(status: raw.Object) -> bool:
@@ -150,7 +154,7 @@ def _failure(kind: str, status: raw.Object) -> str | None:
 def _main_container(containers: object, role: str) -> raw.Object:
     """The container named for the role, or the first: a sidecar that was injected is never taken for it."""
     listed = list(raw.mappings(containers))
-    name = MAIN_CONTAINERS.get(role, SERVER_CONTAINER)
+    name = main_container(role)
     return next((c for c in listed if c.get("name") == name), listed[0] if len(listed) == 1 else {})
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from benchrun_client.engines import ENGINE
+
 from benchrun import names
 from benchrun.plan.pods import STAY, Manifest, Owner, headless_service, held, metadata, stamped
 from benchrun.plan.roles import Role
-from benchrun.plan.vllm_pod import SERVER_PORT, worker_pod
+from benchrun.plan.server_pod import worker_pod
 
 _A_YEAR_SECONDS = 31_536_000
 
@@ -67,4 +69,4 @@ def service(owner: Owner, role: Role) -> Manifest:
     Of a server over several nodes only the leader answers.
     """
     leaders = {} if role.nodes == 1 else {names.LABEL_WORKER_INDEX: "0"}
-    return headless_service(owner, role.name, port_name="http", port=SERVER_PORT, selector=leaders)
+    return headless_service(owner, role.name, port_name="http", port=ENGINE.port, selector=leaders)

@@ -15,6 +15,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Literal
 
+from benchrun_client.engines import ENGINE
+
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 from benchrun.sizing.serve_args import is_flag
 
@@ -78,24 +80,15 @@ def _read(name: str) -> FlagTable:
     return FlagTable(found["version"], flags)
 
 
-_WARNINGS = {
-    "--port": " is set by the operator; the operator serves and probes port 8000",
-    "--host": " is set by the operator; the server must be reached from other pods",
-    "--served-model-name": " is set by the operator; set model.servedName instead: the client asks for that name",
-    "--model": " is set by the operator; set model.name instead: the client needs the same tokenizer",
-    "--disable-log-stats": ": takes away vLLM's metrics: no running, waiting or KV cache figures, and most checks can't be made",
-    "--api-key": ": is a secret, readable for whoever may read the run",
-    "--config": ": flags in a file are not seen here",
-}
-
-
 def flag_remarks(args: Sequence[str], *, image: str, version: str | None, path: str) -> list[Remark]:
     """About each argument at its place. `version` is that of the image, where its tag does not name it."""
     version = version or version_of_image(image)
     table = table_for(version) if version is not None else None
     names = [_dashed(word.partition("=")[0]) for word in args]
     remarks = [
-        warning(f"{path}[{place}]", name + _WARNINGS[name]) for place, name in enumerate(names) if name in _WARNINGS
+        warning(f"{path}[{place}]", name + ENGINE.flag_warnings[name])
+        for place, name in enumerate(names)
+        if name in ENGINE.flag_warnings
     ]
     if table is not None:
         return remarks + table_remarks(args, table, path=path)

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from benchrun_client.contract import Progress
+from benchrun_client.engines import ENGINE
 
 from benchrun.decide.world import Collected, GpuPage, PullTarget, ScrapeTarget
 from benchrun.effects.client_link import ClientLink, Pulled, Refused
@@ -241,7 +242,7 @@ class Scraper:
 
     async def _facts(self, page: str) -> ServerFacts:
         facts = facts_from_page(page)
-        url = self.target.url.removesuffix("/metrics") + "/version"
+        url = self.target.url.removesuffix(ENGINE.metrics_path) + ENGINE.version_path
         try:
             answer = json.loads(await self.fetcher.fetch(url, limit_bytes=4096, timeout_seconds=VERSION_SECONDS))
             return replace(facts, version=str(answer["version"])[:100])

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from benchrun_client.engines import ENGINE
+
 KIB, MIB, GIB, TIB = 2**10, 2**20, 2**30, 2**40
 _Value = TypeVar("_Value", int, float)
 _TOKENS = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGtT]?)")
@@ -45,18 +47,6 @@ def memory(amount: float) -> str:
     return f"{amount:.0f} B"
 
 
-SHORT: Mapping[str, str] = {
-    "-tp": "tensor-parallel-size",
-    "-pp": "pipeline-parallel-size",
-    "-dp": "data-parallel-size",
-    "-dcp": "decode-context-parallel-size",
-    "-pcp": "prefill-context-parallel-size",
-    "-n": "nnodes",
-    "-r": "node-rank",
-}
-"""Short names of the flags that are looked at."""
-
-
 class UnreadableValue(ValueError):
     """A flag's value is not what that flag takes; the text names both."""
 
@@ -78,7 +68,7 @@ class ServeArgs:
         for word in arguments:
             name, equals, value = word.partition("=")
             if is_flag(word):
-                last = SHORT.get(name, name.lstrip("-").replace("_", "-"))
+                last = ENGINE.short_flags.get(name, name.lstrip("-").replace("_", "-"))
                 # Taken out first: of a flag and its opposite the one that is last in here holds.
                 given.pop(last, None)
                 given[last] = value if equals else None

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 from benchrun.observe.failures import SERVER_CHECKS, diagnose_client, diagnose_server
-from benchrun.observe.last_words import CAUSE_IS_ABOVE
 from benchrun.observe.pod_failures import (
     Check,
     Evidence,
@@ -19,6 +18,7 @@ from benchrun.observe.pod_failures import (
 )
 from benchrun.observe.view_builders import pod_of
 from benchrun.observe.views import Diagnosis, Pod
+from benchrun_client.engines import ENGINE
 from unit.observe.bodies import ended, gone, pending, pod_body, waiting
 
 RUNNING = pod_of(pod_body())
@@ -40,7 +40,7 @@ def test_how_often_a_container_ended(endings: int, pod: Pod) -> None:
     assert evidence_of(pod, None).endings == endings
 
 
-HIDDEN = f"RuntimeError: Engine core initialization failed. {CAUSE_IS_ABOVE}"
+HIDDEN = f"RuntimeError: Engine core initialization failed. {ENGINE.cause_is_above}"
 
 
 @pytest.mark.parametrize(

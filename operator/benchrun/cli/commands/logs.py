@@ -76,7 +76,7 @@ class _Logs:
         """Each line as it was written, but for what would steer the terminal: neither markup nor its width changes a log.
         Nothing where the pod has gone meanwhile. Raises KubectlError."""
         lead = f"{pod.role if len(pods) == 1 else pod.name} | " if len(self.roles) > 1 else ""
-        container = view_builders.MAIN_CONTAINERS.get(pod.role, view_builders.SERVER_CONTAINER)
+        container = view_builders.main_container(pod.role)
         command = self.kubectl.command("logs", pod.name, f"--container={container}", *options, f"--tail={self.tail}")
         try:
             async with aclosing(processes.output_lines(command)) as lines:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from benchrun.api import Severity
+from benchrun.api import FAILED_TRANSFERS, Severity
 from benchrun.judge.rules.rule import (
     Code,
     Evidence,
@@ -20,7 +20,6 @@ from benchrun.measure.cells import rounded
 from benchrun.measure.counters import (
     EXTERNAL_HITS,
     EXTERNAL_QUERIES,
-    FAILED_TRANSFERS,
     PREEMPTIONS,
     PREFIX_HITS,
     PREFIX_QUERIES,

@@ -6,11 +6,10 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from benchrun.api import KEYS, TOTAL_COST, Truncated, Word
+from benchrun.api import KEYS, SHOWN_FIGURES, TOTAL_COST, Truncated, Word
 from benchrun.api.sweep.status import MAX_BEST, MAX_FRONT, MAX_ROWS, BestVariant, FoundLoad, FrontPoint, Row
 from benchrun.judge.fitting import cut_to, json_bytes, truncations, without_changes
 from benchrun.judge.row import PER_GPU
-from benchrun.judge.sweep.measured import SERVER_FIGURES
 
 MAX_BYTES = 60_000
 """Of rows, best, front and searches together. Leaves 40 kB for variants, their messages, and conditions."""
@@ -84,7 +83,7 @@ _CUTS: tuple[_Cut, ...] = (
     *map(_without_word, _LEAST_MISSED[:3]),
     _without_ties,
     _without_limits,
-    _without_figures(SERVER_FIGURES),
+    _without_figures(tuple(SHOWN_FIGURES)),
     _without_figures(_GIVEN_BY_OTHERS),
     *map(_without_word, _LEAST_MISSED[3:]),
     _without_searches,
