@@ -14,13 +14,12 @@ class LogCause:
     reason: str
     """One of the operator's `Reason`."""
     what: str
-    """What happened; the error's own words follow."""
+    """The error's own words follow."""
     remedy: str
     phrases: tuple[str, ...]
     unless: str | None = None
     """A phrase that shows that it is another cause."""
     exit_code: int | None = None
-    """None: any."""
     tries: int = 0
     """Endings until waiting is in vain."""
     error_begins: str | None = None
@@ -45,7 +44,6 @@ class Engine:
 
     # How it is started. Its image's entry point is the server.
     container: str
-    """Name of its container."""
     port: int
     user: int
     environment: Mapping[str, str]
@@ -75,9 +73,8 @@ class Engine:
     version_path: str
     metrics_path: str
     reset_path: str
-    """POST: empties the prefix cache."""
     is_reset: Callable[[str], bool]
-    """Whether the body of an answer with status 200 says that it was emptied."""
+    """Whether the body of an answer with status 200 reports that it was emptied."""
 
     # Its metrics.
     sample_series: Mapping[str, tuple[str, ...]]

@@ -110,7 +110,7 @@ async def wait_for_servers(plan: Plan, material: Material, ledger: Ledger, *, tl
         served = await served_models(session, servers.urls[0])
         if context := served.get(model):
             check_lengths(plan, material, context_tokens=context, whose="the server (max_model_len)")
-        # An engine without an API server has proved itself before it says that it is healthy.
+        # An engine without an API server has proved itself before it is healthy.
         for url in servers.urls if not plan.target.offline else ():
             for api in plan.apis:
                 await send_canary(session, url, api=api, model=model, run_uid=plan.run_uid, served=tuple(served))

@@ -24,8 +24,8 @@ METRICS_SECONDS = 2.0
 SETTLE_SECONDS = 2.0
 SETTLE_POLL_SECONDS = 0.01
 GONE_SECONDS = 15.0
-"""How long a server is waited for that could be read before and can't be now. Its process has ended, most likely: if the stage
-was over at once, the run would be, before anybody could tell that it began anew."""
+"""How long to wait for a server that could be read before and can't be now. Its process has ended, most likely: if the stage
+ended at once, so would the run, before anybody could see that the server started again."""
 _RUNNING = ENGINE.sample_series["running"][0]
 _FINISHED = "request_success_total"
 _OF_PROXY = "benchrun_proxy_requests_total"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Annotated, Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -16,32 +16,26 @@ from benchrun.api.base import StatusModel
 
 WaitingReason = Literal["None", "SequenceLimit", "KVCacheFull", "TokenBudget", "BeyondCapacity", "Unknown"]
 LimitKind = Literal["None", "Compute", "KVMemory", "SequenceLimit", "Client", "Unknown"]
-
-
 FAILED_TRANSFERS = (
     "nixl_num_failed_transfers_total",
     "nixl_num_failed_notifications_total",
     "nixl_num_kv_expired_reqs_total",
 )
 """Counters of the NIXL connector."""
+START_DECIMALS = 3
+"""Of the start of a process, in seconds: two precisions of one instant would look like two processes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Combine:
+class Combine(NamedTuple):
     """How the values of several engine processes or GPUs become the figure of a sample."""
 
     by: Literal["sum", "mean", "max"]
     scale: float = 1.0
     decimals: int | None = None
-    """None: all."""
 
 
 def _sampled(by: Literal["sum", "mean", "max"] = "sum", *, scale: float = 1.0, decimals: int | None = None) -> Any:
     return field(default=None, metadata={"combine": Combine(by, scale, decimals)})
-
-
-START_DECIMALS = 3
-"""Of the start of a process, in seconds: two precisions of one instant would look like two processes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,97 +80,79 @@ GPU_SERIES: Mapping[str, tuple[str, ...]] = {
 """By figure, the series of NVIDIA's DCGM exporter; those of a server are in `ENGINE.sample_series`."""
 
 
-@dataclass(frozen=True, slots=True)
-class OfSamples:
-    """The mean or the greatest of a sample's figure, over samples of single servers."""
-
-    figure: str
-    by: Literal["mean", "max"]
-    scale: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Rise:
-    """How much counters of the records rose, summed over servers and stages: a count. None where the counter is missing anywhere; of
-    several, which no server has to have, where all are."""
-
-    counters: tuple[str, ...]
-    where: str | None = None
-    """None where this counter did not rise."""
-
-
-@dataclass(frozen=True, slots=True)
-class Percent:
-    """The rise of one counter, of that of another, in percent."""
-
-    part: str
-    whole: str
-
-
 Table = Literal["stages", "servers", "replicas"]
+"""Of exported runs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """How a figure of a load point is computed from samples and records, and where it is shown."""
+class Figure(NamedTuple):
+    """How a figure of a load point is computed, from a sample's figure or from counters, and where it is shown."""
 
-    source: OfSamples | Rise | Percent | None = None
-    """None: the judge computes it."""
+    sample: str = ""
+    by: Literal["mean", "max"] = "mean"
+    """Over samples of single servers."""
+    scale: float = 1.0
+    counters: tuple[str, ...] = ()
+    """Their rise, summed over servers and stages. None where the counter is missing anywhere; of several, which no server has to
+    have, where all are."""
+    percent_of: str = ""
+    """The counter of whose rise it is the share; empty: a count."""
+    where: str = ""
+    """None where this counter did not rise."""
     column: str = ""
     """Its header in tables of load points; empty: not there."""
     unit: str = ""
-    tables: tuple[Table, ...] = ()
+    tables: tuple[Table, ...] = ("stages", "servers", "replicas")
     """Of exported runs, in which it is a column under its own name."""
 
 
-_ALL: tuple[Table, ...] = ("stages", "servers", "replicas")
-_BUT_REPLICAS, _SERVERS = _ALL[:2], _ALL[1:2]
+def _figure(description: str, sample: str = "", by: Literal["mean", "max"] = "mean", **how: Any) -> Any:
+    declared: Any = Field(default=None, description=description)
+    declared.metadata.append(Figure(sample, by, **how))
+    return declared
+
+
+_SERVERS: tuple[Table, ...] = ("servers",)
+_BUT_REPLICAS: tuple[Table, ...] = ("stages", "servers")
 
 
 class RoleFigures(StatusModel):
     """Server figures of one cell for one role."""
 
     role: str = Field(max_length=20, description="Role of the servers.")
-    running_mean: Annotated[float | None, Figure(OfSamples("running", "mean"), "running", tables=_ALL)] = Field(
-        default=None, description="Requests running, on average."
+    running_mean: float | None = _figure("Requests running, on average.", "running", column="running")
+    running_max: float | None = _figure("Most requests running.", "running", "max")
+    waiting_mean: float | None = _figure("Requests waiting in the server, on average.", "waiting", column="waiting")
+    waiting_max: float | None = _figure("Most requests waiting in the server.", "waiting", "max")
+    kv_cache_mean_percent: float | None = _figure(
+        "KV cache in use, on average, in percent.", "kv_cache", scale=100, tables=_BUT_REPLICAS
     )
-    running_max: Annotated[float | None, Figure(OfSamples("running", "max"), tables=_ALL)] = Field(
-        default=None, description="Most requests running."
+    kv_cache_max_percent: float | None = _figure(
+        "Most KV cache in use, in percent.", "kv_cache", "max", scale=100, column="KV max", unit="%"
     )
-    waiting_mean: Annotated[float | None, Figure(OfSamples("waiting", "mean"), "waiting", tables=_ALL)] = Field(
-        default=None, description="Requests waiting in the server, on average."
+    preemptions: float | None = _figure("Requests preempted for want of KV cache.", counters=("num_preemptions_total",))
+    prefix_hit_percent: float | None = _figure(
+        "Prompt tokens found in the prefix cache, of those looked up, in percent.",
+        counters=("prefix_cache_hits_total",),
+        percent_of="prefix_cache_queries_total",
+        column="hits",
+        unit="%",
     )
-    waiting_max: Annotated[float | None, Figure(OfSamples("waiting", "max"), tables=_ALL)] = Field(
-        default=None, description="Most requests waiting in the server."
+    fetched_percent: float | None = _figure(
+        "Prompt tokens fetched from outside of the server (KV transfer), of those looked up there, in percent.",
+        counters=("external_prefix_cache_hits_total",),
+        percent_of="external_prefix_cache_queries_total",
+        tables=_SERVERS,
     )
-    kv_cache_mean_percent: Annotated[
-        float | None, Figure(OfSamples("kv_cache", "mean", scale=100), tables=_BUT_REPLICAS)
-    ] = Field(default=None, description="KV cache in use, on average, in percent.")
-    kv_cache_max_percent: Annotated[
-        float | None, Figure(OfSamples("kv_cache", "max", scale=100), "KV max", "%", tables=_ALL)
-    ] = Field(default=None, description="Most KV cache in use, in percent.")
-    preemptions: Annotated[float | None, Figure(Rise(("num_preemptions_total",)), tables=_ALL)] = Field(
-        default=None, description="Requests preempted for want of KV cache."
+    fetched_tokens: float | None = _figure(
+        "How many those are.",
+        counters=("external_prefix_cache_hits_total",),
+        where="external_prefix_cache_queries_total",
+        tables=_SERVERS,
     )
-    prefix_hit_percent: Annotated[
-        float | None,
-        Figure(Percent("prefix_cache_hits_total", "prefix_cache_queries_total"), "hits", "%", tables=_ALL),
-    ] = Field(default=None, description="Prompt tokens found in the prefix cache, of those looked up, in percent.")
-    fetched_percent: Annotated[
-        float | None,
-        Figure(Percent("external_prefix_cache_hits_total", "external_prefix_cache_queries_total"), tables=_SERVERS),
-    ] = Field(
-        default=None,
-        description="Prompt tokens fetched from outside of the server (KV transfer), of those looked up there, in percent.",
-    )
-    fetched_tokens: Annotated[
-        float | None,
-        Figure(
-            Rise(("external_prefix_cache_hits_total",), where="external_prefix_cache_queries_total"), tables=_SERVERS
-        ),
-    ] = Field(default=None, description="How many those are.")
-    transfer_failures: Annotated[float | None, Figure(Rise(FAILED_TRANSFERS), tables=_SERVERS)] = Field(
-        default=None, description="Transfers of KV cache that failed, where the connector counts them."
+    transfer_failures: float | None = _figure(
+        "Transfers of KV cache that failed, where the connector counts them.",
+        counters=FAILED_TRANSFERS,
+        tables=_SERVERS,
     )
     waiting: WaitingReason | None = Field(
         default=None, description="Why requests waited here, where there is more than one role."
@@ -187,18 +163,12 @@ class RoleFigures(StatusModel):
     )
     cores: float | None = Field(default=None, description="Of a proxy: CPU that it used, in cores.")
     samples: int = Field(default=0, description="Scrapes of the metrics endpoint behind these figures.")
-    gpu_power_mean_watts: Annotated[float | None, Figure(tables=_SERVERS)] = Field(
-        default=None, description="Power of all GPUs of the role together, on average. Absent where no exporter tells."
+    gpu_power_mean_watts: float | None = _figure(
+        "Power of all GPUs of the role together, on average. Absent where no exporter tells.", tables=_SERVERS
     )
-    gpu_memory_max_mib: Annotated[float | None, Figure(tables=_SERVERS)] = Field(
-        default=None, description="Most memory held on any of its GPUs."
-    )
-    sm_clock_mean_mhz: Annotated[float | None, Figure(tables=_SERVERS)] = Field(
-        default=None, description="Clock of its GPUs' SMs, on average."
-    )
-    coverage_percent: Annotated[float | None, Figure(tables=_BUT_REPLICAS)] = Field(
-        default=None, description="Samples taken, of those expected, in percent."
-    )
+    gpu_memory_max_mib: float | None = _figure("Most memory held on any of its GPUs.", tables=_SERVERS)
+    sm_clock_mean_mhz: float | None = _figure("Clock of its GPUs' SMs, on average.", tables=_SERVERS)
+    coverage_percent: float | None = _figure("Samples taken, of those expected, in percent.", tables=_BUT_REPLICAS)
 
 
 ROLE_FIGURES: Mapping[str, Figure] = {

@@ -6,7 +6,7 @@ A counter that fell, or another start time, is another process: that is a reset,
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from benchrun_client.contract import PROXY_COUNTERS, START_TIME, ServerEdge, StageRecord
@@ -46,12 +46,9 @@ def prefilling(edges: Iterable[ServerEdge]) -> tuple[ServerEdge, ...]:
     return tuple(edge for edge in edges if edge.role in PREFILLING_ROLES)
 
 
-def by_role(edges: Iterable[ServerEdge]) -> dict[str, tuple[ServerEdge, ...]]:
+def by_role(edges: Sequence[ServerEdge]) -> dict[str, tuple[ServerEdge, ...]]:
     """Those of each role, in order of appearance."""
-    found: dict[str, tuple[ServerEdge, ...]] = {}
-    for edge in edges:
-        found[edge.role] = (*found.get(edge.role, ()), edge)
-    return found
+    return {role: tuple(e for e in edges if e.role == role) for role in dict.fromkeys(edge.role for edge in edges)}
 
 
 def rise(edges: Iterable[ServerEdge], counter: str) -> float | None:
@@ -86,8 +83,6 @@ def is_reset(edge: ServerEdge) -> bool:
     """Whether the server at the end of the stage is not the one of its start."""
     return is_restarted(edge) or bool(fallen_counters(edge))
 
-
-# ---- proxy ------------------------------------------------------------------------------------------------------------
 
 ADDED_SUM = "benchrun_proxy_added_seconds_sum"
 ADDED_COUNT = "benchrun_proxy_added_seconds_count"

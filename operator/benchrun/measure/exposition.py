@@ -45,7 +45,7 @@ class ServerFacts:
     """Labels of vLLM's cache_config_info, and max_model_len."""
 
 
-class UnreadablePage(ValueError):
+class UnreadableMetrics(ValueError):
     """What came back is not the text of a metrics endpoint."""
 
 
@@ -57,8 +57,8 @@ class Series(NamedTuple):
     value: float
 
 
-def sample_from_page(text: str, *, at: float, role: str, pod: str) -> Sample:
-    """The figures of one scrape. Raises UnreadablePage."""
+def parse_sample(text: str, *, at: float, role: str, pod: str) -> Sample:
+    """The figures of one scrape. Raises UnreadableMetrics."""
     found, refused = series_of(text, _SAMPLE_LINES)
     values: dict[str, list[float]] = {}
     for name, _, value in found:
@@ -66,8 +66,8 @@ def sample_from_page(text: str, *, at: float, role: str, pod: str) -> Sample:
     return Sample(at=at, role=role, pod=pod, **combined(values, ENGINE.sample_series), refused=refused)
 
 
-def facts_from_page(text: str) -> ServerFacts:
-    """What the server reports of its cache: labels of the first engine process, tokens of all. Raises UnreadablePage."""
+def parse_facts(text: str) -> ServerFacts:
+    """What the server reports of its cache: labels of the first engine process, tokens of all. Raises UnreadableMetrics."""
     info = ENGINE.settings_series
     engines = [labels for name, labels, _ in series_of(text, (info,))[0] if name == info]
     if not engines:
@@ -87,22 +87,22 @@ def facts_from_page(text: str) -> ServerFacts:
 
 def series_of(text: str, starts: tuple[str, ...]) -> tuple[list[Series], int]:
     """The lines that begin with one of `starts`, and how many are left out for a value that is not a number from 0 to 1e15.
-    Raises UnreadablePage."""
+    Raises UnreadableMetrics."""
     if text.count("\n") > MAX_LINES:
-        raise UnreadablePage(f"more than {MAX_LINES} lines")
+        raise UnreadableMetrics(f"more than {MAX_LINES} lines")
     lines = text.split("\n")
     first = next((line.strip()[:_FIRST_CHARS] for line in lines[:20] if line.strip()), None)
     if first is not None and not _ANY_LINE.match(first):
-        raise UnreadablePage(f"not a metrics page; it begins with {first[:60]!r}")
+        raise UnreadableMetrics(f"not the text of a metrics endpoint; it begins with {first[:60]!r}")
     wanted = [line for line in lines if line.startswith(starts)]
     if len(wanted) > MAX_SERIES:
-        raise UnreadablePage(f"{len(wanted)} series of the wanted families; at most {MAX_SERIES} are read")
+        raise UnreadableMetrics(f"{len(wanted)} series of the wanted families; at most {MAX_SERIES} are read")
     series = []
     for line in wanted:
         try:
             series.append(_series(line))
         except ValueError:
-            raise UnreadablePage(f"a metrics line can't be parsed: {line[:100]!r}") from None
+            raise UnreadableMetrics(f"a metrics line can't be parsed: {line[:100]!r}") from None
     kept = [each for each in series if is_believable(each.value)]
     return kept, len(series) - len(kept)
 

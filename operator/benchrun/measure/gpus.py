@@ -10,7 +10,7 @@ from itertools import pairwise
 from statistics import fmean
 
 from benchrun.api import GPU_SERIES, Sample
-from benchrun.measure.exposition import Series, UnreadablePage, series_of
+from benchrun.measure.exposition import UnreadableMetrics, series_of
 from benchrun.measure.optional_numbers import known, sum_of_all
 from benchrun.measure.server_figures import combined
 from benchrun.measure.windows import Window
@@ -24,7 +24,7 @@ _PART_OF_A_GPU = "GPU_I_ID"
 
 
 def gpu_values(text: str, *, namespace: str, pod: str) -> dict[str, float | None]:
-    """The GPU figures of a `Sample`, by name, for one pod. Raises UnreadablePage, also where no GPU is this pod's.
+    """The GPU figures of a `Sample`, by name, for one pod. Raises UnreadableMetrics, also where no GPU is this pod's.
 
         DCGM_FI_DEV_POWER_USAGE{gpu="0",UUID="GPU-..",modelName="..",container="vllm",namespace="lab",pod="chat-0"} 412.5
 
@@ -34,7 +34,10 @@ def gpu_values(text: str, *, namespace: str, pod: str) -> dict[str, float | None
     listed, _ = series_of(text, _LINES)
     own = [series for series in listed if _holder(series.labels) == (pod, namespace)]
     if not own:
-        raise UnreadablePage(_why_none(listed))
+        problem = "the exporter has no GPU of this pod" if listed else "the exporter has no figures of GPUs"
+        if listed and all(_holder(series.labels) is None for series in listed):
+            problem = "the exporter does not say which pods hold its GPUs (DCGM_EXPORTER_KUBERNETES)"
+        raise UnreadableMetrics(problem)
     is_part = any(series.labels.get(_PART_OF_A_GPU) for series in own)
     # One value a GPU, or a part of one: where several containers of a pod hold it, it is listed for each.
     values: dict[str, dict[tuple[str | None, str | None], float]] = defaultdict(dict)
@@ -47,14 +50,6 @@ def gpu_values(text: str, *, namespace: str, pod: str) -> dict[str, float | None
 
 def _holder(labels: Mapping[str, str]) -> tuple[str, str] | None:
     return next(((labels[pod], labels.get(space, "")) for pod, space in _POD if labels.get(pod)), None)
-
-
-def _why_none(listed: Sequence[Series]) -> str:
-    if not listed:
-        return "the exporter has no figures of GPUs"
-    if all(_holder(series.labels) is None for series in listed):
-        return "the exporter does not say which pods hold its GPUs (DCGM_EXPORTER_KUBERNETES)"
-    return "the exporter has no GPU of this pod"
 
 
 @dataclass(frozen=True, slots=True)

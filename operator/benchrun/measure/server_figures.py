@@ -8,7 +8,7 @@ from statistics import fmean
 
 from benchrun_client.contract import ServerEdge
 
-from benchrun.api import ROLE_FIGURES, SAMPLE_FIGURES, OfSamples, Percent, Rise, RoleFigures, Sample
+from benchrun.api import ROLE_FIGURES, SAMPLE_FIGURES, Figure, RoleFigures, Sample
 from benchrun.measure import counters
 from benchrun.measure.cells import rounded
 from benchrun.measure.optional_numbers import is_believable, known, ratio, sum_of_all, sum_of_known
@@ -32,28 +32,27 @@ def combined(values: Mapping[str, Sequence[float]], series: Mapping[str, Sequenc
 def role_figures(role: str, samples: Sequence[Sample], stages: Stages, *, expected: float) -> RoleFigures:
     """From the samples of all stages together and the edges of each; `expected` is how many samples were due. Not rounded."""
     coverage = min(100.0, 100 * len(samples) / expected) if expected > 0 else None
-    sources = {name: figure.source for name, figure in ROLE_FIGURES.items() if figure.source is not None}
-    values = {name: _value(source, samples, stages) for name, source in sources.items()}
+    measured = {name: figure for name, figure in ROLE_FIGURES.items() if figure.sample or figure.counters}
+    values = {name: _value(figure, samples, stages) for name, figure in measured.items()}
     return RoleFigures(role=role, samples=len(samples), coverage_percent=coverage, **values)
 
 
 def rounded_figures(figures: RoleFigures) -> RoleFigures:
     """As in a status: counts exact, all others with five significant digits."""
-    names = (name for name, figure in ROLE_FIGURES.items() if not isinstance(figure.source, Rise))
+    names = (name for name, figure in ROLE_FIGURES.items() if not figure.counters or figure.percent_of)
     return figures.model_copy(update={name: rounded(getattr(figures, name)) for name in names})
 
 
-def _value(source: OfSamples | Rise | Percent, samples: Sequence[Sample], stages: Stages) -> float | None:
-    if isinstance(source, OfSamples):
-        values = known(getattr(sample, source.figure) for sample in samples)
-        return _COMBINE[source.by]([source.scale * value for value in values]) if values else None
-    if isinstance(source, Percent):
-        return ratio(sum_of_all(_rises(stages, source.part)), sum_of_all(_rises(stages, source.whole)), scale=100)
-    if source.where is not None and not any(_rises(stages, source.where)):
+def _value(figure: Figure, samples: Sequence[Sample], stages: Stages) -> float | None:
+    if figure.sample:
+        values = known(getattr(sample, figure.sample) for sample in samples)
+        return _COMBINE[figure.by]([figure.scale * value for value in values]) if values else None
+    if figure.where and not any(_rises(stages, figure.where)):
         return None
-    if len(source.counters) > 1:
-        return sum_of_known(rise for counter in source.counters for rise in _rises(stages, counter))
-    return sum_of_all(_rises(stages, source.counters[0]))
+    if len(figure.counters) > 1:
+        return sum_of_known(rise for counter in figure.counters for rise in _rises(stages, counter))
+    risen = sum_of_all(_rises(stages, figure.counters[0]))
+    return ratio(risen, sum_of_all(_rises(stages, figure.percent_of)), scale=100) if figure.percent_of else risen
 
 
 def _rises(stages: Stages, counter: str) -> list[float | None]:

@@ -37,9 +37,9 @@ def log_check(cause: LogCause) -> Check:
         begins, words = cause.error_begins, evidence.words
         if begins is not None and evidence.is_cause_hidden:
             return None
-        if not evidence.says(*cause.phrases) and (begins is None or not words.startswith(begins)):
+        if not evidence.mentions(*cause.phrases) and (begins is None or not words.startswith(begins)):
             return None
-        if cause.unless is not None and evidence.says(cause.unless):
+        if cause.unless is not None and evidence.mentions(cause.unless):
             return None
         terminal = evidence.endings >= cause.tries
         return diagnosed(cause.reason, f"{cause.what}: {words}", cause.remedy, terminal=terminal)
@@ -50,7 +50,7 @@ def log_check(cause: LogCause) -> Check:
 SERVER_CHECKS: tuple[Check, ...] = (
     evicted,  # how the pod ended explains how its container did
     refused_by_node,
-    out_of_memory,  # by the kernel, whatever the log says
+    out_of_memory,  # ended by the kernel, whatever the log has
     *map(log_check, ENGINE.log_causes),
     image_pull,
     container_config,
@@ -87,7 +87,7 @@ def killed(evidence: Evidence) -> Diagnosis | None:
     ended = evidence.pod.terminated
     if ended is None or ended.exit_code not in _BY_SIGNAL:
         return None
-    remedy = "The events of its pod and its node may tell by whom."
+    remedy = "The events of its pod and its node may show by whom."
     return diagnosed(Reason.CLIENT_GONE, f"The client was killed (exit code {ended.exit_code})", remedy)
 
 
@@ -124,7 +124,7 @@ def diagnose_client(pods: Iterable[Pod], job: Child | None) -> Diagnosis | None:
 
 
 def job_failed(job: Child | None, *, deleted: bool) -> Diagnosis | None:
-    """The Job gave up, and no pod says why. `deleted`: since its pod is gone, or going."""
+    """The Job gave up, and no pod shows why. `deleted`: since its pod is gone, or going."""
     if job is None or job.failure is None:
         return None
     if job.failure.startswith("DeadlineExceeded"):

@@ -13,9 +13,7 @@ from benchrun.names import ROLE_CLIENT, ROLE_DECODE, ROLE_PREFILL, ROLE_PROXY
 from benchrun.observe.last_words import bounded, last_words
 from benchrun.observe.views import Child, Diagnosis, Pod, Termination
 
-_SPLIT = "spec.server.disaggregated"
-_PATHS = {ROLE_CLIENT: "spec.client", ROLE_PROXY: f"{_SPLIT}.proxy"}
-_OWN_RESOURCES = {role: f"{_SPLIT}.{role}" for role in (ROLE_PREFILL, ROLE_DECODE)}
+_PATHS = {ROLE_CLIENT: "spec.client", ROLE_PROXY: "spec.server.disaggregated.proxy"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,9 @@ class Evidence:
     @property
     def resources_path(self) -> str:
         """Where in the spec its resources are."""
-        return f"{_OWN_RESOURCES.get(self.pod.role, self.spec_path)}.resources"
+        role = self.pod.role
+        path = f"spec.server.disaggregated.{role}" if role in (ROLE_PREFILL, ROLE_DECODE) else self.spec_path
+        return f"{path}.resources"
 
     @property
     def pod_words(self) -> str:
@@ -65,7 +65,7 @@ class Evidence:
         """The error only points to one further up in the log than this reaches."""
         return ENGINE.cause_is_above in self.words
 
-    def says(self, *phrases: str) -> bool:
+    def mentions(self, *phrases: str) -> bool:
         """Whether the log holds one of these phrases, in any case."""
         log = self.log.lower()
         return any(phrase.lower() in log for phrase in phrases)
@@ -135,18 +135,9 @@ def out_of_memory(evidence: Evidence) -> Diagnosis | None:
 
 
 _TAKEN = (
-    "Evicted",
-    "Preempting",
-    "PreemptionByScheduler",
-    "DeletionByTaintManager",
-    "EvictionByEvictionAPI",
-    "DeletionByPodGC",
-    "TerminationByKubelet",
-    "NodeLost",
-    "NodeShutdown",
-    "Shutdown",
-    "Terminated",
-)
+    "Evicted", "Preempting", "PreemptionByScheduler", "DeletionByTaintManager", "EvictionByEvictionAPI", "DeletionByPodGC",
+    "TerminationByKubelet", "NodeLost", "NodeShutdown", "Shutdown", "Terminated",
+)  # fmt: skip
 _NEVER_ADMITTED = ("violates PodSecurity", "admission webhook", "denied the request")
 
 
@@ -174,14 +165,12 @@ def rejected(child: Child | None) -> Diagnosis | None:
     """The API server refuses the pods of a Deployment: a quota (which may come free) or a policy (which won't)."""
     if child is None or child.failure is None:
         return None
-    terminal = any(phrase in child.failure for phrase in _NEVER_ADMITTED)
-    remedy = (
-        "Change the spec so that the namespace's policy admits the pod."
-        if terminal
-        else "It goes on when the namespace's quota has room."
-    )
     what = f"The pod was not admitted: {bounded(child.failure)}"
-    return diagnosed(Reason.POD_REJECTED, what, remedy, terminal=terminal)
+    if any(phrase in child.failure for phrase in _NEVER_ADMITTED):
+        remedy = "Change the spec so that the namespace's policy admits the pod."
+        return diagnosed(Reason.POD_REJECTED, what, remedy)
+    remedy = "It goes on when the namespace's quota has room."
+    return diagnosed(Reason.POD_REJECTED, what, remedy, terminal=False)
 
 
 _NEVER = ("InvalidImageName", "ErrImageNeverPull")
@@ -254,14 +243,14 @@ def unschedulable(evidence: Evidence) -> Diagnosis | None:
 
 def is_structural(message: str) -> bool:
     """Whether every node of the cluster fails for a reason that only another spec or another node mends."""
+
+    def never_mends(why: str) -> bool:
+        taint = _TAINT.match(why)
+        return (
+            why.rstrip(". ") in _STRUCTURAL if taint is None else not taint["key"].strip().startswith(_PASSING_TAINTS)
+        )
+
     head = _HEAD.match(_TAIL.sub("", message))
     reasons = [] if head is None else [_REASON.match(part) for part in head["reasons"].rstrip(". ").split(", ")]
-    lasting = [int(reason["nodes"]) for reason in reasons if reason is not None and _never_mends(reason["why"])]
+    lasting = [int(reason["nodes"]) for reason in reasons if reason is not None and never_mends(reason["why"])]
     return head is not None and len(lasting) == len(reasons) and 0 < int(head["nodes"]) == sum(lasting)
-
-
-def _never_mends(why: str) -> bool:
-    taint = _TAINT.match(why)
-    if taint is not None:
-        return not taint["key"].strip().startswith(_PASSING_TAINTS)
-    return why.rstrip(". ") in _STRUCTURAL

@@ -23,7 +23,7 @@ CONTAINER_SECURITY: dict[str, Any] = {"allowPrivilegeEscalation": False, "capabi
 
 
 def pod_security(user: int, override: dict[str, Any] | None) -> dict[str, Any]:
-    """Restricted pod security for that user, unless the spec says otherwise."""
+    """Restricted pod security for that user, unless the spec overrides it."""
     if override is not None:
         return override
     return {

@@ -17,7 +17,7 @@ from benchrun_client.engines import ENGINE
 from benchrun.decide.world import Collected, GpuPage, PullTarget, ScrapeTarget
 from benchrun.effects.client_link import ClientLink, Pulled, Refused
 from benchrun.effects.pod_http import Fetcher, FetchError
-from benchrun.measure.exposition import Sample, ServerFacts, UnreadablePage, facts_from_page, sample_from_page
+from benchrun.measure.exposition import Sample, ServerFacts, UnreadableMetrics, parse_facts, parse_sample
 from benchrun.measure.gpus import gpu_values
 from benchrun.runtime.telemetry import Telemetry
 
@@ -209,8 +209,8 @@ class Scraper:
                     self.target.url, limit_bytes=MAX_PAGE_BYTES, timeout_seconds=PAGE_SECONDS
                 )
                 at = self.now().timestamp()
-                sample = sample_from_page(page, at=at, role=self.target.role, pod=self.target.pod)
-            except (FetchError, UnreadablePage) as error:
+                sample = parse_sample(page, at=at, role=self.target.role, pod=self.target.pod)
+            except (FetchError, UnreadableMetrics) as error:
                 outcome.result = "failure"
                 self._turned(readable=False, why=str(error))
                 return
@@ -241,7 +241,7 @@ class Scraper:
         self._start_time = sample.start_time
 
     async def _facts(self, page: str) -> ServerFacts:
-        facts = facts_from_page(page)
+        facts = parse_facts(page)
         url = self.target.url.removesuffix(ENGINE.metrics_path) + ENGINE.version_path
         try:
             answer = json.loads(await self.fetcher.fetch(url, limit_bytes=4096, timeout_seconds=VERSION_SECONDS))
@@ -282,7 +282,7 @@ class GpuReader:
             self._latest = gpu_values(page, namespace=self.page.namespace, pod=self.pod)
         except FetchError as error:
             return f"the exporter's page can't be read: {error}"[:253]
-        except UnreadablePage as error:
+        except UnreadableMetrics as error:
             return str(error)[:253]
         return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -53,10 +54,8 @@ class UnreadableValue(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ServeArgs:
-    """What was given, by the flag's long name without dashes; None is a flag without a value.
-
-    Dashes and underscores are the same; a value follows after a blank or an equals sign; of several the last one holds.
-    """
+    """What was given, by the flag's long name without dashes; None is a flag without a value. Dashes and underscores are the same; a
+    value follows after a blank or an equals sign; of several the last one holds."""
 
     given: Mapping[str, str | None]
 
@@ -101,7 +100,14 @@ class ServeArgs:
 
     def share(self, name: str, default: float) -> float:
         """A number above 0 and at most 1. Raises UnreadableValue."""
-        number = self._value(name, _share_of)
+
+        def share_of(text: str) -> float:
+            with contextlib.suppress(ValueError):
+                if 0 < (number := float(text)) <= 1:
+                    return number
+            raise ValueError(f"{text!r} is not above 0 and at most 1")
+
+        number = self._value(name, share_of)
         return default if number is None else number
 
     def _value(self, name: str, read: Callable[[str], _Value]) -> _Value | None:
@@ -115,16 +121,6 @@ class ServeArgs:
         """A flag that is `--name` or `--no-name`, the last of both."""
         found = [each for each in self.given if each in (name, f"no-{name}")]
         return found[-1] == name if found else default
-
-
-def _share_of(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0 < number <= 1:
-        raise ValueError(f"{text!r} is not above 0 and at most 1")
-    return number
 
 
 def is_flag(word: str) -> bool:

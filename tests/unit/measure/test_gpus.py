@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from benchrun.api import Sample
 from benchrun.judge.row import role_figures
-from benchrun.measure.exposition import UnreadablePage
+from benchrun.measure.exposition import UnreadableMetrics
 from benchrun.measure.gpus import GpuFigures, gpu_figures, gpu_values
 from benchrun.measure.timeline import Timeline, decode, encode
 from benchrun.measure.windows import Window
@@ -47,7 +47,7 @@ def test_gpus_of_other_pods_are_left_out() -> None:
 
 
 def test_a_pod_of_the_same_name_elsewhere_is_another() -> None:
-    with pytest.raises(UnreadablePage, match="no GPU of this pod"):
+    with pytest.raises(UnreadableMetrics, match="no GPU of this pod"):
         read(replace(OURS, namespace="prod"))
 
 
@@ -79,11 +79,11 @@ def test_what_the_page_lacks_is_not_known() -> None:
         ("has no figures of GPUs", "# HELP up Up.\nup 1\n"),
         ("does not say which pods hold its GPUs", gpu_page(replace(OURS, pod=None), replace(THEIRS, pod=None))),
         ("no GPU of this pod", gpu_page(THEIRS)),
-        ("not a metrics page", "<html>"),
+        ("not the text of a metrics endpoint", "<html>"),
     ],
 )
 def test_why_there_is_nothing(why: str, page: str) -> None:
-    with pytest.raises(UnreadablePage, match=why):
+    with pytest.raises(UnreadableMetrics, match=why):
         gpu_values(page, namespace="lab", pod="chat-server-x")
 
 

@@ -9,7 +9,7 @@ from benchrun_client.engines.vllm import launch, log, metrics
 
 
 def is_reset(body: str) -> bool:
-    """vLLM refuses while any block is held, and says so only in the body. Before 0.26 it says nothing at all: it is believed then,
+    """vLLM refuses while any block is held, and reports that only in the body. Before 0.26 the body is empty: it is believed then,
     and the hit ratio of the stage shows whether it did."""
     if not body:
         return True

@@ -1,4 +1,4 @@
-"""What vLLM's log says: why it failed, how long the phases of its start took, and which kernels it compiled while it served."""
+"""What vLLM's log holds: why it failed, how long the phases of its start took, and which kernels it compiled while it served."""
 
 from __future__ import annotations
 

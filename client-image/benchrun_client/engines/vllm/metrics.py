@@ -28,23 +28,12 @@ SAMPLE_SERIES = {
     "start_time": ("process_start_time_seconds",),
 }
 _COUNTERS = (
-    "prefix_cache_queries_total",
-    "prefix_cache_hits_total",
-    "prompt_tokens_total",
-    "generation_tokens_total",
-    "request_success_total",
-    "num_preemptions_total",
-    "time_to_first_token_seconds_sum",
-    "time_to_first_token_seconds_count",
-    "request_queue_time_seconds_sum",
-    "request_queue_time_seconds_count",
-    "external_prefix_cache_queries_total",
-    "external_prefix_cache_hits_total",
-    "admission_rejections_total",
-    "nixl_num_failed_transfers_total",
-    "nixl_num_failed_notifications_total",
-    "nixl_num_kv_expired_reqs_total",
-)
+    "prefix_cache_queries_total", "prefix_cache_hits_total", "prompt_tokens_total", "generation_tokens_total",
+    "request_success_total", "num_preemptions_total", "time_to_first_token_seconds_sum", "time_to_first_token_seconds_count",
+    "request_queue_time_seconds_sum", "request_queue_time_seconds_count", "external_prefix_cache_queries_total",
+    "external_prefix_cache_hits_total", "admission_rejections_total", "nixl_num_failed_transfers_total",
+    "nixl_num_failed_notifications_total", "nixl_num_kv_expired_reqs_total",
+)  # fmt: skip
 COUNTER_SERIES = {name: f"vllm:{name}" for name in _COUNTERS}
 """In a record they are summed over engines and reasons."""
 MEASURED_SETTINGS = frozenset(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, geometric_mean
 
-from benchrun.api import COSTS, SHOWN_FIGURES, TOKENS_PER_JOULE, OfSamples, Result, SearchResult, answering
+from benchrun.api import COSTS, SHOWN_FIGURES, TOKENS_PER_JOULE, Result, SearchResult, answering
 from benchrun.api.sweep.status import FoundLoad
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.objectives import TRUSTED as TRUSTED
@@ -72,17 +72,12 @@ def found_loads(side: Side) -> tuple[FoundLoad, ...]:
 # often 0, and nothing here is compared.
 
 
-def _over_runs(name: str) -> Callable[[Sequence[float]], float]:
-    source = SHOWN_FIGURES[name].source
-    return max if isinstance(source, OfSamples) and source.by == "max" else fmean
-
-
 def server_figures(side: Side, cell: str) -> dict[str, float | None]:
     """Those that every run of the side has at this cell."""
     roles = [answering(row.roles) for _, row in side.at(cell)]
     values = {name: [None if role is None else getattr(role, name) for role in roles] for name in SHOWN_FIGURES}
     return {
-        name: rounded(_over_runs(name)(known))
+        name: rounded((max if SHOWN_FIGURES[name].by == "max" else fmean)(known))
         for name, found in values.items()
         if (known := [value for value in found if value is not None]) and len(known) == len(found)
     }
