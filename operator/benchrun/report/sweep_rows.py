@@ -29,6 +29,9 @@ def variant_rows(
     throughputs = [(row.metrics.get(_OUTPUT), row.metrics.get(PER_GPU)) for row in status.results]
     has_latencies = any(row.metrics.get(key) is not None for row in status.results for _, key in _LATENCIES)
     latencies: list[Column[Row]] = [Column(name, metric(key), optional=True) for name, key in _LATENCIES]
+    reported: list[Column[Row]] = [
+        Column(each.column, metric(name, unit=each.unit), optional=True) for name, each in SHOWN_FIGURES.items()
+    ]
     columns: tuple[Column[Row], ...] = (
         Column("variant", lambda row: row.variant),
         Column("load point", lambda row: row.cell),
@@ -41,10 +44,7 @@ def variant_rows(
         *cost_columns(status.currency),
         Column("tok/J", metric(TOKENS_PER_JOULE), optional=True),
         *latencies,
-        *(
-            Column[Row](each.column, metric(name, unit=each.unit), optional=True)
-            for name, each in SHOWN_FIGURES.items()
-        ),
+        *reported,
         Column("verdict", lambda row: row.verdict if row.runs else row.reason or row.verdict),
     )
     return table_of(columns, status.results, wide=wide)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from benchrun.api import GPU_SERIES, ROLE_FIGURES, SAMPLE_FIGURES
 from benchrun.measure.exposition import (
     MAX_REPORTED,
     Sample,
@@ -13,6 +14,7 @@ from benchrun.measure.exposition import (
     parse_facts,
     parse_sample,
 )
+from benchrun_client.engines import ENGINE
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -177,3 +179,11 @@ def test_facts_are_bounded() -> None:
 def test_facts_of_garbage_are_refused() -> None:
     with pytest.raises(UnreadableMetrics):
         parse_facts("<html>")
+
+
+def test_every_source_of_a_figure_is_declared() -> None:
+    assert {*ENGINE.sample_series, *GPU_SERIES} == set(SAMPLE_FIGURES)
+    figures = ROLE_FIGURES.values()
+    assert {figure.sample for figure in figures if figure.sample} <= set(SAMPLE_FIGURES)
+    counters = {name for figure in figures for name in (*figure.counters, figure.percent_of, figure.where) if name}
+    assert counters <= set(ENGINE.counter_series)

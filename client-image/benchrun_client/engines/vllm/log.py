@@ -17,6 +17,16 @@ _GATED_CAUSE = (
     "Accept the model's conditions on the hub, put a token of that account into a Secret, "
     "and name it in spec.model.source.hub.tokenSecretRef.",
 )
+_GATED = (
+    "cannot access gated repo", "you are trying to access a gated repo", "is a gated repository", "access to model",
+    "gatedrepoerror",
+)  # fmt: skip
+_NOT_FOUND = (
+    "is not a local folder and is not a valid model identifier", "invalid repository id or local directory specified",
+    "repository not found for url", "revision not found for url", "is not a valid git identifier",
+    "repo id must be in the form", "cannot find any model weights with", "does not appear to have a file named",
+    "cannot find an appropriate cached snapshot folder", "no config file found",
+)  # fmt: skip
 CAUSES = (
     LogCause(
         "UsageError",
@@ -49,16 +59,7 @@ CAUSES = (
         "Use a larger GPU, more of them (--tensor-parallel-size), a smaller or quantized model, or fewer --max-num-seqs.",
         ("out of memory. tried to allocate", "outofmemoryerror", "cuda out of memory", "hip out of memory"),
     ),
-    LogCause(  # ahead of not found, whose words mention gating
-        *_GATED_CAUSE,
-        (
-            "cannot access gated repo",
-            "you are trying to access a gated repo",
-            "is a gated repository",
-            "access to model",
-            "gatedrepoerror",
-        ),
-    ),
+    LogCause(*_GATED_CAUSE, _GATED),  # ahead of not found, whose words mention gating
     LogCause(  # a missing model is also a 401 there
         *_GATED_CAUSE,
         ("401 client error", "403 client error", "401 unauthorized", "403 forbidden"),
@@ -69,18 +70,7 @@ CAUSES = (
         "The model was not found",
         "Check spec.model: name, revision, and that the source holds config.json and weights; a private model also needs "
         "spec.model.source.hub.tokenSecretRef.",
-        (
-            "is not a local folder and is not a valid model identifier",
-            "invalid repository id or local directory specified",
-            "repository not found for url",
-            "revision not found for url",
-            "is not a valid git identifier",
-            "repo id must be in the form",
-            "cannot find any model weights with",
-            "does not appear to have a file named",
-            "cannot find an appropriate cached snapshot folder",
-            "no config file found",
-        ),
+        _NOT_FOUND,
     ),
     LogCause(
         "ModelNotFound",
