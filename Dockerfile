@@ -16,6 +16,7 @@ COPY operator/benchrun /app/src/benchrun
 COPY docs/findings /app/src/benchrun/findings
 COPY client-image/benchrun_client/__init__.py /app/src/benchrun_client/
 COPY client-image/benchrun_client/contract /app/src/benchrun_client/contract
+COPY client-image/benchrun_client/engines /app/src/benchrun_client/engines
 RUN python -m compileall -q --invalidation-mode unchecked-hash /app/src
 # The operator tells its version from the metadata of its distribution, and so do scanners of images.
 COPY pyproject.toml /build/pyproject.toml

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from benchrun_client.contract import (
-    SERVER_COUNTERS,
     START_TIME,
     ClientFigures,
     Engine,
@@ -15,6 +14,7 @@ from benchrun_client.contract import (
     ServerEdge,
     StageRecord,
 )
+from benchrun_client.engines import ENGINE
 
 
 def columns(
@@ -48,7 +48,7 @@ def gap_counts(gaps: Iterable[int]) -> GapCounts:
 
 def server_edge(requests: RequestColumns, *, start_time: float, generated: float = 0.0) -> ServerEdge:
     """Counters of a server that served these requests alone. `generated`: output tokens before them."""
-    before = dict.fromkeys(SERVER_COUNTERS, 0.0) | {START_TIME: start_time, "generation_tokens_total": generated}
+    before = dict.fromkeys(ENGINE.counter_series, 0.0) | {START_TIME: start_time, "generation_tokens_total": generated}
     prompt_tokens, count = float(sum(requests.input_tokens)), float(len(requests.ok))
     rises = {
         "prompt_tokens_total": prompt_tokens,

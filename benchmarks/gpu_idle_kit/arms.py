@@ -17,8 +17,8 @@ from functools import partial
 
 import aiohttp
 from benchrun.plan.client_manifests import CLIENT_CONTAINER
-from benchrun.plan.vllm_pod import SERVER_CONTAINER, SERVER_PORT
 from benchrun_client.contract import RECORD_PORT
+from benchrun_client.engines import ENGINE
 from runs_kit.cluster import PATHS, Cluster, Json, Picture
 
 from gpu_idle_kit import manifests
@@ -87,7 +87,7 @@ class Arm:
     async def serving(self, found: list[Exchange]) -> AsyncIterator[None]:
         """While there is a server; in the end `found` holds everything that was asked of it."""
         packets: list[Packet] = []
-        async with self._listening(SERVER_CONTAINER, SERVER_PORT, packets) as address:
+        async with self._listening(ENGINE.container, ENGINE.port, packets) as address:
             poller = asyncio.create_task(_poll_health(address), name="poller")
             try:
                 yield
@@ -201,7 +201,7 @@ def _condition(body: Json, kind: str) -> Json:
 
 async def _poll_health(address: str) -> None:
     """Ask until the first healthy answer, on a new connection each time."""
-    url = f"http://{address}:{SERVER_PORT}/health"
+    url = f"http://{address}:{ENGINE.port}/health"
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as session:
         while True:
             next_at = time.monotonic() + POLL_SECONDS

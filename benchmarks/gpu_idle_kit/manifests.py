@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchrun.names import API_VERSION, KIND
-from benchrun.plan.vllm_pod import SERVER_PORT
+from benchrun_client.engines import ENGINE
 
 Json = dict[str, Any]
 
@@ -87,7 +87,7 @@ def deployment(namespace: str, template: Json) -> Json:
 
 def service(namespace: str) -> Json:
     """Arm (b): the name that the Jobs talk to."""
-    spec = {"selector": {"app": NAME}, "ports": [{"port": SERVER_PORT}]}
+    spec = {"selector": {"app": NAME}, "ports": [{"port": ENGINE.port}]}
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": NAME, "namespace": namespace}, "spec": spec}
 
 
@@ -95,7 +95,7 @@ def job(namespace: str, number: int, concurrency: int) -> Json:
     """Arm (b): one stage, as vLLM's documentation tells to measure it."""
     flags = {
         "backend": "openai",
-        "base-url": f"http://{NAME}:{SERVER_PORT}",
+        "base-url": f"http://{NAME}:{ENGINE.port}",
         "model": MODEL,
         "tokenizer": MODEL_PATH,
         "dataset-name": "random",

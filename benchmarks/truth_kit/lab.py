@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 from benchrun.api import BenchmarkRunSpec, Code, Severity
 from benchrun.judge.results import Judged, results
-from benchrun.measure.exposition import Sample, UnreadablePage, sample_from_page
+from benchrun.measure.exposition import Sample, UnreadableMetrics, parse_sample
 from benchrun.plan.client_plan import client_plan
 from benchrun.plan.pods import Owner
 from benchrun.plan.stages import cells
@@ -219,8 +219,8 @@ async def _scrape(http: httpx.AsyncClient, of: Server, pod: str, samples: list[S
         try:
             page = await http.get(f"{of.url}/metrics")
             page.raise_for_status()
-            samples.append(sample_from_page(page.text, at=time.time(), role="server", pod=pod))
-        except (httpx.HTTPError, UnreadablePage):
+            samples.append(parse_sample(page.text, at=time.time(), role="server", pod=pod))
+        except (httpx.HTTPError, UnreadableMetrics):
             continue
 
 

@@ -23,9 +23,10 @@ from benchrun_client.load.engine import Divided, Load, LoadEngine, Outcome
 from benchrun_client.run_state import RunState
 from benchrun_client.search import bisection
 from benchrun_client.search.probes import SearchPrompts, StagePrompts, stage_at
-from benchrun_client.server.canary import complete, reset_caches, words_of
+from benchrun_client.server.cache_reset import reset_caches
+from benchrun_client.server.first_request import complete, words_of
+from benchrun_client.server.readiness import Found, Servers
 from benchrun_client.server.snapshot import Snapshot, take, take_idle, take_settled
-from benchrun_client.server.waiting import Found, Servers
 from benchrun_client.shards.first_shard import FirstShard, OthersResult
 from benchrun_client.stage_record import RawEdge, RawStage, micros, scalars_of
 from benchrun_client.traffic import Traffic

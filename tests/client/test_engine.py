@@ -18,7 +18,7 @@ import asyncio, json, sys
 from benchrun_client.contract import LoadPoint
 from benchrun_client.datasets.samples import Sample
 from benchrun_client.load.engine import VllmEngine, Load
-from benchrun_client.server.waiting import Deadline, Servers, wait_healthy
+from benchrun_client.server.readiness import Deadline, Servers, wait_healthy
 from benchrun_client.http_session import open_session
 
 servers = Servers(tuple(sys.argv[1:]), ())

@@ -22,10 +22,10 @@ from benchrun.effects.connection import Connection, configuration
 from benchrun.effects.errors import Conflict, Forbidden, Invalid, NotFound, Occupied, Unavailable
 from benchrun.effects.kubernetes_api import LIST_PAGE, LOG_BYTES, LOG_LINES, MANAGED_BY_CLUSTER, KubernetesApi
 from benchrun.names import API_VERSION, KIND
-from benchrun.observe.trim import run_of
+from benchrun.observe.view_builders import run_of
 from benchrun.observe.views import Run
-from benchrun.observe.vllm import compilations
 from benchrun.plan.pods import Manifest, Owner, metadata, stamped
+from benchrun_client.engines import ENGINE
 from kit.kubectl import SWEEP, Namespace
 from kit.polling import polling
 from kit.runs import SIMULATOR_IMAGE, simulated_run
@@ -305,7 +305,7 @@ async def test_log_of_a_measurement_has_the_instant_of_each_line(
     found: tuple[float, ...] | None = ()
     for _ in polling("the log tells of compiling", seconds=30):
         text, complete = await api.log_since(run.namespace, Compilations(pod="compiles", container="vllm", since=since))
-        if found := compilations(text, complete=complete):
+        if complete and (found := ENGINE.compilations(text)):
             break
     assert found is not None
     (at,) = found

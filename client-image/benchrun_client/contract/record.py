@@ -18,25 +18,6 @@ from benchrun_client.contract.base import Count, Finite, Hex, Message, Micros, N
 from benchrun_client.contract.datasets import DatasetFacts
 from benchrun_client.contract.plan import MAX_REQUESTS_A_STAGE, Probe, open_stage
 
-SERVER_COUNTERS = (
-    "prefix_cache_queries_total",
-    "prefix_cache_hits_total",
-    "prompt_tokens_total",
-    "generation_tokens_total",
-    "request_success_total",
-    "num_preemptions_total",
-    "time_to_first_token_seconds_sum",
-    "time_to_first_token_seconds_count",
-    "request_queue_time_seconds_sum",
-    "request_queue_time_seconds_count",
-    "external_prefix_cache_queries_total",
-    "external_prefix_cache_hits_total",
-    "admission_rejections_total",
-    "nixl_num_failed_transfers_total",
-    "nixl_num_failed_notifications_total",
-    "nixl_num_kv_expired_reqs_total",
-)
-"""vLLM series (without the `vllm:` prefix) that an edge snapshot holds, summed over engines and reasons."""
 PROXY_COUNTERS = (
     "benchrun_proxy_requests_total",
     "benchrun_proxy_added_seconds_sum",

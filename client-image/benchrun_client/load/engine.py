@@ -36,8 +36,8 @@ from benchrun_client.datasets.samples import Sample
 from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import proxies_set
 from benchrun_client.load.vllm_patches import Sessions, SharedMetrics, UserRamp, always_ready
-from benchrun_client.server.canary import PATHS
-from benchrun_client.server.waiting import Servers
+from benchrun_client.server.first_request import PATHS
+from benchrun_client.server.readiness import Servers
 from benchrun_client.shards.load_split import Shard, Share, arrivals_of
 from benchrun_client.stage_record import Instants
 from benchrun_client.tokenizer import Api

@@ -9,7 +9,7 @@ from itertools import count
 from typing import Literal
 from urllib.parse import urlsplit
 
-from benchrun_client.server.waiting import pinned, resolve
+from benchrun_client.server.readiness import pinned, resolve
 
 RoleName = Literal["prefill", "decode"]
 

@@ -25,8 +25,8 @@ from benchrun_client.proxy.metrics import ProxyMetrics
 from benchrun_client.proxy.readiness import Readiness
 from benchrun_client.proxy.roles import Places, Role, Unreachable
 from benchrun_client.proxy.upstream import Broken, forwarding_session, open_answer, passed_on, refusal, relay
-from benchrun_client.server.canary import reset_caches
-from benchrun_client.server.waiting import FIRST_REQUEST_SECONDS
+from benchrun_client.server.cache_reset import reset_caches
+from benchrun_client.server.readiness import FIRST_REQUEST_SECONDS
 
 MAX_IN_FLIGHT = 2048
 MAX_BODY_BYTES = 64 * 1024 * 1024

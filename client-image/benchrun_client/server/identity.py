@@ -1,4 +1,4 @@
-"""What a server says of itself: version, settings and models, so that replicas that differ are not pooled unnoticed."""
+"""What a server reports of itself: version, settings and models, so that replicas that differ are not pooled unnoticed."""
 
 from __future__ import annotations
 
@@ -12,17 +12,14 @@ from typing import Any
 import aiohttp
 
 from benchrun_client.contract.record import MAX_ID_CHARACTERS, MAX_ROOT_CHARACTERS, ServedModel
+from benchrun_client.engines import ENGINE
 from benchrun_client.http_session import NETWORK_ERRORS, answer_of
 from benchrun_client.server.snapshot import read_metrics
 from benchrun_client.stage_record import Identity
 
 ANSWER_SECONDS = 2.0
-_SETTINGS = "vllm:cache_config_info{"
+_SETTINGS = ENGINE.settings_series + "{"
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
-_NOT_SETTINGS = frozenset(
-    {"engine", "num_gpu_blocks", "num_cpu_blocks", "kv_cache_size_tokens", "kv_cache_max_concurrency"}
-)
-"""The engine's number, and what a server measures when it starts: that differs a little between equal servers."""
 DIGEST_CHARACTERS = 32
 _OF_A_MODEL = ("id", "root", "parent", "max_model_len")
 MAX_MODELS_CHARACTERS = 300
@@ -30,15 +27,16 @@ MAX_MODELS_CHARACTERS = 300
 
 
 async def identify(session: aiohttp.ClientSession, metrics_urls: Sequence[str], *, model: str) -> tuple[Identity, ...]:
-    """Ask every server, by its metrics endpoint and what lies beside it. Never an error: a server may be silent. `model`: the
-    name in the requests."""
+    """Query every server, by its metrics endpoint and the paths beside it. Never an error: a server may be silent. `model`:
+    the name in the requests."""
     return tuple(await asyncio.gather(*(_identify_one(session, url, model) for url in metrics_urls)))
 
 
 async def _identify_one(session: aiohttp.ClientSession, metrics_url: str, model: str) -> Identity:
     metrics = await read_metrics(session, metrics_url)
-    base = metrics_url.removesuffix("/metrics")
-    version, listed = await _json(session, f"{base}/version"), await _json(session, f"{base}/v1/models")
+    base = metrics_url.removesuffix(ENGINE.metrics_path)
+    version = await _json(session, base + ENGINE.version_path)
+    listed = await _json(session, base + ENGINE.models_path)
     return Identity(
         version=_text(version.get("version")) if isinstance(version, dict) else None,
         settings=None if metrics is None else settings_digest(metrics),
@@ -69,8 +67,8 @@ def _models(answer: Any) -> list[dict[str, Any]]:
 
 
 def served_model(answer: Any, name: str) -> ServedModel | None:
-    """The entry of that name, else the first; None: there is none. Where an adapter lies says nothing of the model, so it has
-    the root of its parent."""
+    """The entry of that name, else the first; None: there is none. Where an adapter is stored says nothing of the model, so it
+    has the root of its parent."""
     models = [model for model in _models(answer) if isinstance(model.get("id"), str)]
     if not models:
         return None
@@ -83,8 +81,8 @@ def served_model(answer: Any, name: str) -> ServedModel | None:
 
 
 def models_text(answer: Any) -> str | None:
-    """What equal servers say alike of their models: name, root, parent and max_model_len. Too long a list ends in a digest, so
-    that it still shows whether two are equal; None: no models."""
+    """Name, root, parent and max_model_len of each model, the same for equal servers. Too long a list ends in a digest, so that it
+    still shows whether two are equal; None: no models."""
     models = [" ".join(f"{name}={model[name]}" for name in _OF_A_MODEL if model.get(name)) for model in _models(answer)]
     text = _text("; ".join(sorted(models))) or ""
     if len(text) <= MAX_MODELS_CHARACTERS:
@@ -93,9 +91,9 @@ def models_text(answer: Any) -> str | None:
 
 
 def settings_digest(metrics: str) -> str | None:
-    """SHA-256 of the labels of vLLM's cache_config_info, the same for equally configured servers; None if there are none."""
+    """SHA-256 of the labels that hold a server's settings, the same for equally configured servers; None if there are none."""
     configurations = {
-        tuple(sorted(label for label in _LABEL.findall(line) if label[0] not in _NOT_SETTINGS))
+        tuple(sorted(label for label in _LABEL.findall(line) if label[0] not in ENGINE.measured_settings))
         for line in metrics.splitlines()
         if line.startswith(_SETTINGS)
     }

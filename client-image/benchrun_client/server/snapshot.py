@@ -15,7 +15,8 @@ from itertools import compress
 
 import aiohttp
 
-from benchrun_client.contract import MOST, PROXY_COUNTERS, SERVER_COUNTERS, START_TIME
+from benchrun_client.contract import MOST, PROXY_COUNTERS, START_TIME
+from benchrun_client.engines import ENGINE
 from benchrun_client.http_session import NETWORK_ERRORS, read_bounded
 
 MAX_METRICS_BYTES = 4 * 1024 * 1024
@@ -23,34 +24,37 @@ METRICS_SECONDS = 2.0
 SETTLE_SECONDS = 2.0
 SETTLE_POLL_SECONDS = 0.01
 GONE_SECONDS = 15.0
-"""How long a server is waited for that could be read before and can't be now. Its process has ended, most likely: if the stage
-was over at once, the run would be, before anybody could tell that it began anew."""
-_PREFIX = "vllm:"
-_RUNNING = "num_requests_running"
-_SUCCESS = "request_success_total"
+"""How long to wait for a server that could be read before and can't be now. Its process has ended, most likely: if the stage
+ended at once, so would the run, before anybody could see that the server started again."""
+_RUNNING = ENGINE.sample_series["running"][0]
+_FINISHED = "request_success_total"
 _OF_PROXY = "benchrun_proxy_requests_total"
-_WANTED = (*(_PREFIX + name for name in (*SERVER_COUNTERS, _RUNNING)), *PROXY_COUNTERS, START_TIME)
+_NAMES = {
+    **{series: name for name, series in ENGINE.counter_series.items()},
+    **{name: name for name in (_RUNNING, *PROXY_COUNTERS, START_TIME)},
+}
+"""By series, as a snapshot calls it."""
+_WANTED = tuple(_NAMES)
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One server's counters, summed over its engines, and its running requests (None: not told)."""
+    """One server's counters, summed over its engines, and its running requests (None: unknown)."""
 
     counters: dict[str, float]
     running: float | None
 
 
 def parse_metrics(text: str) -> Snapshot | None:
-    """The wanted series of a metrics endpoint; None when none of vLLM's, or the proxy's, is there."""
+    """The wanted series of a metrics endpoint; None when none of the engine's, or the proxy's, is there."""
     found: dict[str, float] = {}
     for line in text.splitlines():
         # Of some 800 lines 20 are wanted: this test is what makes reading them cheap.
         if not line.startswith(_WANTED):
             continue
-        name, value = _sample(line)
-        if name in _WANTED and value is not None:
-            short = name.removeprefix(_PREFIX)
-            found[short] = found.get(short, 0.0) + value
+        series, value = _sample(line)
+        if (name := _NAMES.get(series)) is not None and value is not None:
+            found[name] = found.get(name, 0.0) + value
     if _OF_PROXY not in found:
         # Only of the proxy is the process itself of interest.
         found = {name: value for name, value in found.items() if name not in PROXY_COUNTERS}
@@ -127,10 +131,10 @@ def _settled(
     before: Sequence[Snapshot | None], now: Sequence[Snapshot | None], completed: int, answering: Sequence[bool]
 ) -> bool:
     pairs = list(compress(zip(before, now, strict=True), answering))
-    if any(b is None or _SUCCESS not in b.counters for b, _ in pairs):
+    if any(b is None or _FINISHED not in b.counters for b, _ in pairs):
         # A server that counts nothing, or could not be read before, would be waited for in vain.
         return True
     if any(n is None or n.running for b, n in zip(before, now, strict=True) if b is not None):
         return False
-    counted = sum(n.counters.get(_SUCCESS, 0.0) - b.counters[_SUCCESS] for b, n in pairs if b and n)
+    counted = sum(n.counters.get(_FINISHED, 0.0) - b.counters[_FINISHED] for b, n in pairs if b and n)
     return counted >= completed

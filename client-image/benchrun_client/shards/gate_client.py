@@ -12,7 +12,7 @@ import aiohttp
 
 from benchrun_client.contract import Plan
 from benchrun_client.failures import RunFailure
-from benchrun_client.server.waiting import Servers
+from benchrun_client.server.readiness import Servers
 from benchrun_client.shards import messages
 
 CONNECT_AGAIN_SECONDS = 0.1

@@ -19,7 +19,7 @@ from aiohttp import WSMsgType, web
 from benchrun_client.contract import Plan
 from benchrun_client.failures import Reason, RunFailure
 from benchrun_client.http_session import listen
-from benchrun_client.server.waiting import Servers
+from benchrun_client.server.readiness import Servers
 from benchrun_client.shards import messages
 
 T = TypeVar("T")

@@ -13,6 +13,7 @@ from benchrun.api.measurement import *
 from benchrun.api.model_source import *
 from benchrun.api.pods import *
 from benchrun.api.server import *
+from benchrun.api.server_figures import *
 from benchrun.api.spec import *
 from benchrun.api.status import *
 from benchrun.api.status_patch import *

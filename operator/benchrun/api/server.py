@@ -68,10 +68,6 @@ class Disaggregated(SpecModel):
     kv_transfer: KVTransfer = Field(description="How the KV cache is handed over.")
 
 
-DEVELOPMENT_MODE = "VLLM_SERVER_DEV_MODE"
-"""vLLM's variable that opens /reset_prefix_cache, and with it endpoints that run code and show variables."""
-
-
 class Started(SpecModel):
     """Pods of vLLM that a run starts, measures and removes."""
 

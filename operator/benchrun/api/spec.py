@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from benchrun_client.engines import ENGINE
 from pydantic import Field
 
 from benchrun.api import measurement, workloads
@@ -11,7 +12,7 @@ from benchrun.api.base import ATOMIC, NUMBER, Rule, SpecModel, Unique, exactly_o
 from benchrun.api.comparison import Baseline, Cost
 from benchrun.api.measurement import Client, Measurement, Objective, Validity
 from benchrun.api.model_source import Model
-from benchrun.api.server import DEVELOPMENT_MODE, Endpoint, Offline, Server, Started
+from benchrun.api.server import Endpoint, Offline, Server, Started
 from benchrun.api.workloads import MAX_CELLS, MAX_STAGES, MAX_WORKLOADS, Workload
 
 MUTABLE_FIELDS = (
@@ -120,8 +121,8 @@ class BenchmarkRunSpec(SpecModel):
         ),
         Rule(
             cel=f"{_NO_RESET} || !has(self.server) || !has(self.server.env) || self.server.env.all(v, "
-            f"v.name != '{DEVELOPMENT_MODE}' || (has(v.value) && v.value == '1'))",
-            message=f"measurement.cachePolicy Reset needs {DEVELOPMENT_MODE}=1 and sets it: "
+            f"v.name != '{ENGINE.development_mode}' || (has(v.value) && v.value == '1'))",
+            message=f"measurement.cachePolicy Reset needs {ENGINE.development_mode}=1 and sets it: "
             "take it out of server.env, or give it the value 1",
             path=".server.env",
         ),

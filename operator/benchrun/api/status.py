@@ -9,6 +9,7 @@ from pydantic import Field, WithJsonSchema
 from benchrun.api.base import ATOMIC, StatusModel, list_map
 from benchrun.api.comparison import Comparison, CostStatus
 from benchrun.api.conditions import Conditions
+from benchrun.api.server_figures import LimitKind, RoleFigures, WaitingReason
 from benchrun.api.validation import read_leniently
 
 
@@ -35,8 +36,6 @@ Phase = Literal[
 ]  # fmt: skip
 Verdict = Literal["Valid", "Suspect", "Invalid", "Unknown"]
 Severity = Literal["Note", "Suspect", "Invalid"]
-WaitingReason = Literal["None", "SequenceLimit", "KVCacheFull", "TokenBudget", "BeyondCapacity", "Unknown"]
-LimitKind = Literal["None", "Compute", "KVMemory", "SequenceLimit", "Client", "Unknown"]
 Metrics = Annotated[dict[str, float | None], Field(max_length=96)]
 Interval = Annotated[list[float], Field(min_length=2, max_length=2, json_schema_extra=ATOMIC)]
 Evidence = Annotated[
@@ -158,37 +157,6 @@ class Headline(StatusModel):
         description="99th percentile of TTFT, in milliseconds; with a question mark where so few requests can't bound it or "
         "the load point is Suspect, and with the wait in the client's queue where a cap may have held requests back.",
     )
-
-
-class RoleFigures(StatusModel):
-    """Server figures of one cell for one role."""
-
-    role: str = Field(max_length=20, description="Role of the servers.")
-    running_mean: float | None = Field(None, description="Requests running, on average.")
-    running_max: float | None = Field(None, description="Most requests running.")
-    waiting_mean: float | None = Field(None, description="Requests waiting in the server, on average.")
-    waiting_max: float | None = Field(None, description="Most requests waiting in the server.")
-    kv_cache_mean_percent: float | None = Field(None, description="KV cache in use, on average, in percent.")
-    kv_cache_max_percent: float | None = Field(None, description="Most KV cache in use, in percent.")
-    preemptions: float | None = Field(None, description="Requests preempted for want of KV cache.")
-    prefix_hit_percent: float | None = Field(None, description="Prefix cache hits in percent of tokens looked up.")
-    fetched_percent: float | None = Field(
-        None,
-        description="Prompt tokens fetched from outside of the server (KV transfer), of those looked up there, in percent.",
-    )
-    fetched_tokens: float | None = Field(None, description="How many those are.")
-    transfer_failures: float | None = Field(None, description="Failed KV transfers, where the connector counts them.")
-    waiting: WaitingReason | None = Field(None, description="Why requests waited here, with more than one role.")
-    limit: LimitKind | None = Field(None, description="What limits this role, where there is more than one.")
-    added_mean_ms: float | None = Field(None, description="What a proxy adds to the time to first token, on average.")
-    cores: float | None = Field(None, description="Of a proxy: CPU that it used, in cores.")
-    samples: int = Field(0, description="Scrapes of the metrics endpoint behind these figures.")
-    gpu_power_mean_watts: float | None = Field(
-        None, description="Power of all GPUs of the role together, on average. Absent without an exporter."
-    )
-    gpu_memory_max_mib: float | None = Field(None, description="Most memory held on any of its GPUs.")
-    sm_clock_mean_mhz: float | None = Field(None, description="Clock of its GPUs' SMs, on average.")
-    coverage_percent: float | None = Field(None, description="Samples taken, of those expected, in percent.")
 
 
 class Waiting(StatusModel):

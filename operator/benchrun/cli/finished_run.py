@@ -13,7 +13,8 @@ from benchrun import names
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus
 from benchrun.cli import cluster, errors, manifests
 from benchrun.measure import exposition, timeline
-from benchrun.observe import raw, trim, views
+from benchrun.observe import untrusted_json as raw
+from benchrun.observe import view_builders, views
 from benchrun.plan.stored_records import TIMELINE_KEY, stored_part, stored_record
 from benchrun.report.exit_codes import exit_code
 
@@ -63,7 +64,7 @@ def named_run(options: argparse.Namespace) -> views.Run:
     if options.file is None:
         if options.name is None or options.records is not None:
             raise errors.CommandError("which run? Give its name, or -f FILE --records PATH")
-        return trim.run_of(cluster.kubectl_of(options).get(options.name))
+        return view_builders.run_of(cluster.kubectl_of(options).get(options.name))
     runs = {run.name: run for run in manifests.runs_in(options.file)}
     name = options.name or (next(iter(runs)) if len(runs) == 1 else "")
     if name not in runs:
@@ -93,7 +94,7 @@ def _measurement(
     samples: list[exposition.Sample] = []
     unreadable: list[str] = []
     for body in bodies:
-        child = trim.child_of("ConfigMap", body)
+        child = view_builders.child_of("ConfigMap", body)
         if child.owner_uid != run_uid or child.role not in (names.ROLE_STAGE, names.ROLE_TIMELINE):
             continue
         try:

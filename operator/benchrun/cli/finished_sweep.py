@@ -20,7 +20,8 @@ from benchrun.cli import cluster, errors, finished_run, manifests, tables
 from benchrun.decide.run_state import Unacceptable
 from benchrun.decide.sweep import decide_sweep, sweep_state
 from benchrun.judge.sweep.table import sweep_table
-from benchrun.observe import ended_runs, raw, trim, views
+from benchrun.observe import run_outcomes, view_builders, views
+from benchrun.observe import untrusted_json as raw
 from benchrun.report import exit_codes, markdown, result_rows
 
 NO_EXTRA = "the HTML report needs two more packages: pip install 'benchrun-operator[report]'"
@@ -33,13 +34,13 @@ def whole_table(
     `runs_of` is called only where it was cut."""
     if not status.truncated:
         return status
-    runs = [run for run in map(trim.run_of, runs_of(sweep)) if run.sweep_uid == sweep.uid]
+    runs = [run for run in map(view_builders.run_of, runs_of(sweep)) if run.sweep_uid == sweep.uid]
     measured = {}
     for run in runs:
         with suppress(ValidationError):  # written by another version of the API
             measured[run.uid] = essence(BenchmarkRunStatus.model_validate(run.status))
     collected = sweep_state.SweepCollected(measured=measured)
-    facts = sweep_state.SweepFacts(sweep, ended_runs.swept_runs(runs), collected, datetime.now(UTC))
+    facts = sweep_state.SweepFacts(sweep, run_outcomes.swept_runs(runs), collected, datetime.now(UTC))
     try:
         spec, variants = sweep_state.accept_sweep(sweep)
     except Unacceptable:
@@ -98,7 +99,7 @@ def named_sweep(options: argparse.Namespace, no_run: errors.CommandError | None 
 
 def typed_sweep(body: raw.Object) -> FoundSweep:
     """Raises CommandError where its status is another version's."""
-    sweep = trim.sweep_of(body)
+    sweep = view_builders.sweep_of(body)
     return FoundSweep(sweep, errors.validated(BenchmarkSweepStatus, sweep.status, sweep.name))
 
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from benchrun import names
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
 from benchrun.cli import cluster, errors
-from benchrun.observe import raw
+from benchrun.observe import untrusted_json as raw
 from benchrun.plan.stored_records import stored_record
 from benchrun.report.exit_codes import exit_code, sweep_exit_code
 from benchrun.report.followed import (

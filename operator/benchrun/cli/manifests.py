@@ -14,7 +14,8 @@ import yaml
 from benchrun.api.sweep import spec
 from benchrun.cli import cluster, errors
 from benchrun.names import KIND, SHORT_NAME
-from benchrun.observe import raw, trim, views
+from benchrun.observe import untrusted_json as raw
+from benchrun.observe import view_builders, views
 
 STANDARD_INPUT = "-"
 MAX_BYTES = 8 * 1024 * 1024
@@ -25,7 +26,7 @@ ENDINGS = frozenset({".yaml", ".yml", ".json"})
 
 def runs_in(path: Path) -> list[views.Run]:
     """The BenchmarkRuns of a file, in order. Raises CommandError where it can't be read or holds none."""
-    found = [trim.run_of(body) for body in objects_in(path) if body.get("kind") == KIND]
+    found = [view_builders.run_of(body) for body in objects_in(path) if body.get("kind") == KIND]
     if not found:
         raise errors.CommandError(f"{path} holds no {KIND}")
     return found

@@ -15,12 +15,12 @@ from itertools import count
 from typing import Any, Generic, Literal, TypeVar
 
 from benchrun_client.contract import Progress, Search
+from benchrun_client.engines import StartupPhases
 
 from benchrun.api import BenchmarkRunStatus, ClientStatus, Judgement, Reason, ServerStatus
 from benchrun.measure.exposition import Sample, ServerFacts
 from benchrun.measure.timeline import bucketed
 from benchrun.observe.views import Children, Run
-from benchrun.observe.vllm import StartupPhases
 
 T = TypeVar("T")
 

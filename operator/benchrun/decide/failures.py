@@ -12,9 +12,10 @@ from benchrun.decide.deadlines import deadlines, refusal, with_grace
 from benchrun.decide.decision import CANCELLED, Ending, LogTail
 from benchrun.decide.run_state import RunState
 from benchrun.observe.failures import diagnose_client, diagnose_server, find_pod_with_hidden_cause
-from benchrun.observe.raw import instant
+from benchrun.observe.untrusted_json import instant
+from benchrun.observe.view_builders import main_container
 from benchrun.observe.views import Diagnosis, Pod
-from benchrun.plan.roles import main_container, nodes
+from benchrun.plan.roles import nodes
 
 CLOCK_SKEW_SECONDS = 2
 """Between the node of the client and that of the server. A whole second of it is what rounding costs."""

@@ -10,18 +10,18 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from benchrun_client.contract import RECORD_PORT
+from benchrun_client.engines import ENGINE, StartupPhases
 
 from benchrun import api, names
 from benchrun.decide import decision
 from benchrun.decide.run_state import RunState
 from benchrun.measure.exposition import ServerFacts
-from benchrun.observe.raw import instant
+from benchrun.observe.untrusted_json import instant
+from benchrun.observe.view_builders import main_container
 from benchrun.observe.views import Pod
-from benchrun.observe.vllm import StartupPhases
 from benchrun.plan.client_plan import planned_searches
 from benchrun.plan.pods import token_of
-from benchrun.plan.roles import main_container, nodes, role_replicas, started_args
-from benchrun.plan.vllm_pod import SERVER_CONTAINER, SERVER_PORT
+from benchrun.plan.roles import nodes, role_replicas, started_args
 
 SEVERAL_NODES = "the GPUs of a server over several nodes are not read"
 
@@ -38,7 +38,7 @@ def scrape_targets(state: RunState) -> tuple[decision.ScrapeTarget, ...]:
         decision.ScrapeTarget(
             role=pod.role,
             pod=pod.name,
-            url=f"{_base_url(state, state.owner.namespace, pod.name, pod.ip, SERVER_PORT)}/metrics",
+            url=f"{_base_url(state, state.owner.namespace, pod.name, pod.ip, ENGINE.port)}{ENGINE.metrics_path}",
             interval_seconds=interval,
             gpus=_gpu_endpoint(state, pod),
         )
@@ -159,7 +159,7 @@ def compilations_wanted(state: RunState) -> decision.Compilations | None:
     if server is None or server.pod is None or server.compilations is not None:
         return None
     since = instant(ready) or state.now
-    return decision.Compilations(server.pod, SERVER_CONTAINER, api.timestamp(since - CLOCK_MARGIN))
+    return decision.Compilations(server.pod, ENGINE.container, api.timestamp(since - CLOCK_MARGIN))
 
 
 def startups_wanted(state: RunState, servers: Sequence[api.ServerStatus]) -> tuple[decision.ServerStart, ...]:

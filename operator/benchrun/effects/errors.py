@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from benchrun.observe import raw
+from benchrun.observe import untrusted_json as raw
 
 
 class ClusterError(Exception):

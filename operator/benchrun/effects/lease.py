@@ -20,7 +20,7 @@ from datetime import datetime
 
 from benchrun.effects.connection import Connection, Json, Resource
 from benchrun.effects.errors import ClusterError, Conflict, NotFound
-from benchrun.observe import raw
+from benchrun.observe import untrusted_json as raw
 
 logger = logging.getLogger(__name__)
 

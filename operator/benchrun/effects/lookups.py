@@ -15,8 +15,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterab
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from benchrun_client.engines import ENGINE, StartupPhases
+
 from benchrun import names
-from benchrun.api import Judgement
+from benchrun.api import MAX_COMPILATIONS, Judgement
 from benchrun.decide import decision
 from benchrun.effects.errors import ClusterError, NotFound
 from benchrun.effects.judge_child import JudgeChild, NotJudged
@@ -24,10 +26,9 @@ from benchrun.effects.kubernetes_api import KubernetesApi
 from benchrun.judge_process.job import Job, Part
 from benchrun.measure.exposition import Sample
 from benchrun.measure.timeline import bucketed, encode
-from benchrun.observe import raw
-from benchrun.observe.trim import image_pull_seconds
+from benchrun.observe import untrusted_json as raw
+from benchrun.observe.view_builders import image_pull_seconds
 from benchrun.observe.views import Child, Children, Run
-from benchrun.observe.vllm import StartupPhases, compilations, startup_phases
 from benchrun.plan.stored_records import RECORD_KEY, TIMELINE_KEY
 
 logger = logging.getLogger(__name__)
@@ -74,8 +75,8 @@ class Kind:
 async def _compilations(tools: Tools, about: About, question: decision.Compilations) -> tuple[float, ...]:
     """When a server compiled kernels while it served, by its log."""
     text, complete = await tools.cluster.log_since(about.run.namespace, question)
-    found = compilations(text, complete=complete)
-    if found is None:
+    found = ENGINE.compilations(text)
+    if not complete or len(found) > MAX_COMPILATIONS:
         raise NotFoundOut("the log is too long to be read whole, or has too many compilations")
     return found
 
@@ -99,7 +100,7 @@ async def _server_start(tools: Tools, about: About, question: decision.ServerSta
     """How a server started: the beginning of its log, and its node's events. Each may be missing by itself."""
     namespace, phases, image_pull = about.run.namespace, StartupPhases(), None
     try:
-        phases = startup_phases(await tools.cluster.log_head(namespace, question))
+        phases = ENGINE.startup_phases(await tools.cluster.log_head(namespace, question))
     except ClusterError as error:
         logger.info("%s/%s: the beginning of its log was not read: %s", namespace, question.pod, error)
     try:

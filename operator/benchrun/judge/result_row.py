@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import NamedTuple
 
 from benchrun_client.contract import StageRecord
@@ -23,9 +24,10 @@ from benchrun.judge.explain.cells import Explanation
 from benchrun.judge.objectives import TRUSTED, inconclusive, objective_results, request_limits
 from benchrun.judge.rules.all_rules import verdict_of_findings
 from benchrun.judge.rules.rule import SEVERITIES, CellContext, Code, StageFinding
-from benchrun.measure import cells, edges, plateau, repeats, windows
+from benchrun.measure import cells, counters, plateau, repeats, windows
 from benchrun.measure.gpus import gpu_figures
 from benchrun.measure.percentiles import percentile_interval
+from benchrun.measure.server_figures import rounded_figures
 from benchrun.names import ROLE_PROXY
 
 
@@ -118,26 +120,14 @@ def measured_row(context: CellContext, found: Sequence[StageFinding], *, spec: B
 
 def role_figures(stage_windows: Sequence[windows.Window]) -> list[RoleFigures]:
     """Server figures by role, over all these stages."""
-    by_role: dict[str, list[windows.Window]] = {}
-    for window in stage_windows:
-        by_role.setdefault(window.role, []).append(window)
-    figures = []
-    for of_role in by_role.values():
-        gpus = gpu_figures(of_role)
-        figures.append(
-            RoleFigures(
-                **windows.figures(of_role).for_status(),
-                gpu_power_mean_watts=cells.rounded(gpus.power_mean_watts),
-                gpu_memory_max_mib=cells.rounded(gpus.memory_max_mib),
-                sm_clock_mean_mhz=cells.rounded(gpus.sm_clock_mean_mhz),
-            )
-        )
-    return figures
+    roles = dict.fromkeys(window.role for window in stage_windows)
+    own = [[window for window in stage_windows if window.role == role] for role in roles]
+    return [rounded_figures(windows.figures(of).model_copy(update=asdict(gpu_figures(of)))) for of in own]
 
 
 def proxy_role(records: Sequence[StageRecord]) -> list[RoleFigures]:
     """What the proxy did over all these stages; nothing where requests went straight to a server."""
-    found = edges.proxy_figures(records)
+    found = counters.proxy_figures(records)
     if found is None:
         return []
     added_ms, cores = cells.rounded(found.added_mean_ms), cells.rounded(found.cores)

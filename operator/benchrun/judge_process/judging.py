@@ -21,7 +21,7 @@ from benchrun.judge.sweep.table import sweep_table
 from benchrun.judge_process.job import Job, Part, PartHead, SweepJob
 from benchrun.measure import exposition, timeline
 from benchrun.names import SERVING_ROLES
-from benchrun.observe.trim import run_of
+from benchrun.observe.view_builders import run_of
 from benchrun.observe.views import Run
 from benchrun.plan.client_plan import planned_searches
 from benchrun.plan.pods import Owner

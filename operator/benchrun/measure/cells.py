@@ -16,9 +16,9 @@ from typing import Literal
 
 from benchrun_client.contract import GapCounts, RequestColumns, StageRecord
 
+from benchrun.measure.optional_numbers import is_believable
 from benchrun.measure.percentiles import Distribution
 from benchrun.measure.plateau import Plateau
-from benchrun.measure.values import is_believable
 
 Latency = Literal["ttft", "tpot", "itl", "e2el"]
 LATENCIES: tuple[Latency, ...] = ("ttft", "tpot", "itl", "e2el")

@@ -1,4 +1,4 @@
-"""The text of a metrics endpoint (Prometheus exposition) of a vLLM server, parsed into a `Sample` and `ServerFacts`.
+"""The text of a metrics endpoint (Prometheus exposition) of a server, parsed into a `Sample` and `ServerFacts`.
 
 An endpoint has some 800 lines, of which a dozen matter: lines are picked by their beginning and only those are parsed,
 which costs a hundredth of parsing everything. A value that no server can have is left out, and counted.
@@ -11,13 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from benchrun_client.engines import ENGINE
+
+from benchrun.api import Sample as Sample
 from benchrun.api import plain_text
-from benchrun.measure.server_figures import Sample as Sample
-from benchrun.measure.server_figures import combined, series_names
-from benchrun.measure.values import is_believable
+from benchrun.measure.optional_numbers import is_believable
+from benchrun.measure.server_figures import combined
 
 MAX_SERIES = 4096
-"""Wanted series of one endpoint: 8 families of 512 engines. More is not a vLLM server."""
+"""Wanted series of one endpoint: 8 families of 512 engines. More is not one server."""
 MAX_LINES = 65_536
 """Lines of one endpoint, wanted or not; a server of eight engines has some 2,400."""
 MAX_LINE_CHARS = 8192
@@ -26,8 +28,7 @@ MAX_LABELS = 128
 MAX_REPORTED = 39
 """Labels kept of what a server reports of itself; one place is left for the model's length."""
 
-_CACHE_CONFIG = "vllm:cache_config_info"
-_SAMPLE_LINES = tuple(name + end for name in series_names("vLLM") for end in ("{", " "))
+_SAMPLE_LINES = tuple(name + end for names in ENGINE.sample_series.values() for name in names for end in ("{", " "))
 _FIRST_CHARS = 300
 _ANY_LINE = re.compile(r"#|[a-zA-Z_:][a-zA-Z0-9_:]*(\{|\s+[-+0-9NIni])")
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
@@ -44,7 +45,7 @@ class ServerFacts:
     """Labels of vLLM's cache_config_info, and max_model_len."""
 
 
-class UnreadablePage(ValueError):
+class UnreadableMetrics(ValueError):
     """What came back is not the text of a metrics endpoint."""
 
 
@@ -56,21 +57,22 @@ class Series(NamedTuple):
     value: float
 
 
-def sample_from_page(text: str, *, at: float, role: str, pod: str) -> Sample:
-    """The figures of one scrape. Raises UnreadablePage."""
+def parse_sample(text: str, *, at: float, role: str, pod: str) -> Sample:
+    """The figures of one scrape. Raises UnreadableMetrics."""
     found, refused = series_of(text, _SAMPLE_LINES)
     values: dict[str, list[float]] = {}
     for name, _, value in found:
         values.setdefault(name, []).append(value)
-    return Sample(at=at, role=role, pod=pod, **combined(values, "vLLM"), refused=refused)
+    return Sample(at=at, role=role, pod=pod, **combined(values, ENGINE.sample_series), refused=refused)
 
 
-def facts_from_page(text: str) -> ServerFacts:
-    """What the server reports of its cache: labels of the first engine, tokens of all. Raises UnreadablePage."""
-    engines = [labels for name, labels, _ in series_of(text, (_CACHE_CONFIG,))[0] if name == _CACHE_CONFIG]
+def parse_facts(text: str) -> ServerFacts:
+    """What the server reports of its cache: labels of the first engine process, tokens of all. Raises UnreadableMetrics."""
+    info = ENGINE.settings_series
+    engines = [labels for name, labels, _ in series_of(text, (info,))[0] if name == info]
     if not engines:
         return ServerFacts()
-    tokens = [_cache_tokens(labels) for labels in engines]
+    tokens = [ENGINE.cache_tokens(labels) for labels in engines]
     total = sum(t for t in tokens if t is not None)
     reported = {
         key[:100]: plain_text(value[:253])
@@ -83,35 +85,24 @@ def facts_from_page(text: str) -> ServerFacts:
     )
 
 
-def _cache_tokens(labels: Mapping[str, str]) -> int | None:
-    """Tokens that one engine's cache holds: kv_cache_size_tokens (0.12 and later), else blocks x block size."""
-    size, blocks, block_size = (
-        int(text) if re.fullmatch(r"[0-9]{1,15}", text := labels.get(name, "")) else None
-        for name in ("kv_cache_size_tokens", "num_gpu_blocks", "block_size")
-    )
-    if size is not None or blocks is None or block_size is None:
-        return size
-    return blocks * block_size
-
-
 def series_of(text: str, starts: tuple[str, ...]) -> tuple[list[Series], int]:
     """The lines that begin with one of `starts`, and how many are left out for a value that is not a number from 0 to 1e15.
-    Raises UnreadablePage."""
+    Raises UnreadableMetrics."""
     if text.count("\n") > MAX_LINES:
-        raise UnreadablePage(f"more than {MAX_LINES} lines")
+        raise UnreadableMetrics(f"more than {MAX_LINES} lines")
     lines = text.split("\n")
     first = next((line.strip()[:_FIRST_CHARS] for line in lines[:20] if line.strip()), None)
     if first is not None and not _ANY_LINE.match(first):
-        raise UnreadablePage(f"not a metrics page; it begins with {first[:60]!r}")
+        raise UnreadableMetrics(f"not the text of a metrics endpoint; it begins with {first[:60]!r}")
     wanted = [line for line in lines if line.startswith(starts)]
     if len(wanted) > MAX_SERIES:
-        raise UnreadablePage(f"{len(wanted)} series of the wanted families; at most {MAX_SERIES} are read")
+        raise UnreadableMetrics(f"{len(wanted)} series of the wanted families; at most {MAX_SERIES} are read")
     series = []
     for line in wanted:
         try:
             series.append(_series(line))
         except ValueError:
-            raise UnreadablePage(f"a metrics line can't be parsed: {line[:100]!r}") from None
+            raise UnreadableMetrics(f"a metrics line can't be parsed: {line[:100]!r}") from None
     kept = [each for each in series if is_believable(each.value)]
     return kept, len(series) - len(kept)
 

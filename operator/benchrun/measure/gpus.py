@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 
-from benchrun.measure.exposition import Series, UnreadablePage, series_of
-from benchrun.measure.server_figures import Sample, combined, series_names
-from benchrun.measure.values import known, sum_of_all
+from benchrun.api import GPU_SERIES, Sample
+from benchrun.measure.exposition import UnreadableMetrics, series_of
+from benchrun.measure.optional_numbers import known, sum_of_all
+from benchrun.measure.server_figures import combined
 from benchrun.measure.windows import Window
 
-_LINES = tuple(name + "{" for name in series_names("DCGM"))
-_OF_A_PART = "DCGM_FI_DEV_FB_USED"
+_LINES = tuple(name + "{" for names in GPU_SERIES.values() for name in names)
+_OF_A_PART = GPU_SERIES["gpu_memory_mib"][0]
 """A part of a GPU has memory of its own; power and clocks are those of the whole, which others use too."""
 _POD = (("exported_pod", "exported_namespace"), ("pod", "namespace"), ("pod_name", "pod_namespace"))
 """Labels that name a pod: behind a Prometheus, as the exporter says it, and with its option for old names."""
@@ -23,7 +24,7 @@ _PART_OF_A_GPU = "GPU_I_ID"
 
 
 def gpu_values(text: str, *, namespace: str, pod: str) -> dict[str, float | None]:
-    """The GPU figures of a `Sample`, by name, for one pod. Raises UnreadablePage, also where no GPU is this pod's.
+    """The GPU figures of a `Sample`, by name, for one pod. Raises UnreadableMetrics, also where no GPU is this pod's.
 
         DCGM_FI_DEV_POWER_USAGE{gpu="0",UUID="GPU-..",modelName="..",container="vllm",namespace="lab",pod="chat-0"} 412.5
 
@@ -33,7 +34,10 @@ def gpu_values(text: str, *, namespace: str, pod: str) -> dict[str, float | None
     listed, _ = series_of(text, _LINES)
     own = [series for series in listed if _holder(series.labels) == (pod, namespace)]
     if not own:
-        raise UnreadablePage(_why_none(listed))
+        problem = "the exporter has no GPU of this pod" if listed else "the exporter has no figures of GPUs"
+        if listed and all(_holder(series.labels) is None for series in listed):
+            problem = "the exporter does not say which pods hold its GPUs (DCGM_EXPORTER_KUBERNETES)"
+        raise UnreadableMetrics(problem)
     is_part = any(series.labels.get(_PART_OF_A_GPU) for series in own)
     # One value a GPU, or a part of one: where several containers of a pod hold it, it is listed for each.
     values: dict[str, dict[tuple[str | None, str | None], float]] = defaultdict(dict)
@@ -41,31 +45,20 @@ def gpu_values(text: str, *, namespace: str, pod: str) -> dict[str, float | None
         if series.name == _OF_A_PART or not is_part:
             gpu = series.labels.get("UUID") or series.labels.get("gpu"), series.labels.get(_PART_OF_A_GPU)
             values[series.name][gpu] = series.value
-    return combined({name: tuple(of_gpu.values()) for name, of_gpu in values.items()}, "DCGM")
+    return combined({name: tuple(of_gpu.values()) for name, of_gpu in values.items()}, GPU_SERIES)
 
 
 def _holder(labels: Mapping[str, str]) -> tuple[str, str] | None:
     return next(((labels[pod], labels.get(space, "")) for pod, space in _POD if labels.get(pod)), None)
 
 
-def _why_none(listed: Sequence[Series]) -> str:
-    if not listed:
-        return "the exporter's page has no figures of GPUs"
-    if all(_holder(series.labels) is None for series in listed):
-        return "the exporter does not say which pods hold its GPUs (DCGM_EXPORTER_KUBERNETES)"
-    return "the exporter's page has no GPU of this pod"
-
-
-# ---- figures of a stage -----------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class GpuFigures:
-    """Of all these servers; None where one of them has no such figure."""
+    """Those of `RoleFigures`, of all these servers; None where one of them has no such figure."""
 
-    power_mean_watts: float | None = None
+    gpu_power_mean_watts: float | None = None
     """All GPUs together."""
-    memory_max_mib: float | None = None
+    gpu_memory_max_mib: float | None = None
     """Most that any GPU held."""
     sm_clock_mean_mhz: float | None = None
 
@@ -80,8 +73,8 @@ def gpu_figures(stage_windows: Iterable[Window]) -> GpuFigures:
     memories = [known(s.gpu_memory_mib for stage in stages for s in stage) for stages in by_pod.values()]
     clocks = [known(s.sm_clock_mhz for stage in stages for s in stage) for stages in by_pod.values()]
     return GpuFigures(
-        power_mean_watts=sum_of_all(powers),
-        memory_max_mib=max(map(max, memories)) if memories and all(memories) else None,
+        gpu_power_mean_watts=sum_of_all(powers),
+        gpu_memory_max_mib=max(map(max, memories)) if memories and all(memories) else None,
         sm_clock_mean_mhz=fmean(map(fmean, clocks)) if clocks and all(clocks) else None,
     )
 

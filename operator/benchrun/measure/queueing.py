@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from statistics import fmean
 
-from benchrun.measure.server_figures import Sample
+from benchrun.api import Sample
 from benchrun.measure.windows import Window, figures, is_busy
 from benchrun.sizing.serve_args import ServeArgs, tokens_of
 

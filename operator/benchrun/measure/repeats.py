@@ -10,9 +10,9 @@ from statistics import fmean
 from benchrun_client.contract import StageRecord
 
 from benchrun.measure.cells import LATENCIES, mean_ms, rounded, totals
+from benchrun.measure.optional_numbers import known
 from benchrun.measure.percentiles import variance_inflation
 from benchrun.measure.significance import fisher_p_value, mean_of
-from benchrun.measure.values import known
 
 
 @dataclass(frozen=True, slots=True)

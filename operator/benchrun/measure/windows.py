@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
 
-from benchrun.measure import edges
+from benchrun.api import START_DECIMALS, RoleFigures, Sample
+from benchrun.measure import counters
 from benchrun.measure.cells import duration_seconds
-from benchrun.measure.server_figures import Figures, Sample, start_instant
-from benchrun.measure.values import ratio
+from benchrun.measure.optional_numbers import ratio
+from benchrun.measure.server_figures import role_figures
 
 # A stage's window is found by each server's own count of generated tokens, which both the client's edges and the operator's
 # samples carry, so two nodes' clocks need not agree. With `before` and `after` the counts at the edges, a sample belongs
@@ -63,7 +64,7 @@ class Replica:
     mean_ttft_ms: float | None
     """From the request's arrival at the server."""
     mean_queue_ms: float | None
-    figures: Figures
+    figures: RoleFigures
     """Of this server alone: those of samples are None without its pod."""
 
 
@@ -89,14 +90,14 @@ def pod_windows(record: StageRecord, samples: Sequence[Sample]) -> tuple[PodWind
 
 def _start(edge: ServerEdge) -> float | None:
     """When the process began that served at the start of the stage."""
-    seconds = edges.count(edge.before, START_TIME)
-    return None if seconds is None else start_instant(seconds)
+    seconds = counters.count(edge.before, START_TIME)
+    return None if seconds is None else round(seconds, START_DECIMALS)
 
 
 def _inside(record: StageRecord, edge: ServerEdge | None, samples: Sequence[Sample]) -> list[Sample]:
     before = after = None
     if edge is not None:
-        before, after = (edges.count(snapshot, edges.GENERATION_TOKENS) for snapshot in (edge.before, edge.after))
+        before, after = (counters.count(snapshot, counters.GENERATION_TOKENS) for snapshot in (edge.before, edge.after))
         # A process that was gone before the stage counted on its own: its count may lie between these edges by chance.
         if (start := _start(edge)) is not None:
             samples = [s for s in samples if s.start_time is None or s.start_time >= start]
@@ -119,7 +120,7 @@ def windows(record: StageRecord, samples: Sequence[Sample], *, scrape_interval: 
     """One window a role, in order of the role's first sample; of a role without any, the edges alone. None for a proxy."""
     pods = pod_windows(record, samples)
     due = duration_seconds(record) / scrape_interval
-    at_edges = edges.by_role(edges.of_vllm(record.servers))
+    at_edges = counters.by_role(counters.of_vllm(record.servers))
     found = []
     for role in dict.fromkeys((*(pod.role for pod in pods), *at_edges)):
         scraped, of_role = [pod for pod in pods if pod.role == role], at_edges.get(role, ())
@@ -129,18 +130,18 @@ def windows(record: StageRecord, samples: Sequence[Sample], *, scrape_interval: 
     return tuple(found)
 
 
-def figures(stage_windows: Iterable[Window]) -> Figures:
+def figures(stage_windows: Iterable[Window]) -> RoleFigures:
     """Figures over windows of one role: those of a stage, or of all stages of a cell."""
     parts = list(stage_windows)
     samples = [sample for part in parts for sample in part.samples]
     expected = math.fsum(part.expected for part in parts)
-    return Figures.of(parts[0].role, samples, [part.edges for part in parts], expected=expected)
+    return role_figures(parts[0].role, samples, [part.edges for part in parts], expected=expected)
 
 
 def replicas(record: StageRecord, samples: Sequence[Sample]) -> tuple[Replica, ...]:
     """Every vLLM server that the client was to scrape, as the record has them."""
     pods = pod_windows(record, samples)
-    return tuple(_replica(edge, [pod for pod in pods if pod.edge is edge]) for edge in edges.of_vllm(record.servers))
+    return tuple(_replica(edge, [pod for pod in pods if pod.edge is edge]) for edge in counters.of_vllm(record.servers))
 
 
 def _replica(edge: ServerEdge, pods: Sequence[PodWindow]) -> Replica:
@@ -149,15 +150,15 @@ def _replica(edge: ServerEdge, pods: Sequence[PodWindow]) -> Replica:
     samples = pod.samples if pod is not None else ()
 
     def mean_ms(total: str, count: str) -> float | None:
-        return ratio(edges.rise([edge], total), edges.rise([edge], count), scale=1000)
+        return ratio(counters.rise([edge], total), counters.rise([edge], count), scale=1000)
 
     return Replica(
         address=edge.address,
         pod=pod.pod if pod is not None else None,
-        requests_finished=edges.rise([edge], edges.REQUESTS_FINISHED),
-        prompt_tokens=edges.rise([edge], edges.PROMPT_TOKENS),
-        generation_tokens=edges.rise([edge], edges.GENERATION_TOKENS),
-        mean_ttft_ms=mean_ms(edges.TTFT_SUM, edges.TTFT_COUNT),
-        mean_queue_ms=mean_ms(edges.QUEUE_TIME_SUM, edges.QUEUE_TIME_COUNT),
-        figures=Figures.of(edge.role, samples, [(edge,)], expected=0.0),
+        requests_finished=counters.rise([edge], counters.REQUESTS_FINISHED),
+        prompt_tokens=counters.rise([edge], counters.PROMPT_TOKENS),
+        generation_tokens=counters.rise([edge], counters.GENERATION_TOKENS),
+        mean_ttft_ms=mean_ms(counters.TTFT_SUM, counters.TTFT_COUNT),
+        mean_queue_ms=mean_ms(counters.QUEUE_TIME_SUM, counters.QUEUE_TIME_COUNT),
+        figures=role_figures(edge.role, samples, [(edge,)], expected=0.0),
     )

@@ -1,14 +1,14 @@
-"""Why a server can't serve and why a client can't measure: chains of checks, the surest first."""
+"""Why a server can't serve and why a client can't measure: lists of checks, the surest first."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from benchrun_client.contract import Failure
+from benchrun_client.engines import ENGINE, LogCause
 from pydantic import ValidationError
 
 from benchrun.api import Reason
-from benchrun.observe import vllm
 from benchrun.observe.last_words import bounded
 from benchrun.observe.pod_failures import (
     Check,
@@ -27,12 +27,31 @@ from benchrun.observe.pod_failures import (
 )
 from benchrun.observe.views import Child, Diagnosis, Pod
 
+
+def log_check(cause: LogCause) -> Check:
+    """Whether the container has ended and its log names this cause."""
+
+    def check(evidence: Evidence) -> Diagnosis | None:
+        if evidence.ending is None or cause.exit_code not in (None, evidence.exit_code):
+            return None
+        begins, words = cause.error_begins, evidence.words
+        if begins is not None and evidence.is_cause_hidden:
+            return None
+        if not evidence.mentions(*cause.phrases) and (begins is None or not words.startswith(begins)):
+            return None
+        if cause.unless is not None and evidence.mentions(cause.unless):
+            return None
+        terminal = evidence.endings >= cause.tries
+        return diagnosed(cause.reason, f"{cause.what}: {words}", cause.remedy, terminal=terminal)
+
+    return check
+
+
 SERVER_CHECKS: tuple[Check, ...] = (
     evicted,  # how the pod ended explains how its container did
     refused_by_node,
-    out_of_memory,  # the kernel's word, whatever the log says
-    *(cause.check for cause in vllm.LOG_CAUSES),
-    vllm.invalid_argument,
+    out_of_memory,  # ended by the kernel, whatever the log has
+    *map(log_check, ENGINE.log_causes),
     image_pull,
     container_config,
     unschedulable,
@@ -51,7 +70,7 @@ _BY_SIGNAL = (137, 143)
 """128 + SIGKILL, 128 + SIGTERM."""
 
 
-def own_word(evidence: Evidence) -> Diagnosis | None:
+def reported_failure(evidence: Evidence) -> Diagnosis | None:
     """The client's termination message is a `Failure` as JSON: its reason and message, passed on."""
     ended = evidence.pod.terminated
     if ended is None or ended.exit_code == 0:
@@ -64,16 +83,16 @@ def own_word(evidence: Evidence) -> Diagnosis | None:
 
 
 def killed(evidence: Evidence) -> Diagnosis | None:
-    """A signal from outside ended it: it leaves its word however it fails by itself."""
+    """A signal from outside ended it: it reports every failure of its own."""
     ended = evidence.pod.terminated
     if ended is None or ended.exit_code not in _BY_SIGNAL:
         return None
-    remedy = "The events of its pod and its node may tell by whom."
+    remedy = "The events of its pod and its node may show by whom."
     return diagnosed(Reason.CLIENT_GONE, f"The client was killed (exit code {ended.exit_code})", remedy)
 
 
 def exited(evidence: Evidence) -> Diagnosis | None:
-    """It ended in another way; a client is not started again."""
+    """It ended in another way; a client is not restarted."""
     ended = evidence.pod.terminated
     if ended is None or ended.exit_code == 0:
         return None
@@ -83,7 +102,7 @@ def exited(evidence: Evidence) -> Diagnosis | None:
 
 
 CLIENT_CHECKS: tuple[Check, ...] = (
-    own_word,
+    reported_failure,
     evicted,  # ahead of the exit code that eviction causes
     refused_by_node,
     out_of_memory,
@@ -105,7 +124,7 @@ def diagnose_client(pods: Iterable[Pod], job: Child | None) -> Diagnosis | None:
 
 
 def job_failed(job: Child | None, *, deleted: bool) -> Diagnosis | None:
-    """The Job gave up, and no pod says why. `deleted`: since its pod is gone, or going."""
+    """The Job gave up, and no pod shows why. `deleted`: since its pod is gone, or going."""
     if job is None or job.failure is None:
         return None
     if job.failure.startswith("DeadlineExceeded"):
@@ -117,8 +136,6 @@ def job_failed(job: Child | None, *, deleted: bool) -> Diagnosis | None:
 
 
 def find_pod_with_hidden_cause(pods: Sequence[Pod]) -> Pod | None:
-    """A pod whose termination message only points further up in its log: that log is worth fetching.
-
-    vLLM's API server ends with 2 kB of its own traceback; why the engine failed stands some 8 kB above.
-    """
+    """A pod whose termination message only points further up in its log: that log is worth fetching. vLLM's API server ends with
+    2 kB of its own traceback; why the engine failed stands some 8 kB above."""
     return next((pod for pod in pods if evidence_of(pod, None).is_cause_hidden), None)

@@ -1,7 +1,7 @@
-"""What a program said last, out of the end of its log: the error itself, without the traceback around it.
+"""The error at the end of a program's log, without the traceback around it.
 
-A vLLM server that fails leaves up to three tracebacks, in two processes, each line behind a log prefix. People want the
-one sentence that names the cause; everything else they can read in the log.
+A server that fails leaves up to three tracebacks, in two processes, each line behind a log prefix. People want the one sentence that
+names the cause; everything else they can read in the log.
 """
 
 from __future__ import annotations
@@ -10,17 +10,14 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from benchrun_client.engines import ENGINE
+
 from benchrun.api import plain_text
 
 MAX_CHARS = 600
 MAX_READ_CHARS = 32 * 1024
-"""What is looked at of a log: its end."""
+"""Read of a log: its end."""
 MAX_LINES_OF_ERROR = 8
-CAUSE_IS_ABOVE = "See root cause above"
-"""vLLM's API server ends with these words when an engine process failed: the cause is further up in the log."""
-
-_LOG_PREFIX = re.compile(r"^(?:\(\S+ pid=\d+\) )?(?:[A-Z]+ \d\d-\d\d \d\d:\d\d:\d\d )?(?:\[\S+:\d+\] ?)?")
-_PREFIXED = frozenset("([ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _ERROR = re.compile(r"^(?:[A-Za-z_]\w*\.)*(?P<name>[A-Z]\w*(?:Error|Exception|Interrupt|Refused))(?:: (?P<text>.*))?$")
 _ARGPARSE = re.compile(r"^\S+(?: \w+)*: error: (?P<text>.+)$")
 _PYDANTIC_INPUT = re.compile(r"\s*\[type=\w+, input_value=(?P<value>.*), input_type=(?P<type>\w+)\]")
@@ -37,9 +34,11 @@ _END_OF_ERROR = re.compile(
 
 
 def last_words(log: str) -> str:
-    """One line of at most 600 characters; empty if the log says nothing."""
+    """One line of at most 600 characters; empty if the log holds no message."""
     lines = [_Line.of(line.rstrip()) for line in log[-MAX_READ_CHARS:].replace("\r", "\n").split("\n")]
-    return bounded(_usage(lines) or _error(lines) or _plain(lines))
+    # Without a complaint or an exception it is the last line that is not noise.
+    plain = (line.text for line in reversed(lines) if not _NOISE.search(line.text))
+    return bounded(_usage(lines) or _error(lines) or next(plain, ""))
 
 
 def bounded(words: str) -> str:
@@ -56,7 +55,7 @@ class _Line(NamedTuple):
 
     @classmethod
     def of(cls, line: str) -> _Line:
-        found = _LOG_PREFIX.match(line) if line[:1] in _PREFIXED else None
+        found = ENGINE.log_prefix.match(line)
         end = found.end() if found else 0
         return cls(line[:end], line[end:])
 
@@ -70,39 +69,30 @@ def _usage(lines: list[_Line]) -> str:
 
 
 def _error(lines: list[_Line]) -> str:
-    """The last exception that is a cause, told with its own further lines."""
+    """The last exception that is a cause, with its own further lines."""
     found = [(at, error) for at, line in enumerate(lines) if (error := _ERROR.match(line.text))]
     if not found:
         return ""
-    causes = [(at, error) for at, error in found if CAUSE_IS_ABOVE not in lines[at].text]
+    causes = [(at, error) for at, error in found if ENGINE.cause_is_above not in lines[at].text]
     at, error = (causes or found)[-1]
     first = error["text"] or ""
     name = "" if _PYDANTIC_HEAD.match(first) else f"{error['name']}: "
     return (name + _joined([first, *_until_end(lines, at)])).removesuffix(": ")
 
 
-def _plain(lines: list[_Line]) -> str:
-    """No exception anywhere: the last line that says something."""
-    return next((line.text for line in reversed(lines) if not _NOISE.search(line.text)), "")
-
-
 def _until_end(lines: list[_Line], at: int) -> list[str]:
     """Lines after `at` that belong to the same error: up to the next message, traceback, exception or warning."""
     kept: list[str] = []
     for line in lines[at + 1 : at + 1 + MAX_LINES_OF_ERROR]:
-        if line.prefix != lines[at].prefix:
-            break
-        if _END_OF_ERROR.search(line.text) or _ERROR.match(line.text):
+        if line.prefix != lines[at].prefix or _END_OF_ERROR.search(line.text) or _ERROR.match(line.text):
             break
         kept.append(line.text)
     return kept
 
 
 def _joined(lines: Iterable[str]) -> str:
-    said = [
-        _PYDANTIC_INPUT.sub(_got, line) for line in lines if not _NOISE.search(line) and not _PYDANTIC_HEAD.match(line)
-    ]
-    return " ".join(said)
+    kept = (line for line in lines if not _NOISE.search(line) and not _PYDANTIC_HEAD.match(line))
+    return " ".join(_PYDANTIC_INPUT.sub(_got, line) for line in kept)
 
 
 def _got(match: re.Match[str]) -> str:

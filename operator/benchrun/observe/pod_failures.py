@@ -6,14 +6,14 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from benchrun_client.engines import ENGINE
+
 from benchrun.api import Reason
 from benchrun.names import ROLE_CLIENT, ROLE_DECODE, ROLE_PREFILL, ROLE_PROXY
-from benchrun.observe.last_words import CAUSE_IS_ABOVE, bounded, last_words
+from benchrun.observe.last_words import bounded, last_words
 from benchrun.observe.views import Child, Diagnosis, Pod, Termination
 
-_SPLIT = "spec.server.disaggregated"
-_PATHS = {ROLE_CLIENT: "spec.client", ROLE_PROXY: f"{_SPLIT}.proxy"}
-_OWN_RESOURCES = {role: f"{_SPLIT}.{role}" for role in (ROLE_PREFILL, ROLE_DECODE)}
+_PATHS = {ROLE_CLIENT: "spec.client", ROLE_PROXY: "spec.server.disaggregated.proxy"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Evidence:
 
     @property
     def ending(self) -> Termination | None:
-        """How the container ended last; a container that was started again is told by its ending before."""
+        """How the container ended last; of one that was started again, the time before."""
         return self.pod.terminated or self.pod.last_terminated
 
     @property
@@ -49,15 +49,23 @@ class Evidence:
 
     @property
     def resources_path(self) -> str:
-        """Where its resources are asked for."""
-        return f"{_OWN_RESOURCES.get(self.pod.role, self.spec_path)}.resources"
+        """Where in the spec its resources are."""
+        role = self.pod.role
+        path = f"spec.server.disaggregated.{role}" if role in (ROLE_PREFILL, ROLE_DECODE) else self.spec_path
+        return f"{path}.resources"
+
+    @property
+    def pod_words(self) -> str:
+        """Why the pod as a whole ended."""
+        reason, message = self.pod.pod_reason or "", self.pod.pod_message
+        return bounded(f"{reason}: {message}" if message else reason)
 
     @property
     def is_cause_hidden(self) -> bool:
         """The error only points to one further up in the log than this reaches."""
-        return CAUSE_IS_ABOVE in self.words
+        return ENGINE.cause_is_above in self.words
 
-    def says(self, *phrases: str) -> bool:
+    def mentions(self, *phrases: str) -> bool:
         """Whether the log holds one of these phrases, in any case."""
         log = self.log.lower()
         return any(phrase.lower() in log for phrase in phrases)
@@ -127,32 +135,21 @@ def out_of_memory(evidence: Evidence) -> Diagnosis | None:
 
 
 _TAKEN = (
-    "Evicted",
-    "Preempting",
-    "PreemptionByScheduler",
-    "DeletionByTaintManager",
-    "EvictionByEvictionAPI",
-    "DeletionByPodGC",
-    "TerminationByKubelet",
-    "NodeLost",
-    "NodeShutdown",
-    "Shutdown",
-    "Terminated",
-)
+    "Evicted", "Preempting", "PreemptionByScheduler", "DeletionByTaintManager", "EvictionByEvictionAPI", "DeletionByPodGC",
+    "TerminationByKubelet", "NodeLost", "NodeShutdown", "Shutdown", "Terminated",
+)  # fmt: skip
 _NEVER_ADMITTED = ("violates PodSecurity", "admission webhook", "denied the request")
 
 
 def evicted(evidence: Evidence) -> Diagnosis | None:
     """The node or the scheduler ended the pod, or the node is gone."""
-    reason = evidence.pod.pod_reason
-    if reason not in _TAKEN:
+    if evidence.pod.pod_reason not in _TAKEN:
         return None
-    words = bounded(f"{reason}: {evidence.pod.pod_message}" if evidence.pod.pod_message else reason)
     remedy = (
         f"Run again where it is left alone: requests equal to limits in {evidence.resources_path}, "
         f"and a priority class in {evidence.spec_path}.pod."
     )
-    return diagnosed(Reason.EVICTED, f"The cluster took the pod away ({words})", remedy)
+    return diagnosed(Reason.EVICTED, f"The cluster took the pod away ({evidence.pod_words})", remedy)
 
 
 def refused_by_node(evidence: Evidence) -> Diagnosis | None:
@@ -160,23 +157,20 @@ def refused_by_node(evidence: Evidence) -> Diagnosis | None:
     reason = evidence.pod.pod_reason or ""
     if evidence.pod.phase != "Failed" or not reason.startswith(("OutOf", "UnexpectedAdmissionError", "NodeAffinity")):
         return None
-    words = bounded(f"{reason}: {evidence.pod.pod_message}" if evidence.pod.pod_message else reason)
     remedy = "Another pod is tried; if it goes on, look at the node's device plugin."
-    return diagnosed(Reason.POD_REJECTED, f"The node refused the pod ({words})", remedy, terminal=False)
+    return diagnosed(Reason.POD_REJECTED, f"The node refused the pod ({evidence.pod_words})", remedy, terminal=False)
 
 
 def rejected(child: Child | None) -> Diagnosis | None:
     """The API server refuses the pods of a Deployment: a quota (which may come free) or a policy (which won't)."""
     if child is None or child.failure is None:
         return None
-    terminal = any(phrase in child.failure for phrase in _NEVER_ADMITTED)
-    remedy = (
-        "Change the spec so that the namespace's policy admits the pod."
-        if terminal
-        else "It goes on when the namespace's quota has room."
-    )
     what = f"The pod was not admitted: {bounded(child.failure)}"
-    return diagnosed(Reason.POD_REJECTED, what, remedy, terminal=terminal)
+    if any(phrase in child.failure for phrase in _NEVER_ADMITTED):
+        remedy = "Change the spec so that the namespace's policy admits the pod."
+        return diagnosed(Reason.POD_REJECTED, what, remedy)
+    remedy = "It goes on when the namespace's quota has room."
+    return diagnosed(Reason.POD_REJECTED, what, remedy, terminal=False)
 
 
 _NEVER = ("InvalidImageName", "ErrImageNeverPull")
@@ -188,7 +182,7 @@ _CONFIG = ("CreateContainerConfigError", "CreateContainerError")
 
 
 def image_pull(evidence: Evidence) -> Diagnosis | None:
-    """The image is not to be had. A first failed pull may be a passing trouble of the registry."""
+    """The image is not available. A first failed pull may be a passing trouble of the registry."""
     reason = evidence.pod.waiting_reason
     if reason not in (*_NEVER, _GIVEN_UP_ONCE, *_TRYING):
         return None
@@ -212,7 +206,7 @@ def container_config(evidence: Evidence) -> Diagnosis | None:
     return diagnosed(Reason.CONTAINER_CONFIG, f"The container can't be made: {words}", remedy, terminal=False)
 
 
-# The scheduler tells how many nodes failed for which reason: "0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 2
+# The scheduler reports how many nodes failed for which reason: "0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 2
 # node(s) didn't match Pod's node affinity/selector. preemption: ...". Only where every node fails for a reason that waiting
 # does not mend is it structural. A resource that no node has reads like one that is in use, so it is waited for.
 
@@ -249,17 +243,14 @@ def unschedulable(evidence: Evidence) -> Diagnosis | None:
 
 def is_structural(message: str) -> bool:
     """Whether every node of the cluster fails for a reason that only another spec or another node mends."""
+
+    def never_mends(why: str) -> bool:
+        taint = _TAINT.match(why)
+        return (
+            why.rstrip(". ") in _STRUCTURAL if taint is None else not taint["key"].strip().startswith(_PASSING_TAINTS)
+        )
+
     head = _HEAD.match(_TAIL.sub("", message))
-    if head is None:
-        return False
-    reasons = [_REASON.match(part) for part in head["reasons"].rstrip(". ").split(", ")]
-    if not all(reason is not None and _never_mends(reason["why"]) for reason in reasons):
-        return False
-    return 0 < int(head["nodes"]) == sum(int(reason["nodes"]) for reason in reasons if reason is not None)
-
-
-def _never_mends(why: str) -> bool:
-    taint = _TAINT.match(why)
-    if taint is not None:
-        return not taint["key"].strip().startswith(_PASSING_TAINTS)
-    return why.rstrip(". ") in _STRUCTURAL
+    reasons = [] if head is None else [_REASON.match(part) for part in head["reasons"].rstrip(". ").split(", ")]
+    lasting = [int(reason["nodes"]) for reason in reasons if reason is not None and never_mends(reason["why"])]
+    return head is not None and len(lasting) == len(reasons) and 0 < int(head["nodes"]) == sum(lasting)

@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple
 
 from benchrun import names
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
-from benchrun.observe import raw
+from benchrun.observe import untrusted_json as raw
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +31,15 @@ class Child:
     sequence: int | None = None
     """ConfigMaps of stages: position of the stage in the plan."""
     record_digest: str | None = None
-    """ConfigMaps of stages: digest of the record within."""
     stage_id: str | None = None
-    """ConfigMaps of stages: which one."""
     plan_digest: str | None = None
     """The client's Job and ConfigMaps of stages: digest of the plan that the client was given."""
     ends_search: str | None = None
     """ConfigMaps of stages: the workload whose search ended with this one."""
     stored_bytes: int = 0
-    """ConfigMaps of stages and timeline: how much they hold."""
     created_at: datetime | None = None
     failure: str | None = None
-    """What the object itself says is wrong (a Deployment's ReplicaFailure, a Job's Failed message); None if nothing."""
+    """What is wrong by its own status (a Deployment's ReplicaFailure, a Job's Failed message); None: nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +63,6 @@ class Pod:
     ip: str | None
     phase: str
     ready: bool
-    """Condition Ready."""
     deleting: bool
     node: str | None
     scheduled_at: datetime | None
@@ -91,13 +87,13 @@ class Pod:
     last_terminated: Termination | None = None
     """How the main container ended the time before (restarts > 0)."""
     pod_reason: str | None = None
-    """status.reason, for example Evicted."""
+    """Why the whole pod ended, for example Evicted."""
     pod_message: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Why a pod can't do its work, told apart, with what to do about it."""
+    """Why a pod can't do its work, and what to do about it."""
 
     reason: str
     """One of `benchrun.api.conditions.Reason`."""
@@ -157,9 +153,6 @@ class Sweep(Declared):
 
 
 View = Sweep | Run | Child | Pod
-"""Of any object."""
-
-
 _MAX_VERSION_CHARS = 40
 
 
@@ -220,7 +213,7 @@ def identity_of(kind: str, body: raw.Object) -> Identity | None:
 
 
 def belongs_to(key: ObjectKey, body: raw.Object) -> Key | None:
-    """The run or sweep that is to be looked at when the object changes; None: none."""
+    """The run or sweep to reconcile when the object changes; None: none."""
     if key.kind == names.KIND:
         return RunKey(key.namespace, key.name)
     if key.kind == SWEEP_KIND:

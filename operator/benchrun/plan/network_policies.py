@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchrun_client.contract import GATE_PORT, RECORD_PORT
+from benchrun_client.engines import ENGINE
 
 from benchrun import names
 from benchrun.api import BenchmarkRunSpec
 from benchrun.plan.pods import Manifest, Owner, metadata, stamped
 from benchrun.plan.roles import nodes, role_replicas
-from benchrun.plan.vllm_pod import SERVER_PORT
 
 OPERATOR_LABELS = {"app.kubernetes.io/part-of": "benchrun", "app.kubernetes.io/component": "operator"}
 """What the chart gives the operator's pod, whatever the release is called."""
@@ -35,7 +35,7 @@ def network_policies(
     servers = tuple(replicas)
     # A peer without a namespace is one of the run's own namespace.
     client = {"podSelector": _selector(owner, [names.ROLE_CLIENT])}
-    to_servers = [{"from": [client, *operator, *extra_peers], "ports": _tcp(SERVER_PORT)}] if servers else []
+    to_servers = [{"from": [client, *operator, *extra_peers], "ports": _tcp(ENGINE.port)}] if servers else []
     between = (
         [{"from": [{"podSelector": _selector(owner, servers)}]}] if sum(replicas.values()) * nodes(spec) > 1 else []
     )

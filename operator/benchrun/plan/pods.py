@@ -23,7 +23,7 @@ CONTAINER_SECURITY: dict[str, Any] = {"allowPrivilegeEscalation": False, "capabi
 
 
 def pod_security(user: int, override: dict[str, Any] | None) -> dict[str, Any]:
-    """Restricted pod security for that user, unless the spec says otherwise."""
+    """Restricted pod security for that user, unless the spec overrides it."""
     if override is not None:
         return override
     return {
@@ -57,7 +57,7 @@ def resources(given: Resources, *, requests: dict[str, str] | None = None) -> di
     return {name: amounts for name, amounts in merged.items() if amounts}
 
 
-def environment(defaults: dict[str, str], *given: tuple[dict[str, Any], ...]) -> list[dict[str, Any]]:
+def environment(defaults: Mapping[str, str], *given: tuple[dict[str, Any], ...]) -> list[dict[str, Any]]:
     """Variables by name; later lists win over earlier ones, all win over the defaults."""
     merged: dict[str, dict[str, Any]] = {name: {"name": name, "value": value} for name, value in defaults.items()}
     for variables in given:
@@ -73,7 +73,11 @@ def env_vars(env: list[EnvVar]) -> tuple[dict[str, Any], ...]:
     )
 
 
-# ---- metadata ---------------------------------------------------------------------------------------------------------
+def http_port(port: int, *, health_path: str) -> dict[str, Any]:
+    """Port and readiness probe of a container that serves HTTP."""
+    probe = {"httpGet": {"path": health_path, "port": "http"}, "periodSeconds": 2, "timeoutSeconds": 5}
+    return {"ports": [{"name": "http", "containerPort": port}], "readinessProbe": probe}
+
 
 Manifest = dict[str, Any]
 
@@ -136,8 +140,6 @@ def stamped(manifest: Manifest) -> Manifest:
     return {**manifest, "metadata": {**meta, "annotations": annotations}}
 
 
-# ---- hold -------------------------------------------------------------------------------------------------------------
-
 MAX_HOLD_SECONDS = 86_400
 """The bound where the chart sets no other."""
 MARGIN_SECONDS = 60
@@ -164,8 +166,6 @@ def client_seconds(spec: BenchmarkRunSpec, max_hold_seconds: int) -> int:
     run = spec.run_deadline_seconds or max_hold_seconds
     return pending + startup + run + LEEWAY_SECONDS
 
-
-# ---- channel ----------------------------------------------------------------------------------------------------------
 
 _PURPOSE = b"benchrun.token/1\x1f"
 

@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Literal
+
+from benchrun_client.engines import ENGINE
 
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 from benchrun.sizing.serve_args import is_flag
@@ -48,10 +51,19 @@ def known_versions() -> tuple[str, ...]:
     return tuple(sorted(_tables()))
 
 
+@cache
 def table_for(version: str) -> FlagTable | None:
     """The table of a version such as "0.32" or "0.32.1"; None: its flags are not known here."""
-    name = _tables().get(".".join(version.split(".")[:2]))
-    return None if name is None else _read(name)
+    file = _tables().get(".".join(version.split(".")[:2]))
+    if file is None:
+        return None
+    found = json.loads(file.read_text(encoding="utf-8"))
+    flags = {
+        spelling: Flag(each["takes"], tuple(each.get("choices", ())), each.get("object", False))
+        for each in found["flags"]
+        for spelling in each["names"]
+    }
+    return FlagTable(found["version"], flags)
 
 
 def version_of_image(image: str) -> str | None:
@@ -62,31 +74,9 @@ def version_of_image(image: str) -> str | None:
 
 
 @cache
-def _tables() -> Mapping[str, str]:
-    names = [each.name for each in files(__package__).joinpath("vllm_flags").iterdir() if each.name.endswith(".json")]
-    return {".".join(name.split(".")[:2]): name for name in names}
-
-
-@cache
-def _read(name: str) -> FlagTable:
-    found = json.loads(files(__package__).joinpath("vllm_flags", name).read_text(encoding="utf-8"))
-    flags = {
-        spelling: Flag(each["takes"], tuple(each.get("choices", ())), each.get("object", False))
-        for each in found["flags"]
-        for spelling in each["names"]
-    }
-    return FlagTable(found["version"], flags)
-
-
-_WARNINGS = {
-    "--port": " is set by the operator; the operator serves and probes port 8000",
-    "--host": " is set by the operator; the server must be reached from other pods",
-    "--served-model-name": " is set by the operator; set model.servedName instead: the client asks for that name",
-    "--model": " is set by the operator; set model.name instead: the client needs the same tokenizer",
-    "--disable-log-stats": ": takes away vLLM's metrics: no running, waiting or KV cache figures, and most checks can't be made",
-    "--api-key": ": is a secret, readable for whoever may read the run",
-    "--config": ": flags in a file are not seen here",
-}
+def _tables() -> Mapping[str, Traversable]:
+    listed = files(__package__).joinpath("vllm_flags").iterdir()
+    return {".".join(each.name.split(".")[:2]): each for each in listed if each.name.endswith(".json")}
 
 
 def flag_remarks(args: Sequence[str], *, image: str, version: str | None, path: str) -> list[Remark]:
@@ -95,7 +85,9 @@ def flag_remarks(args: Sequence[str], *, image: str, version: str | None, path: 
     table = table_for(version) if version is not None else None
     names = [_dashed(word.partition("=")[0]) for word in args]
     remarks = [
-        warning(f"{path}[{place}]", name + _WARNINGS[name]) for place, name in enumerate(names) if name in _WARNINGS
+        warning(f"{path}[{place}]", name + ENGINE.flag_warnings[name])
+        for place, name in enumerate(names)
+        if name in ENGINE.flag_warnings
     ]
     if table is not None:
         return remarks + table_remarks(args, table, path=path)
@@ -107,7 +99,10 @@ def flag_remarks(args: Sequence[str], *, image: str, version: str | None, path: 
 
 def table_remarks(args: Sequence[str], table: FlagTable, *, path: str) -> list[Remark]:
     """About what the flags of this version do not take."""
-    return _Walk(table, args, path).remarks()
+    walk, place = _Walk(table, args, path), 0
+    while place < len(args):
+        place = walk.word(place)
+    return walk.found
 
 
 class _Walk:
@@ -117,16 +112,10 @@ class _Walk:
         self._table = table
         self._args = args
         self._path = path
-        self._found: list[Remark] = []
+        self.found: list[Remark] = []
         self._seen: dict[str, int] = {}
 
-    def remarks(self) -> list[Remark]:
-        place = 0
-        while place < len(self._args):
-            place = self._word(place)
-        return self._found
-
-    def _word(self, place: int) -> int:
+    def word(self, place: int) -> int:
         """Look at one word; the place of the next."""
         word = self._args[place]
         if not is_flag(word):
@@ -165,7 +154,7 @@ class _Walk:
         return found, whole
 
     def _near(self, name: str) -> str | None:
-        """The flag that was meant: never the opposite of what was asked for."""
+        """The flag that was meant: never the opposite of what was written."""
         opposite = name.replace("--disable-", "--no-enable-", 1)
         if opposite in self._table.flags:
             return opposite
@@ -196,7 +185,7 @@ class _Walk:
         return place < len(self._args) and not is_flag(self._args[place])
 
     def _say(self, how: Callable[[str, str], Remark], place: int, text: str) -> None:
-        self._found.append(how(f"{self._path}[{place}]", text))
+        self.found.append(how(f"{self._path}[{place}]", text))
 
 
 def _dashed(word: str) -> str:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from benchrun.api import BenchmarkRunStatus
 from benchrun.api.sweep.status import BenchmarkSweepStatus
-from benchrun.observe import raw
+from benchrun.observe import untrusted_json as raw
 from benchrun.report.followed import Followed, FollowedRun, FollowedSweep, StageLine
 from benchrun.report.rows import figure, format_seconds
 from benchrun.report.run_summary import Step, steps

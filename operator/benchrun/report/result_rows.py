@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Protocol, TypeVar
 
-from benchrun.api import OUTPUT_COST, TOKENS_PER_JOULE, TOTAL_COST, BenchmarkRunStatus, CostStatus, Result, RoleFigures
+from benchrun.api import (
+    OUTPUT_COST,
+    SHOWN_FIGURES,
+    TOKENS_PER_JOULE,
+    TOTAL_COST,
+    BenchmarkRunStatus,
+    CostStatus,
+    Result,
+    RoleFigures,
+)
 from benchrun.judge.result_row import PER_GPU, gpus_of
 from benchrun.names import ROLE_DECODE, ROLE_PROXY
-from benchrun.observe import raw
+from benchrun.observe import untrusted_json as raw
 from benchrun.report.rows import ABSENT, UNCERTAIN, Column, Rows, figure, table_of
 
 NO_TEXTS: Mapping[str, int] = MappingProxyType({})
@@ -112,10 +122,7 @@ def result_rows(
         Column("p99", lambda row: _latency(row, "ttft", "99")),
         Column("TPOT p50", lambda row: _latency(row, "tpot", "50")),
         Column("E2EL p99", lambda row: _latency(row, "e2el", "99")),
-        Column("running", lambda row: _by_role(row, lambda role: figure(role.running_mean))),
-        Column("waiting", lambda row: _by_role(row, lambda role: figure(role.waiting_mean))),
-        Column("KV max", lambda row: _by_role(row, lambda role: figure(role.kv_cache_max_percent, unit="%"))),
-        Column("hits", lambda row: _by_role(row, lambda role: figure(role.prefix_hit_percent, unit="%"))),
+        *(Column(shown.column, partial(_by_role, name=name, unit=shown.unit)) for name, shown in SHOWN_FIGURES.items()),
         # Of the prompts, what the servers that decode had from those that prefill.
         Column(
             "fetched", lambda row: _of_role(row, ROLE_DECODE, lambda role: role.fetched_percent, "%"), optional=True
@@ -127,9 +134,10 @@ def result_rows(
     return table_of(columns, status.results, wide=wide)
 
 
-def _by_role(result: Result, text: Callable[[RoleFigures], str]) -> str:
+def _by_role(result: Result, *, name: str, unit: str) -> str:
     """Of prefill and decode both: 0.3/2.1."""
-    return "/".join(text(role) for role in result.roles if role.role != ROLE_PROXY) or ABSENT
+    roles = (role for role in result.roles if role.role != ROLE_PROXY)
+    return "/".join(figure(getattr(role, name), unit=unit) for role in roles) or ABSENT
 
 
 def _of_role(result: Result, name: str, value: Callable[[RoleFigures], float | None], unit: str = "") -> str:

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from benchrun.api import BenchmarkRunStatus, Headline, answering
 from benchrun.api.sweep.status import BenchmarkSweepStatus, BestVariant
-from benchrun.observe import raw
-from benchrun.observe.trim import run_of, sweep_of
+from benchrun.observe import untrusted_json as raw
+from benchrun.observe.view_builders import run_of, sweep_of
 from benchrun.observe.views import Run, Sweep
 from benchrun.report.rows import ABSENT, Column, Rows, age, clock, figure, table_of
 

@@ -10,7 +10,7 @@ from typing import Literal
 from benchrun.api import BenchmarkRunStatus, ServerStatus, find_condition, is_true
 from benchrun.api.sweep.status import BenchmarkSweepStatus
 from benchrun.judge.comparison.figures import SCOPES
-from benchrun.observe import raw
+from benchrun.observe import untrusted_json as raw
 from benchrun.observe.views import Run, Sweep
 from benchrun.report import run_list
 from benchrun.report.comparison_rows import signed

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from benchrun.api import KEYS, OUTPUT_COST, TOKENS_PER_JOULE
+from benchrun.api import KEYS, OUTPUT_COST, SHOWN_FIGURES, TOKENS_PER_JOULE
 from benchrun.api.sweep.status import BenchmarkSweepStatus, BestVariant, FrontPoint, Row, VariantStatus
 from benchrun.judge.result_row import PER_GPU
-from benchrun.judge.sweep.measured import KV_CACHE, PREFIX_HITS, RUNNING, WAITING
 from benchrun.report.comparison_rows import CHANGE_HEADERS, change_cells
 from benchrun.report.result_rows import NO_TEXTS, cost_columns, cost_header, metric, texts_a_second
 from benchrun.report.rows import ABSENT, Column, Rows, figure, table_of
@@ -30,6 +29,9 @@ def variant_rows(
     throughputs = [(row.metrics.get(_OUTPUT), row.metrics.get(PER_GPU)) for row in status.results]
     has_latencies = any(row.metrics.get(key) is not None for row in status.results for _, key in _LATENCIES)
     latencies: list[Column[Row]] = [Column(name, metric(key), optional=True) for name, key in _LATENCIES]
+    reported: list[Column[Row]] = [
+        Column(each.column, metric(name, unit=each.unit), optional=True) for name, each in SHOWN_FIGURES.items()
+    ]
     columns: tuple[Column[Row], ...] = (
         Column("variant", lambda row: row.variant),
         Column("load point", lambda row: row.cell),
@@ -42,10 +44,7 @@ def variant_rows(
         *cost_columns(status.currency),
         Column("tok/J", metric(TOKENS_PER_JOULE), optional=True),
         *latencies,
-        Column("running", metric(RUNNING), optional=True),
-        Column("waiting", metric(WAITING), optional=True),
-        Column("KV max", metric(KV_CACHE, unit="%"), optional=True),
-        Column("hits", metric(PREFIX_HITS, unit="%"), optional=True),
+        *reported,
         Column("verdict", lambda row: row.verdict if row.runs else row.reason or row.verdict),
     )
     return table_of(columns, status.results, wide=wide)

@@ -11,9 +11,11 @@ from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from benchrun_client.engines import ENGINE
+
 from benchrun.decide.decision import Collected, GpuEndpoint, ScrapeTarget
 from benchrun.effects.pod_http import Fetcher, FetchError
-from benchrun.measure.exposition import ServerFacts, UnreadablePage, facts_from_page, sample_from_page
+from benchrun.measure.exposition import ServerFacts, UnreadableMetrics, parse_facts, parse_sample
 from benchrun.measure.gpus import gpu_values
 from benchrun.runtime.telemetry import Telemetry
 
@@ -70,8 +72,8 @@ class Scraper:
                 url = self.target.url
                 text = await self.fetcher.fetch(url, limit_bytes=MAX_BYTES, timeout_seconds=SCRAPE_SECONDS)
                 at = self.now().timestamp()
-                sample = sample_from_page(text, at=at, role=self.target.role, pod=self.target.pod)
-            except (FetchError, UnreadablePage) as error:
+                sample = parse_sample(text, at=at, role=self.target.role, pod=self.target.pod)
+            except (FetchError, UnreadableMetrics) as error:
                 outcome.result = "failure"
                 self._turned(readable=False, why=str(error))
                 return
@@ -94,8 +96,8 @@ class Scraper:
         self.news()
 
     async def _facts(self, text: str) -> ServerFacts:
-        facts = facts_from_page(text)
-        url = self.target.url.removesuffix("/metrics") + "/version"
+        facts = parse_facts(text)
+        url = self.target.url.removesuffix(ENGINE.metrics_path) + ENGINE.version_path
         try:
             answer = json.loads(await self.fetcher.fetch(url, limit_bytes=4096, timeout_seconds=VERSION_SECONDS))
             return replace(facts, version=str(answer["version"])[:100])
@@ -134,7 +136,7 @@ class GpuScraper:
             self._latest = gpu_values(text, namespace=self.endpoint.namespace, pod=self.pod)
         except FetchError as error:
             return f"the exporter's metrics can't be read: {error}"[:253]
-        except UnreadablePage as error:
+        except UnreadableMetrics as error:
             return str(error)[:253]
         return None
 

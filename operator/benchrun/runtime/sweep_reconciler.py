@@ -18,10 +18,10 @@ from benchrun.effects.errors import ClusterError, Forbidden, Invalid, NotFound, 
 from benchrun.effects.judge_child import JudgeChild, NotJudged
 from benchrun.judge_process.job import Part, SweepJob
 from benchrun.names import KIND
-from benchrun.observe import raw
-from benchrun.observe.ended_runs import swept_runs
+from benchrun.observe import untrusted_json as raw
 from benchrun.observe.last_words import bounded
-from benchrun.observe.trim import run_of
+from benchrun.observe.run_outcomes import swept_runs
+from benchrun.observe.view_builders import run_of
 from benchrun.observe.views import Key, Sweep, SweepKey
 from benchrun.runtime.memory import Memories, SweepMemory
 from benchrun.runtime.reconciler import RETRY_SECONDS, Reconciler

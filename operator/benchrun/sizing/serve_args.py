@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
+
+from benchrun_client.engines import ENGINE
 
 KIB, MIB, GIB, TIB = 2**10, 2**20, 2**30, 2**40
 _Value = TypeVar("_Value", int, float)
@@ -45,28 +48,14 @@ def memory(amount: float) -> str:
     return f"{amount:.0f} B"
 
 
-SHORT: Mapping[str, str] = {
-    "-tp": "tensor-parallel-size",
-    "-pp": "pipeline-parallel-size",
-    "-dp": "data-parallel-size",
-    "-dcp": "decode-context-parallel-size",
-    "-pcp": "prefill-context-parallel-size",
-    "-n": "nnodes",
-    "-r": "node-rank",
-}
-"""Short names of the flags that are looked at."""
-
-
 class UnreadableValue(ValueError):
     """A flag's value is not what that flag takes; the text names both."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServeArgs:
-    """What was given, by the flag's long name without dashes; None is a flag without a value.
-
-    Dashes and underscores are the same; a value follows after a blank or an equals sign; of several the last one holds.
-    """
+    """What was given, by the flag's long name without dashes; None is a flag without a value. Dashes and underscores are the same; a
+    value follows after a blank or an equals sign; of several the last one holds."""
 
     given: Mapping[str, str | None]
 
@@ -78,7 +67,7 @@ class ServeArgs:
         for word in arguments:
             name, equals, value = word.partition("=")
             if is_flag(word):
-                last = SHORT.get(name, name.lstrip("-").replace("_", "-"))
+                last = ENGINE.short_flags.get(name, name.lstrip("-").replace("_", "-"))
                 # Taken out first: of a flag and its opposite the one that is last in here holds.
                 given.pop(last, None)
                 given[last] = value if equals else None
@@ -111,7 +100,14 @@ class ServeArgs:
 
     def share(self, name: str, default: float) -> float:
         """A number above 0 and at most 1. Raises UnreadableValue."""
-        number = self._value(name, _share_of)
+
+        def share_of(text: str) -> float:
+            with contextlib.suppress(ValueError):
+                if 0 < (number := float(text)) <= 1:
+                    return number
+            raise ValueError(f"{text!r} is not above 0 and at most 1")
+
+        number = self._value(name, share_of)
         return default if number is None else number
 
     def _value(self, name: str, read: Callable[[str], _Value]) -> _Value | None:
@@ -125,16 +121,6 @@ class ServeArgs:
         """A flag that is `--name` or `--no-name`, the last of both."""
         found = [each for each in self.given if each in (name, f"no-{name}")]
         return found[-1] == name if found else default
-
-
-def _share_of(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0 < number <= 1:
-        raise ValueError(f"{text!r} is not above 0 and at most 1")
-    return number
 
 
 def is_flag(word: str) -> bool:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from benchrun.api import timestamp
 from benchrun.decide.deadlines import believed, from_unix_us
-from benchrun.observe.raw import instant
+from benchrun.observe.untrusted_json import instant
 from hypothesis import given
 from hypothesis import strategies as st
 

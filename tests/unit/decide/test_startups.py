@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchrun.api import Startup
 from benchrun.decide.decision import Answer, ServerStart, Start
-from benchrun.observe.vllm import StartupPhases
+from benchrun_client.engines import StartupPhases
 from unit.decide.scenes import HEALTHY, SCHEDULED, URL_ENDPOINT, Scene, instant, unix_us
 
 WANTED = ServerStart("server-1", "server-1-uid", "vllm")

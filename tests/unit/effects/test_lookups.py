@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from benchrun.api import MAX_COMPILATIONS
 from benchrun.decide import decision
 from benchrun.effects.errors import ClusterError, Forbidden, NotFound, Unavailable
 from benchrun.effects.lookups import KINDS, About, NotFoundOut, Tools
 from benchrun.observe.views import Children, Run
-from benchrun.observe.vllm import StartupPhases
+from benchrun_client.engines import StartupPhases
 from unit.runtime.bodies import NAMESPACE, UID
 from unit.runtime.judges import Judge
 from unit.runtime.memory_cluster import MemoryCluster
@@ -55,8 +56,21 @@ async def test_when_kernels_were_compiled(cluster: MemoryCluster, log: str, inst
     assert cluster.log == [("log since", "p", LOG.since)]
 
 
-async def test_a_log_that_was_not_read_whole_does_not_tell_that_nothing_was_compiled(cluster: MemoryCluster) -> None:
-    cluster.log_text, cluster.log_is_whole = "INFO nothing of the kind", False
+async def test_as_many_compilations_as_are_kept(cluster: MemoryCluster) -> None:
+    cluster.log_text = "\n".join([COMPILED] * MAX_COMPILATIONS)
+    assert len(await found(cluster, LOG)) == MAX_COMPILATIONS
+
+
+@pytest.mark.parametrize(
+    ("log", "is_whole"),
+    [
+        pytest.param("INFO nothing of the kind", False, id="none in the part that was read"),
+        pytest.param(COMPILED, False, id="one in the part that was read: there may be more"),
+        pytest.param("\n".join([COMPILED] * (MAX_COMPILATIONS + 1)), True, id="more than are kept"),
+    ],
+)
+async def test_compilations_that_are_not_known(cluster: MemoryCluster, log: str, is_whole: bool) -> None:
+    cluster.log_text, cluster.log_is_whole = log, is_whole
     with pytest.raises(NotFoundOut):
         await found(cluster, LOG)
 

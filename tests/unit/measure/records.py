@@ -9,7 +9,6 @@ from typing import Any
 from benchrun.api import Axis, Cell
 from benchrun.measure.exposition import Sample
 from benchrun_client.contract import (
-    SERVER_COUNTERS,
     START_TIME,
     ClientFigures,
     Engine,
@@ -19,11 +18,12 @@ from benchrun_client.contract import (
     ServerEdge,
     StageRecord,
 )
+from benchrun_client.engines import ENGINE
 
 STAGE = "chat/rate=4/r1"
 CELL = "chat/rate=4"
 SERVED = ServedModel(id="Qwen/Qwen3-4B", root="Qwen/Qwen3-4B")
-ZERO = dict.fromkeys(SERVER_COUNTERS, 0.0) | {START_TIME: 1000.0}
+ZERO = dict.fromkeys(ENGINE.counter_series, 0.0) | {START_TIME: 1000.0}
 
 
 def requests(

@@ -5,14 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from benchrun.api import GPU_SERIES, ROLE_FIGURES, SAMPLE_FIGURES
 from benchrun.measure.exposition import (
     MAX_REPORTED,
     Sample,
     ServerFacts,
-    UnreadablePage,
-    facts_from_page,
-    sample_from_page,
+    UnreadableMetrics,
+    parse_facts,
+    parse_sample,
 )
+from benchrun_client.engines import ENGINE
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,7 +22,7 @@ REAL_PAGE = (Path(__file__).parent / "pages" / "vllm-0.32.0.txt").read_text(enco
 
 
 def read(text: str) -> Sample:
-    return sample_from_page(text, at=5.0, role="server", pod="p")
+    return parse_sample(text, at=5.0, role="server", pod="p")
 
 
 def test_a_real_page_of_vllm_0_32_after_one_request_of_6_and_20_tokens() -> None:
@@ -98,16 +100,16 @@ def test_a_figure(figure: str, expected: float | None, page: str) -> None:
 @pytest.mark.parametrize(
     ("complaint", "page"),
     [
-        pytest.param("not a metrics page", "<html><body>502 Bad Gateway</body></html>", id="HTML"),
-        pytest.param("not a metrics page", '{"detail":"Not Found"}', id="JSON"),
-        pytest.param("not a metrics page", "\n\nupstream connect error", id="a proxy's words"),
+        pytest.param("not the text of a metrics endpoint", "<html><body>502 Bad Gateway</body></html>", id="HTML"),
+        pytest.param("not the text of a metrics endpoint", '{"detail":"Not Found"}', id="JSON"),
+        pytest.param("not the text of a metrics endpoint", "\n\nupstream connect error", id="a proxy's words"),
         pytest.param("can't be parsed", "# page\nvllm:num_requests_running{engine= 3", id="a broken line"),
         pytest.param("can't be parsed", "# page\nvllm:num_requests_running three", id="a word for a number"),
         pytest.param("at most", "vllm:num_requests_running 1\n" * 5000, id="too many series"),
     ],
 )
 def test_what_is_not_a_metrics_page_is_refused(complaint: str, page: str) -> None:
-    with pytest.raises(UnreadablePage, match=complaint) as refusal:
+    with pytest.raises(UnreadableMetrics, match=complaint) as refusal:
         read(page)
     assert len(str(refusal.value)) < 200
 
@@ -116,7 +118,7 @@ def test_what_is_not_a_metrics_page_is_refused(complaint: str, page: str) -> Non
 def test_any_text_is_a_sample_or_refused(text: str) -> None:
     try:
         found = read(text)
-    except UnreadablePage:
+    except UnreadableMetrics:
         return
     assert (found.at, found.role, found.pod) == (5.0, "server", "p")
 
@@ -125,13 +127,13 @@ def test_any_text_is_a_sample_or_refused(text: str) -> None:
 def test_any_ending_of_a_wanted_line_is_a_figure_or_refused(end: str) -> None:
     try:
         found = read("vllm:num_requests_running" + end)
-    except UnreadablePage:
+    except UnreadableMetrics:
         return
     assert found.running is None or found.running == found.running
 
 
 def test_facts_of_a_real_page() -> None:
-    facts = facts_from_page(REAL_PAGE)
+    facts = parse_facts(REAL_PAGE)
     assert facts.kv_cache_tokens == 1048576
     assert facts.reported["block_size"] == "128"
     assert facts.reported["enable_prefix_caching"] == "True"
@@ -139,7 +141,7 @@ def test_facts_of_a_real_page() -> None:
 
 
 def test_facts_leave_out_what_says_nothing() -> None:
-    reported = facts_from_page(REAL_PAGE).reported
+    reported = parse_facts(REAL_PAGE).reported
     assert "engine" not in reported
     assert not [key for key in reported if key.startswith("_")]
     assert not [value for value in reported.values() if value in ("", "None")]
@@ -160,20 +162,28 @@ def test_facts_leave_out_what_says_nothing() -> None:
 )
 def test_kv_cache_tokens(tokens: tuple[int | None], labels: list[str]) -> None:
     page = "".join(f"vllm:cache_config_info{{{each}}} 1.0\n" for each in labels)
-    assert (facts_from_page(page).kv_cache_tokens,) == tokens
+    assert (parse_facts(page).kv_cache_tokens,) == tokens
 
 
 def test_facts_of_a_page_without_them_are_empty() -> None:
-    assert facts_from_page("python_info 1\n") == ServerFacts()
+    assert parse_facts("python_info 1\n") == ServerFacts()
 
 
 def test_facts_are_bounded() -> None:
     labels = ",".join(f'k{i:03d}="{"v" * 300}"' for i in range(20)) + "".join(f',m{i:03d}="w"' for i in range(90))
-    reported = facts_from_page(f"vllm:cache_config_info{{{labels}}} 1\n").reported
+    reported = parse_facts(f"vllm:cache_config_info{{{labels}}} 1\n").reported
     assert len(reported) == MAX_REPORTED
     assert {len(value) for value in reported.values()} == {253, 1}
 
 
 def test_facts_of_garbage_are_refused() -> None:
-    with pytest.raises(UnreadablePage):
-        facts_from_page("<html>")
+    with pytest.raises(UnreadableMetrics):
+        parse_facts("<html>")
+
+
+def test_every_source_of_a_figure_is_declared() -> None:
+    assert {*ENGINE.sample_series, *GPU_SERIES} == set(SAMPLE_FIGURES)
+    figures = ROLE_FIGURES.values()
+    assert {figure.sample for figure in figures if figure.sample} <= set(SAMPLE_FIGURES)
+    counters = {name for figure in figures for name in (*figure.counters, figure.percent_of, figure.where) if name}
+    assert counters <= set(ENGINE.counter_series)

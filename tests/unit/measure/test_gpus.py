@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from benchrun.api import Sample
 from benchrun.judge.result_row import role_figures
-from benchrun.measure.exposition import UnreadablePage
+from benchrun.measure.exposition import UnreadableMetrics
 from benchrun.measure.gpus import GpuFigures, gpu_figures, gpu_values
-from benchrun.measure.server_figures import Sample
 from benchrun.measure.timeline import Timeline, decode, encode
 from benchrun.measure.windows import Window
 from unit.measure.gpu_pages import Gpu, gpu_page
@@ -47,7 +47,7 @@ def test_gpus_of_other_pods_are_left_out() -> None:
 
 
 def test_a_pod_of_the_same_name_elsewhere_is_another() -> None:
-    with pytest.raises(UnreadablePage, match="no GPU of this pod"):
+    with pytest.raises(UnreadableMetrics, match="no GPU of this pod"):
         read(replace(OURS, namespace="prod"))
 
 
@@ -79,11 +79,11 @@ def test_what_the_page_lacks_is_not_known() -> None:
         ("has no figures of GPUs", "# HELP up Up.\nup 1\n"),
         ("does not say which pods hold its GPUs", gpu_page(replace(OURS, pod=None), replace(THEIRS, pod=None))),
         ("no GPU of this pod", gpu_page(THEIRS)),
-        ("not a metrics page", "<html>"),
+        ("not the text of a metrics endpoint", "<html>"),
     ],
 )
 def test_why_there_is_nothing(why: str, page: str) -> None:
-    with pytest.raises(UnreadablePage, match=why):
+    with pytest.raises(UnreadableMetrics, match=why):
         gpu_values(page, namespace="lab", pod="chat-server-x")
 
 
@@ -109,13 +109,13 @@ def counting(seconds: int, *, watts: float, renewed_every: int, first: float = 0
 @pytest.mark.parametrize("renewed_every", [1, 7, 30])
 def test_energy_is_taken_from_one_renewal_to_another(renewed_every: int) -> None:
     found = gpu_figures([window(*counting(100, watts=350.0, renewed_every=renewed_every))])
-    assert found.power_mean_watts == pytest.approx(350.0)
+    assert found.gpu_power_mean_watts == pytest.approx(350.0)
 
 
 def test_without_two_renewals_it_is_what_was_drawn() -> None:
     drawn = readings(((0.0, {"gpu_watts": 300.0}), (1.0, {}), (2.0, {"gpu_watts": 400.0})))
-    assert gpu_figures([window(*drawn)]).power_mean_watts == 350.0
-    assert gpu_figures([window(*counting(40, watts=350.0, renewed_every=30))]).power_mean_watts == 1.0
+    assert gpu_figures([window(*drawn)]).gpu_power_mean_watts == 350.0
+    assert gpu_figures([window(*counting(40, watts=350.0, renewed_every=30))]).gpu_power_mean_watts == 1.0
 
 
 def test_a_counter_that_fell_tells_nothing() -> None:
@@ -123,7 +123,7 @@ def test_a_counter_that_fell_tells_nothing() -> None:
     fell = readings(
         (t, {"gpu_joules": j, "gpu_watts": 5.0}) for t, j in ((0.0, 10.0), (1.0, 20.0), (2.0, 3.0), (3.0, 9.0))
     )
-    assert gpu_figures([window(*fell)]).power_mean_watts == 5.0
+    assert gpu_figures([window(*fell)]).gpu_power_mean_watts == 5.0
 
 
 def test_pauses_between_stages_do_not_count() -> None:
@@ -132,7 +132,7 @@ def test_pauses_between_stages_do_not_count() -> None:
         *readings([(1000.0, {"gpu_joules": 50_000.0})]),
         *readings((1000.0 + t, {"gpu_joules": 50_000.0 + 200.0 * t}) for t in range(1, 50)),
     ]
-    assert gpu_figures([window(*first), window(*second)]).power_mean_watts == pytest.approx(300.0)
+    assert gpu_figures([window(*first), window(*second)]).gpu_power_mean_watts == pytest.approx(300.0)
 
 
 def test_of_several_servers_power_adds_up_memory_is_the_most_and_clocks_are_averaged() -> None:

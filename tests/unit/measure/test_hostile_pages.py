@@ -13,13 +13,13 @@ from benchrun.measure.exposition import (
     MAX_LINE_CHARS,
     MAX_LINES,
     Sample,
-    UnreadablePage,
-    facts_from_page,
-    sample_from_page,
+    UnreadableMetrics,
+    parse_facts,
+    parse_sample,
 )
 from benchrun.measure.gpus import gpu_values
+from benchrun.measure.optional_numbers import GREATEST, is_believable
 from benchrun.measure.timeline import Timeline, decode, encode
-from benchrun.measure.values import GREATEST, is_believable
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,7 +29,7 @@ PAGE_BYTES = 4 * 1024 * 1024
 
 
 def read(text: str) -> Sample:
-    return sample_from_page(text, at=5.0, role="server", pod="p")
+    return parse_sample(text, at=5.0, role="server", pod="p")
 
 
 @pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf", "-1", "1e308", "1e999", "1.1e15", "-0.001"])
@@ -54,14 +54,14 @@ def test_the_largest_figures_go_into_a_timeline_and_come_back() -> None:
 
 def test_tokens_that_no_cache_holds_are_not_told() -> None:
     labels = 'num_gpu_blocks="999999999999999",block_size="999999999999999"'
-    assert facts_from_page(f"vllm:cache_config_info{{{labels}}} 1\n").kv_cache_tokens is None
+    assert parse_facts(f"vllm:cache_config_info{{{labels}}} 1\n").kv_cache_tokens is None
     many = "".join(f'vllm:cache_config_info{{engine="{n}",kv_cache_size_tokens="{10**15 - 1}"}} 1\n' for n in range(3))
-    assert facts_from_page(many).kv_cache_tokens is None
+    assert parse_facts(many).kv_cache_tokens is None
 
 
 def test_what_a_server_reports_steers_no_terminal() -> None:
     page = 'vllm:cache_config_info{cache_dtype="\x1b[31mfp8"} 1\n'
-    assert facts_from_page(page).reported == {"cache_dtype": "fp8"}
+    assert parse_facts(page).reported == {"cache_dtype": "fp8"}
 
 
 def test_gpus_alike() -> None:
@@ -70,7 +70,7 @@ def test_gpus_alike() -> None:
 
 
 def test_a_page_of_gpus_that_tells_nothing_believable_is_refused() -> None:
-    with pytest.raises(UnreadablePage):
+    with pytest.raises(UnreadableMetrics):
         gpu_values(POWER % (0, "NaN"), namespace="lab", pod="chat-0")
 
 
@@ -86,7 +86,7 @@ def test_a_page_of_gpus_that_tells_nothing_believable_is_refused() -> None:
     ],
 )
 def test_a_wanted_line_that_can_not_be_parsed_refuses_the_page(line: str) -> None:
-    with pytest.raises(UnreadablePage) as refusal:
+    with pytest.raises(UnreadableMetrics) as refusal:
         read(line + "\n")
     assert len(str(refusal.value)) < 200
 
@@ -96,7 +96,7 @@ def test_a_wanted_line_that_can_not_be_parsed_refuses_the_page(line: str) -> Non
     [('a\\"b', 'a"b'), ("a\\\\n", "a\\n"), ("a\\nb", "a\nb"), ("{},=", "{},="), ("\\\\\\\\", "\\\\")],
 )
 def test_labels_are_unescaped(written: str, value: str) -> None:
-    assert facts_from_page(f'vllm:cache_config_info{{x="{written}",y="1"}} 1\n').reported == {"x": value, "y": "1"}
+    assert parse_facts(f'vllm:cache_config_info{{x="{written}",y="1"}} 1\n').reported == {"x": value, "y": "1"}
 
 
 WIDE = RUNNING + '{a="' + '\\"' * 4000 + '"} 1\n'
@@ -121,8 +121,8 @@ def test_no_page_costs_much(page: str) -> None:
     tracemalloc.start()
     began = time.process_time()
     try:
-        for reader in (read, facts_from_page):
-            with contextlib.suppress(UnreadablePage):
+        for reader in (read, parse_facts):
+            with contextlib.suppress(UnreadableMetrics):
                 reader(page)
         peak = tracemalloc.get_traced_memory()[1]
     finally:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from benchrun.api import Live
-from benchrun.measure.exposition import Sample, sample_from_page
+from benchrun.measure.exposition import Sample, parse_sample
 from benchrun.measure.timeline import (
     FULL_DETAIL_SAMPLES,
     MAX_SAMPLES,
@@ -56,7 +56,7 @@ def test_packed_and_read_back_is_the_same(samples: list[Sample]) -> None:
 
 def test_a_start_time_read_is_the_one_read_back() -> None:
     page = "# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds 1763748999.1234567\n"
-    read = sample_from_page(page, at=5.0, role="server", pod="a")
+    read = parse_sample(page, at=5.0, role="server", pod="a")
     assert read.start_time is not None
     assert decode(encode(Timeline((read,)))).samples[0].start_time == read.start_time
 

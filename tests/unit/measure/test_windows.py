@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from benchrun.measure.edges import GENERATION_TOKENS, PREEMPTIONS, PREFIX_HITS, PREFIX_QUERIES
-from benchrun.measure.server_figures import Figures, Sample, start_instant
+from benchrun.api import START_DECIMALS, RoleFigures, Sample
+from benchrun.measure.counters import GENERATION_TOKENS, PREEMPTIONS, PREFIX_HITS, PREFIX_QUERIES
 from benchrun.measure.windows import Window, figures, windows
 from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
 from hypothesis import given
@@ -68,7 +68,7 @@ def test_readings_of_a_process_that_was_gone_before_do_not_belong() -> None:
     told = 1763748999.1234567
     servers = (edge(before={START_TIME: told, GENERATION_TOKENS: 5.0}, rises={GENERATION_TOKENS: 22.0}),)
     gone = sample(990.0, start_time=1763748888.0, generation_tokens=9.0, running=1.0)
-    there = sample(DURING, start_time=start_instant(told), generation_tokens=9.0, running=1.0)
+    there = sample(DURING, start_time=round(told, START_DECIMALS), generation_tokens=9.0, running=1.0)
     came_later = sample(DURING + 1, start_time=1763749555.0, generation_tokens=9.0, running=1.0)
     assert inside(record(servers=servers), gone, there, came_later) == (there, came_later)
 
@@ -79,7 +79,7 @@ def test_servers_are_matched_by_a_start_time_told_more_precisely_than_kept() -> 
         edge(name, before={START_TIME: at, GENERATION_TOKENS: 5.0}) for name, at in zip("ab", told, strict=True)
     )
     readings = [
-        sample(ELSEWHEN, pod=pod, start_time=start_instant(at), generation_tokens=6.0, running=1.0)
+        sample(ELSEWHEN, pod=pod, start_time=round(at, START_DECIMALS), generation_tokens=6.0, running=1.0)
         for pod, at in zip("ab", told, strict=True)
     ]
     assert inside(record(servers=servers), *readings) == tuple(readings)
@@ -116,7 +116,7 @@ def test_stages_in_a_row_never_share_a_reading(counts: list[int], edges: list[in
         assert len(taken) == sum(edges[0] <= count < edges[-1] for count in counts)
 
 
-def only(stage: StageRecord, *samples: Sample, scrape_interval: float = 1.0) -> Figures:
+def only(stage: StageRecord, *samples: Sample, scrape_interval: float = 1.0) -> RoleFigures:
     (window,) = windows(stage, samples, scrape_interval=scrape_interval)
     return figures([window])
 
@@ -130,7 +130,7 @@ def test_figures_of_a_role() -> None:
         sample(1002, running=3.0, waiting=4.0, kv_cache=0.5, generation_tokens=9.0),
         sample(1099, running=9.0, waiting=9.0, kv_cache=0.9, generation_tokens=22.0),
     )
-    assert only(stage, *readings) == Figures(
+    assert only(stage, *readings) == RoleFigures(
         role="server",
         running_mean=2.0,
         running_max=3.0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchrun.observe.trim import pod_of
+from benchrun.observe.view_builders import pod_of
 from benchrun.observe.views import Child, Pod
 
 Body = dict[str, Any]

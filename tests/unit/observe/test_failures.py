@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from benchrun.observe.failures import diagnose_client, diagnose_server, find_pod_with_hidden_cause
 from benchrun.observe.last_words import MAX_CHARS
-from benchrun.observe.trim import pod_of
+from benchrun.observe.view_builders import pod_of
 from benchrun.observe.views import Child, Diagnosis, Pod
 from benchrun_client.contract import Failure
 from hypothesis import given

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.observe.trim import image_pull_seconds
+from benchrun.observe.view_builders import image_pull_seconds
 from hypothesis import given
 from hypothesis import strategies as st
 

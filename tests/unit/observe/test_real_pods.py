@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from benchrun.observe.failures import diagnose_server
-from benchrun.observe.trim import pod_of
+from benchrun.observe.view_builders import pod_of
 
 PODS = {
     body["metadata"]["name"]: body

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.observe.ended_runs import SweptRun, swept_runs
+from benchrun.observe.run_outcomes import SweptRun, swept_runs
 from benchrun.observe.views import Run
 from hypothesis import given
 from hypothesis import strategies as st

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from benchrun import names
-from benchrun.observe import raw
-from benchrun.observe.ended_runs import MAX_CELLS, finished_run_of
+from benchrun.observe import untrusted_json as raw
 from benchrun.observe.failures import diagnose_client, diagnose_server, find_pod_with_hidden_cause
 from benchrun.observe.last_words import MAX_CHARS, bounded, last_words
 from benchrun.observe.pod_failures import is_structural
-from benchrun.observe.trim import MAX_ARG_CHARS, MAX_ARGS, child_of, image_pull_seconds, pod_of, run_of
-from benchrun.observe.vllm import compilations, startup_phases
+from benchrun.observe.run_outcomes import MAX_CELLS, finished_run_of
+from benchrun.observe.view_builders import MAX_ARG_CHARS, MAX_ARGS, child_of, image_pull_seconds, pod_of, run_of
+from benchrun_client.engines import ENGINE
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -123,17 +123,15 @@ def test_a_token_is_never_among_the_words(tail: str, around: str) -> None:
     assert token not in bounded(f"https://user:{token}@hub.example/model")
 
 
-@given(st.lists(st.text(max_size=40), max_size=20), st.booleans())
-def test_instants_of_compilations_are_in_order(lines: list[str], complete: bool) -> None:
-    said = [f"{line} JIT compilation during inference" for line in lines]
-    found = compilations("\n".join(said), complete=complete)
-    assert (found is None) is (not complete)
-    assert list(found or ()) == sorted(found or ())
+@given(st.lists(st.text(max_size=40), max_size=20))
+def test_instants_of_compilations_are_in_order(lines: list[str]) -> None:
+    found = ENGINE.compilations("\n".join(f"{line} JIT compilation during inference" for line in lines))
+    assert list(found) == sorted(found)
 
 
 @given(st.lists(st.text(max_size=40) | st.sampled_from(STARTUP), max_size=20))
 def test_phases_of_any_log_are_seconds(lines: list[str]) -> None:
-    found = startup_phases("\n".join(lines))
+    found = ENGINE.startup_phases("\n".join(lines))
     for seconds in (found.download, found.load, found.compile, found.warm_up):
         assert seconds is None or 0 <= seconds < 1e12
 
@@ -180,8 +178,8 @@ def test_half_a_megabyte_of_anything_takes_no_time(unit: str) -> None:
     began = time.process_time()
     last_words(log)
     bounded(log)
-    startup_phases(log)
-    compilations(log, complete=True)
+    ENGINE.startup_phases(log)
+    ENGINE.compilations(log)
     assert time.process_time() - began < 20, (
         "what grows with the square of the length takes minutes, not a part of a second"
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from benchrun.api import BenchmarkRunStatus, Bottleneck, CostStatus, Finding, ObjectiveResult, ServerStatus, Waiting
-from benchrun.observe.trim import run_of
+from benchrun.observe.view_builders import run_of
 from benchrun.report.markdown import markdown
 from benchrun.report.result_rows import objective_rows, price_text, result_rows, texts_per_prompt
 from benchrun.report.rows import (

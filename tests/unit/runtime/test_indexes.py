@@ -6,8 +6,8 @@ import pytest
 from benchrun import names
 from benchrun.effects.connection import LEADER_WORKER_SET
 from benchrun.effects.errors import ClusterError, Forbidden, NotFound, NotServed, Unavailable
-from benchrun.observe import trim
-from benchrun.observe.trim import child_of, is_finished
+from benchrun.observe import view_builders
+from benchrun.observe.view_builders import child_of, is_finished
 from benchrun.observe.views import Child, RunKey, SweepKey, sweep_of_run
 from benchrun.runtime.indexes import Body, Indexes
 from benchrun.runtime.watching import Lister
@@ -356,7 +356,7 @@ def test_object_that_cannot_be_read_is_kept_by_its_metadata_and_stops_no_list(
             raise RecursionError
         return child_of(kind, body)
 
-    monkeypatch.setattr(trim, "child_of", reads_metadata_only)
+    monkeypatch.setattr(view_builders, "child_of", reads_metadata_only)
     hostile = child_body(status="hostile")
     listed(indexes, "Deployment", hostile, child_body("well", uid="2"))
     assert [(c.name, c.owner_uid) for c in indexes.children(KEY).objects] == [
@@ -378,7 +378,7 @@ def test_object_of_which_not_even_the_metadata_can_be_read_is_passed_over(
     def raises(kind: str, body: Body) -> Child:
         raise ValueError
 
-    monkeypatch.setattr(trim, "child_of", raises)
+    monkeypatch.setattr(view_builders, "child_of", raises)
     listed(indexes, "Deployment", child_body())
     assert indexes.children(KEY).objects == ()
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from http.client import HTTPConnection
 
 import pytest
-from benchrun.observe.vllm import StartupPhases, startup_phases
+from benchrun_client.engines import ENGINE, StartupPhases
 from benchrun_simulator.launch import Running, command, environment, running
 
 Serve = Callable[..., Running]
@@ -77,7 +77,7 @@ def test_the_log_tells_how_long_it_loaded() -> None:
         assert process.stdout is not None
         said = "".join(iter(process.stdout.readline, "INFO:     Application startup complete.\n"))
         process.kill()
-    phases = startup_phases(said)
+    phases = ENGINE.startup_phases(said)
     assert phases.load is not None
     assert 0.5 <= phases.load < 30
     assert phases == StartupPhases(load=phases.load, warm_up=0.0)

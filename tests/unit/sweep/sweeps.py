@@ -13,7 +13,7 @@ from benchrun.api.sweep.status import BenchmarkSweepStatus, essence
 from benchrun.decide.sweep.decide_sweep import decide
 from benchrun.decide.sweep.sweep_state import SweepCollected, SweepDecision, SweepFacts, TableMade, TableWanted
 from benchrun.judge.sweep.table import sweep_table
-from benchrun.observe.ended_runs import swept_runs
+from benchrun.observe.run_outcomes import swept_runs
 from benchrun.observe.views import Run, Sweep
 from unit.judge.comparison.sides import row, run
 from unit.plan.specs import spec_body

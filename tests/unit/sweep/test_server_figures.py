@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api import RoleFigures
+from benchrun.api import SHOWN_FIGURES, RoleFigures
 from benchrun.api.sweep.status import essence
 from benchrun.judge.comparison.comparability import MeasuredRun
-from benchrun.judge.sweep.measured import SERVER_FIGURES, Side, server_figures
+from benchrun.judge.sweep.measured import Side, server_figures
 from benchrun.judge.sweep.table import table
 from benchrun.plan.variants import variants
 from unit.judge.comparison.sides import CELL, row, run
@@ -51,7 +51,7 @@ def test_a_run_that_is_left_out_does_not_count_here_either() -> None:
 def test_the_table_has_them_beside_the_figures_of_the_client() -> None:
     one = side(read("a", running_mean=12.345678, waiting_mean=0, kv_cache_max_percent=3, prefix_hit_percent=0))
     [found] = table([one], baseline="base", planned=[CELL], replications=1, missing={}).rows
-    assert {name: found.metrics[name] for name in SERVER_FIGURES} == {
+    assert {name: found.metrics[name] for name in SHOWN_FIGURES} == {
         "running_mean": 12.346,
         "waiting_mean": 0,
         "kv_cache_max_percent": 3,

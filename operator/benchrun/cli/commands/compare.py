@@ -17,7 +17,7 @@ from rich.text import Text
 from benchrun.api import DEFAULT_METRICS, Bottleneck, ComparedMetric, Comparison
 from benchrun.cli import cluster, errors, manifests, shared_options
 from benchrun.judge.comparison import comparability, compare
-from benchrun.observe import trim, views
+from benchrun.observe import view_builders, views
 from benchrun.report import comparison_rows, exit_codes
 
 _COLOURS = {"Better": "green", "Worse": "red", "Mixed": "yellow", "NotRegressed": "green", "Regressed": "red"}
@@ -93,7 +93,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 def run(options: argparse.Namespace, console: Console) -> int:
     """Read both sides, compare them and show what came out. Raises CommandError."""
     kubectl = cluster.kubectl_of(options)
-    find = _in_files(options.file) if options.file else lambda name: trim.run_of(kubectl.get(name))
+    find = _in_files(options.file) if options.file else lambda name: view_builders.run_of(kubectl.get(name))
     before, after = ([find(name) for name in _names(side)] for side in (options.baseline, options.candidate))
     baseline, candidate = ([_measured(run) for run in side] for side in (before, after))
     metrics = list(dict.fromkeys(options.metric or DEFAULT_METRICS))

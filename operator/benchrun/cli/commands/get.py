@@ -12,7 +12,7 @@ from rich.text import Text
 
 from benchrun.api import BenchmarkRunStatus
 from benchrun.cli import cluster, errors, finished_sweep, shared_options, tables
-from benchrun.observe import trim
+from benchrun.observe import view_builders
 from benchrun.report import exit_codes, run_list, run_summary
 
 DESCRIPTION = """\
@@ -73,7 +73,7 @@ def _say_none(console: Console, options: argparse.Namespace) -> None:
 
 def _summary(kubectl: cluster.Kubectl, name: str, now: datetime) -> run_summary.Summary:
     try:
-        run = trim.run_of(kubectl.get(name))
+        run = view_builders.run_of(kubectl.get(name))
     except errors.KubectlError as error:
         found = finished_sweep.typed_sweep(kubectl.sweep_instead(name, error))
         return run_summary.sweep_summary(found.sweep, found.status, now=now)

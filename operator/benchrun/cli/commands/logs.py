@@ -14,7 +14,8 @@ from rich.console import Console
 from benchrun import names
 from benchrun.api import plain_text
 from benchrun.cli import cluster, errors, shared_options, tables
-from benchrun.observe import raw, trim, views
+from benchrun.observe import untrusted_json as raw
+from benchrun.observe import view_builders, views
 from benchrun.report.exit_codes import PASSED
 
 DESCRIPTION = """\
@@ -74,7 +75,7 @@ class _Logs:
     async def _print(self, pod: views.Pod, pods: Sequence[views.Pod], *options: str) -> None:
         """Each line as written, without control characters; nothing where the pod is gone. Raises KubectlError."""
         lead = f"{pod.role if len(pods) == 1 else pod.name} | " if len(self.roles) > 1 else ""
-        container = trim.MAIN_CONTAINERS.get(pod.role, trim.SERVER_CONTAINER)
+        container = view_builders.main_container(pod.role)
         written = self.kubectl.lines("logs", pod.name, f"--container={container}", *options, f"--tail={self.tail}")
         try:
             async with aclosing(written) as lines:
@@ -89,7 +90,7 @@ class _Logs:
 
 def _with_log(kubectl: cluster.Kubectl, run: views.Run, role: str) -> list[views.Pod]:
     """Pods of the run whose container has begun at least once, the oldest first."""
-    pods = [trim.pod_of(body) for body in kubectl.pods(run.uid, role)]
+    pods = [view_builders.pod_of(body) for body in kubectl.pods(run.uid, role)]
     begun = [pod for pod in pods if pod.started_at is not None or pod.last_terminated is not None]
     return sorted((pod for pod in begun if pod.run_uid == run.uid), key=lambda pod: (str(pod.created_at), pod.name))
 
@@ -114,12 +115,12 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 def run(options: argparse.Namespace, console: Console) -> int:
     """Line by line, each with who wrote it where that is not clear. Raises CommandError."""
     kubectl = cluster.kubectl_of(options)
-    found = trim.run_of(kubectl.get(options.name))
+    found = view_builders.run_of(kubectl.get(options.name))
     roles = tuple(dict.fromkeys(options.role or roles_of(found)))
     logs = _Logs(kubectl, found, roles, options.tail, console)
     asyncio.run(logs.follow() if options.follow else logs.print_now())
     seen = logs.shown
-    left = trim.run_of(kubectl.get(options.name)) if len(seen) < len(roles) else found
+    left = view_builders.run_of(kubectl.get(options.name)) if len(seen) < len(roles) else found
     servers = [role for role in roles if role != names.ROLE_CLIENT]
     kept = raw.text(left.status.get("logTail"), MAX_TAIL_CHARACTERS).rstrip("\n")
     if kept and servers and not seen & set(servers):

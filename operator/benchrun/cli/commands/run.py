@@ -11,7 +11,7 @@ from rich.console import Console
 
 from benchrun.cli import cluster, errors, following, interrupts, manifests, shared_options
 from benchrun.cli.commands.watch import EXIT_CODES, add_timeout, follow_to_the_end, say_how_to_go_on
-from benchrun.observe import raw
+from benchrun.observe import untrusted_json as raw
 from benchrun.report.exit_codes import PASSED
 
 DESCRIPTION = """\

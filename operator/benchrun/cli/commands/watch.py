@@ -22,7 +22,7 @@ from benchrun.cli import (
     tables,
 )
 from benchrun.names import KIND, SHORT_NAME
-from benchrun.observe.trim import sweep_of
+from benchrun.observe.view_builders import sweep_of
 from benchrun.report import exit_codes, rows
 from benchrun.report.followed import Followed, FollowedSweep
 

@@ -28,7 +28,7 @@ from benchrun.decide.sweep.sweep_state import (
     accept_sweep,
 )
 from benchrun.names import KIND
-from benchrun.observe.ended_runs import SweptRun
+from benchrun.observe.run_outcomes import SweptRun
 from benchrun.plan.stages import estimate
 from benchrun.plan.variants import PlannedRun, Variant, run_manifest
 

@@ -17,7 +17,7 @@ from benchrun.api.sweep.status import MAX_ROWS, BenchmarkSweepStatus, SweepTable
 from benchrun.decide.decision import Event, Manifest, Ref
 from benchrun.decide.failures import SERVER_SETTINGS
 from benchrun.decide.run_state import Unacceptable
-from benchrun.observe.ended_runs import SweptRun
+from benchrun.observe.run_outcomes import SweptRun
 from benchrun.observe.views import Sweep
 from benchrun.plan.pods import Owner
 from benchrun.plan.stages import cells

@@ -17,7 +17,7 @@ from benchrun.judge.rules.rule import (
     graded,
     in_words,
 )
-from benchrun.measure import edges, percentiles
+from benchrun.measure import counters, percentiles
 from benchrun.measure.cells import milliseconds, rounded
 
 COUNTS_AGREE_PERCENT = 1.0
@@ -110,10 +110,10 @@ def _server_ttft_ms(stage: StageProfile) -> float | None:
     Of a disaggregated server it is the proxy's, which includes the transfer between the roles: that is not the client's.
     """
     answered = sum(stage.requests.ok)
-    if edges.proxy_edges(stage.record):
-        total, count = edges.proxy_ttft(stage.record)
+    if counters.proxy_edges(stage.record):
+        total, count = counters.proxy_ttft(stage.record)
     else:
-        total, count = edges.rise(stage.edges, edges.TTFT_SUM), edges.rise(stage.edges, edges.TTFT_COUNT)
+        total, count = counters.rise(stage.edges, counters.TTFT_SUM), counters.rise(stage.edges, counters.TTFT_COUNT)
     if total is None or not count or abs(count - answered) > COUNTS_AGREE_PERCENT / 100 * answered:
         return None
     return 1000 * total / count

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 
-from benchrun.api import Severity
+from benchrun.api import FAILED_TRANSFERS, Severity
 from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFinding, StageProfile, graded
 from benchrun.measure.cells import rounded
-from benchrun.measure.edges import (
+from benchrun.measure.counters import (
     EXTERNAL_HITS,
     EXTERNAL_QUERIES,
-    FAILED_TRANSFERS,
     PREEMPTIONS,
     PREFIX_HITS,
     PREFIX_QUERIES,

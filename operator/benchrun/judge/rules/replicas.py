@@ -9,7 +9,7 @@ from benchrun_client.contract import ServerEdge
 
 from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFinding, StageProfile
 from benchrun.measure.cells import rounded
-from benchrun.measure.edges import REQUESTS_FINISHED, answering, by_role, of_vllm, proxy_figures, rise, rise_at
+from benchrun.measure.counters import REQUESTS_FINISHED, answering, by_role, of_vllm, proxy_figures, rise, rise_at
 from benchrun.measure.windows import is_busy
 
 MAX_NAMES_CHARS = 200

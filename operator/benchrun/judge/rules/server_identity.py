@@ -11,7 +11,7 @@ from benchrun_client.contract import START_TIME, ServedModel, ServerEdge
 
 from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFinding, StageProfile
 from benchrun.measure.cells import rounded
-from benchrun.measure.edges import (
+from benchrun.measure.counters import (
     PROMPT_TOKENS,
     REQUESTS_FINISHED,
     answering,

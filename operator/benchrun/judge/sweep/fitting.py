@@ -6,11 +6,10 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from benchrun.api import KEYS, TOTAL_COST, Truncated, Word
+from benchrun.api import KEYS, SHOWN_FIGURES, TOTAL_COST, Truncated, Word
 from benchrun.api.sweep.status import MAX_BEST, MAX_FRONT, MAX_ROWS, BestVariant, FoundLoad, FrontPoint, Row
 from benchrun.judge.result_row import PER_GPU
 from benchrun.judge.status_size import cut_to, json_bytes, truncations, without_changes
-from benchrun.judge.sweep.measured import SERVER_FIGURES
 
 MAX_BYTES = 60_000
 """Of rows, best, front and searches together. Leaves 40 kB for variants, their messages, and conditions."""
@@ -72,7 +71,7 @@ _CUTS: tuple[_Cut, ...] = (
     *map(_without_word, _LEAST_MISSED[:3]),
     lambda found: replace(found, best=tuple(best.model_copy(update={"tied_with": []}) for best in found.best)),
     lambda found: replace(found, rows=tuple(row.model_copy(update={"limit": None}) for row in found.rows)),
-    _without_figures(SERVER_FIGURES),
+    _without_figures(tuple(SHOWN_FIGURES)),
     _without_figures(_GIVEN_BY_OTHERS),
     *map(_without_word, _LEAST_MISSED[3:]),
     lambda found: replace(found, searches=tuple(() for _ in found.searches)),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, geometric_mean
 
-from benchrun.api import COSTS, TOKENS_PER_JOULE, Result, SearchResult, answering
+from benchrun.api import COSTS, SHOWN_FIGURES, TOKENS_PER_JOULE, Result, SearchResult, answering
 from benchrun.api.sweep.status import FoundLoad
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.objectives import TRUSTED as TRUSTED
@@ -64,28 +64,17 @@ def found_loads(side: Side) -> tuple[FoundLoad, ...]:
     )
 
 
-# The same figures as in a run's table: the mean of what ran and waited, since a queue that comes and goes is not its peak; of the
-# KV cache the most, since it is full once it was.
-
-RUNNING, WAITING = "running_mean", "waiting_mean"
-KV_CACHE, PREFIX_HITS = "kv_cache_max_percent", "prefix_hit_percent"
-_TOGETHER: Mapping[str, Callable[[Sequence[float]], float]] = {
-    RUNNING: fmean,
-    WAITING: fmean,
-    KV_CACHE: max,
-    PREFIX_HITS: fmean,
-}
-"""Arithmetic means: what waits is often 0, and nothing here is compared."""
-SERVER_FIGURES: tuple[str, ...] = tuple(_TOGETHER)
-"""Names, as in `results[].roles` of a run."""
+# The same figures as a run's table has, and for the same reason: what ran and what waited is shown by its mean, since a queue that
+# comes and goes is not its peak; of the KV cache the most counts, since it is full once it was. Means are arithmetic: what waits is
+# often 0, and nothing here is compared.
 
 
 def server_figures(side: Side, cell: str) -> dict[str, float | None]:
     """Those that every run of the side has at this cell."""
     roles = [answering(row.roles) for _, row in side.at(cell)]
-    values = {name: [None if role is None else getattr(role, name) for role in roles] for name in _TOGETHER}
+    values = {name: [None if role is None else getattr(role, name) for role in roles] for name in SHOWN_FIGURES}
     return {
-        name: rounded(_TOGETHER[name](known))
+        name: rounded((max if SHOWN_FIGURES[name].by == "max" else fmean)(known))
         for name, found in values.items()
         if (known := [value for value in found if value is not None]) and len(known) == len(found)
     }

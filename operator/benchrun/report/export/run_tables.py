@@ -8,7 +8,15 @@ from typing import Any
 
 from benchrun_client.contract import RequestColumns
 
-from benchrun.api import OUTPUT_COST, TOKENS_PER_JOULE, TOTAL_COST, RoleFigures, ServerStatus, answering
+from benchrun.api import (
+    OUTPUT_COST,
+    TOKENS_PER_JOULE,
+    TOTAL_COST,
+    RoleFigures,
+    ServerStatus,
+    answering,
+    exported_figures,
+)
 from benchrun.judge.result_row import certainty, costs, tokens_per_joule
 from benchrun.measure import cells
 from benchrun.measure.windows import Replica
@@ -17,10 +25,6 @@ from benchrun.report.export.exported import ExportedRun, ExportedStage, pools, s
 from benchrun.report.export.formats import TABLES, Format, TableName, register
 from benchrun.report.export.tables import Column, Files, Table, Value, as_csv, as_parquet, table_of
 
-LOAD_FIGURES = (
-    "running_mean", "running_max", "waiting_mean", "waiting_max", "kv_cache_mean_percent", "kv_cache_max_percent",
-    "preemptions", "prefix_hit_percent",
-)  # fmt: skip
 _KEYS: tuple[Column[Any], ...] = (
     Column("namespace", "text", lambda row: row.run.namespace),
     Column("run", "text", lambda row: row.run.name),
@@ -94,11 +98,13 @@ def _of_server(name: str) -> Column[_StageRow]:
     return Column(name, "number", lambda row: getattr(row.answering, name, None))
 
 
+def _of_gpus(name: str) -> Column[_StageRow]:
+    return Column(name, "number", lambda row: cells.rounded(getattr(row.stage.gpus, name)))
+
+
 _SPENT_COLUMNS: tuple[Column[_StageRow], ...] = (
-    *map(_of_server, (*LOAD_FIGURES, "coverage_percent")),
-    Column("gpu_power_mean_watts", "number", lambda row: cells.rounded(row.stage.gpus.power_mean_watts)),
-    Column("gpu_memory_max_mib", "number", lambda row: cells.rounded(row.stage.gpus.memory_max_mib)),
-    Column("sm_clock_mean_mhz", "number", lambda row: cells.rounded(row.stage.gpus.sm_clock_mean_mhz)),
+    *map(_of_server, exported_figures("stages")),
+    *map(_of_gpus, ("gpu_power_mean_watts", "gpu_memory_max_mib", "sm_clock_mean_mhz")),
     _number(TOKENS_PER_JOULE),
     Column("currency", "text", lambda row: row.run.status.cost.currency if row.run.status.cost else None),
     Column("cost_per_hour", "number", lambda row: row.run.status.cost.per_hour if row.run.status.cost else None),
@@ -158,8 +164,8 @@ _SERVER_COLUMNS: tuple[Column[_RoleRow], ...] = (
     Column("gpu", "text", lambda row: row.started.gpu if row.started and row.started.gpus else None),
     Column("gpus", "integer", lambda row: row.started.gpus if row.started else None),
     Column("kv_cache_tokens", "integer", lambda row: row.held.kv_cache_tokens if row.held else None),
-    *map(_of_role, (*LOAD_FIGURES, "fetched_tokens", "fetched_percent", "transfer_failures")),
-    *map(_of_role, ("gpu_power_mean_watts", "gpu_memory_max_mib", "sm_clock_mean_mhz", "coverage_percent")),
+    # Columns keep their places: those of the stages stand first.
+    *map(_of_role, dict.fromkeys((*exported_figures("stages")[:-1], "fetched_tokens", *exported_figures("servers")))),
     _of_role("proxy_added_mean_ms", "added_mean_ms"),
     _of_role("proxy_cpu_cores", "cores"),
 )
@@ -202,8 +208,7 @@ _REPLICA_COLUMNS: tuple[Column[_ReplicaRow], ...] = (
     # By the server's own counters: other figures than `mean_ttft_ms` and `queue_ms` of the client.
     Column("server_mean_ttft_ms", "number", lambda row: cells.rounded(row.replica.mean_ttft_ms)),
     Column("server_mean_queue_ms", "number", lambda row: cells.rounded(row.replica.mean_queue_ms)),
-    *map(_of_replica, ("prefix_hit_percent", "preemptions", "running_mean", "running_max")),
-    *map(_of_replica, ("waiting_mean", "waiting_max", "kv_cache_max_percent")),
+    *map(_of_replica, dict.fromkeys(("prefix_hit_percent", "preemptions", *exported_figures("replicas")))),
 )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from benchrun.api import answering
 from benchrun.judge.result_row import gpus_of
-from benchrun.observe import raw
+from benchrun.observe import untrusted_json as raw
 from benchrun.report.html.blocks import Section
 from benchrun.report.html.document import Draw, Head, document
 from benchrun.report.html.reported import Reported, ReportedSweep, restored

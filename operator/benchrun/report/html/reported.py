@@ -17,7 +17,7 @@ from benchrun.judge.stage_profile import expected_load
 from benchrun.measure.cells import level_metrics, pooled_metrics, pools_of, queue_pools
 from benchrun.measure.exposition import Sample
 from benchrun.names import cell_id
-from benchrun.observe import raw
+from benchrun.observe import untrusted_json as raw
 from benchrun.plan.searches import axis_of
 from benchrun.report.result_rows import texts_per_prompt
 

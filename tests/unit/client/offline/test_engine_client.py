@@ -12,7 +12,7 @@ from benchrun_client.datasets.samples import Sample
 from benchrun_client.load.engine import Load
 from benchrun_client.offline.engine_client import OfflineEngine
 from benchrun_client.offline.messages import OfflineAnswer, OfflineTimes
-from benchrun_client.server.waiting import Servers
+from benchrun_client.server.readiness import Servers
 from unit.client.servers import Handler, answering, serving
 
 TIMES = OfflineTimes(

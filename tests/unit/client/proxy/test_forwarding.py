@@ -225,7 +225,7 @@ async def test_a_reset_is_done_by_every_server() -> None:
 
 @pytest.mark.parametrize("role", ["prefill", "decode"])
 async def test_one_server_that_did_not_makes_it_no_success(role: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchrun_client.server.canary.RESET_SECONDS", 0.1)
+    monkeypatch.setattr("benchrun_client.server.cache_reset.RESET_SECONDS", 0.1)
     servers = {"prefill": prefilling(), "decode": Server(saying("{}"))}
     servers[role].reset_answer = '{"success": false}'
     async with between(servers["prefill"], servers["decode"]) as proxy:

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 from benchrun_client.contract import Plan, seal
 from benchrun_client.failures import RunFailure
-from benchrun_client.server.waiting import Servers
+from benchrun_client.server.readiness import Servers
 from benchrun_client.shards import messages
 from benchrun_client.shards.gate_client import GateClient
 from benchrun_client.shards.gate_server import GateServer

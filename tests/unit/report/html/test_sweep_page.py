@@ -12,7 +12,7 @@ import yaml
 from benchrun.api.sweep.spec import MAX_NAME, BenchmarkSweepSpec
 from benchrun.api.sweep.status import BenchmarkSweepStatus
 from benchrun.cli.html_page import draw
-from benchrun.observe import raw
+from benchrun.observe import untrusted_json as raw
 from benchrun.report.html.blocks import Facts, Section, Verdict
 from benchrun.report.html.reported import ReportedSweep
 from benchrun.report.html.sections.comparison import MAX_DRAWN_CELLS, changes_section, front_section

@@ -9,7 +9,7 @@ import yaml
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, ServerStatus
 from benchrun.api.sweep import spec as sweep_api
 from benchrun.names import API_VERSION, KIND, MAX_RUN_NAME
-from benchrun.observe import raw
+from benchrun.observe import untrusted_json as raw
 from benchrun.plan.variants import Variant, variants
 from benchrun.report.html.blocks import Block, Code, Facts, Fold, Prose, Section, Table, facts
 from benchrun.report.html.reported import Reported, ReportedSweep

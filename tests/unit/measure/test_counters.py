@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from benchrun.measure.cells import duration_seconds
-from benchrun.measure.edges import (
+from benchrun.measure.counters import (
     GENERATION_TOKENS,
     PREFIX_HITS,
     PREFIX_QUERIES,

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from benchrun.observe import raw
+from benchrun.observe import untrusted_json as raw
 
 NOON = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 

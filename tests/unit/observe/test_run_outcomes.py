@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from benchrun.api import Result
-from benchrun.observe.ended_runs import HEADLINE_FIGURES, MAX_CELLS, FinishedRun, finished_run_of
+from benchrun.observe.run_outcomes import HEADLINE_FIGURES, MAX_CELLS, FinishedRun, finished_run_of
 from hypothesis import given
 from hypothesis import strategies as st
 

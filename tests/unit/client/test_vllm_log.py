@@ -1,12 +1,10 @@
-"""A start told by vLLM's log: the words of several versions, several processes, and logs that say nothing."""
+"""vLLM's log: phases of the start by the words of several versions and processes, and kernels compiled while serving."""
 
 from __future__ import annotations
 
 import pytest
-from benchrun.api import MAX_COMPILATIONS
-from benchrun.observe.vllm import StartupPhases, compilations, startup_phases
-from hypothesis import given
-from hypothesis import strategies as st
+from benchrun.api import Reason
+from benchrun_client.engines import ENGINE, StartupPhases
 
 CPU_0_32 = """\
 (Worker pid=25433) INFO 11-21 14:59:03 [base_loader.py:82] Initializing model took 0.291762 seconds
@@ -37,7 +35,7 @@ INFO 06-05 09:08:36 [core.py:167] init engine (profile, create kv cache, warmup 
 
 
 @pytest.mark.parametrize(
-    ("told", "log"),
+    ("expected", "log"),
     [
         pytest.param(StartupPhases(None, 0.02, None, 24.46), CPU_0_32, id="0.32 on CPUs"),
         pytest.param(StartupPhases(30.5, 10.25, 13.01, 29.67), GPU_0_32, id="0.32 on a GPU"),
@@ -58,8 +56,8 @@ INFO 06-05 09:08:36 [core.py:167] init engine (profile, create kv cache, warmup 
         pytest.param(StartupPhases(), "Loading weights took nan seconds", id="no number"),
     ],
 )
-def test_what_a_log_tells(told: StartupPhases, log: str) -> None:
-    assert startup_phases(log) == told
+def test_what_a_log_tells(expected: StartupPhases, log: str) -> None:
+    assert ENGINE.startup_phases(log) == expected
 
 
 def test_of_the_ranks_the_slowest_counts() -> None:
@@ -67,7 +65,7 @@ def test_of_the_ranks_the_slowest_counts() -> None:
         f"(Worker_TP{rank} pid={rank}) INFO Loading weights took {seconds} seconds"
         for rank, seconds in enumerate((3.5, 9.25))
     )
-    assert startup_phases("\n".join(lines)).load == 9.25
+    assert ENGINE.startup_phases("\n".join(lines)).load == 9.25
 
 
 def test_a_draft_model_is_loaded_after_the_model() -> None:
@@ -75,17 +73,12 @@ def test_a_draft_model_is_loaded_after_the_model() -> None:
         "(EngineCore pid=7) INFO Loading weights took 3.5 seconds",
         "(EngineCore pid=7) INFO Loading weights took 0.5 seconds",
     ]
-    assert startup_phases("\n".join(lines)).load == 4.0
+    assert ENGINE.startup_phases("\n".join(lines)).load == 4.0
 
 
 def test_parts_are_never_negative() -> None:
     log = "Time spent downloading weights for m: 9.0 seconds\nModel loading took 1 GiB memory and 8.9 seconds"
-    assert startup_phases(log) == StartupPhases(download=9.0, load=0.0)
-
-
-@given(st.text())
-def test_any_log_can_be_read(log: str) -> None:
-    startup_phases(log)
+    assert ENGINE.startup_phases(log) == StartupPhases(download=9.0, load=0.0)
 
 
 AT = "2026-11-21T12:00:{}Z"
@@ -103,36 +96,25 @@ def log(*lines: tuple[str, str]) -> str:
 
 def test_each_is_told_with_the_kubelets_instant() -> None:
     text = log(("01.5", NOISE), ("02.123456789", TRITON), ("03", NOISE), ("04", TILELANG))
-    assert compilations(text, complete=True) == (ZERO + 2.123456, ZERO + 4)
+    assert ENGINE.compilations(text) == (ZERO + 2.123456, ZERO + 4)
 
 
 @pytest.mark.parametrize(
-    ("expected", "text", "complete"),
+    "text",
     [
-        pytest.param((), log(("01", NOISE)), True, id="none"),
-        pytest.param((), "", True, id="empty log"),
-        pytest.param(None, log(("01", NOISE)), False, id="none in the part that was read"),
-        pytest.param(None, log(("01", TRITON)), False, id="one in the part that was read: there may be more"),
-        pytest.param((), TRITON, True, id="no instant"),
-        pytest.param((), f"2026-11-21T12:00:00 {TRITON}", True, id="an instant without a zone"),
-        pytest.param((), f"99999-99-99T00:00:00Z {TRITON}", True, id="an instant that is none"),
+        pytest.param(log(("01", NOISE)), id="none"),
+        pytest.param("", id="empty log"),
+        pytest.param(TRITON, id="no instant"),
+        pytest.param(f"2026-11-21T12:00:00 {TRITON}", id="an instant without a zone"),
+        pytest.param(f"99999-99-99T00:00:00Z {TRITON}", id="not an instant"),
         pytest.param(
-            (),
-            log(("01", "Kernel JIT monitor activated; monitored JIT compilations during inference")),
-            True,
-            id="start",
+            log(("01", "Kernel JIT monitor activated; monitored JIT compilations during inference")), id="start"
         ),
     ],
 )
-def test_what_is_found(expected: tuple[float, ...] | None, text: str, complete: bool) -> None:
-    assert compilations(text, complete=complete) == expected
+def test_no_compilation(text: str) -> None:
+    assert ENGINE.compilations(text) == ()
 
 
-def test_a_log_full_of_them_is_bounded() -> None:
-    kept = compilations(log(*[("01", TRITON)] * MAX_COMPILATIONS), complete=True)
-    assert kept is not None
-    assert len(kept) == MAX_COMPILATIONS
-
-
-def test_more_than_are_kept_are_not_known() -> None:
-    assert compilations(log(*[("01", TRITON)] * (MAX_COMPILATIONS + 1)), complete=True) is None
+def test_causes_have_reasons_of_the_operator() -> None:
+    assert {cause.reason for cause in ENGINE.log_causes} <= set(vars(Reason).values())

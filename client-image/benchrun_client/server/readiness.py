@@ -17,10 +17,11 @@ from urllib.parse import urlsplit, urlunsplit
 import aiohttp
 
 from benchrun_client.contract import Plan, Target
+from benchrun_client.engines import ENGINE
 from benchrun_client.failures import RunFailure, error_text, first_line, shorten
 from benchrun_client.http_session import NETWORK_ERRORS, answer_of, host_and_port, open_session
 from benchrun_client.run_state import RunState
-from benchrun_client.server.canary import send_canary, served_models
+from benchrun_client.server.first_request import send_canary, served_models
 from benchrun_client.server.identity import identify
 from benchrun_client.stage_record import Identity, micros
 from benchrun_client.traffic import Material, check_lengths
@@ -66,9 +67,9 @@ class Servers:
 
     @property
     def own_urls(self) -> tuple[str, ...]:
-        """Base URLs that lead to each vLLM alone, past any gateway; where no metrics endpoints are known, those for requests."""
+        """Base URLs that lead to each server alone, past any gateway; where no metrics endpoints are known, those for requests."""
         known = zip(self.metrics_urls, self.metrics_roles, strict=True)
-        return tuple(url.removesuffix("/metrics") for url, role in known if role != PROXY) or self.urls
+        return tuple(url.removesuffix(ENGINE.metrics_path) for url, role in known if role != PROXY) or self.urls
 
 
 class Deadline:
@@ -109,7 +110,7 @@ async def wait_for_servers(plan: Plan, material: Material, ledger: RunState, *, 
         served = await served_models(session, servers.urls[0])
         if context := served.get(model):
             check_lengths(plan, material, context_tokens=context, whose="the server (max_model_len)")
-        # An engine without an API server has proved itself before it says that it is healthy.
+        # An engine without an API server has proved itself before it is healthy.
         for url in servers.urls if not plan.target.offline else ():
             for api in plan.apis:
                 await send_canary(session, url, api=api, model=model, run_uid=plan.run_uid, served=tuple(served))
@@ -146,11 +147,11 @@ async def find_servers(target: Target, deadline: Deadline) -> Servers:
         return Servers((base,), target.metrics_urls)
     urls = await _pinned_urls(base, count=target.servers, deadline=deadline)
     if not target.behind:
-        return Servers(urls, target.metrics_urls or tuple(f"{url}/metrics" for url in urls))
+        return Servers(urls, target.metrics_urls or tuple(url + ENGINE.metrics_path for url in urls))
     known = [
         (each.role, await _pinned_urls(each.base_url, count=each.servers, deadline=deadline)) for each in target.behind
     ]
-    metrics = [(f"{url}/metrics", role) for role, of_role in (*known, (PROXY, urls)) for url in of_role]
+    metrics = [(url + ENGINE.metrics_path, role) for role, of_role in (*known, (PROXY, urls)) for url in of_role]
     return Servers(urls, tuple(url for url, _ in metrics), tuple(role for _, role in metrics))
 
 
@@ -199,12 +200,12 @@ async def wait_healthy(session: aiohttp.ClientSession, servers: Servers, deadlin
 async def _health_problem(session: aiohttp.ClientSession, url: str) -> str | None:
     timeout = aiohttp.ClientTimeout(total=HEALTH_TIMEOUT_SECONDS)
     try:
-        async with session.get(f"{url}/health", timeout=timeout) as response:
+        async with session.get(url + ENGINE.health_path, timeout=timeout) as response:
             if response.status != 404:
-                return None if response.status == 200 else f"/health answers {response.status}"
-        async with session.get(f"{url}/v1/models", timeout=timeout) as response:
+                return None if response.status == 200 else f"{ENGINE.health_path} answers {response.status}"
+        async with session.get(url + ENGINE.models_path, timeout=timeout) as response:
             status = (await answer_of(response)).status
-            return None if status in UP else f"no /health, and /v1/models answers {status}"
+            return None if status in UP else f"no {ENGINE.health_path}, and {ENGINE.models_path} answers {status}"
     except aiohttp.ClientConnectorCertificateError as error:
         message = f"{url}: {first_line(error)} Give its authority as endpoint.caConfigMapRef."
         raise RunFailure("CertificateInvalid", message) from error

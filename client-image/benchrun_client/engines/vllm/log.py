@@ -1,61 +1,42 @@
-"""What vLLM's log tells: why it failed, how it started, and which kernels it compiled while it served."""
+"""What vLLM's log holds: why it failed, how long the phases of its start took, and which kernels it compiled while it served."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 
-from benchrun.api import MAX_COMPILATIONS, Reason
-from benchrun.observe.pod_failures import Evidence, diagnosed
-from benchrun.observe.views import Diagnosis
+from benchrun_client.engines.engine import LogCause, StartupPhases
 
-
-@dataclass(frozen=True, slots=True)
-class LogCause:
-    """A cause that a server's log names, by phrases in any case."""
-
-    reason: str
-    what: str
-    """What happened; the error's own words follow."""
-    remedy: str
-    phrases: tuple[str, ...]
-    unless: str | None = None
-    """A phrase that tells that it is another cause."""
-    exit_code: int | None = None
-    """None: any."""
-    tries: int = 0
-    """Endings until waiting is in vain."""
-
-    def check(self, evidence: Evidence) -> Diagnosis | None:
-        """The diagnosis, if the container has ended and its log names this cause."""
-        if evidence.ending is None or self.exit_code not in (None, evidence.exit_code):
-            return None
-        if not evidence.says(*self.phrases) or (self.unless is not None and evidence.says(self.unless)):
-            return None
-        terminal = evidence.endings >= self.tries
-        return diagnosed(self.reason, f"{self.what}: {evidence.words}", self.remedy, terminal=terminal)
-
-
+PREFIX = re.compile(r"^(?:\(\S+ pid=\d+\) )?(?:[A-Z]+ \d\d-\d\d \d\d:\d\d:\d\d )?(?:\[\S+:\d+\] ?)?")
 _GATED_CAUSE = (
-    Reason.MODEL_GATED,
+    "ModelGated",
     "The hub refuses this model",
     "Accept the model's conditions on the hub, put a token of that account into a Secret, "
     "and name it in spec.model.source.hub.tokenSecretRef.",
 )
-LOG_CAUSES = (
+_GATED = (
+    "cannot access gated repo", "you are trying to access a gated repo", "is a gated repository", "access to model",
+    "gatedrepoerror",
+)  # fmt: skip
+_NOT_FOUND = (
+    "is not a local folder and is not a valid model identifier", "invalid repository id or local directory specified",
+    "repository not found for url", "revision not found for url", "is not a valid git identifier",
+    "repo id must be in the form", "cannot find any model weights with", "does not appear to have a file named",
+    "cannot find an appropriate cached snapshot folder", "no config file found",
+)  # fmt: skip
+CAUSES = (
     LogCause(
-        Reason.USAGE_ERROR,
+        "UsageError",
         "vLLM refused its arguments",
         "Correct spec.server.args for this version of vLLM (vllm serve --help=all in the image lists its flags).",
         ("error: ",),
         exit_code=2,  # argparse's
     ),
-    LogCause(  # a ValueError by form, so ahead of invalid_argument
-        Reason.KV_CACHE_TOO_SMALL,
+    LogCause(  # a ValueError by form, so ahead of InvalidArgument
+        "KVCacheTooSmall",
         "The KV cache is too small",
         "Lower --max-model-len, raise --gpu-memory-utilization, or use a larger GPU or more of them.",
         (
@@ -66,53 +47,33 @@ LOG_CAUSES = (
         ),
     ),
     LogCause(
-        Reason.OUT_OF_GPU_MEMORY,
+        "OutOfGPUMemory",
         "The GPU's memory is in use",
         "Lower --gpu-memory-utilization, or make sure that nothing else uses this GPU.",
         ("less than desired gpu memory utilization",),
         tries=2,  # what somebody else holds may come free
     ),
     LogCause(
-        Reason.OUT_OF_GPU_MEMORY,
+        "OutOfGPUMemory",
         "The GPU ran out of memory",
         "Use a larger GPU, more of them (--tensor-parallel-size), a smaller or quantized model, or fewer --max-num-seqs.",
         ("out of memory. tried to allocate", "outofmemoryerror", "cuda out of memory", "hip out of memory"),
     ),
-    LogCause(  # ahead of not found, whose words mention gating
-        *_GATED_CAUSE,
-        (
-            "cannot access gated repo",
-            "you are trying to access a gated repo",
-            "is a gated repository",
-            "access to model",
-            "gatedrepoerror",
-        ),
-    ),
+    LogCause(*_GATED_CAUSE, _GATED),  # ahead of not found, whose words mention gating
     LogCause(  # a missing model is also a 401 there
         *_GATED_CAUSE,
         ("401 client error", "403 client error", "401 unauthorized", "403 forbidden"),
         unless="repository not found for url",
     ),
     LogCause(
-        Reason.MODEL_NOT_FOUND,
+        "ModelNotFound",
         "The model was not found",
         "Check spec.model: name, revision, and that the source holds config.json and weights; a private model also needs "
         "spec.model.source.hub.tokenSecretRef.",
-        (
-            "is not a local folder and is not a valid model identifier",
-            "invalid repository id or local directory specified",
-            "repository not found for url",
-            "revision not found for url",
-            "is not a valid git identifier",
-            "repo id must be in the form",
-            "cannot find any model weights with",
-            "does not appear to have a file named",
-            "cannot find an appropriate cached snapshot folder",
-            "no config file found",
-        ),
+        _NOT_FOUND,
     ),
     LogCause(
-        Reason.MODEL_NOT_FOUND,
+        "ModelNotFound",
         "The model could not be downloaded",
         "Let the pod reach the hub, or take the model from spec.model.source.pvc, imageVolume or path.",
         (
@@ -123,22 +84,17 @@ LOG_CAUSES = (
         ),
         tries=3,  # networks recover
     ),
+    LogCause(  # parsed and then refused: exit code 1 and the text of pydantic or a ValueError
+        "InvalidArgument",
+        "vLLM refused a value",
+        "Correct spec.server.args or spec.model.",
+        ("validation error for", "validation errors for"),
+        exit_code=1,
+        error_begins="ValueError: ",
+    ),
 )
-"""In this order: the surest first."""
 
-
-def invalid_argument(evidence: Evidence) -> Diagnosis | None:
-    """A value was parsed and then refused: exit code 1 and the text of pydantic or a ValueError."""
-    if evidence.exit_code != 1 or evidence.is_cause_hidden:
-        return None
-    refused = evidence.says("validation error for", "validation errors for")
-    if not refused and not evidence.words.startswith("ValueError: "):
-        return None
-    remedy = "Correct spec.server.args or spec.model."
-    return diagnosed(Reason.INVALID_ARGUMENT, f"vLLM refused a value: {evidence.words}", remedy)
-
-
-# How a start is told, in seconds:
+# Lines about the start, in seconds:
 #
 #     Time spent downloading weights for org/model: 12.345678 seconds
 #     Loading weights took 2.13 seconds
@@ -165,24 +121,14 @@ _LINES: Mapping[str, re.Pattern[str]] = {
 
 
 _WORDS = (" took ", " takes ", "Time spent ")
-"""A line that has none of them tells nothing: most are not looked at more closely."""
+"""Only lines with one of them are looked at more closely."""
 _MAX_LINES = 1000
 _MIN_LINE_CHARS = 20
 _MAX_LINE_CHARS = 2048
 
 
-@dataclass(frozen=True, slots=True)
-class StartupPhases:
-    """Disjoint parts of a start, in seconds; None is "the log does not say", never 0."""
-
-    download: float | None = None
-    load: float | None = None
-    compile: float | None = None
-    warm_up: float | None = None
-
-
 def startup_phases(log: str) -> StartupPhases:
-    """Of the log from its beginning; as far as it goes."""
+    """As in `Engine`."""
     found = _slowest(log)
     download, engine = found.get("download"), found.get("engine")
     compiled = found.get("engine_compile", found.get("compile"))
@@ -200,39 +146,29 @@ def _slowest(log: str) -> Mapping[str, float]:
     lines = (line for line in log.splitlines() if len(line) >= _MIN_LINE_CHARS and any(word in line for word in _WORDS))
     for line in (each[:_MAX_LINE_CHARS] for each in islice(lines, _MAX_LINES)):
         for kind, pattern in _LINES.items():
-            told = pattern.search(line)
-            if told is not None:
-                spent[kind][_process(line)] += float(told[1])
+            found = pattern.search(line)
+            if found is not None:
+                process = _PROCESS.match(line)
+                spent[kind][process[1] if process is not None else ""] += float(found[1])
     return {kind: max(by_process.values()) for kind, by_process in spent.items()}
-
-
-def _process(line: str) -> str:
-    found = _PROCESS.match(line)
-    return found[1] if found is not None else ""
 
 
 def _less(whole: float, part: float | None) -> float:
     return round(max(0.0, whole - (part or 0.0)), 6)
 
 
-# How kernels compiled while serving are told:
+# Kernels compiled while serving:
 #
 #     2026-11-21T12:00:00.123456789Z (EngineCore_0 pid=7) WARNING ... Triton kernel JIT compilation during inference: f. ...
 #
-# Each stands for a pause in that instant's answers: the warm-up did not reach that shape. By default vLLM says it once a
-# kernel; the instant before the line is the kubelet's.
-
-SAID = "JIT compilation during inference"
+# Each stands for a pause in that instant's answers: the warm-up did not cover that tensor shape. By default vLLM writes it once
+# a kernel.
 
 
-def compilations(log: str, *, complete: bool) -> tuple[float, ...] | None:
-    """When, in Unix seconds, in order. None: the log was not read to its end, or tells of more than are kept: what is missing
-    might lie in any stage."""
-    if not complete:
-        return None
-    told = (_instant(line) for line in log.splitlines() if SAID in line)
-    found = tuple(sorted(at for at in told if at is not None))
-    return found if len(found) <= MAX_COMPILATIONS else None
+def compilations(log: str) -> tuple[float, ...]:
+    """As in `Engine`."""
+    instants = (_instant(line) for line in log.splitlines() if "JIT compilation during inference" in line)
+    return tuple(sorted(instant for instant in instants if instant is not None))
 
 
 def _instant(line: str) -> float | None:

@@ -11,19 +11,13 @@ from datetime import datetime
 from typing import Literal
 
 from benchrun.api import Reason
-from benchrun.observe import raw
+from benchrun.observe import untrusted_json as raw
 from benchrun.observe.views import Run
 
 HEADLINE_FIGURES = (
-    "request_throughput",
-    "output_throughput",
-    "request_goodput",
-    "median_ttft_ms",
-    "p99_ttft_ms",
-    "median_tpot_ms",
-    "p99_tpot_ms",
-    "p99_e2el_ms",
-)
+    "request_throughput", "output_throughput", "request_goodput", "median_ttft_ms", "p99_ttft_ms", "median_tpot_ms",
+    "p99_tpot_ms", "p99_e2el_ms",
+)  # fmt: skip
 """Under the names they have in `status.results[].metrics`."""
 MAX_CELLS = 16
 """Load points remembered of one run."""
@@ -63,34 +57,29 @@ def finished_run_of(status: raw.Object) -> FinishedRun | None:
     if ended_at is None:
         return None
     headline = raw.text(raw.mapping(status.get("headline")).get("cell"), _MAX_CELL_CHARS)
-    rows = {name: row for row in raw.mappings(status.get("results")) if (name := _cell(row))}
+    rows = {raw.text(row.get("cell"), _MAX_CELL_CHARS): row for row in raw.mappings(status.get("results"))}
+    rows.pop("", None)
     # The one that `kubectl get` shows is never among those left out.
     kept = sorted(rows, key=lambda name: name != headline)[:MAX_CELLS]
     return FinishedRun(
         ended_at=ended_at,
         phase=raw.text(status.get("phase"), _MAX_WORD_CHARS),
         verdict=raw.text(status.get("verdict"), _MAX_WORD_CHARS),
-        cells=tuple(_figures_of(rows[name]) for name in kept),
+        cells=tuple(_figures_of(name, rows[name]) for name in kept),
         cells_left_out=len(rows) - len(kept),
     )
 
 
-def _figures_of(row: raw.Object) -> CellFigures:
+def _figures_of(cell: str, row: raw.Object) -> CellFigures:
     metrics = raw.mapping(row.get("metrics"))
     listed = row.get("uncertain")
     uncertain = listed if isinstance(listed, list) else []
+    words = {name: raw.text(row.get(name), _MAX_WORD_CHARS) for name in ("workload", "axis", "value", "verdict")}
     return CellFigures(
-        cell=_cell(row),
-        workload=raw.text(row.get("workload"), _MAX_WORD_CHARS),
-        axis=raw.text(row.get("axis"), _MAX_WORD_CHARS),
-        value=raw.text(row.get("value"), _MAX_WORD_CHARS),
-        verdict=raw.text(row.get("verdict"), _MAX_WORD_CHARS),
+        cell=cell,
+        **words,
         figures=tuple(None if name in uncertain else _finite(metrics.get(name)) for name in HEADLINE_FIGURES),
     )
-
-
-def _cell(row: raw.Object) -> str:
-    return raw.text(row.get("cell"), _MAX_CELL_CHARS)
 
 
 def _finite(value: object) -> float | None:
@@ -110,7 +99,7 @@ class SweptRun:
     uid: str
     state: State
     cancelling: bool
-    """Whether it was told to end."""
+    """Whether spec.cancel is set."""
     deleting: bool
     reason: str = ""
     """Why it ended early: the reason of its condition Failed."""
@@ -120,7 +109,7 @@ class SweptRun:
 
     @property
     def ended(self) -> bool:
-        """Whether it is over, whichever way."""
+        """Whether it is over, in any way."""
         return self.state != "Running"
 
 
@@ -138,9 +127,9 @@ def _swept(run: Run) -> SweptRun:
         state = "Completed"
     early = state in ("Failed", "Cancelled")
     return SweptRun(
-        name=run.name,
-        uid=run.uid,
-        state=state,
+        run.name,
+        run.uid,
+        state,
         cancelling=run.spec.get("cancel") is True,
         deleting=run.deleting,
         reason=raw.text(failed.get("reason"), 128) if early else "",

@@ -8,26 +8,29 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
+
+from benchrun_client.engines import ENGINE
 
 from benchrun import names
 from benchrun.api import is_gpu
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
-from benchrun.observe import raw
+from benchrun.observe import untrusted_json as raw
 from benchrun.observe.views import Child, Pod, Run, Sweep, Termination, View
 
 MAX_ARGS = 140
 MAX_ARG_CHARS = 4096
 MAX_IMAGE_CHARS = 1024
-MAIN_CONTAINERS = {names.ROLE_CLIENT: "client", names.ROLE_PROXY: "proxy"}
-"""Container that does the work, by role; in every server role it is `vllm`."""
-SERVER_CONTAINER = "vllm"
 _BULKY = ("results", "findings", "servers", "logTail", "variants", "best", "front")
 
 
+def main_container(role: str) -> str:
+    """The container that does the work in a pod of this role."""
+    return {names.ROLE_CLIENT: "client", names.ROLE_PROXY: "proxy"}.get(role, ENGINE.container)
+
+
 def is_finished(status: raw.Object) -> bool:
-    """Whether the status of a run or a sweep says that it has ended."""
+    """Whether a run or a sweep has ended, by its status."""
     ended = ("Complete", "Failed")
     return any(c.get("type") in ended and c.get("status") == "True" for c in raw.mappings(status.get("conditions")))
 
@@ -46,9 +49,14 @@ def view_of(kind: str, body: raw.Object) -> View:
 
 def run_of(body: raw.Object) -> Run:
     """A BenchmarkRun; its spec and status stay as they are."""
-    owner = raw.controller(raw.mapping(body.get("metadata")))
-    is_sweep = owner.get("kind") == SWEEP_KIND and raw.text(owner.get("apiVersion")).startswith(f"{names.GROUP}/")
-    return Run(**_declared(body), sweep_uid=(raw.text(owner.get("uid")) or None) if is_sweep else None)
+    return Run(**_declared(body), sweep_uid=_controller_uid(raw.mapping(body.get("metadata")), SWEEP_KIND))
+
+
+def _controller_uid(metadata: raw.Object, kind: str) -> str | None:
+    """Uid of the object that controls this one; None where that is not of our kind."""
+    owner = raw.controller(metadata)
+    is_ours = owner.get("kind") == kind and raw.text(owner.get("apiVersion")).startswith(f"{names.GROUP}/")
+    return (raw.text(owner.get("uid")) or None) if is_ours else None
 
 
 def sweep_of(body: raw.Object) -> Sweep:
@@ -75,15 +83,13 @@ def child_of(kind: str, body: raw.Object) -> Child:
     """A Deployment, LeaderWorkerSet, Job, Service or ConfigMap. The owner counts only where it is a BenchmarkRun that controls it."""
     metadata = raw.mapping(body.get("metadata"))
     labels, annotations = raw.mapping(metadata.get("labels")), raw.mapping(metadata.get("annotations"))
-    owner = raw.controller(metadata)
-    is_run = owner.get("kind") == names.KIND and raw.text(owner.get("apiVersion")).startswith(f"{names.GROUP}/")
     sequence = raw.number(labels.get(names.LABEL_SEQUENCE), default=-1)
     return Child(
         kind=kind,
         name=raw.text(metadata.get("name")),
         uid=raw.text(metadata.get("uid")),
         role=raw.text(labels.get(names.LABEL_ROLE)),
-        owner_uid=(raw.text(owner.get("uid")) or None) if is_run else None,
+        owner_uid=_controller_uid(metadata, names.KIND),
         deleting="deletionTimestamp" in metadata,
         applied_hash=raw.text(annotations.get(names.ANNOTATION_APPLIED)) or None,
         sequence=sequence if sequence >= 0 else None,
@@ -108,7 +114,11 @@ def pod_of(body: raw.Object) -> Pod:
     waiting = _before_it(status) or raw.mapping(state.get("waiting"))
     scheduled = raw.condition(status, "PodScheduled")
     controlled = raw.text(raw.controller(metadata).get("kind")) in ("ReplicaSet", "StatefulSet", "Job")
-    reason, message = _pod_reason(status)
+    started = raw.mapping(state.get("running")) or raw.mapping(state.get("terminated"))
+    limits, args = raw.mapping(raw.mapping(container.get("resources")).get("limits")), container.get("args")
+    # Why the whole pod ended, or is about to.
+    disruption = raw.condition(status, "DisruptionTarget")
+    ending = status if status.get("reason") else disruption if disruption.get("status") == "True" else {}
     return Pod(
         name=raw.text(metadata.get("name")),
         uid=raw.text(metadata.get("uid")),
@@ -122,19 +132,20 @@ def pod_of(body: raw.Object) -> Pod:
         node=raw.text(spec.get("nodeName")) or None,
         scheduled_at=raw.instant(scheduled.get("lastTransitionTime")) if scheduled.get("status") == "True" else None,
         created_at=raw.instant(metadata.get("creationTimestamp")),
-        started_at=_started_at(state),
+        started_at=raw.instant(started.get("startedAt")),
         restarts=raw.number(reported.get("restartCount")),
         image=raw.text(container.get("image"), MAX_IMAGE_CHARS) or None,
         image_digest=raw.text(reported.get("imageID"), MAX_IMAGE_CHARS).removeprefix("docker-pullable://") or None,
-        gpus=_gpus(container),
-        args=_args(container.get("args")),
+        # Whole devices of any vendor: nvidia.com/gpu, amd.com/gpu, nvidia.com/mig-1g.10gb ...
+        gpus=sum(raw.number(amount) for resource, amount in limits.items() if is_gpu(resource)),
+        args=tuple(raw.text(arg, MAX_ARG_CHARS) for arg in args[:MAX_ARGS]) if isinstance(args, list) else (),
         unschedulable=_unschedulable(scheduled),
         waiting_reason=raw.text(waiting.get("reason")) or None,
         waiting_message=raw.text(waiting.get("message"), raw.MAX_MESSAGE_CHARS) or None,
         terminated=_termination(state.get("terminated")),
         last_terminated=_termination(last.get("terminated")),
-        pod_reason=reason,
-        pod_message=message,
+        pod_reason=raw.text(ending.get("reason")) or None,
+        pod_message=raw.text(ending.get("message"), raw.MAX_MESSAGE_CHARS) or None,
     )
 
 
@@ -150,38 +161,21 @@ def _failure(kind: str, status: raw.Object) -> str | None:
 def _main_container(containers: object, role: str) -> raw.Object:
     """The container named for the role, or the first: a sidecar that was injected is never taken for it."""
     listed = list(raw.mappings(containers))
-    name = MAIN_CONTAINERS.get(role, SERVER_CONTAINER)
+    name = main_container(role)
     return next((c for c in listed if c.get("name") == name), listed[0] if len(listed) == 1 else {})
 
 
 def _before_it(status: raw.Object) -> raw.Object:
-    """What an init container waits for: the main container only says that it waits for that."""
+    """What an init container waits for: the status of the main container has only PodInitializing."""
     states = (raw.mapping(each.get("state")) for each in raw.mappings(status.get("initContainerStatuses")))
     waiting = (raw.mapping(state.get("waiting")) for state in states)
     return next((each for each in waiting if each.get("reason") not in (None, "PodInitializing")), {})
 
 
-def _pod_reason(status: raw.Object) -> tuple[str | None, str | None]:
-    """Why the whole pod ended, or is about to: its own reason, or that of its DisruptionTarget condition."""
-    disruption = raw.condition(status, "DisruptionTarget")
-    told = status if status.get("reason") else disruption if disruption.get("status") == "True" else {}
-    return raw.text(told.get("reason")) or None, raw.text(told.get("message"), raw.MAX_MESSAGE_CHARS) or None
-
-
-def _started_at(state: raw.Object) -> datetime | None:
-    started = raw.mapping(state.get("running")) or raw.mapping(state.get("terminated"))
-    return raw.instant(started.get("startedAt"))
-
-
 def _termination(value: object) -> Termination | None:
     ended = raw.mapping(value)
-    if not ended:
-        return None
-    return Termination(
-        exit_code=raw.number(ended.get("exitCode"), default=-1),
-        reason=raw.text(ended.get("reason")),
-        message=raw.end_of(ended.get("message")),
-    )
+    code, reason = raw.number(ended.get("exitCode"), default=-1), raw.text(ended.get("reason"))
+    return Termination(code, reason, message=raw.end_of(ended.get("message"))) if ended else None
 
 
 def _unschedulable(scheduled: raw.Object) -> str | None:
@@ -190,19 +184,7 @@ def _unschedulable(scheduled: raw.Object) -> str | None:
     return raw.text(scheduled.get("message"), raw.MAX_MESSAGE_CHARS) or "the scheduler gave no reason"
 
 
-def _gpus(container: raw.Object) -> int:
-    """Whole devices of any vendor: `nvidia.com/gpu`, `amd.com/gpu`, `nvidia.com/mig-1g.10gb` ..."""
-    limits = raw.mapping(raw.mapping(container.get("resources")).get("limits"))
-    return sum(raw.number(amount) for name, amount in limits.items() if is_gpu(name))
-
-
-def _args(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        return ()
-    return tuple(raw.text(arg, MAX_ARG_CHARS) for arg in value[:MAX_ARGS])
-
-
-# The kubelet's events tell how long a pod waited for its image:
+# The kubelet's events show how long a pod waited for its image:
 #
 # Successfully pulled image "vllm/vllm-openai:v0.32.0" in 1m2.5s (1m3.25s including waiting). Image size: ...
 # Container image "vllm/vllm-openai:v0.32.0" already present on machine
@@ -216,22 +198,16 @@ _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-
 
 
 def image_pull_seconds(events: Iterable[raw.Object], *, container: str) -> float | None:
-    """The wait for the container's image, that for other pulls included; 0 where the node had it. None: nothing tells."""
-    own = [raw.text(e.get("message"), raw.MAX_MESSAGE_CHARS) for e in events if _is_about(e, container)]
-    waits = [wait for message in own if (wait := _wait(message)) is not None]
-    return max(waits, default=None)  # a container that was started again found its image there
-
-
-def _is_about(event: raw.Object, container: str) -> bool:
-    path = raw.text(raw.mapping(event.get("involvedObject")).get("fieldPath"))
-    return event.get("reason") == "Pulled" and path == f"spec.containers{{{container}}}"
-
-
-def _wait(message: str) -> float | None:
-    if _PRESENT in message:
-        return 0.0
-    pulled = _PULLED.match(message)
-    return _go_duration(pulled[2] or pulled[1]) if pulled is not None else None
+    """The wait for the container's image, that for other pulls included; 0 where the node had it. None: no event shows it."""
+    waits = []
+    for event in events:
+        path = raw.text(raw.mapping(event.get("involvedObject")).get("fieldPath"))
+        if event.get("reason") == "Pulled" and path == f"spec.containers{{{container}}}":
+            message = raw.text(event.get("message"), raw.MAX_MESSAGE_CHARS)
+            pulled = _PULLED.match(message)
+            waits.append(0.0 if _PRESENT in message else _go_duration(pulled[2] or pulled[1]) if pulled else None)
+    # A container that was started again found its image there.
+    return max((wait for wait in waits if wait is not None), default=None)
 
 
 def _go_duration(text: str) -> float | None:

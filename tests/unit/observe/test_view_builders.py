@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from benchrun.api import is_gpu
-from benchrun.observe.raw import MAX_MESSAGE_CHARS
-from benchrun.observe.trim import child_of, pod_of, run_of
+from benchrun.observe.untrusted_json import MAX_MESSAGE_CHARS
+from benchrun.observe.view_builders import child_of, pod_of, run_of
 from benchrun.observe.views import Child, Pod, Run, Termination
 from hypothesis import given
 from hypothesis import strategies as st

@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import open_session, tls_context
-from benchrun_client.server.waiting import Deadline, Servers, find_healthy, find_servers, pinned, wait_healthy
+from benchrun_client.server.readiness import Deadline, Servers, find_healthy, find_servers, pinned, wait_healthy
 from unit.client.plans import plan
 from unit.client.servers import Handler, answering, serving, serving_tls
 
@@ -171,7 +171,7 @@ async def test_every_server_is_waited_for() -> None:
 async def test_a_server_that_was_replaced_while_it_loaded_is_found_at_its_new_address(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("benchrun_client.server.waiting.LOOK_AGAIN_SECONDS", 0.1)
+    monkeypatch.setattr("benchrun_client.server.readiness.LOOK_AGAIN_SECONDS", 0.1)
     looked_up: list[str] = []
 
     async def moved(host: str, port: int, **_: object) -> list[tuple[object, ...]]:
@@ -189,7 +189,7 @@ async def test_a_server_that_was_replaced_while_it_loaded_is_found_at_its_new_ad
 
 
 async def test_addresses_that_never_answer_are_told_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchrun_client.server.waiting.LOOK_AGAIN_SECONDS", 0.1)
+    monkeypatch.setattr("benchrun_client.server.readiness.LOOK_AGAIN_SECONDS", 0.1)
     async with serving(health=answering(503)) as url, aiohttp.ClientSession() as session:
         with pytest.raises(RunFailure, match="/health answers 503") as late:
             await find_healthy(session, plan(target={"base_url": url}).target, Deadline(1))

@@ -6,23 +6,19 @@ A counter that fell, or another start time, is another process: that is a reset,
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from benchrun_client.contract import PROXY_COUNTERS, SERVER_COUNTERS, START_TIME, ServerEdge, StageRecord
+from benchrun_client.contract import PROXY_COUNTERS, START_TIME, ServerEdge, StageRecord
+from benchrun_client.engines import ENGINE
 
 from benchrun.measure.cells import duration_seconds
-from benchrun.measure.values import is_believable, ratio, sum_of_all
+from benchrun.measure.optional_numbers import is_believable, ratio, sum_of_all
 from benchrun.names import ANSWERING_ROLES, PREFILLING_ROLES, ROLE_PROXY
 
 ADMISSION_REJECTIONS = "admission_rejections_total"
 EXTERNAL_HITS = "external_prefix_cache_hits_total"
 EXTERNAL_QUERIES = "external_prefix_cache_queries_total"
-FAILED_TRANSFERS = (
-    "nixl_num_failed_transfers_total",
-    "nixl_num_failed_notifications_total",
-    "nixl_num_kv_expired_reqs_total",
-)
 GENERATION_TOKENS = "generation_tokens_total"
 PREEMPTIONS = "num_preemptions_total"
 PREFIX_HITS = "prefix_cache_hits_total"
@@ -50,12 +46,9 @@ def prefilling(edges: Iterable[ServerEdge]) -> tuple[ServerEdge, ...]:
     return tuple(edge for edge in edges if edge.role in PREFILLING_ROLES)
 
 
-def by_role(edges: Iterable[ServerEdge]) -> dict[str, tuple[ServerEdge, ...]]:
+def by_role(edges: Sequence[ServerEdge]) -> dict[str, tuple[ServerEdge, ...]]:
     """Those of each role, in order of appearance."""
-    found: dict[str, tuple[ServerEdge, ...]] = {}
-    for edge in edges:
-        found[edge.role] = (*found.get(edge.role, ()), edge)
-    return found
+    return {role: tuple(e for e in edges if e.role == role) for role in dict.fromkeys(edge.role for edge in edges)}
 
 
 def rise(edges: Iterable[ServerEdge], counter: str) -> float | None:
@@ -83,15 +76,13 @@ def is_restarted(edge: ServerEdge) -> bool:
 
 def fallen_counters(edge: ServerEdge) -> tuple[str, ...]:
     """Counters that are lower after the stage than before it."""
-    return tuple(name for name in (*SERVER_COUNTERS, *PROXY_COUNTERS) if (rise_at(edge, name) or 0) < 0)
+    return tuple(name for name in (*ENGINE.counter_series, *PROXY_COUNTERS) if (rise_at(edge, name) or 0) < 0)
 
 
 def is_reset(edge: ServerEdge) -> bool:
     """Whether the server at the end of the stage is not the one of its start."""
     return is_restarted(edge) or bool(fallen_counters(edge))
 
-
-# ---- proxy ------------------------------------------------------------------------------------------------------------
 
 ADDED_SUM = "benchrun_proxy_added_seconds_sum"
 ADDED_COUNT = "benchrun_proxy_added_seconds_count"

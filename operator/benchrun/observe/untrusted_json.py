@@ -1,4 +1,4 @@
-"""Reading values out of objects that anybody may have written: never raises, never keeps more than asked for."""
+"""Reading values out of objects that anybody may have written: never raises, never keeps more than the limit."""
 
 from __future__ import annotations
 

@@ -1,0 +1,17 @@
+"""Server engines: all that benchrun knows of one in particular. Another engine is one more folder here and an entry in ENGINES.
+
+Operator and client both import from here; the folder imports nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from benchrun_client.engines.engine import Engine as Engine
+from benchrun_client.engines.engine import LogCause as LogCause
+from benchrun_client.engines.engine import StartupPhases as StartupPhases
+from benchrun_client.engines.vllm import VLLM
+
+ENGINES: Mapping[str, Engine] = {"vllm": VLLM}
+ENGINE = ENGINES["vllm"]
+"""That of every run: a spec can't name another yet."""

@@ -1,0 +1,54 @@
+"""vLLM: how it is started, its endpoints, its metrics and the words of its log."""
+
+from __future__ import annotations
+
+import json
+
+from benchrun_client.engines.engine import Engine
+from benchrun_client.engines.vllm import launch, log, metrics
+
+
+def is_reset(body: str) -> bool:
+    """vLLM refuses while any block is held, and reports that only in the body. Before 0.26 the body is empty: it is believed then,
+    and the hit ratio of the stage shows whether it did."""
+    if not body:
+        return True
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(answer, dict) and answer.get("success") is True
+
+
+VLLM = Engine(
+    name="vLLM",
+    container="vllm",
+    port=launch.PORT,
+    user=launch.USER,
+    environment=launch.ENVIRONMENT,
+    development_mode="VLLM_SERVER_DEV_MODE",
+    node_address="VLLM_HOST_IP",  # its own guess is the address from which it would reach the internet
+    transfer_address="VLLM_NIXL_SIDE_CHANNEL_HOST",  # its own default is localhost
+    serve_args=launch.serve_args,
+    node_args=launch.node_args,
+    worker_args=("--headless",),
+    transfer_args=launch.transfer_args,
+    flag_warnings=launch.FLAG_WARNINGS,
+    short_flags=launch.SHORT_FLAGS,
+    health_path="/health",
+    models_path="/v1/models",
+    version_path="/version",
+    metrics_path="/metrics",
+    reset_path="/reset_prefix_cache?reset_external=true",  # without external tiers the flag changes nothing
+    is_reset=is_reset,
+    sample_series=metrics.SAMPLE_SERIES,
+    counter_series=metrics.COUNTER_SERIES,
+    settings_series="vllm:cache_config_info",
+    measured_settings=metrics.MEASURED_SETTINGS,
+    cache_tokens=metrics.cache_tokens,
+    log_prefix=log.PREFIX,
+    cause_is_above="See root cause above",
+    log_causes=log.CAUSES,
+    startup_phases=log.startup_phases,
+    compilations=log.compilations,
+)

@@ -1,0 +1,53 @@
+"""Series of vLLM's metrics endpoint."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+SAMPLE_SERIES = {
+    "running": ("vllm:num_requests_running",),
+    "waiting": ("vllm:num_requests_waiting",),
+    "kv_cache": ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
+    "generation_tokens": ("vllm:generation_tokens_total", "vllm:generation_tokens"),
+    "prompt_tokens": ("vllm:prompt_tokens_total", "vllm:prompt_tokens"),
+    "requests_finished": ("vllm:request_success_total", "vllm:request_success"),
+    "preemptions": ("vllm:num_preemptions_total", "vllm:num_preemptions"),
+    "prefix_queries": (
+        "vllm:prefix_cache_queries_total",
+        "vllm:prefix_cache_queries",
+        "vllm:gpu_prefix_cache_queries_total",
+        "vllm:gpu_prefix_cache_queries",
+    ),
+    "prefix_hits": (
+        "vllm:prefix_cache_hits_total",
+        "vllm:prefix_cache_hits",
+        "vllm:gpu_prefix_cache_hits_total",
+        "vllm:gpu_prefix_cache_hits",
+    ),
+    "start_time": ("process_start_time_seconds",),
+}
+_COUNTERS = (
+    "prefix_cache_queries_total", "prefix_cache_hits_total", "prompt_tokens_total", "generation_tokens_total",
+    "request_success_total", "num_preemptions_total", "time_to_first_token_seconds_sum", "time_to_first_token_seconds_count",
+    "request_queue_time_seconds_sum", "request_queue_time_seconds_count", "external_prefix_cache_queries_total",
+    "external_prefix_cache_hits_total", "admission_rejections_total", "nixl_num_failed_transfers_total",
+    "nixl_num_failed_notifications_total", "nixl_num_kv_expired_reqs_total",
+)  # fmt: skip
+COUNTER_SERIES = {name: f"vllm:{name}" for name in _COUNTERS}
+"""In a record they are summed over engines and reasons."""
+MEASURED_SETTINGS = frozenset(
+    {"engine", "num_gpu_blocks", "num_cpu_blocks", "kv_cache_size_tokens", "kv_cache_max_concurrency"}
+)
+"""Labels of cache_config_info: the engine's number, and what a server measures when it starts."""
+
+
+def cache_tokens(labels: Mapping[str, str]) -> int | None:
+    """By cache_config_info: kv_cache_size_tokens (0.12 and later), else blocks x block size."""
+    size, blocks, block_size = (
+        int(text) if re.fullmatch(r"[0-9]{1,15}", text := labels.get(name, "")) else None
+        for name in ("kv_cache_size_tokens", "num_gpu_blocks", "block_size")
+    )
+    if size is not None or blocks is None or block_size is None:
+        return size
+    return blocks * block_size

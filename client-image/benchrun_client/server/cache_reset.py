@@ -1,0 +1,66 @@
+"""Emptying the prefix caches of all servers before a stage."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import aiohttp
+
+from benchrun_client.contract import CacheReset
+from benchrun_client.engines import ENGINE
+from benchrun_client.failures import error_text, shorten
+from benchrun_client.http_session import NETWORK_ERRORS, answer_of, host_and_port
+
+RESET_SECONDS = 2.0
+RETRY_SECONDS = 0.05
+MAX_ANSWER_CHARACTERS = 300
+FINAL = frozenset({401, 403, 404, 405})
+"""Answers that another attempt would not change."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    url: str
+    answer: str
+    succeeded: bool = False
+    final: bool = False
+
+
+async def reset_caches(session: aiohttp.ClientSession, urls: Sequence[str]) -> CacheReset:
+    """Have every server empty its prefix cache; retried, for at most `RESET_SECONDS`, on those that did not."""
+    end = time.monotonic() + RESET_SECONDS
+    left, count = list(urls), 0
+    while True:
+        count += 1
+        attempts = await asyncio.gather(*(_reset(session, url) for url in left))
+        failed = [attempt for attempt in attempts if not attempt.succeeded]
+        if not failed:
+            return CacheReset(succeeded=True, attempts=count, answer=attempts[-1].answer)
+        final = [attempt for attempt in failed if attempt.final]
+        if final or time.monotonic() + RETRY_SECONDS > end:
+            worst = (final or failed)[0]
+            answer = f"{host_and_port(worst.url)}: {worst.answer}"
+            return CacheReset(succeeded=False, attempts=count, answer=shorten(answer, MAX_ANSWER_CHARACTERS))
+        left = [attempt.url for attempt in failed]
+        await asyncio.sleep(RETRY_SECONDS)
+
+
+async def _reset(session: aiohttp.ClientSession, url: str) -> _Attempt:
+    timeout = aiohttp.ClientTimeout(total=RESET_SECONDS)
+    try:
+        async with session.post(url + ENGINE.reset_path, timeout=timeout) as response:
+            answer = await answer_of(response)
+    except NETWORK_ERRORS as error:
+        return _Attempt(url, error_text(error))
+    body = answer.body.strip()
+    if answer.status == 200:
+        return _Attempt(url, shorten(body, MAX_ANSWER_CHARACTERS), succeeded=ENGINE.is_reset(body))
+    words = " ".join(body.split())
+    if answer.status == 404:
+        path = ENGINE.reset_path.partition("?")[0]
+        words = f"there is no {path}; the server needs {ENGINE.development_mode}=1"
+    words = shorten(f"HTTP {answer.status}: {words}", MAX_ANSWER_CHARACTERS)
+    return _Attempt(url, words, final=answer.status in FINAL)

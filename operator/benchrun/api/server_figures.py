@@ -1,0 +1,183 @@
+"""The catalogue of server figures: what one sample holds, and what a status and its tables say of a load point.
+
+A figure is declared here alone: a field of `RoleFigures` with what it is computed from, its column and the tables that export it,
+and, where no sample has its source yet, a field of `Sample`. An engine's names of the series are in `benchrun_client.engines`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, NamedTuple
+
+from pydantic import Field
+
+from benchrun.api.base import StatusModel
+
+WaitingReason = Literal["None", "SequenceLimit", "KVCacheFull", "TokenBudget", "BeyondCapacity", "Unknown"]
+LimitKind = Literal["None", "Compute", "KVMemory", "SequenceLimit", "Client", "Unknown"]
+FAILED_TRANSFERS = (
+    "nixl_num_failed_transfers_total",
+    "nixl_num_failed_notifications_total",
+    "nixl_num_kv_expired_reqs_total",
+)
+"""Counters of the NIXL connector."""
+START_DECIMALS = 3
+"""Of the start of a process, in seconds: two precisions of one instant would look like two processes."""
+
+
+class Combine(NamedTuple):
+    """How the values of several engine processes or GPUs become the figure of a sample."""
+
+    by: Literal["sum", "mean", "max"]
+    scale: float = 1.0
+    decimals: int | None = None
+
+
+def _sampled(by: Literal["sum", "mean", "max"] = "sum", *, scale: float = 1.0, decimals: int | None = None) -> Any:
+    return field(default=None, metadata={"combine": Combine(by, scale, decimals)})
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Figures of one server at one instant; None where the metrics endpoint does not have them, never 0."""
+
+    at: float
+    """Unix seconds of the operator's clock, when the text arrived."""
+    role: str
+    pod: str
+    running: float | None = _sampled()
+    waiting: float | None = _sampled()
+    kv_cache: float | None = _sampled("mean")
+    """0 .. 1."""
+    generation_tokens: float | None = _sampled()
+    prompt_tokens: float | None = _sampled()
+    requests_finished: float | None = _sampled()
+    preemptions: float | None = _sampled()
+    prefix_queries: float | None = _sampled()
+    prefix_hits: float | None = _sampled()
+    start_time: float | None = _sampled(decimals=START_DECIMALS)
+    gpu_watts: float | None = _sampled()
+    """Of the server's GPUs together; as the following, only in samples for which an exporter was scraped."""
+    gpu_memory_mib: float | None = _sampled("max")
+    """On the GPU that holds most."""
+    sm_clock_mhz: float | None = _sampled("mean")
+    gpu_joules: float | None = _sampled(scale=1e-3)
+    """Counter, of the GPUs together."""
+    refused: int = field(default=0, compare=False)
+    """Values of the text that no server can have; they are not among the figures. Not kept in a timeline."""
+
+
+SAMPLE_FIGURES: Mapping[str, Combine] = {
+    each.name: each.metadata["combine"] for each in fields(Sample) if "combine" in each.metadata
+}
+GPU_SERIES: Mapping[str, tuple[str, ...]] = {
+    "gpu_watts": ("DCGM_FI_DEV_POWER_USAGE",),
+    "gpu_memory_mib": ("DCGM_FI_DEV_FB_USED",),
+    "sm_clock_mhz": ("DCGM_FI_DEV_SM_CLOCK",),
+    "gpu_joules": ("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION",),
+}
+"""By figure, the series of NVIDIA's DCGM exporter; those of a server are in `ENGINE.sample_series`."""
+
+
+Table = Literal["stages", "servers", "replicas"]
+"""Of exported runs."""
+
+
+class Figure(NamedTuple):
+    """How a figure of a load point is computed, from a sample's figure or from counters, and where it is shown."""
+
+    sample: str = ""
+    by: Literal["mean", "max"] = "mean"
+    """Over samples of single servers."""
+    scale: float = 1.0
+    counters: tuple[str, ...] = ()
+    """Their rise, summed over servers and stages. None where the counter is missing anywhere; of several, which no server has to
+    have, where all are."""
+    percent_of: str = ""
+    """The counter of whose rise it is the share; empty: a count."""
+    where: str = ""
+    """None where this counter did not rise."""
+    column: str = ""
+    """Its header in tables of load points; empty: not there."""
+    unit: str = ""
+    tables: tuple[Table, ...] = ("stages", "servers", "replicas")
+    """Of exported runs, in which it is a column under its own name."""
+
+
+def _figure(description: str, sample: str = "", by: Literal["mean", "max"] = "mean", **how: Any) -> Any:
+    declared: Any = Field(default=None, description=description)
+    declared.metadata.append(Figure(sample, by, **how))
+    return declared
+
+
+_SERVERS: tuple[Table, ...] = ("servers",)
+_BUT_REPLICAS: tuple[Table, ...] = ("stages", "servers")
+
+
+class RoleFigures(StatusModel):
+    """Server figures of one cell for one role."""
+
+    role: str = Field(max_length=20, description="Role of the servers.")
+    running_mean: float | None = _figure("Requests running, on average.", "running", column="running")
+    running_max: float | None = _figure("Most requests running.", "running", "max")
+    waiting_mean: float | None = _figure("Requests waiting in the server, on average.", "waiting", column="waiting")
+    waiting_max: float | None = _figure("Most requests waiting in the server.", "waiting", "max")
+    kv_cache_mean_percent: float | None = _figure(
+        "KV cache in use, on average, in percent.", "kv_cache", scale=100, tables=_BUT_REPLICAS
+    )
+    kv_cache_max_percent: float | None = _figure(
+        "Most KV cache in use, in percent.", "kv_cache", "max", scale=100, column="KV max", unit="%"
+    )
+    preemptions: float | None = _figure("Requests preempted for want of KV cache.", counters=("num_preemptions_total",))
+    prefix_hit_percent: float | None = _figure(
+        "Prompt tokens found in the prefix cache, of those looked up, in percent.",
+        counters=("prefix_cache_hits_total",),
+        percent_of="prefix_cache_queries_total",
+        column="hits",
+        unit="%",
+    )
+    fetched_percent: float | None = _figure(
+        "Prompt tokens fetched from outside of the server (KV transfer), of those looked up there, in percent.",
+        counters=("external_prefix_cache_hits_total",),
+        percent_of="external_prefix_cache_queries_total",
+        tables=_SERVERS,
+    )
+    fetched_tokens: float | None = _figure(
+        "How many those are.",
+        counters=("external_prefix_cache_hits_total",),
+        where="external_prefix_cache_queries_total",
+        tables=_SERVERS,
+    )
+    transfer_failures: float | None = _figure(
+        "Transfers of KV cache that failed, where the connector counts them.",
+        counters=FAILED_TRANSFERS,
+        tables=_SERVERS,
+    )
+    waiting: WaitingReason | None = Field(
+        default=None, description="Why requests waited here, where there is more than one role."
+    )
+    limit: LimitKind | None = Field(default=None, description="What limits this role, where there is more than one.")
+    added_mean_ms: float | None = Field(
+        default=None, description="Of a proxy: what it adds to the time to first token by itself, on average."
+    )
+    cores: float | None = Field(default=None, description="Of a proxy: CPU that it used, in cores.")
+    samples: int = Field(default=0, description="Scrapes of the metrics endpoint behind these figures.")
+    gpu_power_mean_watts: float | None = _figure(
+        "Power of all GPUs of the role together, on average. Absent where no exporter tells.", tables=_SERVERS
+    )
+    gpu_memory_max_mib: float | None = _figure("Most memory held on any of its GPUs.", tables=_SERVERS)
+    sm_clock_mean_mhz: float | None = _figure("Clock of its GPUs' SMs, on average.", tables=_SERVERS)
+    coverage_percent: float | None = _figure("Samples taken, of those expected, in percent.", tables=_BUT_REPLICAS)
+
+
+ROLE_FIGURES: Mapping[str, Figure] = {
+    name: each for name, info in RoleFigures.model_fields.items() for each in info.metadata if isinstance(each, Figure)
+}
+SHOWN_FIGURES: Mapping[str, Figure] = {name: figure for name, figure in ROLE_FIGURES.items() if figure.column}
+"""Those in the tables of load points."""
+
+
+def exported_figures(table: Table) -> list[str]:
+    """Names of the figures that are columns of an exported table."""
+    return [name for name, figure in ROLE_FIGURES.items() if table in figure.tables]

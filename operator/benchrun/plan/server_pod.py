@@ -1,0 +1,108 @@
+"""A pod whose main container is the server engine: its arguments, without its API server, and over several nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchrun_client.engines import ENGINE
+
+from benchrun.api import Env, Model, Offline, Resources, Started
+from benchrun.plan import pods
+from benchrun.plan.mounted_files import model_files, served_name
+
+TERMINATION_GRACE_SECONDS = 10
+CODE_DIRECTORY = "/opt/benchrun-client"
+"""Where an engine without API server finds the client's code."""
+IMAGE_CODE_DIRECTORY = "/opt/benchrun"
+"""Where the client's image has it."""
+
+
+def server_args(model: Model, given: list[str]) -> list[str]:
+    """Arguments of a server: ours first, so that the user's own flags win."""
+    return [*ENGINE.serve_args(model_files(model).model, served_name(model), model.revision, model.tokenizer), *given]
+
+
+def engine_args(model: Model, offline: Offline) -> list[str]:
+    """Arguments of an engine without API server, ours first."""
+    path, *further = server_args(model, offline.args)
+    return [f"--model={path}", *further]
+
+
+def server_pod(
+    model: Model,
+    server: Started,
+    *,
+    args: list[str],
+    own_env: tuple[dict[str, Any], ...] = (),
+    resources: Resources | None = None,
+) -> dict[str, Any]:
+    """The pod's spec. `own_env` wins over the user's variables; `resources`: those of the server, unless its role has its own."""
+    files = model_files(model)
+    volumes = [
+        {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": server.shared_memory}},
+        {"name": "tmp", "emptyDir": {}},
+        *files.volumes,
+        *(server.pod.volumes or []),
+    ]
+    mounts = [
+        {"name": "shm", "mountPath": "/dev/shm"},
+        {"name": "tmp", "mountPath": "/tmp"},
+        *files.mounts,
+        *(server.pod.volume_mounts or []),
+    ]
+    container = {
+        "name": ENGINE.container,
+        "image": server.image,
+        "imagePullPolicy": "IfNotPresent",
+        "args": args,
+        "env": pods.environment(ENGINE.environment, files.env, pods.env_vars(server.env), own_env),
+        # No liveness or start-up probe: a restart voids the measurement, and how long loading may take is the run's own deadline.
+        **pods.http_port(ENGINE.port, health_path=ENGINE.health_path),
+        "resources": pods.resources(resources or server.resources),
+        "securityContext": pods.CONTAINER_SECURITY,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": mounts,
+    }
+    return {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": TERMINATION_GRACE_SECONDS,
+        "securityContext": pods.pod_security(ENGINE.user, server.pod.security_context),
+        "containers": [container],
+        "volumes": volumes,
+        **pods.placement(server.pod),
+    }
+
+
+def without_api_server(model: Model, offline: Offline, *, client_image: str, pull_policy: str) -> dict[str, Any]:
+    """The image is the user's, and has the engine; the few files that it lacks are copied from the client's image."""
+    pod = server_pod(model, offline, args=engine_args(model, offline))
+    code = {"name": "client-code", "mountPath": CODE_DIRECTORY}
+    copy = {
+        "name": "copy-client-code",
+        "image": client_image,
+        "imagePullPolicy": pull_policy,
+        "command": ["cp", "-r", f"{IMAGE_CODE_DIRECTORY}/.", CODE_DIRECTORY],
+        "resources": {"requests": {"cpu": "50m", "memory": "32Mi"}, "limits": {"memory": "256Mi"}},
+        "securityContext": {**pods.CONTAINER_SECURITY, "readOnlyRootFilesystem": True},
+        "volumeMounts": [code],
+    }
+    engine = pod["containers"][0]
+    engine["command"] = ["python3", f"{CODE_DIRECTORY}/offline_engine.py"]
+    engine["volumeMounts"] = [*engine["volumeMounts"], {**code, "readOnly": True}]
+    volumes = [*pod["volumes"], {"name": "client-code", "emptyDir": {"sizeLimit": "64Mi"}}]
+    return {**pod, "initContainers": [copy], "volumes": volumes}
+
+
+def address_env(variable: str, given: Env) -> tuple[dict[str, Any], ...]:
+    """The pod's address in a variable of the engine, unless the user has set that one."""
+    if any(each.name == variable for each in given):
+        return ()
+    return ({"name": variable, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},)
+
+
+def worker_pod(leader: dict[str, Any]) -> dict[str, Any]:
+    """The pod of a worker, in a server over several nodes: the leader's without an API server, and so with nothing to probe."""
+    engine, *others = leader["containers"]
+    headless = {name: value for name, value in engine.items() if name not in ("ports", "readinessProbe")}
+    return {**leader, "containers": [{**headless, "args": [*engine["args"], *ENGINE.worker_args]}, *others]}
