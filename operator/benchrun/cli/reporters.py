@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from benchrun.cli import errors, show
-from benchrun.report import live_view, log_lines, rows, run_list
-from benchrun.report.followed import Followed, FollowedRun, stage_figures
+from benchrun.report import live_view, log_lines, run_list, tables
+from benchrun.report.watch_state import Followed, FollowedRun, stage_figures
 
 NARROW = 100
 """Below that many columns gauges stand under one another."""
@@ -150,7 +150,7 @@ def _steps(view: live_view.LiveView) -> Text:
     for step in view.steps:
         mark, style = _MARKS[step.state]
         line.append(f"{mark} {step.name}", style=style)
-        line.append(f" {rows.format_seconds(step.seconds)}   " if step.seconds is not None else "   ", style="dim")
+        line.append(f" {tables.format_seconds(step.seconds)}   " if step.seconds is not None else "   ", style="dim")
     return line
 
 
@@ -185,7 +185,7 @@ def _gauges(gauges: tuple[live_view.Gauge, ...], *, columns: int) -> Table:
     for begin in range(0, len(gauges), columns):
         cells: list[Text] = []
         for gauge in gauges[begin : begin + columns]:
-            drawn = rows.sparkline(gauge.values, top=gauge.top, width=SPARKLINE)
+            drawn = tables.sparkline(gauge.values, top=gauge.top, width=SPARKLINE)
             cells += [Text(gauge.label, "dim"), Text(gauge.now.rjust(LONGEST_FIGURE)), Text(drawn, "cyan")]
         table.add_row(*cells)
     return table

@@ -54,7 +54,7 @@ def test_neighbours_whose_repeats_reach_as_much_power_are_said() -> None:
     ]
     found = knee(points, unit="requests/s")
     assert (found.low, found.load, found.high) == (20, 30, 30)
-    assert "can't be told from the others between 20 and 30 requests/s" in found.sentence
+    assert "not distinguishable from the others between 20 and 30 requests/s" in found.sentence
 
 
 def test_one_repeat_tells_nothing_of_the_noise() -> None:
@@ -138,7 +138,7 @@ def test_neighbours_count_as_good_from_the_least_of_its_repeats_on(
     points = [point(1, 1, 1, 1), point(2, 2.5, *left), point(4, 4, 3.0, 4.0), point(8, 2.5, *right), point(16, 1, 1, 1)]
     found = knee(points, unit="users")
     assert (found.low, found.load, found.high) == (low, 4, high)
-    assert ("can't be told from the others" in found.sentence) is (low != high)
+    assert ("not distinguishable from the others" in found.sentence) is (low != high)
 
 
 def test_a_neighbour_behind_one_that_is_worse_is_not_asked() -> None:

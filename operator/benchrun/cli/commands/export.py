@@ -16,7 +16,7 @@ from rich.console import Console
 from benchrun.api import plain_text
 from benchrun.cli import arguments, errors, finished_run
 from benchrun.report.exit_codes import PASSED
-from benchrun.report.export import exported, tables
+from benchrun.report.export import encoders, exported_run
 from benchrun.report.export.formats import FORMATS, TABLES, Format, TableName
 
 GROUP = "benchrun.exports"
@@ -78,36 +78,36 @@ def run(options: argparse.Namespace, console: Console) -> int:
     finished = finished_run.finished_run(options)
     whole = _whole(finished)
     wanted = _stages(whole, options.stage)
-    kept, untrusted = (wanted, {}) if options.include_invalid else exported.trusted(wanted)
+    kept, untrusted = (wanted, {}) if options.include_invalid else exported_run.trusted(wanted)
     notes = [f"left out: {cell}: {why}; --include-invalid exports it" for cell, why in untrusted.items()]
     notes += [*_lost(whole), *finished.measured.unreadable]
     if not kept.stages:
         raise errors.CommandError("\n".join(["nothing to export", *notes]))
     try:
         written = _write(options.format, options.table, kept, options.output)
-    except tables.NotExportable as error:
+    except encoders.NotExportable as error:
         raise errors.CommandError(str(error)) from error
     for note in (*written, *notes):
         print(plain_text(note), file=sys.stderr)
     return PASSED
 
 
-def _whole(finished: finished_run.FinishedRun) -> exported.ExportedRun:
-    identity = exported.Identity(finished.run.namespace, finished.run.name, finished.run.uid)
-    return exported.exported(
-        identity, finished.spec, finished.status, finished.measured.records, finished.measured.samples
+def _whole(finished: finished_run.FinishedRun) -> exported_run.ExportedRun:
+    run, measured = finished.run, finished.measured
+    return exported_run.exported(
+        run.namespace, run.name, run.uid, finished.spec, finished.status, measured.records, measured.samples
     )
 
 
-def _stages(whole: exported.ExportedRun, wanted: Sequence[str]) -> exported.ExportedRun:
+def _stages(whole: exported_run.ExportedRun, wanted: Sequence[str]) -> exported_run.ExportedRun:
     known = [stage.id for stage in whole.stages]
     for name in wanted:
         if name not in known:
             raise errors.unknown("stage", name, known)
-    return exported.only(whole, wanted) if wanted else whole
+    return exported_run.only(whole, wanted) if wanted else whole
 
 
-def _lost(whole: exported.ExportedRun) -> list[str]:
+def _lost(whole: exported_run.ExportedRun) -> list[str]:
     """Load points of which the run has judged more than it could keep."""
     kept = Counter(stage.cell for stage in whole.stages)
     return [
@@ -117,7 +117,7 @@ def _lost(whole: exported.ExportedRun) -> list[str]:
     ]
 
 
-def _write(chosen: Format, table: TableName, kept: exported.ExportedRun, output: str) -> list[str]:
+def _write(chosen: Format, table: TableName, kept: exported_run.ExportedRun, output: str) -> list[str]:
     """Lines that say what was written where."""
     if output == STANDARD_OUTPUT:
         if not chosen.is_text and sys.stdout.isatty():

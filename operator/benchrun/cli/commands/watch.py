@@ -12,8 +12,8 @@ from benchrun.api.sweep import spec, status
 from benchrun.cli import arguments, cluster, errors, finished_sweep, following, processes, reporters, show
 from benchrun.names import KIND, SHORT_NAME
 from benchrun.observe.trim import sweep_of
-from benchrun.report import exit_codes, rows
-from benchrun.report.followed import Followed, FollowedSweep
+from benchrun.report import exit_codes, tables
+from benchrun.report.watch_state import Followed, FollowedSweep
 
 EXIT_CODES = """\
 exit codes: 0 measured, Valid or Suspect; 1 a run can't be read; 2 failed; 3 an objective missed or a figure regressed;
@@ -25,7 +25,7 @@ def add_timeout(parser: argparse.ArgumentParser) -> None:
     """How long to wait."""
     parser.add_argument(
         "--timeout",
-        type=arguments.valid(rows.parse_seconds),
+        type=arguments.valid(tables.parse_seconds),
         metavar="DURATION",
         help="wait no longer than this (90s, 10m, 2h) and end with 124",
     )

@@ -15,10 +15,9 @@ from xml.etree.ElementTree import Element
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from benchrun.report.html.blocks import Chart, ChartSpec, Section
+from benchrun.report.html.page_elements import Chart, ChartSpec, Section
 
-# ---- SVG: only what a chart needs passes. Anybody may have written its strings, and the library that draws might not escape one ----
-
+# Only what a chart needs passes. Anybody may have written its strings, and the library that draws might not escape one.
 TAGS = frozenset({"svg", "g", "path", "rect", "line", "text", "tspan", "circle", "defs", "clipPath", "title"})
 ATTRIBUTES = frozenset({
     "width", "height", "viewBox", "transform", "d", "x", "y", "x1", "x2", "y1", "y2", "cx", "cy", "r", "rx", "ry",
@@ -65,14 +64,11 @@ def _cleaned(element: Element, prefix: str) -> Element:
         title = Element("title")
         title.text = label
         clean.append(title)
-    children = (_cleaned(child, prefix) for child in element)
-    clean.extend([child for child in children if not _is_empty(child)])
+    for child in (_cleaned(each, prefix) for each in element):
+        empty = (child.tag == "g" and len(child) == 0) or (child.tag == "path" and not child.get("d"))
+        if not empty:
+            clean.append(child)
     return clean
-
-
-def _is_empty(element: Element) -> bool:
-    """A group or a path that draws nothing."""
-    return (element.tag == "g" and len(element) == 0) or (element.tag == "path" and not element.get("d"))
 
 
 def _value(name: str, value: str, prefix: str) -> str:
@@ -81,16 +77,11 @@ def _value(name: str, value: str, prefix: str) -> str:
     local = _LOCAL_URL.fullmatch(value.strip())
     if local:
         return f"url(#{prefix}{local.group(1)})"
-    if "url" in value.lower() or ("(" in value and name in ("fill", "stroke") and not _is_colour(value)):
-        raise UnsafeSvg(f"a chart points to nothing outside: {name}={value[:80]!r}")
+    colour = _OWN_COLOUR.fullmatch(value) is not None or value.startswith(("rgb(", "rgba(", "hsl("))
+    if "url" in value.lower() or ("(" in value and name in ("fill", "stroke") and not colour):
+        raise UnsafeSvg(f"a chart refers to nothing outside: {name}={value[:80]!r}")
     return value
 
-
-def _is_colour(value: str) -> bool:
-    return _OWN_COLOUR.fullmatch(value) is not None or value.startswith(("rgb(", "rgba(", "hsl("))
-
-
-# ---- the file -----------------------------------------------------------------------------------------------------------
 
 Draw = Callable[[ChartSpec], str]
 """A chart as SVG."""
@@ -99,10 +90,10 @@ _TEMPLATES = files("benchrun.report.html") / "templates"
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What stands above all sections."""
+    """The header above all sections."""
 
     kind: str
-    """What was measured: a benchmark run, a sweep."""
+    """`benchmark run` or `benchmark sweep`."""
     name: str
     namespace: str
     word: str
@@ -112,20 +103,8 @@ class Head:
 
 def document(head: Head, sections: Sequence[Section], draw: Draw, *, made_by: str) -> str:
     """The whole file."""
-    style, template = _text("report.css"), _environment(draw).get_template("page.html.j2")
-    return template.render(
-        head=head,
-        sections=sections,
-        style=Markup(f"<style>{style}</style>"),
-        style_digest=b64encode(sha256(style.encode()).digest()).decode(),
-        made_by=made_by,
-    )
-
-
-def _environment(draw: Draw) -> Environment:
-    loader = FunctionLoader(_text)
     environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     numbers = count(1)
 
@@ -133,7 +112,14 @@ def _environment(draw: Draw) -> Environment:
         return Markup(inline_svg(draw(chart.spec), prefix=f"chart{next(numbers)}-", label=chart.description))
 
     environment.globals["svg"] = svg
-    return environment
+    style = _text("report.css")
+    return environment.get_template("page.html.j2").render(
+        head=head,
+        sections=sections,
+        style=Markup(f"<style>{style}</style>"),
+        style_digest=b64encode(sha256(style.encode()).digest()).decode(),
+        made_by=made_by,
+    )
 
 
 def _text(name: str) -> str:

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus
-from benchrun.report.export.exported import engine_figures, exported, only, pools, server_version, trusted
-from benchrun.report.export.run_tables import request_table
+from benchrun.report.export.csv_parquet import request_table
+from benchrun.report.export.exported_run import engine_figures, exported, only, pools, server_version, trusted
 from benchrun_client.contract import Probe
 from unit.measure.records import edge
 from unit.report.export.runs import (
@@ -16,8 +16,10 @@ from unit.report.export.runs import (
     CHAT,
     CHAT_AGAIN,
     FIRST,
-    IDENTITY,
+    NAME,
+    NAMESPACE,
     STAGES,
+    UID,
     failing,
     measured,
     row,
@@ -70,7 +72,7 @@ def test_only_the_stages_asked_for() -> None:
 
 def test_a_record_of_no_workload_of_the_spec_is_passed_over() -> None:
     stranger = measured(CHAT).model_copy(update={"stage_id": "other/rate=1/r1"})
-    assert exported(IDENTITY, spec(), status(), [stranger], []).stages == ()
+    assert exported(NAMESPACE, NAME, UID, spec(), status(), [stranger], []).stages == ()
 
 
 def test_a_latency_that_was_not_measured_has_no_pool() -> None:
