@@ -45,17 +45,12 @@ class Knee:
     """Highest one."""
 
 
-def power(throughput: float, response_seconds: float) -> float:
-    """Requests a second per second of response."""
-    return throughput / response_seconds
-
-
 def knee(points: Sequence[CurvePoint], *, unit: str) -> Knee:
     """`unit` follows the loads in the sentence: "requests/s", "users"."""
     usable = sorted((p for p in points if p.throughput > 0 and p.response_seconds > 0), key=lambda p: p.load)
     if len(usable) < LEAST_POINTS:
         return Knee(f"No knee is marked: that takes {LEAST_POINTS} load points with trustworthy numbers at least.")
-    powers = [power(p.throughput, p.response_seconds) for p in usable]
+    powers = [p.throughput / p.response_seconds for p in usable]
     best = powers.index(max(powers))
     first, last = _as_good(usable, best)
     low, high = usable[first].load, usable[last].load
@@ -87,4 +82,4 @@ def _reaches(point: CurvePoint, least: float | None) -> bool:
 def _powers(point: CurvePoint) -> list[float]:
     """Of the repeats; a single repeat has no range."""
     repeats = point.repeats if len(point.repeats) > 1 else ()
-    return [power(throughput, response) for throughput, response in repeats if response > 0]
+    return [throughput / response for throughput, response in repeats if response > 0]

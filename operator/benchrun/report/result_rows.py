@@ -16,7 +16,7 @@ from benchrun.report.tables import ABSENT, UNCERTAIN, Column, Rows, figure, tabl
 
 NO_TEXTS: Mapping[str, int] = MappingProxyType({})
 """Of a run whose workloads do not pack texts."""
-T = TypeVar("T", Result, Row)
+T = TypeVar("T", bound=Result | Row)
 
 
 def metric(key: str, *, unit: str = "") -> Callable[[Result | Row], str]:

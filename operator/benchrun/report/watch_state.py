@@ -109,8 +109,7 @@ Followed = FollowedRun | FollowedSweep
 def updated_run(
     before: FollowedRun | None, body: Mapping[str, object], finished: Sequence[StageLine] = ()
 ) -> FollowedRun:
-    """A run first seen (`before` is None) or changed, with the stages that finished since. Raises ValueError where the
-    status is not one."""
+    """A run first seen (`before` is None) or changed, with the stages that finished since. ValueError: the status is not valid."""
     metadata = raw.mapping(body.get("metadata"))
     status = BenchmarkRunStatus.model_validate(raw.mapping(body.get("status")))
     known = before or FollowedRun(

@@ -272,22 +272,11 @@ _TABLES: Mapping[TableName, Callable[[ExportedRun], Table]] = {
 }
 
 
-def _register(name: str, summary: str, write: Callable[[ExportedRun, TableName], bytes], *, is_text: bool) -> None:
+def _register(name: str, summary: str, write: Callable[[ExportedRun, TableName], bytes], is_text: bool = True) -> None:
     register(
-        name,
-        Format(summary, lambda run: {f"{table}.{name}": write(run, table) for table in TABLES}, write, is_text=is_text),
+        name, Format(summary, lambda run: {f"{table}.{name}": write(run, table) for table in TABLES}, write, is_text)
     )
 
 
-_register(
-    "csv",
-    "tables of stages, of their servers and of requests",
-    lambda run, table: as_csv(_TABLES[table](run)),
-    is_text=True,
-)
-_register(
-    "parquet",
-    "the same, with types",
-    lambda run, table: as_parquet(_TABLES[table](run), run_uid=run.uid),
-    is_text=False,
-)
+_register("csv", "tables of stages, of their servers and of requests", lambda run, table: as_csv(_TABLES[table](run)))
+_register("parquet", "the same, with types", lambda run, table: as_parquet(_TABLES[table](run), run_uid=run.uid), False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import groupby
 
 from benchrun_client.contract import StageRecord
 
@@ -50,6 +49,10 @@ class ExportedStage:
     """Each server of those roles."""
     gpus: GpuFigures
     """Of all roles; unknown where one has no samples."""
+    began: datetime
+    """The first request."""
+    ended: datetime
+    """The last answer."""
 
     @property
     def id(self) -> str:
@@ -72,16 +75,6 @@ class ExportedStage:
         limit = self.record.scalars.get("max_concurrency")
         return None if limit is None else int(limit)
 
-    @property
-    def began(self) -> datetime:
-        """The first request."""
-        return _instant(self.record.first_send_unix_us)
-
-    @property
-    def ended(self) -> datetime:
-        """The last answer."""
-        return _instant(self.record.last_receive_unix_us)
-
 
 @dataclass(frozen=True, slots=True)
 class ExportedRun:
@@ -101,9 +94,9 @@ class ExportedRun:
 
     def cells(self) -> Sequence[tuple[str, Sequence[ExportedStage]]]:
         """Stages by their cell: in order of the cells' first stages, each cell's by repeat."""
-        places = {cell: place for place, cell in enumerate(dict.fromkeys(stage.cell for stage in self.stages))}
-        ordered = sorted(self.stages, key=lambda stage: (places[stage.cell], stage.repeat))
-        return [(cell, list(of_cell)) for cell, of_cell in groupby(ordered, key=lambda stage: stage.cell)]
+        names = dict.fromkeys(stage.cell for stage in self.stages)
+        by_repeat = sorted(self.stages, key=lambda stage: stage.repeat)
+        return [(name, [stage for stage in by_repeat if stage.cell == name]) for name in names]
 
 
 def exported(
@@ -136,6 +129,8 @@ def exported(
             servers=(*role_figures(sampled), *proxy_role([record])),
             replicas=replicas(record, samples),
             gpus=gpu_figures(sampled) if all(window.samples for window in sampled) else GpuFigures(),
+            began=_instant(record.first_send_unix_us),
+            ended=_instant(record.last_receive_unix_us),
         )
         stages.append(stage)
     return ExportedRun(namespace, name, uid, spec, status, tuple(stages))

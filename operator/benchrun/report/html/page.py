@@ -1,17 +1,27 @@
-"""The pages of a run and of a sweep: their sections in the order in which they are to be read."""
+"""The HTML pages of a run and of a sweep: without a script, and without anything that would have to be fetched."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from base64 import b64encode
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from importlib.resources import files
+from itertools import count
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
 
 from benchrun.api import answering
 from benchrun.judge.row import gpus_of
 from benchrun.observe import raw
-from benchrun.report.html.document import Draw, Head, document
-from benchrun.report.html.page_elements import Section
+from benchrun.report.html.page_elements import Chart, ChartSpec, Section
 from benchrun.report.html.report_data import Reported, ReportedSweep, restored
 from benchrun.report.html.sections import comparison, curves, distributions_timeline, provenance, results, verdict
+from benchrun.report.html.svg import inline_svg
 
+Draw = Callable[[ChartSpec], str]
+"""A chart as SVG."""
+_TEMPLATES = files("benchrun.report.html") / "templates"
 SECTIONS: tuple[Callable[[Reported], Section | None], ...] = (
     verdict.verdict_section,
     results.limits_section,
@@ -33,7 +43,7 @@ SWEEP_SECTIONS: tuple[Callable[[ReportedSweep], Section | None], ...] = (
     results.sweep_limits_section,
     results.sweep_results_section,
     provenance.sweep_provenance_section,
-    provenance.sweep_repeat_section,
+    provenance.repeat_section,
 )
 
 
@@ -45,8 +55,8 @@ def page(run: Reported, draw: Draw, *, made_by: str) -> str:
     hardware = f"{gpus} x {server.gpu}" if server is not None and gpus and server.gpu else ""
     version = f"vLLM {server.version}" if server is not None and server.version else ""
     subtitle = " · ".join(word for word in (run.spec.model.name, hardware, version) if word)
-    head = Head("benchmark run", run.name, run.namespace, run.status.verdict or "Unknown", subtitle)
-    return document(head, sections, draw, made_by=made_by)
+    word = run.status.verdict or "Unknown"
+    return _render(whole, "benchmark run", word, subtitle, sections, draw, made_by)
 
 
 def sweep_page(sweep: ReportedSweep, draw: Draw, *, made_by: str) -> str:
@@ -58,5 +68,40 @@ def sweep_page(sweep: ReportedSweep, draw: Draw, *, made_by: str) -> str:
     servers = f", each on {replications} fresh servers" if replications > 1 else ""
     counted = f"{variants} variant{'' if variants == 1 else 's'}{servers}" if variants else ""
     subtitle = " · ".join(part for part in (model, counted) if part)
-    head = Head("benchmark sweep", sweep.name, sweep.namespace, verdict.sweep_word(sweep.status), subtitle)
-    return document(head, sections, draw, made_by=made_by)
+    word = verdict.sweep_word(sweep.status)
+    return _render(sweep, "benchmark sweep", word, subtitle, sections, draw, made_by)
+
+
+def _render(
+    of: Reported | ReportedSweep,
+    kind: str,
+    word: str,
+    subtitle: str,
+    sections: Sequence[Section],
+    draw: Draw,
+    made_by: str,
+) -> str:
+    environment = Environment(
+        loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    numbers = count(1)
+
+    def svg(chart: Chart) -> Markup:
+        return Markup(inline_svg(draw(chart.spec), prefix=f"chart{next(numbers)}-", label=chart.description))
+
+    environment.globals["svg"] = svg
+    style = _text("report.css")
+    return environment.get_template("page.html.j2").render(
+        of=of,
+        kind=kind,
+        word=word,
+        subtitle=subtitle,
+        sections=sections,
+        style=Markup(f"<style>{style}</style>"),
+        style_digest=b64encode(sha256(style.encode()).digest()).decode(),
+        made_by=made_by,
+    )
+
+
+def _text(name: str) -> str:
+    return (_TEMPLATES / name).read_text(encoding="utf-8")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from benchrun.report.tables import ABSENT, Rows
 
@@ -14,26 +14,13 @@ _SHORT = 34
 _FIGURE = re.compile(r"[-+]?[0-9][0-9.,/e+-]*( ?%)?\??")
 
 
-class Element:
-    """A part of a section."""
-
-    __slots__ = ()
-
-    @property
-    def kind(self) -> str:
-        """The name of its template."""
-        return type(self).__name__.lower()
-
-
-@dataclass(frozen=True, slots=True)
-class Prose(Element):
+class Prose(NamedTuple):
     """A paragraph."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict(Element):
+class Verdict(NamedTuple):
     """The word a page begins with."""
 
     word: str
@@ -41,8 +28,7 @@ class Verdict(Element):
     meaning: str
 
 
-@dataclass(frozen=True, slots=True)
-class Table(Element):
+class Table(NamedTuple):
     """Rows of text. Columns that hold a verdict or an outcome are coloured by their words, which stay legible without."""
 
     caption: str
@@ -64,8 +50,7 @@ class Table(Element):
         return all(len(row[column]) <= _SHORT for row in self.rows.rows)
 
 
-@dataclass(frozen=True, slots=True)
-class Chart(Element):
+class Chart(NamedTuple):
     """A plot with its title and, in words, what it shows."""
 
     title: str
@@ -76,23 +61,20 @@ class Chart(Element):
     """Scrolls sideways on a narrow screen; others shrink to it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Charts(Element):
+class Charts(NamedTuple):
     """Plots side by side where there is room."""
 
     charts: tuple[Chart, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Fold(Element):
+class Fold(NamedTuple):
     """Elements that a click on the summary shows."""
 
     summary: str
     elements: tuple[Element, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FindingCard(Element):
+class FindingCard(NamedTuple):
     """One finding; its evidence is collapsed."""
 
     code: str
@@ -105,8 +87,7 @@ class FindingCard(Element):
     evidence: Sequence[tuple[str, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Facts(Element):
+class Facts(NamedTuple):
     """Names and values."""
 
     title: str
@@ -118,23 +99,23 @@ def facts(title: str, pairs: Iterable[tuple[str, str | None]]) -> Facts:
     return Facts(title, tuple((name, value) for name, value in pairs if value))
 
 
-@dataclass(frozen=True, slots=True)
-class Code(Element):
+class Code(NamedTuple):
     """Text kept as it is."""
 
     label: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Heading(Element):
+class Heading(NamedTuple):
     """Of a part of a section."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+Element = Prose | Verdict | Table | Chart | Charts | Fold | FindingCard | Facts | Code | Heading
+
+
+class Section(NamedTuple):
     """A part of the page, reachable by its anchor."""
 
     anchor: str

@@ -16,9 +16,7 @@ from benchrun.judge.stage_profile import expected_load
 from benchrun.measure.cells import level_metrics, pooled_metrics, pools_of, queue_pools
 from benchrun.measure.exposition import Sample
 from benchrun.names import cell_id
-from benchrun.observe import raw
 from benchrun.plan.searches import axis_of
-from benchrun.report.result_rows import texts_per_prompt
 
 AXIS_UNITS: Mapping[Axis, str] = {
     "rate": "requests/s", "concurrency": "users", "speed": "times as fast", "batch": "requests a batch"
@@ -68,16 +66,6 @@ class Curve:
     workload: str
     axis: Axis
     results: tuple[Result, ...]
-
-    @property
-    def unit(self) -> str:
-        """Of the loads."""
-        return AXIS_UNITS[self.axis]
-
-    @property
-    def axis_title(self) -> str:
-        """Of a chart."""
-        return AXIS_TITLES[self.axis]
 
 
 def curves(status: BenchmarkRunStatus) -> list[Curve]:
@@ -144,11 +132,6 @@ class ReportedSweep:
     spec: BenchmarkSweepSpec | None
     """None: it is of another version, or not valid; the status is shown all the same."""
     status: BenchmarkSweepStatus
-
-    @property
-    def texts_per_prompt(self) -> Mapping[str, int]:
-        """Of workloads that pack texts, by name."""
-        return texts_per_prompt(raw.mapping(self.written.get("template")))
 
     def per_gpu(self, row: Row) -> float | None:
         """Output tokens a second and GPU; of a server without GPUs, of the server."""

@@ -42,7 +42,7 @@ def test_stages_stand_in_order_of_measurement_and_cells_by_repeat() -> None:
 
 def test_a_stage_tells_its_place_its_load_and_its_time() -> None:
     capped = stage(CAPPED)
-    assert (capped.cell, capped.load_point, capped.repeat, capped.workload.name) == (CELLS[1], "rate=40", 1, "capped")
+    assert (capped.cell, capped.repeat, capped.workload.name) == (CELLS[1], 1, "capped")
     assert (capped.request_rate, capped.max_concurrency) == (40.0, 2)
     assert (stage(CHAT).request_rate, stage(CHAT).max_concurrency) == (None, 4)
     assert stage(CHAT).began == datetime(2027, 1, 15, 8, 0, 0, 250_000, tzinfo=UTC)
@@ -148,10 +148,6 @@ def test_a_stage_without_a_limit_says_none() -> None:
     (free,) = run(measured(CHAT, scalars=scalars)).stages
     assert (free.max_concurrency, free.request_rate) == (None, None)
     assert type(stage(CHAT).max_concurrency) is int, "the engine says 4.0"
-
-
-def test_a_file_is_named_without_folders() -> None:
-    assert [each.file_name for each in run().stages] == [each.replace("/", "-") for each in STAGES]
 
 
 def test_an_instant_keeps_its_microseconds() -> None:

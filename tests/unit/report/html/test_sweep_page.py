@@ -16,7 +16,7 @@ from benchrun.observe import raw
 from benchrun.report.html.page_elements import Facts, Section, Verdict
 from benchrun.report.html.report_data import ReportedSweep
 from benchrun.report.html.sections.comparison import MAX_DRAWN_CELLS, changes_section, front_section
-from benchrun.report.html.sections.provenance import sweep_manifest, sweep_provenance_section
+from benchrun.report.html.sections.provenance import manifest, sweep_provenance_section
 from benchrun.report.html.sections.results import sweep_limits_section, sweep_results_section
 from benchrun.report.html.sections.verdict import HOLES, sweep_verdict_section
 from unit.plan.specs import concurrencies, spec_body, workload
@@ -197,7 +197,7 @@ def test_the_manifest_measures_the_same_under_another_name() -> None:
     switches = {"cancel": True, "suspend": True}
     template = {**raw.mapping(sweep.written["template"]), **switches}
     written = dict(sorted({**sweep.written, **switches, "template": template}.items()))
-    text = sweep_manifest(replace(sweep, name="a" * MAX_NAME, written=written))
+    text = manifest(replace(sweep, name="a" * MAX_NAME, written=written))
     body = yaml.safe_load(text)
     assert body["kind"] == "BenchmarkSweep"
     assert len(body["metadata"]["name"]) <= MAX_NAME

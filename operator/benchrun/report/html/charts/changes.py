@@ -21,7 +21,7 @@ _WORDS = ("Better", "Worse", "NoDetectableDifference", "Unknown")
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One change, in percent."""
+    """One change, in percent; `text` is shown under the pointer."""
 
     label: str
     change: float
@@ -108,7 +108,7 @@ FROM_ZERO = "datum.value === 0 ? '0' : format(datum.value, '~s')"
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A variant at a load point."""
+    """A variant at a load point; `text` is shown under the pointer."""
 
     variant: str
     tpot_ms: float
@@ -116,7 +116,6 @@ class Point:
     """Output tokens a second and GPU."""
     on_front: bool
     text: str
-    """Shown under the pointer."""
 
 
 def front_chart(points: Sequence[Point]) -> ChartSpec:
@@ -130,17 +129,15 @@ def front_chart(points: Sequence[Point]) -> ChartSpec:
         scale={"domain": [0, most * MARGIN], "nice": True},
         axis={"title": "output tokens/s per GPU", "labelExpr": FROM_ZERO, "tickCount": 5},
     )
-    few = len(variants) <= MAX_COLOURS
-    look = _by_variant(variants) if few else _by_front()
     layers: list[dict[str, object]] = [
         {
             "mark": {**theme.DASHED, "type": "line", "interpolate": "step-after"},
             "data": theme.values([asdict(point) for point in points if point.on_front]),
             "encoding": {"x": x, "y": y},
         },
-        *(_points(points, {"x": x, "y": y, **look}, on_front=on_front) for on_front in (False, True)),
+        *(_points(points, {"x": x, "y": y, **_look(variants)}, on_front=on_front) for on_front in (False, True)),
     ]
-    rows = -(-len(variants) // LEGEND_COLUMNS) if few else 0
+    rows = -(-len(variants) // LEGEND_COLUMNS) if len(variants) <= MAX_COLOURS else 0
     return theme.card({"layer": layers}, height=theme.CARD_HEIGHT + 20 + rows * LEGEND_ROW_HEIGHT)
 
 
@@ -154,18 +151,12 @@ def _points(points: Sequence[Point], encoding: dict[str, object], *, on_front: b
     }
 
 
-def _by_variant(variants: Sequence[str]) -> dict[str, object]:
-    """A colour and a shape each."""
-    field = {"field": "variant", "type": "nominal"}
+def _look(variants: Sequence[str]) -> dict[str, object]:
+    """A colour and a shape a variant; of too many, only the front has a colour."""
+    if len(variants) > MAX_COLOURS:
+        scale = {"domain": [True, False], "range": [theme.BLUE, theme.GREY]}
+        return {"color": {"field": "on_front", "type": "nominal", "scale": scale, "legend": None}}
     legend = {"title": None, "columns": LEGEND_COLUMNS, "labelLimit": LABEL_WIDTH, "symbolOpacity": 1}
-    colours = {"domain": list(variants), "range": theme.ramp(len(variants))}
-    shapes = {"domain": list(variants), "range": list(SHAPES[: len(variants)])}
-    return {
-        "color": {**field, "scale": colours, "legend": legend},
-        "shape": {**field, "scale": shapes, "legend": legend},
-    }
-
-
-def _by_front() -> dict[str, object]:
-    scale = {"domain": [True, False], "range": [theme.BLUE, theme.GREY]}
-    return {"color": {"field": "on_front", "type": "nominal", "scale": scale, "legend": None}}
+    ranges = {"color": theme.ramp(len(variants)), "shape": list(SHAPES[: len(variants)])}
+    field = {"field": "variant", "type": "nominal", "legend": legend}
+    return {name: {**field, "scale": {"domain": list(variants), "range": of}} for name, of in ranges.items()}

@@ -66,7 +66,7 @@ _LINES = (theme.BLUE, theme.AMBER)
 
 @dataclass(frozen=True, slots=True)
 class LoadValue:
-    """One figure at one load."""
+    """One figure at one load; `text` is shown under the pointer."""
 
     load: float
     line: str
@@ -74,25 +74,18 @@ class LoadValue:
     value: float
     verdict: str
     text: str
-    """Shown under the pointer."""
     low: float | None = None
     """Ends of its interval."""
     high: float | None = None
 
 
-def latency_chart(points: Sequence[LoadValue], *, axis_title: str, knee: Knee) -> ChartSpec:
-    """Milliseconds against load."""
-    ends = [end for p in points for end in (p.value, p.low, p.high) if end is not None]
-    return _chart(points, y=theme.latency_axis(ends, from_zero=True), axis_title=axis_title, knee=knee)
-
-
-def throughput_chart(points: Sequence[LoadValue], *, axis_title: str, knee: Knee) -> ChartSpec:
-    """A rate against load, from 0."""
-    axis = {"scale": {"zero": True, "nice": True}, "axis": {"title": None, "format": "~s", "tickCount": 5}}
-    return _chart(points, y=axis, axis_title=axis_title, knee=knee)
-
-
-def _chart(points: Sequence[LoadValue], *, y: dict[str, object], axis_title: str, knee: Knee) -> ChartSpec:
+def load_chart(points: Sequence[LoadValue], *, milliseconds: bool, axis_title: str, knee: Knee) -> ChartSpec:
+    """Milliseconds, or a rate from 0, against load."""
+    y: dict[str, object] = {"scale": {"zero": True, "nice": True}}
+    y["axis"] = {"title": None, "format": "~s", "tickCount": 5}
+    if milliseconds:
+        ends = [end for p in points for end in (p.value, p.low, p.high) if end is not None]
+        y = theme.latency_axis(ends, from_zero=True)
     names = list(dict.fromkeys(point.line for point in points))
     x = theme.quantitative("load", **theme.load_axis([point.load for point in points], axis_title))
     legend = {"title": None, "symbolType": "stroke", "symbolStrokeWidth": 3} if len(names) > 1 else None
@@ -154,14 +147,13 @@ MARGIN = 1.1
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One load that was tried."""
+    """One load that was tried; `text` is shown under the pointer."""
 
     number: int
     """From 1, as tried."""
     load: float
     outcome: str
     text: str
-    """Shown under the pointer."""
 
 
 def course_chart(probes: Sequence[Probe], *, axis_title: str, lower: float | None) -> ChartSpec:

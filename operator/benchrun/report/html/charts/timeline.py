@@ -22,14 +22,13 @@ _UNITS = (("s", 1.0, 300.0), ("min", 60.0, 10_800.0), ("h", 3600.0, float("inf")
 
 @dataclass(frozen=True, slots=True)
 class StageBar:
-    """One stage."""
+    """One stage; `text` is shown under the pointer."""
 
     start: float
     """Seconds since the first request."""
     end: float
     label: str
     text: str
-    """Shown under the pointer."""
     verdict: str
 
 

@@ -12,9 +12,9 @@ from benchrun.api import Result, SearchResult
 from benchrun.judge.searching import outcome_of
 from benchrun.measure.cells import QUEUED_E2EL, latencies, totals
 from benchrun.measure.percentiles import Distribution
-from benchrun.report.html.charts.curves import LoadValue, Probe, course_chart, latency_chart, throughput_chart
+from benchrun.report.html.charts.curves import LoadValue, Probe, course_chart, load_chart
 from benchrun.report.html.page_elements import Chart, Charts, Element, Heading, Prose, Section, Table
-from benchrun.report.html.report_data import AXIS_TITLES, Curve, Reported, curves
+from benchrun.report.html.report_data import AXIS_TITLES, AXIS_UNITS, Curve, Reported, curves
 from benchrun.report.knee import CurvePoint, Knee, knee
 from benchrun.report.result_rows import metric
 from benchrun.report.tables import ABSENT, Column, Rows, figure, table_of
@@ -44,7 +44,7 @@ def _of_curve(run: Reported, curve: Curve) -> list[Element]:
     finite = [row for row in curve.results if math.isfinite(float(row.value))]
     if len(finite) < 2:
         return []
-    found = knee([point for row in finite if (point := _point(run, row)) is not None], unit=curve.unit)
+    found = knee([point for row in finite if (point := _point(run, row)) is not None], unit=AXIS_UNITS[curve.axis])
     made = (*(_latency(curve, finite, latency, found) for latency in LATENCIES), _throughput(curve, finite, found))
     charts = [chart for chart in made if chart is not None]
     if not charts:
@@ -78,9 +78,12 @@ def _latency(curve: Curve, rows: Sequence[Result], latency: str, found: Knee) ->
     if len({point.load for point in points}) < 2:
         return None
     lines = " and ".join(dict.fromkeys(point.line for point in points))
-    name = LATENCIES[latency]
-    description = f"{curve.workload}: {name}, {lines}, against {curve.axis_title}. {found.sentence} The figures are in the results table."
-    return Chart(name, latency_chart(points, axis_title=curve.axis_title, knee=found), description)
+    name, axis = LATENCIES[latency], AXIS_TITLES[curve.axis]
+    description = (
+        f"{curve.workload}: {name}, {lines}, against {axis}. {found.sentence} The figures are in the results table."
+    )
+    chart = load_chart(points, milliseconds=True, axis_title=AXIS_TITLES[curve.axis], knee=found)
+    return Chart(name, chart, description)
 
 
 def _levels(row: Result, latency: str) -> list[LoadValue]:
@@ -105,16 +108,17 @@ def _load_value(row: Result, line: str, value: float, interval: Sequence[float] 
 
 
 def _throughput(curve: Curve, rows: Sequence[Result], found: Knee) -> Chart | None:
-    known = [(row, value) for row in rows if (value := row.metrics.get("output_throughput")) is not None]
-    if len(known) < 2:
-        return None
     points = []
-    for row, value in known:
-        text = f"{row.cell}: {figure(value)} tokens/s; {row.verdict}"
-        points.append(LoadValue(float(row.value), "tokens/s", value, row.verdict, text))
-    what = f"output tokens a second against {curve.axis_title}"
+    for row in rows:
+        if (value := row.metrics.get("output_throughput")) is not None:
+            text = f"{row.cell}: {figure(value)} tokens/s; {row.verdict}"
+            points.append(LoadValue(float(row.value), "tokens/s", value, row.verdict, text))
+    if len(points) < 2:
+        return None
+    what = f"output tokens a second against {AXIS_TITLES[curve.axis]}"
     description = f"{curve.workload}: {what}. The figures are in the results table."
-    return Chart("Output tokens/s", throughput_chart(points, axis_title=curve.axis_title, knee=found), description)
+    chart = load_chart(points, milliseconds=False, axis_title=AXIS_TITLES[curve.axis], knee=found)
+    return Chart("Output tokens/s", chart, description)
 
 
 LEAST_PROBES = 2
@@ -168,22 +172,25 @@ def _numbers(run: Reported, workload: str) -> dict[str, int]:
 
 
 def _rows(rows: Sequence[Result], numbers: Mapping[str, int]) -> Rows:
-    measured = {
-        row.cell: {f"{each.metric} p{each.percentile}": each.measured_milliseconds for each in row.objectives}
-        for row in rows
-    }
-    objectives = dict.fromkeys(name for of_row in measured.values() for name in of_row)
-    of_objectives: list[Column[Result]] = [
-        Column(f"{name} (ms)", lambda row, name=name: figure(measured[row.cell].get(name), digits=4))
-        for name in objectives
-    ]
+    objectives = dict.fromkeys(f"{each.metric} p{each.percentile}" for row in rows for each in row.objectives)
     columns: list[Column[Result]] = [
         Column("tried", lambda row: str(numbers.get(row.cell, ABSENT))),
         Column("load", lambda row: row.value),
         Column("stages", lambda row: str(row.repeats)),
-        *of_objectives,
+        *map(_measured, objectives),
         Column("tok/s", metric("output_throughput")),
         Column("outcome", outcome_of),
         Column("verdict", lambda row: row.verdict),
     ]
     return table_of(columns, rows)
+
+
+def _measured(objective: str) -> Column[Result]:
+    """The measured latency of an objective such as `TTFT p95`."""
+    return Column(
+        f"{objective} (ms)",
+        lambda row: figure(
+            {f"{each.metric} p{each.percentile}": each.measured_milliseconds for each in row.objectives}.get(objective),
+            digits=4,
+        ),
+    )

@@ -14,7 +14,7 @@ from benchrun.report.html.charts.curves import Line, cdf_chart
 from benchrun.report.html.charts.theme import CDF_POINTS, FINE_SPANS, RAMP, SPANS, WIDE_WIDTH, cdf_points, spans
 from benchrun.report.html.charts.timeline import StageBar, timeline_chart
 from benchrun.report.html.page_elements import Chart, Charts, Element, Fold, Heading, Prose, Section, Table
-from benchrun.report.html.report_data import Curve, Reported, curves, load_text
+from benchrun.report.html.report_data import AXIS_UNITS, Curve, Reported, curves, load_text
 from benchrun.report.tables import Rows, figure
 
 MAX_LINES = len(RAMP)
@@ -86,13 +86,18 @@ def _chart(curve: Curve, latency: Latency, pools: Mapping[str, Distribution]) ->
         for load, pool in evenly(list(pools.items()), MAX_LINES)
     ]
     title = TITLES[latency]
-    loads = ", ".join(line.label for line in lines)
-    description = f"{curve.workload}, {title}: cumulative distribution at {loads} {curve.unit}. Percentiles are in the table below."
-    return Chart(title, cdf_chart(lines, legend=curve.unit), description)
+    loads = f"{', '.join(line.label for line in lines)} {AXIS_UNITS[curve.axis]}"
+    description = f"{curve.workload}, {title}: cumulative distribution at {loads}. Percentiles are in the table below."
+    return Chart(title, cdf_chart(lines, legend=AXIS_UNITS[curve.axis]), description)
 
 
 def _table(curve: Curve, latency: Latency, pools: Mapping[str, Distribution]) -> Table:
-    headers = (curve.unit, "requests" if latency != "itl" else "gaps", *(f"p{p:g}" for p in PERCENTILES), "max")
+    headers = (
+        AXIS_UNITS[curve.axis],
+        "requests" if latency != "itl" else "gaps",
+        *(f"p{p:g}" for p in PERCENTILES),
+        "max",
+    )
     rows = []
     for load, pool in pools.items():
         levels = (pool.percentile(percent) for percent in (*PERCENTILES, 100.0))

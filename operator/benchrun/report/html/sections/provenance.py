@@ -168,40 +168,28 @@ _RUN_FIELDS, _SWEEP_FIELDS = (
 )
 
 
-def repeat_section(run: Reported) -> Section:
-    """The manifest of the run."""
-    return _repeat(manifest(run), "run", "give it to kubectl apply -f", "what ran is under Provenance")
-
-
-def sweep_repeat_section(sweep: ReportedSweep) -> Section:
-    """The manifest of the sweep."""
-    give = "give it to benchrun run -f or kubectl apply -f"
-    return _repeat(sweep_manifest(sweep), "sweep", give, "what ran is in the reports of its runs")
-
-
-def _repeat(text: str, kind: str, give: str, ran: str) -> Section:
+def repeat_section(of: Reported | ReportedSweep) -> Section:
+    """The manifest."""
+    kind, give, ran = "run", "give it to kubectl apply -f", "what ran is under Provenance"
+    if isinstance(of, ReportedSweep):
+        kind, give = "sweep", "give it to benchrun run -f or kubectl apply -f"
+        ran = "what ran is in the reports of its runs"
     lead = (
         f"Save it and {give}. It is the spec of this {kind} under another name, since a finished {kind} never starts again. Image "
         f"tags may point to other images by now; {ran}."
     )
-    return Section("repeat", "Measure it again", (Prose(lead), Code("Manifest", text)))
+    return Section("repeat", "Measure it again", (Prose(lead), Code("Manifest", manifest(of))))
 
 
-def manifest(run: Reported) -> str:
+def manifest(of: Reported | ReportedSweep) -> str:
     """YAML of the same spec under another name."""
-    return _manifest(KIND, run, _ordered(run.written, _RUN_FIELDS), max_name=MAX_RUN_NAME)
-
-
-def sweep_manifest(sweep: ReportedSweep) -> str:
-    """YAML of the same spec under another name."""
-    spec = _ordered(sweep.written, _SWEEP_FIELDS)
-    if "template" in spec:
+    kind, fields, longest = KIND, _RUN_FIELDS, MAX_RUN_NAME
+    if isinstance(of, ReportedSweep):
+        kind, fields, longest = sweep_api.KIND, _SWEEP_FIELDS, sweep_api.MAX_NAME
+    spec = _ordered(of.written, fields)
+    if isinstance(of, ReportedSweep) and "template" in spec:
         spec["template"] = _ordered(raw.mapping(spec["template"]), _RUN_FIELDS)
-    return _manifest(sweep_api.KIND, sweep, spec, max_name=sweep_api.MAX_NAME)
-
-
-def _manifest(kind: str, of: Reported | ReportedSweep, spec: Mapping[str, object], *, max_name: int) -> str:
-    name = of.name[: max_name - len(REPEAT_SUFFIX)].rstrip("-.") + REPEAT_SUFFIX
+    name = of.name[: longest - len(REPEAT_SUFFIX)].rstrip("-.") + REPEAT_SUFFIX
     metadata = {"name": name, **({"namespace": of.namespace} if of.namespace else {})}
     body: Mapping[str, object] = {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}
     text: str = yaml.dump(body, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=100)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from benchrun.observe import raw
 from benchrun.report.html.page_elements import Element, Fold, Prose, Section, Table
 from benchrun.report.html.report_data import Reported, ReportedSweep
 from benchrun.report.result_rows import explanation_rows, interval_rows, result_rows, texts_per_prompt
@@ -78,7 +79,8 @@ def sweep_limits_section(sweep: ReportedSweep) -> Section | None:
 
 def sweep_results_section(sweep: ReportedSweep) -> Section:
     """The figures of every variant at every load point: the table of the terminal, as wide as it goes."""
-    rows = variant_rows(sweep.status, texts_per_prompt=sweep.texts_per_prompt, wide=True)
+    texts = texts_per_prompt(raw.mapping(sweep.written.get("template")))
+    rows = variant_rows(sweep.status, texts_per_prompt=texts, wide=True)
     if not rows.rows:
         return Section("results", "Results", (Prose("No variant was measured."),))
     elements: list[Element] = [

@@ -1,23 +1,12 @@
-"""Sections as one HTML file: without a script, and without anything that would have to be fetched."""
+"""SVG of a chart as markup for a page: only the elements and attributes that a chart needs."""
 
 from __future__ import annotations
 
 import re
-from base64 import b64encode
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from hashlib import sha256
-from importlib.resources import files
-from itertools import count
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
-from markupsafe import Markup
-
-from benchrun.report.html.page_elements import Chart, ChartSpec, Section
-
-# Only what a chart needs passes. Anybody may have written its strings, and the library that draws might not escape one.
+# Anybody may have written a chart's strings, and the library that draws might not escape one.
 TAGS = frozenset({"svg", "g", "path", "rect", "line", "text", "tspan", "circle", "defs", "clipPath", "title"})
 ATTRIBUTES = frozenset({
     "width", "height", "viewBox", "transform", "d", "x", "y", "x1", "x2", "y1", "y2", "cx", "cy", "r", "rx", "ry",
@@ -81,46 +70,3 @@ def _value(name: str, value: str, prefix: str) -> str:
     if "url" in value.lower() or ("(" in value and name in ("fill", "stroke") and not colour):
         raise UnsafeSvg(f"a chart refers to nothing outside: {name}={value[:80]!r}")
     return value
-
-
-Draw = Callable[[ChartSpec], str]
-"""A chart as SVG."""
-_TEMPLATES = files("benchrun.report.html") / "templates"
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """The header above all sections."""
-
-    kind: str
-    """`benchmark run` or `benchmark sweep`."""
-    name: str
-    namespace: str
-    word: str
-    """The verdict, for the title of the window."""
-    subtitle: str
-
-
-def document(head: Head, sections: Sequence[Section], draw: Draw, *, made_by: str) -> str:
-    """The whole file."""
-    environment = Environment(
-        loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    numbers = count(1)
-
-    def svg(chart: Chart) -> Markup:
-        return Markup(inline_svg(draw(chart.spec), prefix=f"chart{next(numbers)}-", label=chart.description))
-
-    environment.globals["svg"] = svg
-    style = _text("report.css")
-    return environment.get_template("page.html.j2").render(
-        head=head,
-        sections=sections,
-        style=Markup(f"<style>{style}</style>"),
-        style_digest=b64encode(sha256(style.encode()).digest()).decode(),
-        made_by=made_by,
-    )
-
-
-def _text(name: str) -> str:
-    return (_TEMPLATES / name).read_text(encoding="utf-8")
