@@ -131,7 +131,7 @@ class RoleFigures(StatusModel):
     )
     preemptions: float | None = _figure("Requests preempted for want of KV cache.", counters=("num_preemptions_total",))
     prefix_hit_percent: float | None = _figure(
-        "Prompt tokens found in the prefix cache, of those looked up, in percent.",
+        "Prefix cache hits in percent of tokens looked up.",
         counters=("prefix_cache_hits_total",),
         percent_of="prefix_cache_queries_total",
         column="hits",
@@ -150,21 +150,21 @@ class RoleFigures(StatusModel):
         tables=_SERVERS,
     )
     transfer_failures: float | None = _figure(
-        "Transfers of KV cache that failed, where the connector counts them.",
+        "Failed KV transfers, where the connector counts them.",
         counters=FAILED_TRANSFERS,
         tables=_SERVERS,
     )
     waiting: WaitingReason | None = Field(
-        default=None, description="Why requests waited here, where there is more than one role."
+        default=None, description="Why requests waited here, with more than one role."
     )
     limit: LimitKind | None = Field(default=None, description="What limits this role, where there is more than one.")
     added_mean_ms: float | None = Field(
-        default=None, description="Of a proxy: what it adds to the time to first token by itself, on average."
+        default=None, description="What a proxy adds to the time to first token, on average."
     )
     cores: float | None = Field(default=None, description="Of a proxy: CPU that it used, in cores.")
     samples: int = Field(default=0, description="Scrapes of the metrics endpoint behind these figures.")
     gpu_power_mean_watts: float | None = _figure(
-        "Power of all GPUs of the role together, on average. Absent where no exporter tells.", tables=_SERVERS
+        "Power of all GPUs of the role together, on average. Absent without an exporter.", tables=_SERVERS
     )
     gpu_memory_max_mib: float | None = _figure("Most memory held on any of its GPUs.", tables=_SERVERS)
     sm_clock_mean_mhz: float | None = _figure("Clock of its GPUs' SMs, on average.", tables=_SERVERS)

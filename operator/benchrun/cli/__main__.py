@@ -7,7 +7,7 @@ import io
 import os
 import sys
 
-from benchrun.cli import errors, interrupts, tables
+from benchrun.cli import console_tables, errors, interrupts
 from benchrun.cli.commands import check, compare, explain, export, get, judge, kv_cache, logs, report, run, watch
 
 COMMANDS = (run, watch, get, logs, report, export, compare, judge, explain, check, kv_cache)
@@ -16,7 +16,7 @@ TABLE_WIDTH = 120
 """A narrower terminal wraps the lines; folded cells could not be read at all."""
 
 
-class _Output(tables.Terminal):
+class _Output(console_tables.Terminal):
     """Standard output; `main` handles that its reader has gone, which Rich would end the process for."""
 
     def on_broken_pipe(self) -> None:
@@ -55,7 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _complain(text: str) -> None:
-    tables.Terminal(stderr=True).print(f"benchrun: {text}", style="red", markup=False, soft_wrap=True)
+    console_tables.Terminal(stderr=True).print(f"benchrun: {text}", style="red", markup=False, soft_wrap=True)
 
 
 def _drop_output() -> None:

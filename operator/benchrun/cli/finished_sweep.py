@@ -16,7 +16,7 @@ from benchrun import names
 from benchrun.api import BenchmarkRunStatus, plain_text
 from benchrun.api.sweep.spec import KIND
 from benchrun.api.sweep.status import BenchmarkSweepStatus, essence
-from benchrun.cli import cluster, errors, finished_run, manifests, tables
+from benchrun.cli import cluster, console_tables, errors, finished_run, manifests
 from benchrun.decide.run_state import Unacceptable
 from benchrun.decide.sweep import decide_sweep, sweep_state
 from benchrun.judge.sweep.table import sweep_table
@@ -121,7 +121,7 @@ def show_found(found: FoundSweep, options: argparse.Namespace, console: Console)
     elif options.markdown:
         print(plain_text(markdown.sweep_markdown(name, found.status, texts_per_prompt=texts)), end="")
     else:
-        tables.show_sweep(console, name, found.status, texts_per_prompt=texts, wide=options.wide)
+        console_tables.show_sweep(console, name, found.status, texts_per_prompt=texts, wide=options.wide)
     return exit_codes.PASSED if code is None else code
 
 

@@ -12,8 +12,8 @@ from benchrun.api.sweep.spec import BenchmarkSweepSpec
 from benchrun.api.sweep.status import BenchmarkSweepStatus
 from benchrun.cli import finished_run
 from benchrun.observe.views import Sweep
-from benchrun.report.html import blocks, page
-from benchrun.report.html.reported import Reported, ReportedSweep
+from benchrun.report.html import page, page_elements
+from benchrun.report.html.report_data import Reported, ReportedSweep
 
 GRAMMAR = "6.1"
 """Version of Vega-Lite, of those that vl-convert brings along."""
@@ -47,7 +47,7 @@ def sweep_html_page(sweep: Sweep, status: BenchmarkSweepStatus) -> str:
     return page.sweep_page(reported, draw, made_by=version("benchrun-operator"))
 
 
-def draw(spec: blocks.ChartSpec) -> str:
+def draw(spec: page_elements.ChartSpec) -> str:
     """A chart as SVG, by Vega within this process: no browser, no network, no file."""
     drawn: str = vl_convert.vegalite_to_svg(json.dumps(spec), vl_version=GRAMMAR, allowed_base_urls=[])
     return drawn

@@ -13,9 +13,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from benchrun.cli import errors, tables
-from benchrun.report import live_view, log_lines, rows, run_list
-from benchrun.report.followed import Followed, FollowedRun, stage_figures
+from benchrun.cli import console_tables, errors
+from benchrun.report import live_view, log_lines, run_list, tables
+from benchrun.report.watch_state import Followed, FollowedRun, stage_figures
 
 NARROW = 100
 """Below that many columns gauges stand under one another."""
@@ -81,7 +81,7 @@ class ScreenReporter:
         """A line above the display."""
         if self._several:
             word = followed.status.verdict or followed.status.phase or ""
-            title, style = (f"{followed.name}: ", "bold"), tables.COLOURS.get(word, "bold")
+            title, style = (f"{followed.name}: ", "bold"), console_tables.COLOURS.get(word, "bold")
             self._console.print(Text.assemble(title, (word, style), f" - {followed.status.message}"))
 
     def failed(self, name: str, error: errors.CommandError) -> None:
@@ -150,7 +150,7 @@ def _steps(view: live_view.LiveView) -> Text:
     for step in view.steps:
         mark, style = _MARKS[step.state]
         line.append(f"{mark} {step.name}", style=style)
-        line.append(f" {rows.format_seconds(step.seconds)}   " if step.seconds is not None else "   ", style="dim")
+        line.append(f" {tables.format_seconds(step.seconds)}   " if step.seconds is not None else "   ", style="dim")
     return line
 
 
@@ -185,7 +185,7 @@ def _gauges(gauges: tuple[live_view.Gauge, ...], *, columns: int) -> Table:
     for begin in range(0, len(gauges), columns):
         cells: list[Text] = []
         for gauge in gauges[begin : begin + columns]:
-            drawn = rows.sparkline(gauge.values, top=gauge.top, width=SPARKLINE)
+            drawn = tables.sparkline(gauge.values, top=gauge.top, width=SPARKLINE)
             cells += [Text(gauge.label, "dim"), Text(gauge.now.rjust(len("99999 tok/s"))), Text(drawn, "cyan")]
         table.add_row(*cells)
     return table
@@ -199,6 +199,6 @@ def _message(view: live_view.LiveView) -> list[Text]:
 
 def _ended(run: FollowedRun) -> Text:
     word = run_list.state(run.status)
-    line = Text.assemble(("✓ ", "green"), f"{run.title}: ", (word, tables.COLOURS.get(word, "")))
+    line = Text.assemble(("✓ ", "green"), f"{run.title}: ", (word, console_tables.COLOURS.get(word, "")))
     line.append(f"  {run.status.message or ''}", style="dim")
     return _cut(line)

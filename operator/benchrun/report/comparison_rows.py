@@ -7,17 +7,15 @@ from dataclasses import dataclass
 
 from benchrun.api import BenchmarkRunStatus, Change, Code, ComparedCell, Gate, Result, Verdict
 from benchrun.judge.rules.all_rules import worst
-from benchrun.report.rows import ABSENT, Rows, figure
+from benchrun.report.tables import ABSENT, Rows, figure
 
 WORDS = {"NoDetectableDifference": "no difference"}
-"""Short enough for a column; the message says that none was *detectable*."""
+"""Short enough for a column."""
 GATES: Mapping[Gate, str] = {
     "NotRegressed": "not regressed: no figure got worse by more than is allowed",
     "Regressed": "regressed: a figure got worse by more than is allowed",
     "Inconclusive": "inconclusive: a figure may have got worse by more than is allowed, but that is not certain",
 }
-
-
 CHANGE_HEADERS = ("change", "interval", "word")
 
 
@@ -66,8 +64,6 @@ def interval(change: Change) -> str:
     return f"{signed(change.low_percent)} to {signed(change.high_percent)}"
 
 
-# ---- differences between two judgements of a run ------------------------------------------------------------------------
-
 LOG_RULE = Code.COMPILATION_IN_WINDOW.value
 """Rests on the server's log: without the log it is not found, even if there were compilations."""
 
@@ -102,7 +98,9 @@ def _difference(old: Result, new: Result, *, codes_known: bool, log_kept: bool) 
         return None
     verdicts = f"still {new.verdict}" if old.verdict == new.verdict else f"was {old.verdict}, now {new.verdict}"
     moved = _moved(old, new, appeared, gone) if codes_known else []
-    reasons = [*moved, *appeared, *(_no_longer(code, log_kept=log_kept) for code in gone)]
+    unchecked = (LOG_RULE,) if not log_kept else ()
+    absent = [f"{code} was not checked" if code in unchecked else f"no {code}" for code in gone]
+    reasons = [*moved, *appeared, *absent]
     sentence = f"{new.cell}: {verdicts}{': ' if reasons else ''}{', '.join(reasons)}"
     return Difference(new.cell, old.verdict, new.verdict, appeared, gone, sentence)
 
@@ -119,7 +117,3 @@ def _moved(old: Result, new: Result, appeared: Sequence[str], gone: Sequence[str
     worse = worst((old.verdict, new.verdict)) == new.verdict
     decisive, explained = (new.findings[:1], appeared) if worse else (old.findings[:1], gone)
     return [f"{code} is {'more' if worse else 'less'} severe" for code in decisive if code not in explained]
-
-
-def _no_longer(code: str, *, log_kept: bool) -> str:
-    return f"{code} was not checked" if code == LOG_RULE and not log_kept else f"no {code}"

@@ -15,11 +15,8 @@ CANCELLED = 5
 
 
 def exit_code(status: BenchmarkRunStatus) -> int | None:
-    """0 measured and trustworthy, 2 failed, 3 an objective missed or a figure regressed, 4 some numbers invalid
-    or none of them judged, 5 cancelled.
-
-    None: it has not ended.
-    """
+    """0 measured and trustworthy, 2 failed, 3 an objective missed or a figure regressed, 4 some numbers invalid or none judged,
+    5 cancelled. None: it has not ended."""
     failed = find_condition(status.conditions, "Failed")
     if failed is not None and failed.status == "True":
         return CANCELLED if failed.reason == "Cancelled" else FAILED
@@ -34,8 +31,7 @@ def exit_code(status: BenchmarkRunStatus) -> int | None:
 
 def sweep_exit_code(status: BenchmarkSweepStatus) -> int | None:
     """0 every run measured and every row trustworthy, 2 the sweep or a run of it failed, 4 some rows invalid, 5 cancelled. Which
-    variant is better is no verdict. None: it has not ended.
-    """
+    variant is better does not matter. None: it has not ended."""
     failed = find_condition(status.conditions, "Failed")
     if failed is not None and failed.status == "True":
         return CANCELLED if failed.reason == SweepReason.CANCELLED else FAILED
@@ -49,11 +45,6 @@ def sweep_exit_code(status: BenchmarkSweepStatus) -> int | None:
 
 def worst_code(codes: Iterable[int]) -> int:
     """One code for several runs: failed before invalid, missed, cancelled. A code of another kind, such as 1 of a run that
-    can't be read, comes before all of them; no run at all has passed.
-    """
-    return max(codes, key=_seriousness, default=PASSED)
-
-
-def _seriousness(code: int) -> int:
+    can't be read, comes before all of them; no run at all has passed."""
     ranks = (PASSED, CANCELLED, MISSED, INVALID, FAILED)
-    return ranks.index(code) if code in ranks else len(ranks)
+    return max(codes, key=lambda code: ranks.index(code) if code in ranks else len(ranks), default=PASSED)

@@ -5,8 +5,8 @@ Problems in Computer Communications", ICC 1979). Below the knee one percent more
 response time, above it more; at the knee power is greatest. It needs no scaling of the axes: unlike a distance from a chord
 (Kneedle), it does not move when a load point far beyond saturation is added.
 
-The load points measured are all there is: the knee is the one of them with the greatest power, not a point between. Where the
-repeats of others reach as much power, it can't be told from theirs, and a range is said.
+The knee is the measured load point with the greatest power, never a point between two. Where the repeats of its neighbours reach
+as much power, they are not distinguishable from it, and the knee is a range.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class CurvePoint:
     """A load point that was measured."""
 
     load: float
-    """What was asked for: requests a second, or users."""
+    """Requests a second, or users."""
     throughput: float
     """Requests completed a second."""
     response_seconds: float
@@ -34,43 +34,33 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True)
 class Knee:
-    """Where it lies, or why that can't be said."""
+    """Where it lies, or why that is unknown."""
 
-    load: float | None
-    """The load point of greatest power; None: no knee was bracketed."""
-    low: float | None
-    """Lowest load point that can't be told from it."""
-    high: float | None
-    """Highest one."""
     sentence: str
-
-
-def power(throughput: float, response_seconds: float) -> float:
-    """Requests a second per second of response."""
-    return throughput / response_seconds
+    load: float | None = None
+    """The load point of greatest power; None: no knee was bracketed."""
+    low: float | None = None
+    """Lowest load point that is not distinguishable from it."""
+    high: float | None = None
+    """Highest one."""
 
 
 def knee(points: Sequence[CurvePoint], *, unit: str) -> Knee:
     """`unit` follows the loads in the sentence: "requests/s", "users"."""
     usable = sorted((p for p in points if p.throughput > 0 and p.response_seconds > 0), key=lambda p: p.load)
     if len(usable) < LEAST_POINTS:
-        return _none(f"No knee is marked: that takes {LEAST_POINTS} load points with trustworthy numbers at least.")
-    powers = [power(p.throughput, p.response_seconds) for p in usable]
+        return Knee(f"No knee is marked: that takes {LEAST_POINTS} load points with trustworthy numbers at least.")
+    powers = [p.throughput / p.response_seconds for p in usable]
     best = powers.index(max(powers))
     first, last = _as_good(usable, best)
-    if first == 0:
-        return _none(
-            f"The knee is not bracketed: {usable[0].load:g} {unit}, the lowest load, has as much power as any; "
-            "it lies there or below."
-        )
-    if last == len(usable) - 1:
-        return _none(
-            f"The knee was not reached: {usable[-1].load:g} {unit}, the highest load, has as much power as any; "
-            "it lies there or above."
-        )
     low, high = usable[first].load, usable[last].load
-    among = "" if first == last else f", which can't be told from the others between {low:g} and {high:g} {unit}"
-    return Knee(usable[best].load, low, high, f"The knee is at {usable[best].load:g} {unit}{among}.")
+    most = "has as much power as any; it lies there or"
+    if first == 0:
+        return Knee(f"The knee is not bracketed: {low:g} {unit}, the lowest load, {most} below.")
+    if last == len(usable) - 1:
+        return Knee(f"The knee was not reached: {high:g} {unit}, the highest load, {most} above.")
+    among = f", not distinguishable from the others between {low:g} and {high:g} {unit}" if first != last else ""
+    return Knee(f"The knee is at {usable[best].load:g} {unit}{among}.", usable[best].load, low, high)
 
 
 def _as_good(points: Sequence[CurvePoint], best: int) -> tuple[int, int]:
@@ -90,11 +80,6 @@ def _reaches(point: CurvePoint, least: float | None) -> bool:
 
 
 def _powers(point: CurvePoint) -> list[float]:
-    """Of the repeats; one repeat alone has no range."""
-    if len(point.repeats) < 2:
-        return []
-    return [power(throughput, response) for throughput, response in point.repeats if response > 0]
-
-
-def _none(sentence: str) -> Knee:
-    return Knee(None, None, None, sentence)
+    """Of the repeats; a single repeat has no range."""
+    repeats = point.repeats if len(point.repeats) > 1 else ()
+    return [throughput / response for throughput, response in repeats if response > 0]

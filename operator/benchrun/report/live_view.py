@@ -1,4 +1,4 @@
-"""A run or a sweep that goes on, as a screen shows it: data only, no layout."""
+"""A followed run or sweep as a screen shows it: data only, no layout."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from datetime import datetime
 from benchrun.api import BenchmarkRunStatus
 from benchrun.api.sweep.status import BenchmarkSweepStatus
 from benchrun.observe import untrusted_json as raw
-from benchrun.report.followed import Followed, FollowedRun, FollowedSweep, StageLine
-from benchrun.report.rows import figure, format_seconds
 from benchrun.report.run_summary import Step, steps
+from benchrun.report.tables import figure, format_seconds
+from benchrun.report.watch_state import Followed, FollowedRun, FollowedSweep, StageLine
 
 SILENT_SECONDS = 15
-"""An operator that runs looks at a new run within a second."""
+"""A running operator updates a new run within a second."""
 SEARCH = "/search-"
 """In the names of stages whose load is searched: chat/search-07/r1."""
 NO_OPERATOR = (
@@ -37,7 +37,7 @@ class Gauge:
 
 @dataclass(frozen=True, slots=True)
 class LiveView:
-    """What there is to show of a run, or of a sweep with its runs in place of stages."""
+    """A run, or a sweep with its runs in place of stages."""
 
     name: str
     phase: str
@@ -65,7 +65,7 @@ class LiveView:
 
 def live_view(followed: Followed, *, now: datetime) -> LiveView:
     """The screen at that instant."""
-    done, total = progress_of(followed)
+    done, total = _progress(followed)
     view = LiveView(
         name=followed.name,
         phase=followed.status.phase or "Pending",
@@ -84,19 +84,19 @@ def live_view(followed: Followed, *, now: datetime) -> LiveView:
             under_way=tuple(replace(live_view(run, now=now), name=run.title) for run in followed.under_way.values()),
             ended=followed.ended,
         )
-    progress = followed.status.progress
+    stage = followed.status.progress.stage if followed.status.progress is not None else None
     return replace(
         view,
         steps=steps(followed.status, now=now),
-        stage=progress.stage if progress else None,
-        left=_run_left(followed, done=done, total=total, now=now),
+        stage=stage,
+        left=_run_left(followed, stage, done=done, total=total, now=now),
         stages=followed.stages,
         gauges=_gauges(followed),
     )
 
 
-def progress_of(followed: Followed) -> tuple[int, int]:
-    """Stages of a run that are done, or runs of a sweep that have ended or are not needed any more; and all there are."""
+def _progress(followed: Followed) -> tuple[int, int]:
+    """Stages of a run that are done, or runs of a sweep that have ended or are no longer needed; and all there are."""
     if isinstance(followed, FollowedRun):
         progress = followed.status.progress
         return (progress.stages_done, progress.stages_total) if progress is not None else (0, 0)
@@ -113,25 +113,23 @@ def seconds_since_begin(followed: Followed, *, now: datetime) -> float:
 
 
 def silence(followed: Followed, *, now: datetime) -> str | None:
-    """The remark on what no operator has touched for a while."""
+    """A remark where no operator has looked at it for a while."""
     looked_at = followed.status.observed_generation >= 0 or followed.status.phase is not None
     return None if looked_at or seconds_since_begin(followed, now=now) < SILENT_SECONDS else NO_OPERATOR
 
 
-def _run_left(run: FollowedRun, *, done: int, total: int, now: datetime) -> str | None:
+def _run_left(run: FollowedRun, stage: str | None, *, done: int, total: int, now: datetime) -> str | None:
     """As if stages took equally long, and the one under way were half done. A search has the most stages there can be."""
     begun = raw.instant(run.status.start_time)
     if begun is None or done == 0 or done >= total:
         return None
     stage_seconds = max(0.0, (now - begun).total_seconds()) / (done + 0.5)
-    under_way = run.status.progress.stage if run.status.progress is not None else None
-    searches = any(SEARCH in name for name in (under_way, *(line.stage for line in run.stages)) if name is not None)
+    searches = any(SEARCH in (name or "") for name in (stage, *(line.stage for line in run.stages)))
     return f"{'at most' if searches else 'about'} {format_seconds(stage_seconds * (total - done - 0.5))} left"
 
 
 def _sweep_left(status: BenchmarkSweepStatus, *, done: int, total: int, now: datetime) -> str | None:
-    """As if runs took equally long, and those under way were half done. Not known before one has ended, or while the sweep
-    is suspended."""
+    """As if runs took equally long, and those under way were half done. None before one has ended, and while it is suspended."""
     begun, running = raw.instant(status.accepted_time), status.runs.running if status.runs is not None else 0
     if begun is None or done == 0 or done >= total or status.phase != "Running":
         return None
@@ -140,8 +138,8 @@ def _sweep_left(status: BenchmarkSweepStatus, *, done: int, total: int, now: dat
 
 
 def _gauges(run: FollowedRun) -> tuple[Gauge, ...]:
-    """None before the first sample. Each has a scale of its own: a long queue must not flatten what is running."""
-    if not run.samples or run.status.live is None:
+    """None before the first sample. Each has its own scale: a long queue must not flatten what is running."""
+    if run.status.live is None:
         return ()
     rows = (
         ("running", [each.running for each in run.samples], "", None),
@@ -149,20 +147,17 @@ def _gauges(run: FollowedRun) -> tuple[Gauge, ...]:
         ("KV cache", [each.kv_cache_percent for each in run.samples], " %", 100.0),
         ("output", [each.generation_tokens_per_second for each in run.samples], " tok/s", None),
     )
-    return tuple(Gauge(label, tuple(values), figure(values[-1], unit=unit), top) for label, values, unit, top in rows)
+    gauges = ((label, tuple(values), unit, top) for label, values, unit, top in rows if values)
+    return tuple(Gauge(label, values, figure(values[-1], unit=unit), top) for label, values, unit, top in gauges)
 
 
 def progress_line(status: BenchmarkRunStatus) -> str:
     """A run in one line: phase, stages done, what the servers are doing, and what it waits for."""
-    parts: list[str] = [status.phase or "Pending"]
-    if status.progress is not None:
-        parts.append(status.progress.summary)
-    if status.live is not None:
-        live = status.live
-        parts.append(
+    servers = ""
+    if (live := status.live) is not None:
+        servers = (
             f"running {figure(live.running)}, waiting {figure(live.waiting)}, KV {figure(live.kv_cache_percent, unit=' %')}, "
             f"{figure(live.generation_tokens_per_second)} tok/s"
         )
-    if status.message:
-        parts.append(status.message)
-    return " · ".join(parts)
+    progress = status.progress.summary if status.progress is not None else None
+    return " · ".join(part for part in (status.phase or "Pending", progress, servers, status.message) if part)

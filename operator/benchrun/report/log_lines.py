@@ -1,4 +1,4 @@
-"""Runs and sweeps that go on, as lines for a log."""
+"""The progress of runs and sweeps as lines for a log."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from datetime import datetime
 
 from benchrun.api import find_condition
 from benchrun.api.sweep.status import SweepReason
-from benchrun.report.followed import Followed, FollowedRun, FollowedSweep, StageLine, stage_figures
 from benchrun.report.live_view import progress_line, seconds_since_begin, silence
-from benchrun.report.rows import clock
 from benchrun.report.run_list import state
+from benchrun.report.tables import clock
+from benchrun.report.watch_state import Followed, FollowedRun, FollowedSweep, StageLine, stage_figures
 
 MAX_QUIET_SECONDS = 30.0
 """Pipelines end a job that prints nothing for minutes; nobody reads a line every five seconds."""
@@ -29,43 +29,37 @@ class Log:
     def lines(self, followed: Followed, *, now: datetime) -> list[str]:
         """Lines to print now, each with the time since the run or sweep was accepted."""
         time = clock(seconds_since_begin(followed, now=now))
-        return [f"{time}  {line}" for line in self._news(followed, now)]
+        return [f"{time}  {line}" for line in self._new_lines(followed, now)]
 
-    def _news(self, followed: Followed, now: datetime) -> list[str]:
+    def _new_lines(self, followed: Followed, now: datetime) -> list[str]:
         trouble = followed.trouble or silence(followed, now=now)
+        status = followed.status
         if isinstance(followed, FollowedRun):
-            lines = self._new_stages(followed)
+            lines = [_stage(followed, line) for line in followed.stages if line.sequence not in self._stages]
+            self._stages.update(line.sequence for line in followed.stages)
             # While stages are measured the message names the stage, as the line of a finished stage does.
-            message = None if followed.status.phase == "Running" else followed.status.message
-            state: tuple[str | None, ...] = (followed.status.phase, message, trouble)
-            progress = _progress(followed)
+            state: tuple[str | None, ...] = (status.phase, None if status.phase == "Running" else status.message)
+            # Why a run ended is printed above its tables, which come next.
+            unseen = {"message": None} if status.completion_time is not None else {}
+            progress = progress_line(followed.status.model_copy(update=unseen))
         else:
-            lines = self._news_of_runs(followed, now)
-            known = (followed.status.phase, _runs_ended(followed), _message(followed))
-            state, progress = (*known, trouble), " · ".join(part for part in known if part)
+            lines = self._lines_of_runs(followed, now)
+            runs = followed.status.runs
+            state = (status.phase, f"{runs.summary} runs" if runs and runs.summary else None, _message(followed))
+            progress = " · ".join(part for part in state if part)
+        state = (*state, trouble)
         quiet = self._printed_at is not None and (now - self._printed_at).total_seconds() < MAX_QUIET_SECONDS
         if state != self._state or (not quiet and not lines):
             lines.append(trouble or progress)
         self._state, self._printed_at = state, now if lines else self._printed_at
         return lines
 
-    def _new_stages(self, run: FollowedRun) -> list[str]:
-        new = [line for line in run.stages if line.sequence not in self._stages]
-        self._stages.update(line.sequence for line in new)
-        return [_stage(run, line) for line in new]
-
-    def _news_of_runs(self, sweep: FollowedSweep, now: datetime) -> list[str]:
+    def _lines_of_runs(self, sweep: FollowedSweep, now: datetime) -> list[str]:
         lines = [_end(run) for run in sweep.ended[self._ended :]]
         self._ended = len(sweep.ended)
         for name, run in sweep.under_way.items():
-            lines += [f"{run.title}: {line}" for line in self._runs.setdefault(name, Log())._news(run, now)]
+            lines += [f"{run.title}: {line}" for line in self._runs.setdefault(name, Log())._new_lines(run, now)]
         return lines
-
-
-def _progress(run: FollowedRun) -> str:
-    """Why a run ended is printed above its tables, which come next."""
-    ended = run.status.completion_time is not None
-    return progress_line(run.status.model_copy(update={"message": None}) if ended else run.status)
 
 
 def _stage(run: FollowedRun, line: StageLine) -> str:
@@ -81,13 +75,8 @@ def _end(run: FollowedRun) -> str:
     return f"{run.title}: {word}" + (f" · {run.status.message or ''}" if word in ("Failed", "Cancelled") else "")
 
 
-def _runs_ended(sweep: FollowedSweep) -> str | None:
-    runs = sweep.status.runs
-    return f"{runs.summary} runs" if runs is not None and runs.summary else None
-
-
 def _message(sweep: FollowedSweep) -> str | None:
-    """None while it measures, since its runs have lines of their own, and at its end, since the tables begin with it."""
+    """None while it measures, since its runs have their own lines, and at its end, since the tables begin with it."""
     status = sweep.status
     step = find_condition(status.conditions, "Reconciling")
     measuring = step is not None and step.reason == SweepReason.MEASURING

@@ -9,21 +9,21 @@ from benchrun.api import BenchmarkRunStatus
 from benchrun.api.sweep.status import BenchmarkSweepStatus
 from benchrun.judge.comparison.figures import SCOPES
 from benchrun.report.comparison_rows import comparison_rows, reasons
-from benchrun.report.result_rows import NO_TEXTS, objective_rows, result_rows
-from benchrun.report.rows import UNCERTAIN_NOTE, Rows, explanation_rows, finding_rows, has_uncertain, interval_rows
+from benchrun.report.result_rows import (
+    NO_TEXTS,
+    explanation_rows,
+    finding_rows,
+    interval_rows,
+    objective_rows,
+    result_rows,
+)
 from benchrun.report.sweep_rows import LEGEND, best_rows, change_rows, cuts, front_rows, remarks, variant_rows
+from benchrun.report.tables import UNCERTAIN_NOTE, Rows, has_uncertain
 
 _MARKUP = re.compile(r"([\\`*_\[\]~])")
 _LIVE = {
-    "&": "&amp;",
-    "<": "&lt;",
-    ">": "&gt;",
-    "|": "&#124;",
-    "@": "&#64;",
-    "#": "&#35;",
-    "://": "&#58;//",
-    "www.": "www&#46;",
-}
+    "&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;", "@": "&#64;", "#": "&#35;", "://": "&#58;//", "www.": "www&#46;",
+}  # fmt: skip
 _LIVE_TEXT = re.compile("|".join(map(re.escape, _LIVE)), re.IGNORECASE)
 
 
@@ -34,20 +34,14 @@ def escaped(text: str) -> str:
 
 
 def part(title: str, rows: Rows) -> str:
-    """A table under a heading of its own; nothing where it has no rows."""
+    """A table under a heading; nothing where it has no rows."""
     return f"### {title}\n\n{table(rows)}" if rows.rows else ""
 
 
 def table(rows: Rows) -> str:
     """Nothing where there are no rows."""
-    if not rows.rows:
-        return ""
-    lines = [_line(map(escaped, rows.headers)), _line("---" for _ in rows.headers)]
-    return "\n".join([*lines, *(_line(map(escaped, row)) for row in rows.rows)])
-
-
-def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    lines = [map(escaped, rows.headers), ["---"] * len(rows.headers), *(map(escaped, row) for row in rows.rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) if rows.rows else ""
 
 
 def markdown(
@@ -55,6 +49,8 @@ def markdown(
 ) -> str:
     """Verdict first, then every figure, limits, objectives, comparison and findings; `wide` adds the intervals of percentiles."""
     rows = result_rows(status, texts_per_prompt=texts_per_prompt, wide=True)
+    # Indented and not fenced: the log could close a fence.
+    log = "\n".join(f"    {line}" for line in (status.log_tail or "").splitlines())
     return _page(
         name,
         status.verdict,
@@ -68,7 +64,7 @@ def markdown(
         part("Objectives", objective_rows(status)),
         *_comparison(status),
         part("Findings", finding_rows(status)),
-        _log(status.log_tail),
+        f"### Last lines of the server's log\n\n{log}" if log else "",
     )
 
 
@@ -97,18 +93,8 @@ def _page(name: str, word: str | None, message: str | None, *parts: str) -> str:
 
 
 def _comparison(status: BenchmarkRunStatus) -> Iterable[str]:
-    found = status.comparison
-    if found is None:
-        return
-    yield f"### Against {escaped(found.baseline.name)}: {found.outcome}"
-    yield table(comparison_rows(found.cells))
-    yield escaped(found.message)
-    yield "\n".join(f"- not compared: {escaped(reason)}" for reason in reasons(found.cells))
-
-
-def _log(tail: str | None) -> str:
-    """Indented: no fence, which the log could close."""
-    if not tail:
-        return ""
-    lines = "\n".join(f"    {line}" for line in tail.splitlines())
-    return f"### Last lines of the server's log\n\n{lines}"
+    if (found := status.comparison) is not None:
+        yield f"### Against {escaped(found.baseline.name)}: {found.outcome}"
+        yield table(comparison_rows(found.cells))
+        yield escaped(found.message)
+        yield "\n".join(f"- not compared: {escaped(reason)}" for reason in reasons(found.cells))

@@ -1,11 +1,11 @@
-"""Tables of a run's load points and objectives, with what a million tokens cost."""
+"""Tables of a run's load points, percentiles, objectives and findings, with what a million tokens cost."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from benchrun.api import (
     OUTPUT_COST,
@@ -17,49 +17,25 @@ from benchrun.api import (
     Result,
     RoleFigures,
 )
+from benchrun.api.sweep.status import Row
 from benchrun.judge.result_row import PER_GPU, gpus_of
+from benchrun.judge.rules.all_rules import evidence_sentence
 from benchrun.names import ROLE_DECODE, ROLE_PROXY
 from benchrun.observe import untrusted_json as raw
-from benchrun.report.rows import ABSENT, UNCERTAIN, Column, Rows, figure, table_of
+from benchrun.report.tables import ABSENT, UNCERTAIN, Column, Rows, figure, table_of
 
 NO_TEXTS: Mapping[str, int] = MappingProxyType({})
 """Of a run whose workloads do not pack texts."""
+T = TypeVar("T", bound=Result | Row)
 
 
-class HasMetrics(Protocol):
-    """A row of a run or of a sweep."""
-
-    @property
-    def metrics(self) -> Mapping[str, float | None]:
-        """Figures by their name."""
-        ...
-
-
-T = TypeVar("T", bound=HasMetrics)
-
-
-def metric(key: str, *, unit: str = "") -> Callable[[HasMetrics], str]:
-    """The cell of a column: this figure of a row."""
+def metric(key: str, *, unit: str = "") -> Callable[[Result | Row], str]:
+    """The cell of a column: this figure of a row of a run or sweep."""
     return lambda row: figure(row.metrics.get(key), unit=unit)
 
 
-def objective_rows(status: BenchmarkRunStatus) -> Rows:
-    """One row an objective and load point; none where the spec has no objectives."""
-    rows = tuple(
-        (
-            result.cell,
-            f"{each.metric} p{each.percentile} at most {each.max_milliseconds} ms",
-            figure(each.measured_milliseconds, digits=4),
-            each.outcome,
-        )
-        for result in status.results
-        for each in result.objectives
-    )
-    return Rows(("load point", "objective", "measured (ms)", "outcome"), rows)
-
-
 def texts_per_prompt(spec: Mapping[str, object]) -> dict[str, int]:
-    """By workload, of those alone whose dataset is `texts`. Of a run's spec as the API server holds it; what is missing, as in the
+    """By workload, only those whose dataset is `texts`. Of a run's spec as the API server holds it; what is missing, as in the
     spec of another version, counts as nothing."""
     found: dict[str, int] = {}
     for workload in raw.mappings(spec.get("workloads")):
@@ -117,13 +93,13 @@ def result_rows(
         Column("per GPU", per_gpu, optional=True),
         *cost_columns(status.cost.currency if status.cost is not None else None),
         Column("tok/J", metric(TOKENS_PER_JOULE), optional=True),
-        Column("GPU W", lambda row: figure(_watts(row)), wide=True, optional=True),
+        Column("GPU W", _watts, wide=True, optional=True),
         Column("TTFT p50", lambda row: _latency(row, "ttft", "50")),
         Column("p99", lambda row: _latency(row, "ttft", "99")),
         Column("TPOT p50", lambda row: _latency(row, "tpot", "50")),
         Column("E2EL p99", lambda row: _latency(row, "e2el", "99")),
         *(Column(shown.column, partial(_by_role, name=name, unit=shown.unit)) for name, shown in SHOWN_FIGURES.items()),
-        # Of the prompts, what the servers that decode had from those that prefill.
+        # Share of the prompts that the decode servers fetched from the prefill servers.
         Column(
             "fetched", lambda row: _of_role(row, ROLE_DECODE, lambda role: role.fetched_percent, "%"), optional=True
         ),
@@ -144,10 +120,10 @@ def _of_role(result: Result, name: str, value: Callable[[RoleFigures], float | N
     return figure(next((value(role) for role in result.roles if role.role == name), None), unit=unit)
 
 
-def _watts(result: Result) -> float | None:
+def _watts(result: Result) -> str:
     """Of the GPUs of all roles."""
     powers = [role.gpu_power_mean_watts for role in result.roles if role.gpu_power_mean_watts is not None]
-    return sum(powers) if powers else None
+    return figure(sum(powers) if powers else None)
 
 
 def _latency(result: Result, name: str, percentile: str) -> str:
@@ -161,6 +137,55 @@ def _latency(result: Result, name: str, percentile: str) -> str:
 
 def _failed(result: Result) -> str:
     failed, completed = result.metrics.get("failed"), result.metrics.get("completed")
-    if failed is None or completed is None:
-        return ABSENT
-    return f"{failed:.0f}/{failed + completed:.0f}"
+    return ABSENT if failed is None or completed is None else f"{failed:.0f}/{failed + completed:.0f}"
+
+
+def interval_rows(status: BenchmarkRunStatus) -> Rows:
+    """One row a percentile: what was measured, its 95 % interval, and the figure of the steady state."""
+    rows = tuple(
+        (
+            result.cell,
+            key.removesuffix("_ms"),
+            figure(value, digits=4, unit=UNCERTAIN if key in result.uncertain else ""),
+            *(figure(end, digits=4) for end in result.intervals.get(key, (None, None))),
+            figure(result.steady.get(key), digits=4),
+        )
+        for result in status.results
+        for key, value in result.metrics.items()
+        if key in result.intervals or key in result.uncertain
+    )
+    return Rows(("load point", "percentile (ms)", "measured", "at least", "at most", "steady state"), rows)
+
+
+def objective_rows(status: BenchmarkRunStatus) -> Rows:
+    """One row an objective and load point; none where the spec has no objectives."""
+    rows = tuple(
+        (
+            result.cell,
+            f"{each.metric} p{each.percentile} at most {each.max_milliseconds} ms",
+            figure(each.measured_milliseconds, digits=4),
+            each.outcome,
+        )
+        for result in status.results
+        for each in result.objectives
+    )
+    return Rows(("load point", "objective", "measured (ms)", "outcome"), rows)
+
+
+def explanation_rows(status: BenchmarkRunStatus) -> Rows:
+    """Why requests waited and what limits, of the load points where something does."""
+    found: list[tuple[str, ...]] = []
+    for row in status.results:
+        if row.waiting and row.waiting.reason != "None":
+            found.append((row.cell, "waiting", row.waiting.reason, row.waiting.sentence))
+        if row.bottleneck and row.bottleneck.limit != "None":
+            found.append((row.cell, "limit", row.bottleneck.limit, row.bottleneck.sentence))
+    return Rows(("load point", "", "", "because"), tuple(found))
+
+
+def finding_rows(status: BenchmarkRunStatus) -> Rows:
+    """One row a finding: what it is, where it was worst, what to do."""
+    rows = tuple(
+        (f.severity, f.code, f.worst_stage, evidence_sentence(f.code, f.evidence), f.remedy) for f in status.findings
+    )
+    return Rows(("severity", "finding", "worst stage", "evidence", "what to do"), rows)

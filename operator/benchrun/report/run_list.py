@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
-from benchrun.api import BenchmarkRunStatus, Headline, answering
-from benchrun.api.sweep.status import BenchmarkSweepStatus, BestVariant
+from benchrun.api import BenchmarkRunStatus, answering
+from benchrun.api.sweep.status import BenchmarkSweepStatus
 from benchrun.observe import untrusted_json as raw
 from benchrun.observe.view_builders import run_of, sweep_of
 from benchrun.observe.views import Run, Sweep
-from benchrun.report.rows import ABSENT, Column, Rows, age, clock, figure, table_of
+from benchrun.report.tables import ABSENT, Column, Rows, age, clock, figure, table_of
 
 MAX_CODES = 1
 """Findings named in a row; the rest are counted."""
@@ -37,49 +37,41 @@ class _Listed(Generic[O, S]):
 def run_list_rows(bodies: Iterable[raw.Object], *, now: datetime, wide: bool = False, namespaces: bool = False) -> Rows:
     """One row a run, the youngest first. The figures are those of the best Valid load point; without one, those of the highest
     Suspect one, marked `?`."""
-    columns: tuple[Column[_Listed[Run, BenchmarkRunStatus]], ...] = (
-        Column("run", lambda row: row.of.name),
-        Column("state", lambda row: state(row.status)),
+    figures: tuple[Column[_Listed[Run, BenchmarkRunStatus]], ...] = (
         Column("stages", lambda row: row.status.progress.summary if row.status.progress else ABSENT),
-        Column("load point", lambda row: _of_best(row.status, lambda best: best.cell)),
-        Column("tok/s", lambda row: _of_best(row.status, lambda best: best.throughput)),
-        Column("TTFT p99", lambda row: _of_best(row.status, lambda best: best.p99_ttft)),
+        Column("load point", lambda row: row.status.headline.cell if row.status.headline else ABSENT),
+        Column("tok/s", lambda row: row.status.headline.throughput if row.status.headline else ABSENT),
+        Column("TTFT p99", lambda row: row.status.headline.p99_ttft if row.status.headline else ABSENT),
         Column("limit", lambda row: limit(row.status)),
         Column("findings", lambda row: finding_codes(row.status)),
-        Column("took", lambda row: duration(row.status, now=now)),
-        Column("age", lambda row: _age(row.of, now)),
+    )
+    setup: tuple[Column[_Listed[Run, BenchmarkRunStatus]], ...] = (
         Column("model", lambda row: model(row.of.spec) or ABSENT, wide=True),
         Column("vLLM", lambda row: _version(row.status) or ABSENT, wide=True),
         Column("GPU", lambda row: _gpus(row.status) or ABSENT, wide=True),
-        Column(
-            "image",
-            lambda row: raw.text(raw.mapping(row.of.spec.get("server")).get("image"), 1024) or ABSENT,
-            wide=True,
-        ),
+        Column("image", lambda row: image({"server": row.of.spec.get("server")}) or ABSENT, wide=True),
     )
     found = [_Listed(run, _status(run, BenchmarkRunStatus)) for run in map(run_of, bodies)]
-    return _listed(columns, found, wide=wide, namespaces=namespaces)
+    return _listed("run", figures, setup, found, now=now, wide=wide, namespaces=namespaces)
 
 
 def sweep_list_rows(
     bodies: Iterable[raw.Object], *, now: datetime, wide: bool = False, namespaces: bool = False
 ) -> Rows:
     """One row a sweep, the youngest first. The best is that of the first workload, by throughput per GPU."""
-    columns: tuple[Column[_Listed[Sweep, BenchmarkSweepStatus]], ...] = (
-        Column("sweep", lambda row: row.of.name),
-        Column("state", lambda row: state(row.status)),
+    figures: tuple[Column[_Listed[Sweep, BenchmarkSweepStatus]], ...] = (
         Column("runs", lambda row: row.status.runs.summary if row.status.runs else ABSENT),
-        Column("best", lambda row: _of_winner(row.status, lambda best: best.variant)),
-        Column("load point", lambda row: _of_winner(row.status, lambda best: best.cell)),
-        Column("tok/s per GPU", lambda row: _of_winner(row.status, lambda best: figure(best.throughput_per_gpu))),
-        Column("took", lambda row: duration(row.status, now=now)),
-        Column("age", lambda row: _age(row.of, now)),
+        Column("best", lambda row: row.status.best[0].variant if row.status.best else ABSENT),
+        Column("load point", lambda row: row.status.best[0].cell if row.status.best else ABSENT),
+        Column("tok/s per GPU", lambda row: figure(row.status.best[0].throughput_per_gpu if row.status.best else None)),
+    )
+    setup: tuple[Column[_Listed[Sweep, BenchmarkSweepStatus]], ...] = (
         Column("baseline", lambda row: row.status.baseline or ABSENT, wide=True),
         Column("model", lambda row: model(template(row.of)) or ABSENT, wide=True),
         Column("image", lambda row: image(template(row.of)) or ABSENT, wide=True),
     )
     found = [_Listed(sweep, _status(sweep, BenchmarkSweepStatus)) for sweep in map(sweep_of, bodies)]
-    return _listed(columns, found, wide=wide, namespaces=namespaces)
+    return _listed("sweep", figures, setup, found, now=now, wide=wide, namespaces=namespaces)
 
 
 def _status(of: Run | Sweep, model: type[S]) -> S:
@@ -90,19 +82,28 @@ def _status(of: Run | Sweep, model: type[S]) -> S:
         return model(message=OTHER_VERSION)
 
 
-def _listed(columns: Sequence[Column[L]], found: list[L], *, wide: bool, namespaces: bool) -> Rows:
+def _listed(
+    kind: str,
+    figures: Iterable[Column[L]],
+    setup: Iterable[Column[L]],
+    found: list[L],
+    *,
+    now: datetime,
+    wide: bool,
+    namespaces: bool,
+) -> Rows:
+    namespace: list[Column[L]] = [Column("namespace", lambda row: row.of.namespace)] if namespaces else []
+    columns: list[Column[L]] = [
+        *namespace,
+        Column(kind, lambda row: row.of.name),
+        Column("state", lambda row: state(row.status)),
+        *figures,
+        Column("took", lambda row: duration(row.status, now=now)),
+        Column("age", lambda row: age((now - (row.of.created_at or now)).total_seconds())),
+        *setup,
+    ]
     found.sort(key=lambda row: (row.of.created_at or OLDEST, row.of.name), reverse=True)
-    shown: list[Column[L]] = list(columns)
-    if namespaces:
-        shown.insert(0, Column("namespace", lambda row: row.of.namespace))
-    return table_of(shown, found, wide=wide)
-
-
-def _age(of: Run | Sweep, now: datetime) -> str:
-    return age((now - (of.created_at or now)).total_seconds())
-
-
-# ---- what a status says in a word -----------------------------------------------------------------------------------------
+    return table_of(columns, found, wide=wide)
 
 
 def state(status: BenchmarkRunStatus | BenchmarkSweepStatus) -> str:
@@ -145,15 +146,6 @@ def template(sweep: Sweep) -> raw.Object:
 def image(spec: raw.Object) -> str:
     """Of the server that the spec of a run starts."""
     return raw.text(raw.mapping(spec.get("server") or spec.get("offline")).get("image"), 1024)
-
-
-def _of_best(status: BenchmarkRunStatus, text: Callable[[Headline], str]) -> str:
-    best = status.headline
-    return text(best) if best is not None else ABSENT
-
-
-def _of_winner(status: BenchmarkSweepStatus, text: Callable[[BestVariant], str]) -> str:
-    return text(status.best[0]) if status.best else ABSENT
 
 
 def _version(status: BenchmarkRunStatus) -> str | None:

@@ -15,14 +15,13 @@ from benchrun.observe.views import Run, Sweep
 from benchrun.report import run_list
 from benchrun.report.comparison_rows import signed
 from benchrun.report.result_rows import price_text
-from benchrun.report.rows import age, figure, format_seconds
 from benchrun.report.sweep_rows import remarks
+from benchrun.report.tables import age, figure, format_seconds
 
 MAX_CODES = 6
 """Findings named; the rest are counted."""
 LEAST_OTHER_SECONDS = 0.5
 """A shorter rest of a start is not shown: instants of pods are whole seconds."""
-State = Literal["Done", "UnderWay", "ToCome"]
 _Facts = Iterator[tuple[str, str]]
 
 
@@ -51,15 +50,12 @@ def _seconds(seconds: float) -> str:
     return f"{figure(seconds, digits=2)} s" if seconds < 10 else format_seconds(seconds)
 
 
-# ---- steps of a run -------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A part of the way of a run from its acceptance to its end."""
+    """A part of a run between its acceptance and its end."""
 
     name: str
-    state: State
+    state: Literal["Done", "UnderWay", "ToCome"]
     seconds: float | None
     """How long it took, or has taken so far; None: not known, or not begun."""
 
@@ -69,17 +65,15 @@ def steps(status: BenchmarkRunStatus, *, now: datetime) -> tuple[Step, ...]:
     ends = _ends(status)
     # The last part that has ended; what comes before it has ended too, even where the status has no instant for it.
     reached = max((index for index, (_, ended) in enumerate(ends) if ended is not None), default=-1)
-    begun: datetime | None = raw.instant(status.accepted_time)
+    begun = raw.instant(status.accepted_time)
     found: list[Step] = []
-    for index, (name, ended) in enumerate(ends):
-        if index <= reached:
-            found.append(Step(name, "Done", _between(begun, ended)))
-            begun = ended
-        elif index == reached + 1 and begun is not None:
-            found.append(Step(name, "UnderWay", _between(begun, now)))
-        else:
-            found.append(Step(name, "ToCome", None))
-    return tuple(found)
+    for name, ended in ends[: reached + 1]:
+        found.append(Step(name, "Done", _between(begun, ended)))
+        begun = ended
+    to_come = [Step(name, "ToCome", None) for name, _ in ends[reached + 1 :]]
+    if to_come and begun is not None:
+        to_come[0] = Step(to_come[0].name, "UnderWay", _between(begun, now))
+    return (*found, *to_come)
 
 
 def _ends(status: BenchmarkRunStatus) -> list[tuple[str, datetime | None]]:
@@ -97,16 +91,13 @@ def _between(begun: datetime | None, ended: datetime | None) -> float | None:
     return None if begun is None or ended is None else max(0.0, (ended - begun).total_seconds())
 
 
-# ---- summary --------------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A line that says it all, then facts by name."""
+    """A title with the outcome, then facts by name."""
 
     title: str
     word: str
-    """How it came out, or where it is."""
+    """The verdict, or the phase."""
     sentence: str
     facts: tuple[tuple[str, str], ...]
     look_further: tuple[str, ...]
@@ -114,8 +105,8 @@ class Summary:
 
 
 def run_summary(run: Run, status: BenchmarkRunStatus, *, now: datetime) -> Summary:
-    """Of a run that waits, goes on or has ended."""
-    facts = (*_spec(run), *_ran(status), *_times(run, status, now=now), *_came_out(status))
+    """Of a run in any phase."""
+    facts = (*_spec(run), *_servers(status), *_times(run, status, now=now), *_results(status))
     if status.completion_time is None:
         commands = ["watch {}", "logs {} -f"]
     else:
@@ -124,7 +115,7 @@ def run_summary(run: Run, status: BenchmarkRunStatus, *, now: datetime) -> Summa
 
 
 def sweep_summary(sweep: Sweep, status: BenchmarkSweepStatus, *, now: datetime) -> Summary:
-    """Of a sweep that waits, goes on or has ended."""
+    """Of a sweep in any phase."""
     command = "watch {}" if status.completion_time is None else "report {}"
     return _summary(sweep, status, _sweep_facts(sweep, status, now=now), [command])
 
@@ -149,14 +140,11 @@ def _spec(run: Run) -> _Facts:
     spec = run.spec
     yield "model", run_list.model(spec)
     offline, endpoint = raw.mapping(spec.get("offline")), raw.mapping(spec.get("endpoint"))
-    server = raw.mapping(spec.get("server")) or offline
-    if offline:
-        yield "mode", "offline: the engine without its API server"
-    if server:
+    yield "mode", "offline: the engine without its API server" if offline else ""
+    if server := raw.mapping(spec.get("server")) or offline:
         yield "image", raw.text(server.get("image"), 1024)
         args = server.get("args")
-        if isinstance(args, list) and args:
-            yield "arguments", " ".join(str(each) for each in args)
+        yield "arguments", " ".join(map(str, args)) if isinstance(args, list) else ""
     if endpoint:
         service = raw.mapping(endpoint.get("serviceRef"))
         yield "endpoint", raw.text(endpoint.get("url"), 1024) or f"service {raw.text(service.get('name'))}"
@@ -167,38 +155,33 @@ def _spec(run: Run) -> _Facts:
         yield ("workload" if len(workloads) == 1 else "workloads"), ", ".join(workloads) + often
 
 
-def _ran(status: BenchmarkRunStatus) -> _Facts:
+def _servers(status: BenchmarkRunStatus) -> _Facts:
     for server in status.servers:
-        yield server.role, _server(server)
+        gpus = f"{server.gpus} GPU{'s' if server.gpus > 1 else ''} {server.gpu or ''}".strip()
+        parts = [
+            f"vLLM {server.version}" if server.version else "",
+            gpus if server.gpus else "no GPU",
+            f"node {server.node}" if server.node else "",
+            f"KV cache {server.kv_cache_tokens} tokens" if server.kv_cache_tokens is not None else "",
+            f"ready after {format_seconds(server.seconds_to_ready)}" if server.seconds_to_ready is not None else "",
+            f"{server.restarts} restarts" if server.restarts else "",
+        ]
+        yield server.role, ", ".join(part for part in parts if part)
         yield "start", startup_text(server)
         yield "digest", server.image_digest or ""
-    client = status.client
-    if client is not None and client.engine is not None:
+    if (client := status.client) is not None and client.engine is not None:
         several = f", {client.shards} processes" if client.shards is not None else ""
         yield "client", f"{client.engine} {client.engine_version or ''}".strip() + several
     if status.cost is not None:
         yield "price", price_text(status.cost)
 
 
-def _server(server: ServerStatus) -> str:
-    parts = [
-        f"vLLM {server.version}" if server.version else "",
-        f"{server.gpus} GPU{'s' if server.gpus > 1 else ''} {server.gpu or ''}".strip() if server.gpus else "no GPU",
-        f"node {server.node}" if server.node else "",
-        f"KV cache {server.kv_cache_tokens} tokens" if server.kv_cache_tokens is not None else "",
-        f"ready after {format_seconds(server.seconds_to_ready)}" if server.seconds_to_ready is not None else "",
-        f"{server.restarts} restarts" if server.restarts else "",
-    ]
-    return ", ".join(part for part in parts if part)
-
-
-def _created(of: Run | Sweep, now: datetime) -> _Facts:
-    if of.created_at is not None:
-        yield "created", f"{age((now - of.created_at).total_seconds())} ago"
+def _created(of: Run | Sweep, now: datetime) -> tuple[str, str]:
+    return "created", "" if of.created_at is None else f"{age((now - of.created_at).total_seconds())} ago"
 
 
 def _times(run: Run, status: BenchmarkRunStatus, *, now: datetime) -> _Facts:
-    yield from _created(run, now)
+    yield _created(run, now)
     known = (
         f"{each.name} {format_seconds(each.seconds)}" for each in steps(status, now=now) if each.seconds is not None
     )
@@ -208,9 +191,8 @@ def _times(run: Run, status: BenchmarkRunStatus, *, now: datetime) -> _Facts:
         yield "stages", f"{done} measured" + (f", {status.progress.stage} under way" if status.progress.stage else "")
 
 
-def _came_out(status: BenchmarkRunStatus) -> _Facts:
-    best = status.headline
-    if best is not None:
+def _results(status: BenchmarkRunStatus) -> _Facts:
+    if (best := status.headline) is not None:
         yield "best", f"{best.cell}: {best.throughput} tok/s, TTFT p99 {best.p99_ttft}"
     limits = (row for row in status.results if row.bottleneck is not None and row.bottleneck.limit != "None")
     yield "limit", next((f"{row.cell}: {row.bottleneck.sentence}" for row in limits if row.bottleneck), "")
@@ -219,8 +201,7 @@ def _came_out(status: BenchmarkRunStatus) -> _Facts:
     outcomes = [each.outcome for row in status.results for each in row.objectives]
     counted = ((outcomes.count(word), word.lower()) for word in ("Met", "Missed", "Inconclusive"))
     yield "objectives", ", ".join(f"{count} {word}" for count, word in counted if count)
-    found = status.comparison
-    if found is not None:
+    if (found := status.comparison) is not None:
         changes = [change for cell in found.cells for change in cell.changes if change.word in ("Better", "Worse")]
         largest = max(changes, key=lambda change: abs(change.change_percent or 0.0), default=None)
         most = f"; most: {largest.metric} {signed(largest.change_percent, unit=' %')}" if largest is not None else ""
@@ -238,7 +219,7 @@ def _sweep_facts(sweep: Sweep, status: BenchmarkSweepStatus, *, now: datetime) -
         counts = status.runs.model_dump(exclude={"tabled", "summary"})
         yield "runs", ", ".join(f"{count} {word}" for word, count in counts.items() if count)
     yield "GPU seconds", figure(status.gpu_seconds) if status.gpu_seconds else ""
-    yield from _created(sweep, now)
+    yield _created(sweep, now)
     yield "time", run_list.duration(status, now=now)
     for best in status.best:
         tied = f", not distinguishable from {', '.join(best.tied_with)}" if best.tied_with else ""
@@ -249,13 +230,19 @@ def _sweep_facts(sweep: Sweep, status: BenchmarkSweepStatus, *, now: datetime) -
         yield "note", remark
 
 
-# ---- what a finished run did not keep -----------------------------------------------------------------------------------
-
-
 def missing_sentences(stored: BenchmarkRunStatus, missing: Mapping[str, int]) -> list[str]:
     """What a finished run did not keep of its measurement. `missing`: records that were judged once and are gone, by cell."""
     repeats = {row.cell: row.repeats for row in stored.results}
-    sentences = [_missing(cell, lost, judged=repeats.get(cell)) for cell, lost in missing.items()]
+    sentences = []
+    for cell, lost in missing.items():
+        judged = repeats.get(cell)
+        if judged is None:
+            sentences.append(f"{cell}: not all of its records are kept")
+        elif lost >= judged:
+            sentences.append(f"{cell}: not judged, since none of its records is kept")
+        else:
+            kept = f"judged by {judged - lost} of its {judged} repeats"
+            sentences.append(f"{cell}: {kept}, since the other records are not kept")
     timeline = next((each for each in stored.truncated if each.field == "timeline"), None)
     if timeline is not None:
         sentences.append(
@@ -263,11 +250,3 @@ def missing_sentences(stored: BenchmarkRunStatus, missing: Mapping[str, int]) ->
             "samples of the servers are missing, and findings that rest on them may differ"
         )
     return sentences
-
-
-def _missing(cell: str, lost: int, *, judged: int | None) -> str:
-    if judged is None:
-        return f"{cell}: not all of its records are kept"
-    if lost >= judged:
-        return f"{cell}: not judged, since none of its records is kept"
-    return f"{cell}: judged by {judged - lost} of its {judged} repeats, since the other records are not kept"

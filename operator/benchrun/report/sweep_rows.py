@@ -1,4 +1,4 @@
-"""Tables of a sweep and its variants: text only, no layout."""
+"""Tables of a sweep and its variants, and remarks on them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchrun.api.sweep.status import BenchmarkSweepStatus, BestVariant, FrontPo
 from benchrun.judge.result_row import PER_GPU
 from benchrun.report.comparison_rows import CHANGE_HEADERS, change_cells
 from benchrun.report.result_rows import NO_TEXTS, cost_columns, cost_header, metric, texts_a_second
-from benchrun.report.rows import ABSENT, Column, Rows, figure, table_of
+from benchrun.report.tables import ABSENT, Column, Rows, figure, table_of
 
 LEGEND = (
     "means over the runs; latencies in milliseconds; running, waiting, KV max and hits are what the servers report: "
@@ -37,7 +37,11 @@ def variant_rows(
         Column("load point", lambda row: row.cell),
         Column("runs", lambda row: str(row.runs)),
         Column("req/s", metric(_REQUESTS)),
-        Column("texts/s", lambda row: _texts(row, texts_per_prompt), optional=True),
+        Column(
+            "texts/s",
+            lambda row: texts_a_second(row.metrics.get(_REQUESTS), row.cell.partition("/")[0], texts_per_prompt),
+            optional=True,
+        ),
         Column("tok/s", metric(_OUTPUT)),
         Column("total tok/s", metric(_TOTAL), wide=has_latencies, optional=True),
         Column("per GPU", metric(PER_GPU), wide=all(a == b for a, b in throughputs), optional=True),
@@ -72,7 +76,7 @@ def change_rows(status: BenchmarkSweepStatus) -> Rows:
 
 
 def best_rows(status: BenchmarkSweepStatus) -> Rows:
-    """One row a workload and objective: who did best, what its tokens cost there, and who can't be told from it."""
+    """One row a workload and objective: who did best, what its tokens cost there, and who is not distinguishable from it."""
     columns: tuple[Column[BestVariant], ...] = (
         Column("workload", lambda best: best.workload),
         Column("objective", lambda best: best.objective),
@@ -103,7 +107,11 @@ def remarks(status: BenchmarkSweepStatus) -> list[str]:
     rows, variants = status.results, status.variants
     found = [
         *(f"{variant.name}: {failure(variant)}" for variant in variants if variant.reason is not None),
-        *(f"{variant.name}: {_lost(variant.lost)}" for variant in variants if variant.lost),
+        *(
+            f"{variant.name}: {variant.lost} {'run' if variant.lost == 1 else 'runs'} lost with a server or client, and measured anew"
+            for variant in variants
+            if variant.lost
+        ),
         *(f"{row.variant} at {row.cell}: {row.reason}" for row in rows if row.reason and row.runs),
         *left_out(status),
         *(f"{row.variant} at {row.cell}: {row.limit.sentence}" for row in rows if row.limit is not None),
@@ -121,10 +129,6 @@ def failure(variant: VariantStatus) -> str:
     return f"{variant.reason} in {variant.run}: {variant.message or ''}".rstrip(": ")
 
 
-def _lost(runs: int) -> str:
-    return f"{runs} {'run' if runs == 1 else 'runs'} lost with a server or client, and measured anew"
-
-
 def left_out(status: BenchmarkSweepStatus) -> list[str]:
     """Rows for which some runs do not count."""
     return [
@@ -139,10 +143,6 @@ def cuts(status: BenchmarkSweepStatus) -> list[str]:
     return [
         f"{cut.field}: {cut.included} of {cut.total}; the rest did not fit into the status" for cut in status.truncated
     ]
-
-
-def _texts(row: Row, texts_per_prompt: Mapping[str, int]) -> str:
-    return texts_a_second(row.metrics.get(_REQUESTS), row.cell.partition("/")[0], texts_per_prompt)
 
 
 def _cost(status: BenchmarkSweepStatus, of: BestVariant | FrontPoint) -> str:

@@ -21,9 +21,9 @@ from benchrun.report.export.formats import FORMATS
 from benchrun_client.contract import StageRecord
 from unit.decide.deliveries import sealed
 from unit.plan.specs import Json
-from unit.report.export.runs import CAPPED, CELLS, CHAT, IDENTITY, STAGES, measured, row, spec, status
+from unit.report.export.runs import CAPPED, CELLS, CHAT, NAME, NAMESPACE, STAGES, UID, measured, row, spec, status
 
-OWNER = Owner(namespace=IDENTITY.namespace, name=IDENTITY.name, uid=IDENTITY.uid)
+OWNER = Owner(namespace=NAMESPACE, name=NAME, uid=UID)
 COMPLETE = Condition.model_validate({"type": "Complete", "status": "True", "reason": "Measured"})
 INVALID = [row(CELLS[0]), row(CELLS[1], "Invalid", ["RateNotAchieved"]), row(CELLS[2])]
 EVERY = [row(cell, "Invalid") for cell in CELLS]

@@ -20,8 +20,8 @@ from benchrun.cli.commands.watch import say_how_to_go_on
 from benchrun.cli.errors import CommandError
 from benchrun.cli.following import Target, by_name, follow
 from benchrun.cli.progress_display import LogReporter, full
-from benchrun.report.followed import updated_sweep, with_run
 from benchrun.report.live_view import live_view
+from benchrun.report.watch_state import updated_sweep, with_run
 from rich.console import Console
 from unit.cli.fake_kubectl import FakeKubectl
 from unit.cli.test_interrupts import Command

@@ -16,8 +16,8 @@ from fcntl import ioctl
 
 import pytest
 from benchrun.cli.progress_display import full, several
-from benchrun.report.followed import StageLine
 from benchrun.report.live_view import live_view
+from benchrun.report.watch_state import StageLine
 from rich.console import Console, RenderableType
 from unit.cli.fake_kubectl import FakeKubectl
 from unit.cli.test_interrupts import PYTHONPATH

@@ -12,8 +12,8 @@ import pytest
 import yaml
 from benchrun.api import BenchmarkRunStatus
 from benchrun.cli.__main__ import TABLE_WIDTH, main
-from benchrun.cli.tables import Terminal, show_result
-from benchrun.report.rows import UNCERTAIN_NOTE
+from benchrun.cli.console_tables import Terminal, show_result
+from benchrun.report.tables import UNCERTAIN_NOTE
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text

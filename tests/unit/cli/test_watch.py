@@ -12,7 +12,7 @@ import pytest
 from benchrun.cli import following
 from benchrun.cli.__main__ import main
 from benchrun.cli.following import MAX_TARGETS, objects
-from benchrun.report.followed import MAX_STAGES
+from benchrun.report.watch_state import MAX_STAGES
 from unit.cli.fake_kubectl import FakeKubectl
 from unit.cli.test_interrupts import PYTHONPATH
 from unit.report.going_on import ended, live, run_body, running

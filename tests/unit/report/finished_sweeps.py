@@ -11,7 +11,7 @@ from benchrun.api import BenchmarkRunStatus, Result, RoleFigures
 from benchrun.api.sweep.spec import BenchmarkSweepSpec
 from benchrun.api.sweep.status import BenchmarkSweepStatus, essence
 from benchrun.observe.views import Run
-from benchrun.report.html.reported import ReportedSweep
+from benchrun.report.html.report_data import ReportedSweep
 from unit.judge.comparison.sides import row, run
 from unit.plan.specs import Json, rates, spec_body, workload
 from unit.sweep.sweeps import NAME, NAMESPACE, UID, a_run, decided, ended, failed, variant

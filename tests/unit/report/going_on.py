@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from benchrun.api import BenchmarkRunStatus, Condition, Live, Progress
-from benchrun.report.followed import FollowedRun
+from benchrun.report.watch_state import FollowedRun
 from unit.plan.specs import Json, spec_body
 
 BEGIN = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)

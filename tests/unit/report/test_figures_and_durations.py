@@ -7,12 +7,12 @@ import re
 import pytest
 from benchrun.api import Change
 from benchrun.report.comparison_rows import interval, signed
-from benchrun.report.rows import (
+from benchrun.report.html.sections.verdict import evidence_text
+from benchrun.report.tables import (
     ABSENT,
     BARS,
     age,
     clock,
-    evidence_text,
     figure,
     format_seconds,
     parse_seconds,

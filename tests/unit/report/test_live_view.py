@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from benchrun.api import BenchmarkRunStatus
-from benchrun.report.followed import (
+from benchrun.report.live_view import NO_OPERATOR, LiveView, live_view
+from benchrun.report.watch_state import (
     MAX_SAMPLES,
     FollowedRun,
     StageLine,
@@ -15,7 +16,6 @@ from benchrun.report.followed import (
     stage_line,
     updated_run,
 )
-from benchrun.report.live_view import NO_OPERATOR, LiveView, live_view
 from unit.measure.records import record
 from unit.report.going_on import BEGIN, at, ended, followed, live, run_body, running
 

@@ -8,7 +8,7 @@ import re
 import pytest
 from benchrun.api import Change, ComparedCell, ComparedRun, Comparison, Finding, ObjectiveResult
 from benchrun.report.markdown import escaped, markdown, part, table
-from benchrun.report.rows import Rows
+from benchrun.report.tables import Rows
 from hypothesis import given
 from hypothesis import strategies as st
 from unit.report.statuses import result, status

@@ -8,18 +8,17 @@ import pytest
 from benchrun.api import BenchmarkRunStatus, Bottleneck, CostStatus, Finding, ObjectiveResult, ServerStatus, Waiting
 from benchrun.observe.view_builders import run_of
 from benchrun.report.markdown import markdown
-from benchrun.report.result_rows import objective_rows, price_text, result_rows, texts_per_prompt
-from benchrun.report.rows import (
-    UNCERTAIN,
-    UNCERTAIN_NOTE,
-    Rows,
+from benchrun.report.result_rows import (
     explanation_rows,
-    figure,
     finding_rows,
-    has_uncertain,
     interval_rows,
+    objective_rows,
+    price_text,
+    result_rows,
+    texts_per_prompt,
 )
 from benchrun.report.run_summary import run_summary
+from benchrun.report.tables import Rows, figure, has_uncertain
 from unit.plan.specs import spec_body, workload
 from unit.report.going_on import BEGIN, ended, run_body
 from unit.report.statuses import LIMIT, WAITING, result, status
@@ -248,9 +247,3 @@ def test_intervals_have_four_digits_and_only_percentiles_a_row() -> None:
 )
 def test_the_mark_stands_at_the_end_of_a_cell(marked: bool, cells: tuple[str, ...]) -> None:
     assert has_uncertain(Rows(("a",), (("x",), cells))) is marked
-
-
-def test_the_note_begins_with_the_mark_and_says_what_it_means() -> None:
-    assert (
-        f"{UNCERTAIN} too few requests for this percentile: its 95 % interval is open at one end or both"
-    ) == UNCERTAIN_NOTE

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from benchrun.report.markdown import sweep_markdown
-from benchrun.report.rows import Rows
 from benchrun.report.sweep_rows import change_rows, variant_rows
+from benchrun.report.tables import Rows
 from unit.report.finished_sweeps import BATCHES, Measured, batches, finished_sweep
 
 HOSTILE = "x | y <script> @all #7 [a](http://e)"

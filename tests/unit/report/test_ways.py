@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 from benchrun.api import BenchmarkRunStatus, Condition
-from benchrun.report.followed import MAX_STAGES, FollowedRun, StageLine, updated_run
 from benchrun.report.live_view import NO_OPERATOR, SILENT_SECONDS, live_view, seconds_since_begin
-from benchrun.report.rows import BARS, GAP, sparkline
 from benchrun.report.run_summary import steps
+from benchrun.report.tables import BARS, GAP, sparkline
+from benchrun.report.watch_state import MAX_STAGES, FollowedRun, StageLine, updated_run
 from hypothesis import given
 from hypothesis import strategies as st
 from unit.report.going_on import BEGIN, at, ended, followed, live, run_body, running

@@ -20,7 +20,7 @@ from benchrun.cli.commands.kv_cache import add_memory_options
 from benchrun.preflight.manifests import CHECKS, Checked, Known, check_objects
 from benchrun.preflight.remark import LEVELS, Level
 from benchrun.preflight.volume import Volume
-from benchrun.report import exit_codes, rows
+from benchrun.report import exit_codes, tables
 
 _WORDS: dict[Level, str] = {"Error": "error", "Warning": "warning", "Note": "note", "NotChecked": "not checked"}
 _VOLUME = ("runs", "stages", "requests", "gpus", "least_seconds", "warmup_seconds", "gpu_seconds")
@@ -68,11 +68,11 @@ def volume_sentence(volume: Volume) -> str:
     parts = [f"{runs}{_counted(volume.stages, 'stage')}, {_counted(volume.requests, 'request')} {most}".strip() + "."]
     if volume.open_stages:
         others = ", the others as long as the server needs" if volume.stages > volume.open_stages else ""
-        parts.append(f"Those at a finite rate take {rows.format_seconds(volume.least_seconds)} at least{others}.")
+        parts.append(f"Those at a finite rate take {tables.format_seconds(volume.least_seconds)} at least{others}.")
     else:
         parts.append("How long they take depends on the server.")
     if volume.warmup_seconds:
-        parts.append(f"Warm-up takes up to {rows.format_seconds(volume.warmup_seconds)}.")
+        parts.append(f"Warm-up takes up to {tables.format_seconds(volume.warmup_seconds)}.")
     if volume.gpu_seconds is not None:
         gpus = "all GPUs" if volume.runs > 1 else _counted(volume.gpus, "GPU")
         parts.append(f"Measuring on {gpus} takes {volume.gpu_seconds:,} GPU-seconds at least; start-up is not counted.")

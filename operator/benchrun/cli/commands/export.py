@@ -15,7 +15,7 @@ from rich.console import Console
 from benchrun.api import plain_text
 from benchrun.cli import errors, finished_run, shared_options
 from benchrun.report.exit_codes import PASSED
-from benchrun.report.export import exported, tables
+from benchrun.report.export import encoders, exported_run
 from benchrun.report.export.formats import FORMATS, TABLES, Format, TableName
 
 GROUP = "benchrun.exports"
@@ -66,14 +66,16 @@ def run(options: argparse.Namespace, console: Console) -> int:
     """Read the run, and write it down. Raises CommandError."""
     del console  # What goes to standard output is the export alone.
     finished = finished_run.finished_run(options)
-    identity = exported.Identity(finished.run.namespace, finished.run.name, finished.run.uid)
-    whole = exported.exported(identity, finished.spec, finished.status, finished.records, finished.samples)
+    run = finished.run
+    whole = exported_run.exported(
+        run.namespace, run.name, run.uid, finished.spec, finished.status, finished.records, finished.samples
+    )
     known = [stage.id for stage in whole.stages]
     for name in options.stage:
         if name not in known:
             raise errors.unknown("stage", name, known)
-    wanted = exported.only(whole, options.stage) if options.stage else whole
-    kept, untrusted = (wanted, {}) if options.include_invalid else exported.trusted(wanted)
+    wanted = exported_run.only(whole, options.stage) if options.stage else whole
+    kept, untrusted = (wanted, {}) if options.include_invalid else exported_run.trusted(wanted)
     notes = [f"left out: {cell}: {why}; --include-invalid exports it" for cell, why in untrusted.items()]
     count = Counter(stage.cell for stage in whole.stages)
     notes += [
@@ -86,14 +88,14 @@ def run(options: argparse.Namespace, console: Console) -> int:
         raise errors.CommandError("\n".join(["nothing to export", *notes]))
     try:
         written = _write(options.format, options.table, kept, options.output)
-    except tables.NotExportable as error:
+    except encoders.NotExportable as error:
         raise errors.CommandError(str(error)) from error
     for note in (*written, *notes):
         print(plain_text(note), file=sys.stderr)
     return PASSED
 
 
-def _write(chosen: Format, table: TableName, kept: exported.ExportedRun, output: str) -> list[str]:
+def _write(chosen: Format, table: TableName, kept: exported_run.ExportedRun, output: str) -> list[str]:
     """Lines that say what was written where."""
     if output == STANDARD_OUTPUT:
         if not chosen.is_text and sys.stdout.isatty():

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from benchrun.api import BenchmarkRunStatus
-from benchrun.cli import cluster, errors, finished_sweep, shared_options, tables
+from benchrun.cli import cluster, console_tables, errors, finished_sweep, shared_options
 from benchrun.observe import view_builders
 from benchrun.report import exit_codes, run_list, run_summary
 
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         if bodies
     ]
     for number, table in enumerate(shown):
-        console.print(*([""] if number else []), tables.as_table(table, folded=FOLDED), sep="\n")
+        console.print(*([""] if number else []), console_tables.as_table(table, folded=FOLDED), sep="\n")
     return exit_codes.PASSED
 
 
@@ -81,8 +81,8 @@ def _summary(kubectl: cluster.Kubectl, name: str, now: datetime) -> run_summary.
 
 
 def _show(console: Console, summary: run_summary.Summary) -> None:
-    width = tables.prose_width(console)
-    console.print(tables.title(summary.title, summary.word, summary.sentence), width=width)
+    width = console_tables.prose_width(console)
+    console.print(console_tables.title(summary.title, summary.word, summary.sentence), width=width)
     facts = Table.grid(padding=(0, 2, 0, 0))
     facts.add_column(style="dim")
     for name, text in summary.facts:

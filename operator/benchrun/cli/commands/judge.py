@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from benchrun.api import CHANGEABLE, FIXED, BenchmarkRunStatus, RuleSeverity
-from benchrun.cli import errors, finished_run, shared_options, tables
+from benchrun.cli import console_tables, errors, finished_run, shared_options
 from benchrun.judge import judged_run, thresholds
 from benchrun.judge.rules.warm_up import known_compilations
 from benchrun.observe.views import Run
@@ -108,7 +108,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         print(json.dumps(_as_json(judged, stored, rejudged.status, found, notes), indent=2))
     else:
         anew = {"phase": None, "message": _judged_by(stored, rejudged.status), "log_tail": None}
-        tables.show_result(console, judged.name, rejudged.status.model_copy(update=anew), wide=options.wide)
+        console_tables.show_result(console, judged.name, rejudged.status.model_copy(update=anew), wide=options.wide)
         console.print(_heading(stored, found), style="bold", markup=False)
         for line in (*(f"  {difference.sentence}" for difference in found), *notes):
             console.print(line, markup=False, soft_wrap=True)

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from benchrun import names
 from benchrun.api import plain_text
-from benchrun.cli import cluster, errors, shared_options, tables
+from benchrun.cli import cluster, console_tables, errors, shared_options
 from benchrun.observe import untrusted_json as raw
 from benchrun.observe import view_builders, views
 from benchrun.report.exit_codes import PASSED
@@ -153,4 +153,4 @@ def _explain_missing(run: views.Run, silent: Sequence[str], *, anything: bool) -
         )
     if not anything:
         raise errors.CommandError(text)
-    tables.Terminal(stderr=True).print(text, style="dim", markup=False, soft_wrap=True)
+    console_tables.Terminal(stderr=True).print(text, style="dim", markup=False, soft_wrap=True)

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from benchrun.api import BenchmarkRunStatus, plain_text
-from benchrun.cli import errors, finished_run, finished_sweep, shared_options, tables
+from benchrun.cli import console_tables, errors, finished_run, finished_sweep, shared_options
 from benchrun.report import exit_codes, live_view, markdown, result_rows
 
 SUMMARY = "show the result of a run or a sweep; the exit code is that of its verdict"
@@ -59,5 +59,5 @@ def run(options: argparse.Namespace, console: Console) -> int:
     if options.markdown:
         print(plain_text(markdown.markdown(found.name, status, texts_per_prompt=texts, wide=options.wide)), end="")
     else:
-        tables.show_result(console, found.name, status, texts_per_prompt=texts, wide=options.wide)
+        console_tables.show_result(console, found.name, status, texts_per_prompt=texts, wide=options.wide)
     return code

@@ -13,18 +13,18 @@ from rich.console import Console
 from benchrun.api.sweep import spec
 from benchrun.cli import (
     cluster,
+    console_tables,
     errors,
     finished_sweep,
     following,
     interrupts,
     progress_display,
     shared_options,
-    tables,
 )
 from benchrun.names import KIND, SHORT_NAME
 from benchrun.observe.view_builders import sweep_of
-from benchrun.report import exit_codes, rows
-from benchrun.report.followed import Followed, FollowedSweep
+from benchrun.report import exit_codes, tables
+from benchrun.report.watch_state import Followed, FollowedSweep
 
 EXIT_CODES = """\
 exit codes: 0 measured, Valid or Suspect; 1 a run can't be read; 2 failed; 3 an objective missed or a figure regressed;
@@ -34,7 +34,7 @@ Of a sweep: 0 every run measured, 2 it or a run of it failed, 4 some rows are in
 
 def add_timeout(parser: argparse.ArgumentParser) -> None:
     """How long to wait."""
-    seconds = shared_options.valid(rows.parse_seconds)
+    seconds = shared_options.valid(tables.parse_seconds)
     longest = "wait no longer than this (90s, 10m, 2h) and end with 124"
     parser.add_argument("--timeout", type=seconds, metavar="DURATION", help=longest)
 
@@ -66,7 +66,7 @@ async def _followed(
         log = progress_display.LogReporter(console, several=several)
         return await following.follow(targets, log, timeout_seconds=timeout_seconds)
     # Of the terminal's own width: what wraps can't be drawn over.
-    with progress_display.ScreenReporter(tables.Terminal(), several=several) as screen:
+    with progress_display.ScreenReporter(console_tables.Terminal(), several=several) as screen:
         return await following.follow(targets, screen, timeout_seconds=timeout_seconds)
 
 
@@ -87,7 +87,7 @@ def _show(console: Console, followed: Followed, kubectl: cluster.Kubectl, *, wid
     """Of a sweep with what its status had no room for, where the cluster gives it."""
     texts = followed.texts_per_prompt
     if not isinstance(followed, FollowedSweep):
-        tables.show_result(console, followed.name, followed.status, texts_per_prompt=texts, wide=wide)
+        console_tables.show_result(console, followed.name, followed.status, texts_per_prompt=texts, wide=wide)
         return
     status = followed.status
     if status.truncated:
@@ -95,7 +95,7 @@ def _show(console: Console, followed: Followed, kubectl: cluster.Kubectl, *, wid
             sweep = sweep_of(kubectl.get(followed.name, cluster.SWEEP))
             runs_of = partial(finished_sweep.runs_in_cluster, kubectl=kubectl)
             status = finished_sweep.whole_table(sweep, status, runs_of)
-    tables.show_sweep(console, followed.name, status, texts_per_prompt=texts, wide=wide)
+    console_tables.show_sweep(console, followed.name, status, texts_per_prompt=texts, wide=wide)
 
 
 DESCRIPTION = """\

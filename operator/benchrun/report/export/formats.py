@@ -8,8 +8,8 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Literal, get_args
 
-from benchrun.report.export.exported import ExportedRun
-from benchrun.report.export.tables import Files
+from benchrun.report.export.encoders import Files
+from benchrun.report.export.exported_run import ExportedRun
 
 TableName = Literal["stages", "servers", "replicas", "requests"]
 TABLES: tuple[TableName, ...] = get_args(TableName)

@@ -16,10 +16,10 @@ from benchrun.api import RoleFigures
 from benchrun.measure.cells import Pools, rounded, totals
 from benchrun.measure.percentiles import Distribution, percentile_interval
 from benchrun.names import ROLE_PROXY
-from benchrun.report.export.exported import ExportedRun, ExportedStage, pools
+from benchrun.report.export.encoders import Files, Json, NotExportable, seconds, without_unknown
+from benchrun.report.export.exported_run import ExportedRun, ExportedStage, pools
 from benchrun.report.export.formats import Format, register
 from benchrun.report.export.llmd_scenario import scenario
-from benchrun.report.export.tables import Files, Json, NotExportable, seconds, without_unknown
 
 _PERCENTILES = {
     "p0p1": 0.1, "p1": 1.0, "p5": 5.0, "p10": 10.0, "p25": 25.0, "p50": 50.0, "p75": 75.0, "p90": 90.0, "p95": 95.0,
@@ -40,15 +40,10 @@ _THROUGHPUTS = {
 
 def requests(record: StageRecord) -> Json:
     """How many there were, and the lengths of those that were answered."""
-    columns = record.requests
-    return without_unknown(
-        {
-            "total": len(columns.ok),
-            "failures": columns.ok.count(0),
-            "input_length": _lengths(list(compress(columns.input_tokens, columns.ok))),
-            "output_length": _lengths(list(compress(columns.output_tokens, columns.ok))),
-        }
-    )
+    columns, ok = record.requests, record.requests.ok
+    lengths = {"input_length": columns.input_tokens, "output_length": columns.output_tokens}
+    answered = {name: _lengths(list(compress(tokens, ok))) for name, tokens in lengths.items()}
+    return without_unknown({"total": len(ok), "failures": ok.count(0), **answered})
 
 
 def latency(pools: Pools) -> Json:
@@ -110,23 +105,29 @@ VERSION = "0.2"
 
 
 def llmd_files(run: ExportedRun) -> Files:
-    """Named as llm-d looks for them."""
-    return {
-        f"benchmark_report_v{VERSION},_{stage.file_name}.yaml": _as_yaml(report(run, stage)) for stage in run.stages
-    }
+    """Under the names that llm-d expects."""
+    names = {f"benchmark_report_v{VERSION},_{stage.id.replace('/', '-')}.yaml": stage for stage in run.stages}
+    return {name: _as_yaml(report(run, stage)) for name, stage in names.items()}
 
 
 def llmd_document(run: ExportedRun) -> bytes:
     """The report of the only stage. Raises NotExportable for several."""
-    if len(run.stages) != 1:
-        raise NotExportable(
-            f"{len(run.stages)} stages make {len(run.stages)} reports: give a folder, or one stage with --stage"
-        )
+    count = len(run.stages)
+    if count != 1:
+        raise NotExportable(f"{count} stages make {count} reports: give a folder, or one stage with --stage")
     return _as_yaml(report(run, run.stages[0]))
 
 
 def report(run: ExportedRun, stage: ExportedStage) -> Json:
     """One report. What is not known is left out, never 0."""
+    components = [
+        {"component_label": each.role, "aggregate": found} for each in stage.servers if (found := resources(each))
+    ]
+    health = [
+        {"component_label": server.role, "total_restarts": server.restarts}
+        for server in run.status.servers
+        if server.role != ROLE_PROXY
+    ]
     return {
         "version": VERSION,
         "run": {
@@ -150,28 +151,11 @@ def report(run: ExportedRun, stage: ExportedStage) -> Json:
                         "throughput": throughput(stage.record),
                     }
                 },
-                "observability": _observability(stage),
-                "component_health": _health(run),
+                "observability": {"components": components} if components else None,
+                "component_health": health if run.spec.started is not None and run.server is not None else None,
             }
         ),
     }
-
-
-def _observability(stage: ExportedStage) -> Json | None:
-    components = [
-        {"component_label": each.role, "aggregate": said} for each in stage.servers if (said := resources(each))
-    ]
-    return {"components": components} if components else None
-
-
-def _health(run: ExportedRun) -> list[Json] | None:
-    if run.spec.started is None or run.server is None:
-        return None
-    return [
-        {"component_label": server.role, "total_restarts": server.restarts}
-        for server in run.status.servers
-        if server.role != ROLE_PROXY
-    ]
 
 
 def _as_yaml(value: Json) -> bytes:

@@ -1,4 +1,4 @@
-"""`scenario` of the llm-d benchmark report: the server and the load; and what `vllm serve` arguments say of parallelism."""
+"""`scenario` of the llm-d benchmark report: the server and the load; and the parallelism in `vllm serve` arguments."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from benchrun_client.contract import RandomData
 from benchrun.api import answering
 from benchrun.judge.result_row import gpus_of
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_SERVER
-from benchrun.report.export.exported import ExportedRun, ExportedStage, server_version
-from benchrun.report.export.tables import Json, without_unknown
+from benchrun.report.export.encoders import Json, without_unknown
+from benchrun.report.export.exported_run import ExportedRun, ExportedStage, server_version
 
 _SHORT = {"-tp": "--tensor-parallel-size", "-pp": "--pipeline-parallel-size", "-dp": "--data-parallel-size"}
 Flags = Mapping[str, str | None]
@@ -57,13 +57,9 @@ def parsed(args: Sequence[str]) -> Flags:
 
 def parallelism_of(flags: Flags) -> Parallelism:
     """A value that is not a number counts as not given."""
-    tensor, pipeline, data = (_number(flags, name) for name in _SHORT.values())
+    given = (flags.get(name) or "" for name in _SHORT.values())
+    tensor, pipeline, data = (max(1, int(value)) if value.isdecimal() else 1 for value in given)
     return Parallelism(tensor, pipeline, data, expert=tensor * data if "--enable-expert-parallel" in flags else 1)
-
-
-def _number(flags: Flags, name: str) -> int:
-    given = flags.get(name) or ""
-    return int(given) if given.isdecimal() and int(given) else 1
 
 
 def _is_number(word: str) -> bool:
@@ -80,61 +76,48 @@ _UNKNOWN = "unknown"
 
 
 def scenario(run: ExportedRun, stage: ExportedStage) -> Json:
-    """What was measured, and by what load. A component's label is its role."""
-    return {"stack": [_server(run, stage, role) for role in _roles(run)], "load": _load(run, stage)}
-
-
-def _roles(run: ExportedRun) -> tuple[str, ...]:
+    """The measured servers and the load. A component's label is its role."""
     server = run.spec.server
     split = server is not None and server.disaggregated is not None
-    return (ROLE_PREFILL, ROLE_DECODE) if split else (ROLE_SERVER,)
+    roles = (ROLE_PREFILL, ROLE_DECODE) if split else (ROLE_SERVER,)
+    return {"stack": [_server(run, stage, role) for role in roles], "load": _load(run, stage)}
 
 
 def _server(run: ExportedRun, stage: ExportedStage, role: str) -> Json:
-    native = _native(run, role)
+    native: Json = {}
+    if (server := run.spec.started) is not None:
+        variables = {each.name: each.value for each in server.env if each.value is not None}
+        native = {"args": dict(flags_of(run, role)), "envars": variables, "config": {"image": server.image}}
     return {
         "metadata": {"schema_version": _COMPONENT_SCHEMA, "label": role, "cfg_id": _digest(native)},
-        "standardized": _endpoint(run, stage) if run.spec.started is None else _engine(run, stage, role),
+        "standardized": _engine(run, stage, role),
         "native": native,
     }
 
 
 def _engine(run: ExportedRun, stage: ExportedStage, role: str) -> Json:
+    """An endpoint is `generic`: the kind `inference_engine` requires the hardware, which is unknown there."""
+    model = {"name": run.spec.model.name}
+    version = server_version(run, stage) or (run.spec.started.image if run.spec.started is not None else _UNKNOWN)
+    if run.spec.started is None:
+        return {"kind": "generic", "tool": "vllm", "tool_version": version, "model": model}
     spread = parallelism_of(flags_of(run, role))
     of_role = [server for server in run.status.servers if server.role == role]
-    model = next((server.gpu for server in of_role if server.gpu is not None), None)
+    gpu = next((server.gpu for server in of_role if server.gpu is not None), None)
     gpus = gpus_of(of_role)
     return {
         "kind": "inference_engine",
         "tool": "vllm",
-        "tool_version": _version(run, stage),
+        "tool_version": version,
         "role": "replica" if role == ROLE_SERVER else role,
         "replicas": max(1, sum(edge.role == role for edge in stage.record.servers)),
-        "model": {"name": run.spec.model.name},
+        "model": model,
         "accelerator": {
-            "model": model or (_UNKNOWN if gpus else "none"),
+            "model": gpu or (_UNKNOWN if gpus else "none"),
             "count": gpus,
             "parallelism": {"tp": spread.tensor, "pp": spread.pipeline, "dp": spread.data, "ep": spread.expert},
         },
     }
-
-
-def _endpoint(run: ExportedRun, stage: ExportedStage) -> Json:
-    """`generic`: the kind `inference_engine` requires the hardware, which is unknown here."""
-    version, model = _version(run, stage), {"name": run.spec.model.name}
-    return {"kind": "generic", "tool": "vllm", "tool_version": version, "model": model}
-
-
-def _version(run: ExportedRun, stage: ExportedStage) -> str:
-    return server_version(run, stage) or (run.spec.started.image if run.spec.started is not None else _UNKNOWN)
-
-
-def _native(run: ExportedRun, role: str) -> Json:
-    server = run.spec.started
-    if server is None:
-        return {}
-    variables = {each.name: each.value for each in server.env if each.value is not None}
-    return {"args": dict(flags_of(run, role)), "envars": variables, "config": {"image": server.image}}
 
 
 def _load(run: ExportedRun, stage: ExportedStage) -> Json:

@@ -2,20 +2,20 @@
 
 A folder a cell holds `run=0.json`, `run=1.json` ... (its repeats, with every request) and `summary.json`, the list of them
 without the requests, which is what `vllm bench sweep plot` reads. The figures are the load engine's own, word for word.
-Fields whose name begins with `benchrun_` are ours; vLLM puts what its `--metadata` is given beside its figures, too.
+Fields whose name begins with `benchrun_` are added, as vLLM adds those of its `--metadata`.
 
-Not there: `generated_texts`, which are not kept, and `itls`, of which the counts of all requests together are.
+Left out: `generated_texts`, which are not kept, and `itls`, which are kept only as counts over all requests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from benchrun.judge.result_row import certainty
-from benchrun.report.export.exported import ExportedRun, ExportedStage, engine_figures, pools
+from benchrun.report.export.encoders import Files, Json, as_json, as_json_lines
+from benchrun.report.export.exported_run import ExportedRun, ExportedStage, engine_figures, pools
 from benchrun.report.export.formats import Format, register
 from benchrun.report.export.llmd_scenario import flags_of, parallelism_of
-from benchrun.report.export.tables import Files, Json, as_json, as_json_lines
 
 _BACKENDS = {"Completions": "openai", "Chat": "openai-chat"}
 
@@ -40,6 +40,8 @@ def detailed(run: ExportedRun, stage: ExportedStage) -> Json:
     """One stage with its requests. Seconds, as vLLM has them; of a failed request no time is known."""
     columns, began = stage.record.requests, stage.record.first_send_unix_us
     answered = columns.ok
+    # Which of several errors a request met is not kept.
+    error = " | ".join(stage.record.errors) or "failed"
     return {
         **summary(run, stage),
         "input_lens": list(columns.input_tokens),
@@ -48,7 +50,7 @@ def detailed(run: ExportedRun, stage: ExportedStage) -> Json:
         "latencies": _seconds(columns.e2el_us, answered),
         "start_times": [(began + start) / 1e6 for start in columns.start_us],
         "queue_times": [queued / 1e6 for queued in columns.queue_us],
-        "errors": _errors(stage),
+        "errors": ["" if ok else error for ok in answered],
     }
 
 
@@ -56,6 +58,11 @@ def summary(run: ExportedRun, stage: ExportedStage) -> Json:
     """One stage without its requests."""
     model = run.spec.model
     backend = _BACKENDS[stage.workload.api]
+    parallel = {}
+    if run.spec.started is not None:  # what `vllm bench sweep plot_pareto` divides by
+        spread = parallelism_of(flags_of(run))
+        sizes = {"tensor": spread.tensor, "pipeline": spread.pipeline, "data": spread.data}
+        parallel = {f"{name}_parallel_size": size for name, size in sizes.items()}
     return {
         "date": stage.ended.strftime("%Y%m%d-%H%M%S"),
         "endpoint_type": backend,
@@ -63,43 +70,21 @@ def summary(run: ExportedRun, stage: ExportedStage) -> Json:
         "label": None,
         "model_id": model.name,
         "tokenizer_id": model.tokenizer or model.name,
-        **_of_the_server(run),
+        **parallel,
         "run_number": stage.repeat - 1,
         "benchrun_run": f"{run.namespace}/{run.name}",
         "benchrun_run_uid": run.uid,
         "benchrun_stage": stage.id,
         "benchrun_verdict": stage.verdict,
         "benchrun_findings": ",".join(stage.findings),
-        "benchrun_uncertain": ",".join(_uncertain(run, stage)),
+        "benchrun_uncertain": ",".join(certainty(pools([stage]), run.spec.measurement.percentiles).uncertain),
         "request_rate": "inf",
         **engine_figures(stage),
     }
 
 
-def _of_the_server(run: ExportedRun) -> Json:
-    """What `vllm bench sweep plot_pareto` divides by; vLLM's sweeps have the flags of the server beside its figures."""
-    if run.spec.started is None:
-        return {}
-    spread = parallelism_of(flags_of(run))
-    return {
-        "tensor_parallel_size": spread.tensor,
-        "pipeline_parallel_size": spread.pipeline,
-        "data_parallel_size": spread.data,
-    }
-
-
-def _uncertain(run: ExportedRun, stage: ExportedStage) -> Sequence[str]:
-    return certainty(pools([stage]), run.spec.measurement.percentiles).uncertain
-
-
 def _seconds(micros: Iterable[int], answered: Iterable[int]) -> list[float | None]:
     return [us / 1e6 if ok else None for us, ok in zip(micros, answered, strict=True)]
-
-
-def _errors(stage: ExportedStage) -> list[str]:
-    """Empty for a request that was answered. Which of several errors a request met is not kept."""
-    text = " | ".join(stage.record.errors) or "failed"
-    return ["" if ok else text for ok in stage.record.requests.ok]
 
 
 register(

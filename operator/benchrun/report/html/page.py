@@ -1,25 +1,35 @@
-"""The pages of a run and of a sweep: their sections in the order in which they are to be read."""
+"""The HTML pages of a run and of a sweep: without a script, and without anything that would have to be fetched."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from base64 import b64encode
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from importlib.resources import files
+from itertools import count
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
 
 from benchrun.api import answering
 from benchrun.judge.result_row import gpus_of
 from benchrun.observe import untrusted_json as raw
-from benchrun.report.html.blocks import Section
-from benchrun.report.html.document import Draw, Head, document
-from benchrun.report.html.reported import Reported, ReportedSweep, restored
-from benchrun.report.html.sections import comparison, curves, provenance, records, results, verdict
+from benchrun.report.html.page_elements import Chart, ChartSpec, Section
+from benchrun.report.html.report_data import Reported, ReportedSweep, restored
+from benchrun.report.html.sections import comparison, curves, distributions_timeline, provenance, results, verdict
+from benchrun.report.html.svg import inline_svg
 
+Draw = Callable[[ChartSpec], str]
+"""A chart as SVG."""
+_TEMPLATES = files("benchrun.report.html") / "templates"
 SECTIONS: tuple[Callable[[Reported], Section | None], ...] = (
     verdict.verdict_section,
     results.limits_section,
     results.results_section,
     curves.searches_section,
     curves.load_curves_section,
-    records.distributions_section,
-    records.timeline_section,
+    distributions_timeline.distributions_section,
+    distributions_timeline.timeline_section,
     comparison.comparison_section,
     verdict.findings_section,
     provenance.provenance_section,
@@ -33,41 +43,65 @@ SWEEP_SECTIONS: tuple[Callable[[ReportedSweep], Section | None], ...] = (
     results.sweep_limits_section,
     results.sweep_results_section,
     provenance.sweep_provenance_section,
-    provenance.sweep_repeat_section,
+    provenance.repeat_section,
 )
 
 
 def page(run: Reported, draw: Draw, *, made_by: str) -> str:
-    """The whole page. The same run always gives the same page; it holds no script, and asks the network for nothing."""
+    """The whole page. The same run always gives the same page; it has no script and fetches nothing."""
     whole = restored(run)
     sections = [section for make in SECTIONS if (section := make(whole)) is not None]
-    head = Head("benchmark run", run.name, run.namespace, run.status.verdict or "Unknown", _subtitle(run))
-    return document(head, sections, draw, made_by=made_by)
-
-
-def _subtitle(run: Reported) -> str:
-    """What was measured, on what."""
     server, gpus = answering(run.status.servers), gpus_of(run.status.servers)
-    if server is None:
-        return run.spec.model.name
-    on = f"{gpus} x {server.gpu}" if gpus and server.gpu else ""
-    version = f"vLLM {server.version}" if server.version else ""
-    return " · ".join(word for word in (run.spec.model.name, on, version) if word)
+    hardware = f"{gpus} x {server.gpu}" if server is not None and gpus and server.gpu else ""
+    version = f"vLLM {server.version}" if server is not None and server.version else ""
+    subtitle = " · ".join(word for word in (run.spec.model.name, hardware, version) if word)
+    word = run.status.verdict or "Unknown"
+    return _render(whole, "benchmark run", word, subtitle, sections, draw, made_by)
 
 
 def sweep_page(sweep: ReportedSweep, draw: Draw, *, made_by: str) -> str:
-    """The whole page. The same sweep always gives the same page; it holds no script, and asks the network for nothing."""
+    """The whole page. The same sweep always gives the same page; it has no script and fetches nothing."""
     sections = [section for make in SWEEP_SECTIONS if (section := make(sweep)) is not None]
-    word = verdict.sweep_word(sweep.status)
-    head = Head("benchmark sweep", sweep.name, sweep.namespace, word, _sweep_subtitle(sweep))
-    return document(head, sections, draw, made_by=made_by)
-
-
-def _sweep_subtitle(sweep: ReportedSweep) -> str:
-    """Which model, in how many variants."""
-    template = raw.mapping(sweep.written.get("template"))
+    model = raw.text(raw.mapping(raw.mapping(sweep.written.get("template")).get("model")).get("name"))
     variants = len(sweep.status.variants)
     replications = sweep.spec.replications if sweep.spec is not None else 1
     servers = f", each on {replications} fresh servers" if replications > 1 else ""
     counted = f"{variants} variant{'' if variants == 1 else 's'}{servers}" if variants else ""
-    return " · ".join(part for part in (raw.text(raw.mapping(template.get("model")).get("name")), counted) if part)
+    subtitle = " · ".join(part for part in (model, counted) if part)
+    word = verdict.sweep_word(sweep.status)
+    return _render(sweep, "benchmark sweep", word, subtitle, sections, draw, made_by)
+
+
+def _render(
+    of: Reported | ReportedSweep,
+    kind: str,
+    word: str,
+    subtitle: str,
+    sections: Sequence[Section],
+    draw: Draw,
+    made_by: str,
+) -> str:
+    environment = Environment(
+        loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    numbers = count(1)
+
+    def svg(chart: Chart) -> Markup:
+        return Markup(inline_svg(draw(chart.spec), prefix=f"chart{next(numbers)}-", label=chart.description))
+
+    environment.globals["svg"] = svg
+    style = _text("report.css")
+    return environment.get_template("page.html.j2").render(
+        of=of,
+        kind=kind,
+        word=word,
+        subtitle=subtitle,
+        sections=sections,
+        style=Markup(f"<style>{style}</style>"),
+        style_digest=b64encode(sha256(style.encode()).digest()).decode(),
+        made_by=made_by,
+    )
+
+
+def _text(name: str) -> str:
+    return (_TEMPLATES / name).read_text(encoding="utf-8")

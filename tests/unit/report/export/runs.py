@@ -12,13 +12,13 @@ from typing import Any
 
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, Result, ServerStatus, Verdict
 from benchrun.measure.exposition import Sample
-from benchrun.report.export.exported import ExportedRun, ExportedStage, Identity, exported
+from benchrun.report.export.exported_run import ExportedRun, ExportedStage, exported
 from benchrun_client.contract import GapCounts, RequestColumns, StageRecord
 from unit.measure.records import edge, record, sample, served
 from unit.plan.specs import Json, concurrencies, spec_body, workload
 from unit.report.statuses import result
 
-IDENTITY = Identity("lab", "nightly", "7c9e6679-7425-40de-944b-e07fc1f90ae7")
+NAMESPACE, NAME, UID = "lab", "nightly", "7c9e6679-7425-40de-944b-e07fc1f90ae7"
 CHAT, CHAT_AGAIN = "chat/concurrency=4/r1", "chat/concurrency=4/r2"
 CAPPED = "capped/rate=40/r1"
 """An open loop under a cap that holds it back."""
@@ -39,7 +39,7 @@ def measured(stage_id: str, **changes: Any) -> StageRecord:
     sequence = STAGES.index(stage_id)
     began = BEGAN_US + 60_000_000 * sequence
     values = {
-        "run_uid": IDENTITY.uid,
+        "run_uid": UID,
         "sequence": sequence,
         "scalars": found["scalars"],
         "requests": (columns := RequestColumns.model_validate(found["requests"])),
@@ -111,7 +111,9 @@ def run(
 ) -> ExportedRun:
     """The run with these records, or with all."""
     return exported(
-        IDENTITY,
+        NAMESPACE,
+        NAME,
+        UID,
         of_spec or spec(),
         of_status or status(),
         records or [measured(stage_id) for stage_id in STAGES],

@@ -9,9 +9,18 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
+from benchrun.report.export.csv_parquet import replica_table, request_table, server_table, stage_table
+from benchrun.report.export.encoders import (
+    Column,
+    Table,
+    Value,
+    as_csv,
+    as_json,
+    as_json_lines,
+    seconds,
+    without_unknown,
+)
 from benchrun.report.export.formats import FORMATS, TABLES
-from benchrun.report.export.run_tables import replica_table, request_table, server_table, stage_table
-from benchrun.report.export.tables import Column, Table, Value, as_csv, as_json, as_json_lines, seconds, without_unknown
 from hypothesis import given
 from hypothesis import strategies as st
 from unit.report.export.runs import CAPPED, CHAT, measured, run

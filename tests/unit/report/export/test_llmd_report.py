@@ -11,10 +11,10 @@ import jsonschema
 import pytest
 import yaml
 from benchrun.api import RoleFigures
-from benchrun.report.export.exported import ExportedRun
+from benchrun.report.export.encoders import NotExportable
+from benchrun.report.export.exported_run import ExportedRun
 from benchrun.report.export.llmd_report import llmd_document, llmd_files, report, requests, resources, throughput
 from benchrun.report.export.llmd_scenario import scenario
-from benchrun.report.export.tables import NotExportable
 from unit.measure.records import edge, record
 from unit.measure.records import requests as columns
 from unit.report.export.runs import (
@@ -24,8 +24,8 @@ from unit.report.export.runs import (
     CHAT,
     FIRST,
     GPU,
-    IDENTITY,
     STAGES,
+    UID,
     endpoint_spec,
     failing,
     measured,
@@ -195,7 +195,7 @@ def test_equal_configurations_have_equal_ids() -> None:
 
 def test_reports_of_a_run_belong_together_and_are_told_apart() -> None:
     runs = [of(stage_id)["run"] for stage_id in STAGES]
-    assert {each["eid"] for each in runs} == {IDENTITY.uid}
+    assert {each["eid"] for each in runs} == {UID}
     assert len({each["uid"] for each in runs}) == 4
     assert runs[0]["time"] == {
         "start": "2027-01-15T08:00:00.250000+00:00",

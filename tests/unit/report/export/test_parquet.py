@@ -10,13 +10,13 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 import pytest
-from benchrun.report.export.run_tables import replica_table, request_table, server_table, stage_table
-from benchrun.report.export.tables import RUN_KEY, NotExportable, Table, as_parquet
-from unit.report.export.runs import CELLS, CHAT, FIRST, IDENTITY, failing, measured, row, run, status
+from benchrun.report.export.csv_parquet import replica_table, request_table, server_table, stage_table
+from benchrun.report.export.encoders import RUN_KEY, NotExportable, Table, as_parquet
+from unit.report.export.runs import CELLS, CHAT, FIRST, UID, failing, measured, row, run, status
 
 
 def back(table: Table) -> Any:
-    return pyarrow.parquet.read_table(io.BytesIO(as_parquet(table, run_uid=IDENTITY.uid)))
+    return pyarrow.parquet.read_table(io.BytesIO(as_parquet(table, run_uid=UID)))
 
 
 @pytest.mark.parametrize("make", [stage_table, server_table, replica_table, request_table])
@@ -53,7 +53,7 @@ def test_instants_are_of_one_time_zone() -> None:
 
 
 def test_the_file_itself_says_whose_it_is() -> None:
-    assert back(request_table(run())).schema.metadata[RUN_KEY] == IDENTITY.uid.encode()
+    assert back(request_table(run())).schema.metadata[RUN_KEY] == UID.encode()
 
 
 def test_a_table_without_rows_keeps_its_columns() -> None:

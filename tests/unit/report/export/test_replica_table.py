@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from benchrun.measure.exposition import Sample
-from benchrun.report.export.exported import ExportedRun
-from benchrun.report.export.run_tables import replica_table, server_table
-from benchrun.report.export.tables import Value
+from benchrun.report.export.csv_parquet import replica_table, server_table
+from benchrun.report.export.encoders import Value
+from benchrun.report.export.exported_run import ExportedRun
 from benchrun_client.contract import START_TIME, ServerEdge
 from unit.measure.records import edge
-from unit.report.export.runs import CHAT, IDENTITY, STAGES, measured, reading, run, spec, status
+from unit.report.export.runs import CHAT, STAGES, UID, measured, reading, run, spec, status
 from unit.report.export.split_runs import split_reading, split_run
 from unit.report.export.test_server_table import rows
 
@@ -129,4 +129,4 @@ def test_rows_are_joined_with_servers_by_run_stage_and_role() -> None:
     )
     assert replicas == servers
     assert [each[3] for each in replicas] == list(STAGES)
-    assert replicas[0][2] == IDENTITY.uid
+    assert replicas[0][2] == UID

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from benchrun.api import BenchmarkRunStatus
 from benchrun.measure.exposition import Sample
-from benchrun.report.export.exported import ExportedRun
-from benchrun.report.export.run_tables import server_table, stage_table
-from benchrun.report.export.tables import Table, Value
-from unit.report.export.runs import CHAT, GPU, IDENTITY, STAGES, endpoint_spec, measured, reading, run, status
+from benchrun.report.export.csv_parquet import server_table, stage_table
+from benchrun.report.export.encoders import Table, Value
+from benchrun.report.export.exported_run import ExportedRun
+from unit.report.export.runs import CHAT, GPU, STAGES, UID, endpoint_spec, measured, reading, run, status
 from unit.report.export.split_runs import split_reading, split_run
 
 
@@ -73,7 +73,7 @@ def test_rows_are_joined_with_stages_by_run_and_stage() -> None:
     )
     assert servers == stages
     assert [stage for *_, stage, _ in servers] == list(STAGES)
-    assert servers[0][2] == IDENTITY.uid
+    assert servers[0][2] == UID
 
 
 def test_a_role_without_a_reading_has_a_row_of_what_is_known() -> None:

@@ -7,9 +7,9 @@ from functools import cache
 from typing import Any
 
 from benchrun.api import BenchmarkRunSpec, Bottleneck, Finding, ServerStatus, Waiting
-from benchrun.report.html.blocks import Block, Chart, Charts, ChartSpec, Fold, Prose, Section, Table
 from benchrun.report.html.page import page
-from benchrun.report.html.reported import Reported
+from benchrun.report.html.page_elements import Chart, Charts, ChartSpec, Element, Fold, Prose, Section, Table
+from benchrun.report.html.report_data import Reported
 from report_kit.simulated_run import SimulatedRun, held_against, simulated_run
 
 HOSTILE = (
@@ -97,17 +97,17 @@ def page_of(of: Reported) -> str:
 
 def charts_of(section: Section) -> list[Chart]:
     """All of a section, in order."""
-    return [chart for block in _flat(section.blocks) for chart in _charts(block)]
+    return [chart for block in _flat(section.elements) for chart in _charts(block)]
 
 
 def tables_of(section: Section) -> list[Table]:
     """All of a section, folded ones too."""
-    return [block for block in _flat(section.blocks) if isinstance(block, Table)]
+    return [block for block in _flat(section.elements) if isinstance(block, Table)]
 
 
 def prose_of(section: Section) -> str:
     """All paragraphs."""
-    return "\n".join(block.text for block in _flat(section.blocks) if isinstance(block, Prose))
+    return "\n".join(block.text for block in _flat(section.elements) if isinstance(block, Prose))
 
 
 def data_of(spec: ChartSpec) -> list[dict[str, Any]]:
@@ -128,13 +128,13 @@ def _is_data(each: dict[str, Any]) -> bool:
     return set(each) == {"values"} and all(isinstance(row, dict) for row in each["values"])
 
 
-def _flat(blocks: tuple[Block, ...]) -> list[Block]:
+def _flat(blocks: tuple[Element, ...]) -> list[Element]:
     return [
-        each for block in blocks for each in ([block, *_flat(block.blocks)] if isinstance(block, Fold) else [block])
+        each for block in blocks for each in ([block, *_flat(block.elements)] if isinstance(block, Fold) else [block])
     ]
 
 
-def _charts(block: Block) -> tuple[Chart, ...]:
+def _charts(block: Element) -> tuple[Chart, ...]:
     if isinstance(block, Charts):
         return block.charts
     return (block,) if isinstance(block, Chart) else ()

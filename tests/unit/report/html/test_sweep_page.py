@@ -13,10 +13,10 @@ from benchrun.api.sweep.spec import MAX_NAME, BenchmarkSweepSpec
 from benchrun.api.sweep.status import BenchmarkSweepStatus
 from benchrun.cli.html_page import draw
 from benchrun.observe import untrusted_json as raw
-from benchrun.report.html.blocks import Facts, Section, Verdict
-from benchrun.report.html.reported import ReportedSweep
+from benchrun.report.html.page_elements import Facts, Section, Verdict
+from benchrun.report.html.report_data import ReportedSweep
 from benchrun.report.html.sections.comparison import MAX_DRAWN_CELLS, changes_section, front_section
-from benchrun.report.html.sections.provenance import sweep_manifest, sweep_provenance_section
+from benchrun.report.html.sections.provenance import manifest, sweep_provenance_section
 from benchrun.report.html.sections.results import sweep_limits_section, sweep_results_section
 from benchrun.report.html.sections.verdict import HOLES, sweep_verdict_section
 from unit.plan.specs import concurrencies, spec_body, workload
@@ -92,7 +92,7 @@ def test_however_little_there_is_it_makes_a_page(sweep: ReportedSweep) -> None:
 
 def test_the_verdict_comes_first_and_names_the_best() -> None:
     section = sweep_verdict_section(several())
-    first, facts = section.blocks[:2]
+    first, facts = section.elements[:2]
     assert isinstance(first, Verdict)
     assert (first.word, first.meaning.endswith(HOLES)) == ("Suspect", True)
     assert isinstance(facts, Facts)
@@ -111,7 +111,7 @@ def test_each_variant_has_a_row_with_its_outcome_and_why_it_failed() -> None:
 
 
 def test_how_it_ended_comes_before_what_was_measured() -> None:
-    [first, *_] = sweep_verdict_section(with_status(several(), phase="Cancelled")).blocks
+    [first, *_] = sweep_verdict_section(with_status(several(), phase="Cancelled")).elements
     assert isinstance(first, Verdict)
     assert first.word == "Cancelled"
 
@@ -121,7 +121,7 @@ def test_how_it_ended_comes_before_what_was_measured() -> None:
 
 def test_every_load_point_is_a_point_and_those_of_the_front_stand_out() -> None:
     [chart] = charts_of(made(front_section(several())))
-    points = {row["told"]: row["onFront"] for row in data_of(chart.spec) if "told" in row}
+    points = {row["text"]: row["on_front"] for row in data_of(chart.spec) if "text" in row}
     assert len(points) == 10, "five variants were measured at two load points"
     front = {told.split(":")[0] for told, on_front in points.items() if on_front}
     assert front == {f"{point.variant} at {point.cell}" for point in several().status.front}
@@ -132,7 +132,7 @@ def test_an_invalid_row_is_no_point() -> None:
     fast = Measured({"OutputThroughput": 9e9}, verdict="Invalid")
     found = finished_sweep({"base": Measured(), "slow": Measured({"MeanTPOT": 20.0}), "wide": fast}).reported
     [chart] = charts_of(made(front_section(found)))
-    assert {row["variant"] for row in data_of(chart.spec) if "told" in row} == {"base", "slow"}
+    assert {row["variant"] for row in data_of(chart.spec) if "text" in row} == {"base", "slow"}
 
 
 def test_a_single_point_is_told_and_not_drawn() -> None:
@@ -197,7 +197,7 @@ def test_the_manifest_measures_the_same_under_another_name() -> None:
     switches = {"cancel": True, "suspend": True}
     template = {**raw.mapping(sweep.written["template"]), **switches}
     written = dict(sorted({**sweep.written, **switches, "template": template}.items()))
-    text = sweep_manifest(replace(sweep, name="a" * MAX_NAME, written=written))
+    text = manifest(replace(sweep, name="a" * MAX_NAME, written=written))
     body = yaml.safe_load(text)
     assert body["kind"] == "BenchmarkSweep"
     assert len(body["metadata"]["name"]) <= MAX_NAME

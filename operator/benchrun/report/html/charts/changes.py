@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
-from benchrun.report.html.blocks import ChartSpec
 from benchrun.report.html.charts import theme
+from benchrun.report.html.page_elements import ChartSpec
 
 ROW_HEIGHT = 24
 MAX_LABEL_WIDTH, CHARACTER_WIDTH = 150, 7.2
@@ -21,14 +21,14 @@ _WORDS = ("Better", "Worse", "NoDetectableDifference", "Unknown")
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One change, in percent."""
+    """One change, in percent; `text` is shown under the pointer."""
 
     label: str
     change: float
     low: float | None
     high: float | None
     word: str
-    told: str
+    text: str
 
 
 def change_chart(bars: Sequence[Bar], *, limit_percent: float | None) -> ChartSpec:
@@ -42,7 +42,6 @@ def change_chart(bars: Sequence[Bar], *, limit_percent: float | None) -> ChartSp
     across = {"domain": [low, high], "nice": False, "clamp": True}
     scale = {"domain": list(_WORDS), "range": [theme.OF_WORDS[word] for word in _WORDS]}
     colour = {"field": "word", "type": "nominal", "scale": scale, "legend": None}
-    low_to_high = {"x": theme.quantitative("low"), "x2": {"field": "high"}, "y": y}
     layers: list[dict[str, object]] = [
         {
             "mark": {"type": "bar", "height": 13, "opacity": 0.55, "aria": True},
@@ -50,20 +49,20 @@ def change_chart(bars: Sequence[Bar], *, limit_percent: float | None) -> ChartSp
                 "x": theme.quantitative("change", axis=axis, scale=across, stack=None),
                 "y": y,
                 "color": colour,
-                "description": {"field": "told"},
+                "description": {"field": "text"},
             },
         },
         {
             "mark": {"type": "rule", "stroke": theme.INK, "strokeWidth": 1.6},
-            "transform": [{"filter": "isValid(datum.low)"}],
-            "encoding": low_to_high,
+            "transform": [{"filter": theme.HAS_INTERVAL}],
+            "encoding": {"x": theme.quantitative("low"), "x2": {"field": "high"}, "y": y},
         },
         *(_end(end, y, low, high) for end in ("low", "high")),
         _line(0.0, stroke=theme.GREY),
         *([_line(limit_percent, stroke=theme.SOFT_INK, strokeDash=[4, 3])] if limit_percent is not None else []),
     ]
     return theme.card(
-        {"data": theme.values([_row(bar) for bar in bars]), "layer": layers}, height=MARGINS + ROW_HEIGHT * len(bars)
+        {"data": theme.values([asdict(bar) for bar in bars]), "layer": layers}, height=MARGINS + ROW_HEIGHT * len(bars)
     )
 
 
@@ -81,7 +80,7 @@ def _end(field: str, y: dict[str, object], low: float, high: float) -> dict[str,
     """Where an interval ends within the chart."""
     return {
         "mark": {"type": "tick", "thickness": 1.6, "size": 9, "color": theme.INK},
-        "transform": [{"filter": f"isValid(datum.low) && datum.{field} >= {low} && datum.{field} <= {high}"}],
+        "transform": [{"filter": f"{theme.HAS_INTERVAL} && datum.{field} >= {low} && datum.{field} <= {high}"}],
         "encoding": {"x": theme.quantitative(field), "y": y},
     }
 
@@ -92,11 +91,6 @@ def _line(at: float, **mark: object) -> dict[str, object]:
         "data": theme.values([{"at": at}]),
         "encoding": {"x": theme.quantitative("at")},
     }
-
-
-def _row(bar: Bar) -> dict[str, object]:
-    row: dict[str, object] = {"label": bar.label, "change": bar.change, "word": bar.word, "told": bar.told}
-    return row | {"low": bar.low, "high": bar.high} if bar.low is not None and bar.high is not None else row
 
 
 MAX_COLOURS = len(theme.RAMP)
@@ -114,44 +108,36 @@ FROM_ZERO = "datum.value === 0 ? '0' : format(datum.value, '~s')"
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A variant at a load point."""
+    """A variant at a load point; `text` is shown under the pointer."""
 
     variant: str
     tpot_ms: float
     per_gpu: float
     """Output tokens a second and GPU."""
     on_front: bool
-    told: str
-    """In words, shown where the pointer rests."""
+    text: str
 
 
 def front_chart(points: Sequence[Point]) -> ChartSpec:
-    """Better is up and to the left. The line goes through the front: at a TPOT on it, no more throughput can be had."""
+    """Better is up and to the left. The line goes through the front: at a TPOT on it, no more throughput was measured."""
     variants = list(dict.fromkeys(point.variant for point in points))
-    x = theme.quantitative("tpot", **_titled(theme.latency_axis([point.tpot_ms for point in points], from_zero=False)))
+    tpots = theme.latency_axis([point.tpot_ms for point in points], from_zero=False, title="mean TPOT")
     most = max(point.per_gpu for point in points)
+    x = theme.quantitative("tpot_ms", **tpots)
     y = theme.quantitative(
-        "perGPU",
+        "per_gpu",
         scale={"domain": [0, most * MARGIN], "nice": True},
         axis={"title": "output tokens/s per GPU", "labelExpr": FROM_ZERO, "tickCount": 5},
     )
-    few = len(variants) <= MAX_COLOURS
-    look = _by_variant(variants) if few else _by_front()
     layers: list[dict[str, object]] = [
         {
-            "mark": {
-                "type": "line",
-                "stroke": theme.SOFT_INK,
-                "strokeWidth": 1.5,
-                "strokeDash": [5, 3],
-                "interpolate": "step-after",
-            },
-            "data": theme.values([_front_row(point) for point in points if point.on_front]),
+            "mark": {**theme.DASHED, "type": "line", "interpolate": "step-after"},
+            "data": theme.values([asdict(point) for point in points if point.on_front]),
             "encoding": {"x": x, "y": y},
         },
-        *(_points(points, {"x": x, "y": y, **look}, on_front=on_front) for on_front in (False, True)),
+        *(_points(points, {"x": x, "y": y, **_look(variants)}, on_front=on_front) for on_front in (False, True)),
     ]
-    rows = -(-len(variants) // LEGEND_COLUMNS) if few else 0
+    rows = -(-len(variants) // LEGEND_COLUMNS) if len(variants) <= MAX_COLOURS else 0
     return theme.card({"layer": layers}, height=theme.CARD_HEIGHT + 20 + rows * LEGEND_ROW_HEIGHT)
 
 
@@ -160,33 +146,17 @@ def _points(points: Sequence[Point], encoding: dict[str, object], *, on_front: b
     size = {"size": 130, "opacity": 1} if on_front else {"size": 45, "opacity": 0.7}
     return {
         "mark": {"type": "point", "filled": True, "aria": True, **size},
-        "data": theme.values([_front_row(point) for point in points if point.on_front == on_front]),
-        "encoding": {**encoding, "description": {"field": "told"}},
+        "data": theme.values([asdict(point) for point in points if point.on_front == on_front]),
+        "encoding": {**encoding, "description": {"field": "text"}},
     }
 
 
-def _by_variant(variants: Sequence[str]) -> dict[str, object]:
-    """A colour and a shape each."""
-    field = {"field": "variant", "type": "nominal"}
+def _look(variants: Sequence[str]) -> dict[str, object]:
+    """A colour and a shape a variant; of too many, only the front has a colour."""
+    if len(variants) > MAX_COLOURS:
+        scale = {"domain": [True, False], "range": [theme.BLUE, theme.GREY]}
+        return {"color": {"field": "on_front", "type": "nominal", "scale": scale, "legend": None}}
     legend = {"title": None, "columns": LEGEND_COLUMNS, "labelLimit": LABEL_WIDTH, "symbolOpacity": 1}
-    colours = {"domain": list(variants), "range": theme.ramp(len(variants))}
-    shapes = {"domain": list(variants), "range": list(SHAPES[: len(variants)])}
-    return {
-        "color": {**field, "scale": colours, "legend": legend},
-        "shape": {**field, "scale": shapes, "legend": legend},
-    }
-
-
-def _by_front() -> dict[str, object]:
-    scale = {"domain": [True, False], "range": [theme.BLUE, theme.GREY]}
-    return {"color": {"field": "onFront", "type": "nominal", "scale": scale, "legend": None}}
-
-
-def _titled(axis: dict[str, object]) -> dict[str, object]:
-    shown = axis["axis"]
-    return {**axis, "axis": {**(shown if isinstance(shown, dict) else {}), "title": "mean TPOT"}}
-
-
-def _front_row(point: Point) -> dict[str, object]:
-    row = {"variant": point.variant, "tpot": point.tpot_ms, "perGPU": point.per_gpu}
-    return {**row, "onFront": point.on_front, "told": point.told}
+    ranges = {"color": theme.ramp(len(variants)), "shape": list(SHAPES[: len(variants)])}
+    field = {"field": "variant", "type": "nominal", "legend": legend}
+    return {name: {**field, "scale": {"domain": list(variants), "range": of}} for name, of in ranges.items()}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
-from benchrun.report.html.blocks import ChartSpec
 from benchrun.report.html.charts import theme
+from benchrun.report.html.page_elements import ChartSpec
 from benchrun.report.knee import Knee
 
 MARKED_SHARES = (0.5, 0.99)
@@ -27,6 +27,11 @@ def cdf_chart(lines: Sequence[Line], *, legend: str) -> ChartSpec:
     """Lowest load first; `legend` says what the labels are."""
     labels = [line.label for line in lines]
     axis = theme.latency_axis([ms for line in lines for ms, _ in line.points], from_zero=False)
+    rows = [
+        {"load": line.label, "ms": _short(max(ms, theme.LEAST_MS)), "share": _short(share), "order": order}
+        for line in lines
+        for order, (ms, share) in enumerate(line.points)
+    ]
     colour = {
         "field": "load",
         "type": "nominal",
@@ -36,7 +41,7 @@ def cdf_chart(lines: Sequence[Line], *, legend: str) -> ChartSpec:
     share = {"format": ".0%", "values": [0, 0.25, 0.5, 0.75, 0.99], "title": "requests at most this long"}
     drawn = {
         "mark": {"type": "line", "strokeWidth": 1.8, "interpolate": "step-after"},
-        "data": theme.values(_rows(lines)),
+        "data": theme.values(rows),
         "encoding": {
             "x": theme.quantitative("ms", **axis),
             "y": theme.quantitative("share", scale={"domain": [0, 1]}, axis=share),
@@ -52,14 +57,6 @@ def cdf_chart(lines: Sequence[Line], *, legend: str) -> ChartSpec:
     return theme.card({"layer": [marked, drawn]})
 
 
-def _rows(lines: Sequence[Line]) -> list[dict[str, object]]:
-    return [
-        {"load": line.label, "ms": _short(max(ms, theme.LEAST_MS)), "share": _short(share), "order": order}
-        for line in lines
-        for order, (ms, share) in enumerate(line.points)
-    ]
-
-
 def _short(value: float) -> float:
     return float(f"{value:.{_SIGNIFICANT_DIGITS}g}")
 
@@ -69,46 +66,41 @@ _LINES = (theme.BLUE, theme.AMBER)
 
 @dataclass(frozen=True, slots=True)
 class LoadValue:
-    """One figure at one load."""
+    """One figure at one load; `text` is shown under the pointer."""
 
     load: float
     line: str
     """Which line it belongs to: "median", "p99"."""
     value: float
     verdict: str
-    told: str
-    """The point in words, shown where the pointer rests."""
+    text: str
     low: float | None = None
     """Ends of its interval."""
     high: float | None = None
 
 
-def latency_chart(points: Sequence[LoadValue], *, axis_title: str, knee: Knee) -> ChartSpec:
-    """Milliseconds against load."""
-    ends = [end for p in points for end in (p.value, p.low, p.high) if end is not None]
-    return _chart(points, y=theme.latency_axis(ends, from_zero=True), axis_title=axis_title, knee=knee)
-
-
-def throughput_chart(points: Sequence[LoadValue], *, axis_title: str, knee: Knee) -> ChartSpec:
-    """A rate against load, from 0."""
-    axis = {"scale": {"zero": True, "nice": True}, "axis": {"title": None, "format": "~s", "tickCount": 5}}
-    return _chart(points, y=axis, axis_title=axis_title, knee=knee)
-
-
-def _chart(points: Sequence[LoadValue], *, y: dict[str, object], axis_title: str, knee: Knee) -> ChartSpec:
-    rows = [_row(point) for point in points]
+def load_chart(points: Sequence[LoadValue], *, milliseconds: bool, axis_title: str, knee: Knee) -> ChartSpec:
+    """Milliseconds, or a rate from 0, against load."""
+    y: dict[str, object] = {"scale": {"zero": True, "nice": True}}
+    y["axis"] = {"title": None, "format": "~s", "tickCount": 5}
+    if milliseconds:
+        ends = [end for p in points for end in (p.value, p.low, p.high) if end is not None]
+        y = theme.latency_axis(ends, from_zero=True)
     names = list(dict.fromkeys(point.line for point in points))
     x = theme.quantitative("load", **theme.load_axis([point.load for point in points], axis_title))
     legend = {"title": None, "symbolType": "stroke", "symbolStrokeWidth": 3} if len(names) > 1 else None
     colours = [theme.GREEN] if len(names) == 1 else list(_LINES[: len(names)])
     colour = {"field": "line", "type": "nominal", "scale": {"domain": names, "range": colours}, "legend": legend}
     vertical = theme.quantitative("value", **y)
+    # Points whose numbers can't be relied on have the colour of their verdict.
+    colours_of = {word: theme.OF_WORDS[word] for word in ("Invalid", "Suspect")}
+    doubtful = [{"test": f"datum.verdict === '{word}'", "value": value} for word, value in colours_of.items()]
     layers = [
         *_knee_layers(knee, [point.load for point in points]),
         {"mark": {"type": "line", "strokeWidth": 2}, "encoding": {"x": x, "y": vertical, "color": colour}},
         {
             "mark": {"type": "rule", "strokeWidth": 4, "strokeOpacity": 0.35},
-            "transform": [{"filter": "isValid(datum.low)"}],
+            "transform": [{"filter": theme.HAS_INTERVAL}],
             "encoding": {"x": x, "y": theme.quantitative("low"), "y2": {"field": "high"}, "color": colour},
         },
         {
@@ -116,17 +108,12 @@ def _chart(points: Sequence[LoadValue], *, y: dict[str, object], axis_title: str
             "encoding": {
                 "x": x,
                 "y": vertical,
-                "color": {"condition": _doubtful(), "value": theme.INK, **colour},
-                "description": {"field": "told"},
+                "color": {"condition": doubtful, "value": theme.INK, **colour},
+                "description": {"field": "text"},
             },
         },
     ]
-    return theme.card({"data": theme.values(rows), "layer": layers})
-
-
-def _doubtful() -> list[dict[str, object]]:
-    """Points whose numbers can't be relied on carry the colour of their verdict."""
-    return [{"test": f"datum.verdict === '{word}'", "value": theme.OF_WORDS[word]} for word in ("Invalid", "Suspect")]
+    return theme.card({"data": theme.values([asdict(point) for point in points]), "layer": layers})
 
 
 def _knee_layers(knee: Knee, loads: Sequence[float]) -> list[dict[str, object]]:
@@ -134,30 +121,19 @@ def _knee_layers(knee: Knee, loads: Sequence[float]) -> list[dict[str, object]]:
         return []
     # To the left of the line, where a latency is still low; unless that is the edge.
     side = {"align": "right", "dx": -4} if knee.load > sorted(loads)[len(loads) // 3] else {"align": "left", "dx": 4}
-    line: dict[str, object] = {
-        "mark": {"type": "rule", "stroke": theme.SOFT_INK, "strokeDash": [5, 3], "strokeWidth": 1.5},
-        "data": theme.values([{"load": knee.load}]),
-        "encoding": {"x": theme.quantitative("load")},
-    }
-    word: dict[str, object] = {
-        "mark": {"type": "text", **side, "baseline": "top", "y": 2, "text": "knee", "fill": theme.SOFT_INK},
-        "data": theme.values([{"load": knee.load}]),
-        "encoding": {"x": theme.quantitative("load")},
-    }
+    word = {"type": "text", **side, "baseline": "top", "y": 2, "text": "knee", "fill": theme.SOFT_INK}
+    load, x = theme.values([{"load": knee.load}]), theme.quantitative("load")
+    marks: list[dict[str, object]] = [
+        {"mark": mark, "data": load, "encoding": {"x": x}} for mark in (theme.DASHED, word)
+    ]
     if knee.low == knee.high:
-        return [line, word]
+        return marks
     among: dict[str, object] = {
         "mark": {"type": "rect", "fill": theme.SOFT_INK, "opacity": 0.12},
         "data": theme.values([{"load": knee.low, "to": knee.high}]),
-        "encoding": {"x": theme.quantitative("load"), "x2": {"field": "to"}},
+        "encoding": {"x": x, "x2": {"field": "to"}},
     }
-    return [among, line, word]
-
-
-def _row(point: LoadValue) -> dict[str, object]:
-    row: dict[str, object] = {"load": point.load, "line": point.line, "value": point.value}
-    row |= {"verdict": point.verdict, "told": point.told}
-    return row | {"low": point.low, "high": point.high} if point.low is not None and point.high is not None else row
+    return [among, *marks]
 
 
 OUTCOMES: Mapping[str, tuple[str, str]] = {
@@ -165,65 +141,47 @@ OUTCOMES: Mapping[str, tuple[str, str]] = {
     "Inconclusive": (theme.AMBER, "diamond"),
     "Missed": (theme.RED, "triangle-down"),
 }
-"""Colour and shape: a search is to be read without colours, too."""
+"""Colour and shape: a search can be read without colours."""
 MARGIN = 1.1
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One load that was tried."""
+    """One load that was tried; `text` is shown under the pointer."""
 
     number: int
     """From 1, as tried."""
     load: float
     outcome: str
-    told: str
-    """In words, shown where the pointer rests."""
+    text: str
 
 
 def course_chart(probes: Sequence[Probe], *, axis_title: str, lower: float | None) -> ChartSpec:
     """Loads upwards, probes in order; a dashed line at the answer."""
-    rows = [{"n": probe.number, "load": probe.load, "outcome": probe.outcome, "told": probe.told} for probe in probes]
     loads = [probe.load for probe in probes]
     low, high = min(loads) / MARGIN, max(loads) * MARGIN
-    if high / low < theme.LOG_FROM_RATIO:
-        y = theme.quantitative(
-            "load", scale={"domain": [low, high], "nice": False}, axis=_axis(axis_title, tickCount=5)
-        )
-    else:
-        scale = {"type": "log", "domain": [low, high], "nice": False}
-        y = theme.quantitative("load", scale=scale, axis=_axis(axis_title, values=theme.log_ticks(low, high)))
+    wide = high / low >= theme.LOG_FROM_RATIO
+    ticks: Mapping[str, object] = {"values": theme.log_ticks(low, high)} if wide else {"tickCount": 5}
+    scale = {"domain": [low, high], "nice": False, **({"type": "log"} if wide else {})}
+    y = theme.quantitative("load", scale=scale, axis={"title": axis_title, "format": "~r", **ticks})
     last = max(probe.number for probe in probes)
     x = theme.quantitative(
-        "n",
+        "number",
         scale={"domain": [0.5, last + 0.5], "nice": False},
         axis={"title": "loads in the order in which they were tried", "format": "d", "tickMinStep": 1, "grid": False},
     )
-    names = list(OUTCOMES)
-    legend = {"title": None, "symbolOpacity": 1}
-    colour = {"field": "outcome", "type": "nominal", "legend": legend} | {
-        "scale": {"domain": names, "range": [OUTCOMES[name][0] for name in names]}
-    }
-    shape = {"field": "outcome", "type": "nominal", "legend": legend} | {
-        "scale": {"domain": names, "range": [OUTCOMES[name][1] for name in names]}
-    }
+    outcome = {"field": "outcome", "type": "nominal", "legend": {"title": None, "symbolOpacity": 1}}
+    colour, shape = (
+        {**outcome, "scale": {"domain": list(OUTCOMES), "range": list(looks)}}
+        for looks in zip(*OUTCOMES.values(), strict=True)
+    )
     layers: list[dict[str, object]] = [
-        *_answer(lower, y),
         {"mark": {"type": "line", "stroke": theme.GREY, "strokeWidth": 1.2}, "encoding": {"x": x, "y": y}},
         {
             "mark": {"type": "point", "filled": True, "size": 80, "opacity": 1, "aria": True},
-            "encoding": {"x": x, "y": y, "color": colour, "shape": shape, "description": {"field": "told"}},
+            "encoding": {"x": x, "y": y, "color": colour, "shape": shape, "description": {"field": "text"}},
         },
     ]
-    return theme.card({"data": theme.values(rows), "layer": layers})
-
-
-def _axis(title: str, **more: object) -> dict[str, object]:
-    return {"title": title, "format": "~r", **more}
-
-
-def _answer(lower: float | None, y: dict[str, object]) -> list[dict[str, object]]:
-    if lower is None:
-        return []
-    mark = {"type": "rule", "stroke": theme.SOFT_INK, "strokeDash": [5, 3], "strokeWidth": 1.5}
-    return [{"mark": mark, "data": theme.values([{"load": lower}]), "encoding": {"y": y}}]
+    if lower is not None:
+        layers.insert(0, {"mark": theme.DASHED, "data": theme.values([{"load": lower}]), "encoding": {"y": y}})
+    return theme.card({"data": theme.values([asdict(probe) for probe in probes]), "layer": layers})

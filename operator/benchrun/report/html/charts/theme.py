@@ -10,7 +10,7 @@ from operator import attrgetter
 
 from benchrun.measure.exposition import Sample
 from benchrun.measure.percentiles import Distribution
-from benchrun.report.html.blocks import ChartSpec
+from benchrun.report.html.page_elements import ChartSpec
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 """Names the grammar. Nothing is fetched."""
@@ -26,37 +26,31 @@ OF_WORDS: Mapping[str, str] = {
     "Better": GREEN, "Worse": RED, "NoDetectableDifference": GREY, "NotComparable": GREY,
 }  # fmt: skip
 
+DASHED: Mapping[str, object] = {"type": "rule", "stroke": SOFT_INK, "strokeDash": [5, 3], "strokeWidth": 1.5}
+HAS_INTERVAL = "isValid(datum.low) && isValid(datum.high)"
+"""Of a row whose figure has an interval with both ends (a Vega expression)."""
 _FONT = "Arial, Helvetica, Liberation Sans, sans-serif"
 """All of the same widths: text is measured where the chart is drawn and set where it is read."""
+_TEXT: Mapping[str, object] = {
+    "labelColor": SOFT_INK,
+    "titleColor": SOFT_INK,
+    "titleFontWeight": "normal",
+    "labelFontSize": FONT_SIZE,
+    "titleFontSize": FONT_SIZE,
+}
 _CONFIG: Mapping[str, object] = {
     "background": "transparent",
     "font": _FONT,
     "view": {"stroke": None},
     "aria": False,
     "axis": {
-        "labelColor": SOFT_INK,
-        "titleColor": SOFT_INK,
-        "titleFontWeight": "normal",
-        "labelFontSize": FONT_SIZE,
-        "titleFontSize": FONT_SIZE,
-        "gridColor": GRID,
-        "domainColor": GRID,
-        "tickColor": GRID,
+        **_TEXT,
+        **dict.fromkeys(("gridColor", "domainColor", "tickColor"), GRID),
         "labelOverlap": "greedy",
         "labelSeparation": 6,
         "titlePadding": 6,
     },
-    "legend": {
-        "labelColor": SOFT_INK,
-        "titleColor": SOFT_INK,
-        "titleFontWeight": "normal",
-        "labelFontSize": FONT_SIZE,
-        "titleFontSize": FONT_SIZE,
-        "orient": "top",
-        "offset": 4,
-        "columnPadding": 10,
-        "symbolSize": 80,
-    },
+    "legend": {**_TEXT, "orient": "top", "offset": 4, "columnPadding": 10, "symbolSize": 80},
     "header": {"labelColor": SOFT_INK, "titleColor": SOFT_INK},
     "text": {"fill": INK, "fontSize": FONT_SIZE},
 }
@@ -65,12 +59,12 @@ _CONFIG: Mapping[str, object] = {
 def card(spec: Mapping[str, object], *, height: int = CARD_HEIGHT) -> ChartSpec:
     """A chart of the width of a phone, all its margins included."""
     fit = {"type": "fit", "contains": "padding"}
-    return _whole({"width": CARD_WIDTH, "height": height, "autosize": fit, **spec})
+    return chart({"width": CARD_WIDTH, "height": height, "autosize": fit, **spec})
 
 
-def stacked(spec: Mapping[str, object]) -> ChartSpec:
-    """A chart of several panels; each says its own size."""
-    return _whole(spec)
+def chart(spec: Mapping[str, object]) -> ChartSpec:
+    """In the common look; the size is in the spec."""
+    return {"$schema": SCHEMA, "padding": 6, "config": _CONFIG, **spec}
 
 
 def ramp(count: int) -> list[str]:
@@ -90,10 +84,6 @@ def values(rows: Sequence[Mapping[str, object]]) -> dict[str, object]:
     return {"values": list(rows)}
 
 
-def _whole(spec: Mapping[str, object]) -> ChartSpec:
-    return {"$schema": SCHEMA, "padding": 6, "config": _CONFIG, **spec}
-
-
 LOG_FROM_RATIO = 12.0
 """Greatest to least value from which a logarithmic axis shows more than a linear one."""
 LEAST_MS = 0.001
@@ -105,25 +95,25 @@ MARGIN = 1.15
 """Of a logarithmic axis, around the values."""
 
 
-def latency_axis(values: Sequence[float], *, from_zero: bool) -> dict[str, object]:
+def latency_axis(values: Sequence[float], *, from_zero: bool, title: str | None = None) -> dict[str, object]:
     """Scale and axis for milliseconds; `from_zero` where the axis is linear."""
     low, high = _range(values)
+    axis = {"labelExpr": MILLISECONDS, "title": title}
     if high / low < LOG_FROM_RATIO:
-        scale: dict[str, object] = {"zero": from_zero, "nice": True}
-        return {"scale": scale, "axis": {"labelExpr": MILLISECONDS, "tickCount": 5, "title": None}}
+        return {"scale": {"zero": from_zero, "nice": True}, "axis": {**axis, "tickCount": 5}}
     low, high = low / MARGIN, high * MARGIN
     scale = {"type": "log", "domain": [low, high], "clamp": True, "nice": False}
-    return {"scale": scale, "axis": {"labelExpr": MILLISECONDS, "values": log_ticks(low, high), "title": None}}
+    return {"scale": scale, "axis": {**axis, "values": log_ticks(low, high)}}
 
 
 def load_axis(loads: Sequence[float], title: str) -> dict[str, object]:
     """Scale and axis for loads, with a tick at each where they are few."""
     low, high = _range(loads)
-    axis: dict[str, object] = {"title": title, "format": "~r", "grid": False}
+    axis = {"title": title, "format": "~r", "grid": False}
+    scale = {"padding": 14, "nice": False}
     if high / low < LOG_FROM_RATIO:
-        return {"scale": {"zero": False, "padding": 14, "nice": False}, "axis": {**axis, "tickCount": 6}}
-    scale = {"type": "log", "base": 2, "padding": 14, "nice": False}
-    return {"scale": scale, "axis": {**axis, "values": sorted(set(loads))}}
+        return {"scale": {**scale, "zero": False}, "axis": {**axis, "tickCount": 6}}
+    return {"scale": {**scale, "type": "log", "base": 2}, "axis": {**axis, "values": sorted(set(loads))}}
 
 
 def log_ticks(low: float, high: float) -> list[float]:
@@ -146,8 +136,8 @@ SPANS = 600
 """Of a timeline as wide as the page."""
 FINE_SPANS = 2400
 """Of one that scrolls."""
-MIN_READINGS_A_SPAN = 2
-"""Spans are no shorter than so many readings are apart: an empty one is a hole, not a wavering clock."""
+MIN_SAMPLES_A_SPAN = 2
+"""Spans are at least as long as so many samples are apart: an empty one is a gap, not jitter."""
 
 
 def cdf_points(distribution: Distribution) -> list[tuple[float, float]]:
@@ -167,7 +157,7 @@ def cdf_points(distribution: Distribution) -> list[tuple[float, float]]:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What all servers together did in a span of time. None: not read then."""
+    """What all servers together did in a span of time. None: no sample."""
 
     start: float
     """Seconds since the origin."""
@@ -179,7 +169,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Readings of one figure."""
+    """Samples of one figure."""
 
     mean: float
     low: float
@@ -187,12 +177,15 @@ class Band:
 
 
 def spans(samples: Sequence[Sample], *, origin: float, at_most: int) -> list[Span]:
-    """Equal spans over all readings. Running and waiting are sums over servers, and KV usage is their mean; the least and the
-    greatest are sums (means) of each server's own. Servers that were not read in a span are not made up for."""
+    """Equal spans over all samples. Running and waiting are sums over servers, and KV usage is their mean; the least and the
+    greatest are sums (means) of each server's own. A server without samples in a span does not count there."""
     if not samples:
         return []
     first, last = samples[0].at, samples[-1].at
-    length = max((last - first) / at_most, MIN_READINGS_A_SPAN * _interval(samples)) or 1.0
+    times = [sample.at for sample in samples if sample.pod == samples[0].pod]
+    gaps = sorted(b - a for a, b in pairwise(times))
+    interval = gaps[len(gaps) // 2] if gaps else last - first
+    length = max((last - first) / at_most, MIN_SAMPLES_A_SPAN * interval) or 1.0
     place = {id(sample): min(int((sample.at - first) / length), at_most - 1) for sample in samples}
     inside = {index: list(group) for index, group in groupby(samples, key=lambda sample: place[id(sample)])}
     return [
@@ -201,27 +194,16 @@ def spans(samples: Sequence[Sample], *, origin: float, at_most: int) -> list[Spa
     ]
 
 
-def _interval(samples: Sequence[Sample]) -> float:
-    """Between readings of one server, typically; of a single reading each, all there is."""
-    times = [sample.at for sample in samples if sample.pod == samples[0].pod]
-    gaps = sorted(b - a for a, b in pairwise(times))
-    return gaps[len(gaps) // 2] if gaps else samples[-1].at - samples[0].at
-
-
 def _span(samples: Sequence[Sample], start: float, length: float) -> Span:
     servers = [list(group) for _, group in groupby(sorted(samples, key=attrgetter("pod")), key=attrgetter("pod"))]
     usage = _bands(servers, "kv_cache")
-    return Span(
-        start=start,
-        end=start + length,
-        running=_total(_bands(servers, "running")),
-        waiting=_total(_bands(servers, "waiting")),
-        kv_cache_percent=_total(usage, scale=100 / len(usage)) if usage else None,
-    )
+    running, waiting = _total(_bands(servers, "running")), _total(_bands(servers, "waiting"))
+    kv_cache_percent = _total(usage, scale=100 / len(usage)) if usage else None
+    return Span(start, start + length, running, waiting, kv_cache_percent)
 
 
 def _bands(servers: Sequence[Sequence[Sample]], figure: str) -> list[Band]:
-    """One a server that was read."""
+    """One a server that has samples."""
     known = [[value for s in server if (value := getattr(s, figure)) is not None] for server in servers]
     return [Band(math.fsum(values) / len(values), min(values), max(values)) for values in known if values]
 

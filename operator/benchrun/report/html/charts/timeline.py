@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from benchrun.report.html.blocks import ChartSpec
 from benchrun.report.html.charts import theme
+from benchrun.report.html.page_elements import ChartSpec
 
 AXIS_WIDTH = 46
 """Of the labels on the left: equal in all panels, so that they share one time axis."""
 MARGINS = AXIS_WIDTH + 28
 STAGE_HEIGHT, PANEL_HEIGHT = 22, 92
 CHARACTER_WIDTH = 7.2
-"""Pixels, of the widest font that a browser may fall back to: a stage too narrow for its label goes without."""
+"""Pixels, of the widest font that a browser may fall back to: a stage too narrow for its label has none."""
 PIXELS_A_TICK = 90
 _UNITS = (("s", 1.0, 300.0), ("min", 60.0, 10_800.0), ("h", 3600.0, float("inf")))
 """Name, seconds, and up to which span it is used."""
@@ -21,29 +22,22 @@ _UNITS = (("s", 1.0, 300.0), ("min", 60.0, 10_800.0), ("h", 3600.0, float("inf")
 
 @dataclass(frozen=True, slots=True)
 class StageBar:
-    """One stage."""
+    """One stage; `text` is shown under the pointer."""
 
     start: float
     """Seconds since the first request."""
     end: float
     label: str
-    told: str
+    text: str
     verdict: str
-
-
-@dataclass(frozen=True, slots=True)
-class TimeUnit:
-    """In what the time axis counts."""
-
-    name: str
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
     """What all panels share."""
 
-    unit: TimeUnit
+    unit: str
+    unit_seconds: float
     first: float
     last: float
     """Ends of the time axis, in the unit."""
@@ -51,16 +45,10 @@ class _Frame:
 
     def at(self, seconds: float) -> float:
         """In the unit."""
-        return round(seconds / self.unit.seconds, 4)
-
-    def pixels(self, seconds: float) -> float:
-        """How wide a time is."""
-        whole = (self.last - self.first) * self.unit.seconds
-        return self.width * seconds / whole if whole > 0 else 0.0
+        return round(seconds / self.unit_seconds, 4)
 
 
-@dataclass(frozen=True, slots=True)
-class _Layer:
+class _Layer(NamedTuple):
     """Marks of one kind."""
 
     mark: Mapping[str, object]
@@ -70,128 +58,85 @@ class _Layer:
     rows: Sequence[Mapping[str, object]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Panel:
-    height: int
-    layers: Sequence[_Layer]
-
-
-def time_unit(seconds: float) -> TimeUnit:
-    """So that the axis has small numbers."""
-    return next(TimeUnit(name, length) for name, length, until in _UNITS if seconds <= until)
+def time_unit(seconds: float) -> tuple[str, float]:
+    """Name and seconds, chosen for small numbers on the axis."""
+    return next((name, length) for name, length, until in _UNITS if seconds <= until)
 
 
 def timeline_chart(
     stages: Sequence[StageBar], spans: Sequence[theme.Span], *, since: str, width: int = theme.WIDE_WIDTH
 ) -> ChartSpec:
     """Panels of one time axis; `since` says from when it counts."""
-    frame = _frame(stages, spans, width)
-    panels = [_stage_panel(stages, frame)] if stages else []
-    if spans:
-        shade = _shade(stages, frame)
-        panels.append(_panel(spans, ("running", "waiting"), "requests", (theme.BLUE, theme.AMBER), frame, shade))
-        panels.append(_panel(spans, ("KV cache",), "KV cache, %", (theme.GREEN,), frame, shade))
-    title = f"{frame.unit.name} since {since}"
-    drawn = [_drawn(panel, frame, title if panel is panels[-1] else None) for panel in panels]
-    return theme.stacked({"vconcat": drawn, "spacing": 8, "resolve": {"scale": {"color": "independent"}}})
-
-
-def _frame(stages: Sequence[StageBar], spans: Sequence[theme.Span], width: int) -> _Frame:
     whole: list[StageBar | theme.Span] = [*stages, *spans]
     first, last = min(each.start for each in whole), max(each.end for each in whole)
-    unit = time_unit(last - first)
-    return _Frame(unit, first / unit.seconds, last / unit.seconds, width - MARGINS)
+    unit, seconds = time_unit(last - first)
+    frame = _Frame(unit, seconds, first / seconds, last / seconds, width - MARGINS)
+    panels = [(STAGE_HEIGHT, _stage_layers(stages, frame))] if stages else []
+    if spans:
+        # Every stage, faintly, behind the curves: what lies between was not measured.
+        shades = [{"at": frame.at(stage.start), "to": frame.at(stage.end)} for stage in stages]
+        mark = {"type": "rect", "fill": theme.SOFT_INK, "opacity": 0.07}
+        shade = _Layer(mark, "at", {"x2": {"field": "to"}}, shades)
+        requests = {"running": theme.BLUE, "waiting": theme.AMBER}
+        panels.append((PANEL_HEIGHT, [shade, *_sample_layers(spans, requests, "requests", frame)]))
+        panels.append((PANEL_HEIGHT, [shade, *_sample_layers(spans, {"KV cache": theme.GREEN}, "KV cache, %", frame)]))
+    titles = [*[None] * (len(panels) - 1), f"{frame.unit} since {since}"]
+    drawn = [_panel(*panel, frame, title) for panel, title in zip(panels, titles, strict=True)]
+    return theme.chart({"vconcat": drawn, "spacing": 8, "resolve": {"scale": {"color": "independent"}}})
 
 
-def _stage_panel(stages: Sequence[StageBar], frame: _Frame) -> _Panel:
-    rows = [
-        {
-            "at": frame.at(stage.start),
-            "to": frame.at(stage.end),
-            "middle": frame.at((stage.start + stage.end) / 2),
-            "label": stage.label
-            if frame.pixels(stage.end - stage.start) >= CHARACTER_WIDTH * (len(stage.label) + 1)
-            else "",
-            "told": stage.told,
-            "verdict": stage.verdict,
-        }
-        for stage in stages
-    ]
-    colour = {"field": "verdict", "type": "nominal", "legend": None, "scale": _verdict_scale()}
-    bars = _Layer(
-        {"type": "rect", "fillOpacity": 0.3, "stroke": theme.CARD, "strokeWidth": 1, "aria": True},
-        "at",
-        {"x2": {"field": "to"}, "color": colour, "description": {"field": "told"}},
-        rows,
-    )
-    words = _Layer({"type": "text"}, "middle", {"text": {"field": "label"}}, rows)
-    return _Panel(STAGE_HEIGHT, (bars, words))
+def _stage_layers(stages: Sequence[StageBar], frame: _Frame) -> list[_Layer]:
+    whole = (frame.last - frame.first) * frame.unit_seconds
+    rows = []
+    for stage in stages:
+        pixels = frame.width * (stage.end - stage.start) / whole if whole > 0 else 0.0
+        start, end, middle = map(frame.at, (stage.start, stage.end, (stage.start + stage.end) / 2))
+        label = stage.label if pixels >= CHARACTER_WIDTH * (len(stage.label) + 1) else ""
+        row = {"at": start, "to": end, "middle": middle, "label": label}
+        rows.append({**row, "text": stage.text, "verdict": stage.verdict})
+    colours = {word: theme.OF_WORDS[word] for word in ("Valid", "Suspect", "Invalid", "Unknown")} | {
+        "Valid": theme.BLUE
+    }
+    scale = {"domain": list(colours), "range": list(colours.values())}
+    colour = {"field": "verdict", "type": "nominal", "legend": None, "scale": scale}
+    mark = {"type": "rect", "fillOpacity": 0.3, "stroke": theme.CARD, "strokeWidth": 1, "aria": True}
+    bars = _Layer(mark, "at", {"x2": {"field": "to"}, "color": colour, "description": {"field": "text"}}, rows)
+    return [bars, _Layer({"type": "text"}, "middle", {"text": {"field": "label"}}, rows)]
 
 
-def _panel(
-    spans: Sequence[theme.Span],
-    lines: Sequence[str],
-    title: str,
-    colours: Sequence[str],
-    frame: _Frame,
-    shade: _Layer,
-) -> _Panel:
-    rows = [_row(span, line, frame) for line in lines for span in spans]
-    legend = (
-        {"title": None, "symbolType": "stroke", "symbolStrokeWidth": 3, "symbolOpacity": 1, "offset": 0}
-        if len(lines) > 1
-        else None
-    )
-    colour = {"field": "line", "type": "nominal", "scale": {"domain": list(lines), "range": list(colours)}}
-    shown = {**colour, "legend": legend}
+def _sample_layers(
+    spans: Sequence[theme.Span], colours: Mapping[str, str], title: str, frame: _Frame
+) -> Iterable[_Layer]:
+    """Means as lines, and a band from the least to the greatest sample."""
+    rows = [_row(span, line, frame) for line in colours for span in spans]
+    legend = {"title": None, "symbolType": "stroke", "symbolStrokeWidth": 3, "symbolOpacity": 1, "offset": 0}
+    scale = {"domain": list(colours), "range": list(colours.values())}
+    shown = {"field": "line", "type": "nominal", "scale": scale, "legend": legend if len(colours) > 1 else None}
     axis = {"title": title, "minExtent": AXIS_WIDTH, "maxExtent": AXIS_WIDTH, "tickCount": 4, "format": "~s"}
     y = {"scale": {"zero": True, "nice": True}, "axis": axis}
-    band = _Layer(
-        {"type": "area", "opacity": 0.22},
-        "at",
-        {"y": theme.quantitative("low", **y), "y2": {"field": "high"}, "color": shown},
-        rows,
-    )
-    mean = _Layer(
-        {"type": "line", "strokeWidth": 1.4},
-        "at",
-        {"y": theme.quantitative("mean", **y), "color": shown},
-        rows,
-    )
-    return _Panel(PANEL_HEIGHT, (shade, band, mean))
+    band = {"y": theme.quantitative("low", **y), "y2": {"field": "high"}, "color": shown}
+    yield _Layer({"type": "area", "opacity": 0.22}, "at", band, rows)
+    mean = {"y": theme.quantitative("mean", **y), "color": shown}
+    yield _Layer({"type": "line", "strokeWidth": 1.4}, "at", mean, rows)
 
 
-def _shade(stages: Sequence[StageBar], frame: _Frame) -> _Layer:
-    """Every stage, faintly, behind the curves: what lies between was not measured."""
-    rows = [{"at": frame.at(stage.start), "to": frame.at(stage.end)} for stage in stages]
-    return _Layer({"type": "rect", "fill": theme.SOFT_INK, "opacity": 0.07}, "at", {"x2": {"field": "to"}}, rows)
-
-
-def _drawn(panel: _Panel, frame: _Frame, time_title: str | None) -> dict[str, object]:
-    """The last panel carries the axis of all."""
-    axis = (
-        {"title": time_title, "titleAnchor": "start", "tickCount": frame.width // PIXELS_A_TICK, "grid": False}
-        if time_title is not None
-        else None
-    )
+def _panel(height: int, layers: Iterable[_Layer], frame: _Frame, time_title: str | None) -> dict[str, object]:
+    """Only the last panel has a title: its axis is that of all."""
+    ticks = frame.width // PIXELS_A_TICK
+    axis = {"title": time_title, "titleAnchor": "start", "tickCount": ticks, "grid": False} if time_title else None
     scale = {"domain": [frame.first, frame.last], "nice": False}
-    layers = [
+    drawn = [
         {
             "mark": layer.mark,
             "data": theme.values(layer.rows),
             "encoding": {"x": theme.quantitative(layer.x, scale=scale, axis=axis), **layer.encoding},
         }
-        for layer in panel.layers
+        for layer in layers
     ]
-    return {"width": frame.width, "height": panel.height, "layer": layers}
+    return {"width": frame.width, "height": height, "layer": drawn}
 
 
 def _row(span: theme.Span, line: str, frame: _Frame) -> dict[str, object]:
     band = {"running": span.running, "waiting": span.waiting, "KV cache": span.kv_cache_percent}[line]
     ends = {name: float(f"{getattr(band, name):.4g}") if band else None for name in ("mean", "low", "high")}
     return {"at": frame.at((span.start + span.end) / 2), "line": line, **ends}
-
-
-def _verdict_scale() -> dict[str, object]:
-    words = ("Valid", "Suspect", "Invalid", "Unknown")
-    return {"domain": list(words), "range": [theme.BLUE if word == "Valid" else theme.OF_WORDS[word] for word in words]}

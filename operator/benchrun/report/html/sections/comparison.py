@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from benchrun.api import KEYS, Change
 from benchrun.judge.comparison.figures import HIGHER_IS_BETTER, SCOPES
 from benchrun.judge.sweep.measured import TRUSTED
 from benchrun.report.comparison_rows import comparison_rows, interval, reasons, signed, unpaired
-from benchrun.report.html.blocks import Block, Chart, Charts, Heading, Prose, Section, Table
 from benchrun.report.html.charts.changes import MAX_COLOURS, Bar, Point, change_chart, front_chart
-from benchrun.report.html.reported import MAX_OPEN_ROWS, Reported, ReportedSweep
-from benchrun.report.rows import ABSENT, Rows, figure
+from benchrun.report.html.page_elements import Chart, Charts, Element, Heading, Prose, Section, Table
+from benchrun.report.html.report_data import Reported, ReportedSweep
 from benchrun.report.sweep_rows import change_rows, front_rows
+from benchrun.report.tables import ABSENT, Rows, figure
 
+MAX_OPEN_ROWS = 30
+"""Longer tables beside a chart are collapsed."""
 MAX_BARS = 40
 """Of one chart; the table has all."""
 MAX_DRAWN_CELLS = 8
@@ -32,18 +34,17 @@ def comparison_section(run: Reported) -> Section | None:
     limit = float(run.spec.baseline.max_regression_percent) if run.spec.baseline is not None else None
     changes = [(cell.cell, change) for cell in found.cells for change in cell.changes]
     charts = _change_charts(changes, by="load point", limit=limit)
-    blocks: list[Block] = [Prose(f"Baseline {found.baseline.name}. {found.message}")]
+    elements: list[Element] = [Prose(f"Baseline {found.baseline.name}. {found.message}")]
     if charts:
         dashed = f" Dashed: {limit:g} % worse, the most that is allowed." if limit is not None else ""
         some = f" {MAX_BARS} of {len(found.cells)} load points are drawn." if len(found.cells) > MAX_BARS else ""
-        blocks += [Prose(EXPLAINED + dashed + some), Charts(tuple(charts))]
+        elements += [Prose(EXPLAINED + dashed + some), Charts(tuple(charts))]
     if found.cells:
-        blocks.append(_table(comparison_rows(found.cells)))
-    blocks += [Prose(f"Not compared: {reason}") for reason in reasons(found.cells)]
-    alone = unpaired(found.cells)
-    if alone:
-        blocks.append(Prose(f"Not known to have had equal traffic: {', '.join(alone)}."))
-    return Section("comparison", "Against the baseline", tuple(blocks))
+        elements.append(_table(comparison_rows(found.cells)))
+    elements += [Prose(f"Not compared: {reason}") for reason in reasons(found.cells)]
+    if alone := unpaired(found.cells):
+        elements.append(Prose(f"Traffic not known to be equal: {', '.join(alone)}."))
+    return Section("comparison", "Against the baseline", tuple(elements))
 
 
 def changes_section(sweep: ReportedSweep) -> Section | None:
@@ -58,12 +59,12 @@ def changes_section(sweep: ReportedSweep) -> Section | None:
         "wrong in at most 5 % of sweeps."
     )
     some = f" {MAX_DRAWN_CELLS} of {len(cells)} load points are drawn." if len(cells) > MAX_DRAWN_CELLS else ""
-    blocks: list[Block] = [Prose(lead + some)]
+    elements: list[Element] = [Prose(lead + some)]
     for cell in cells[:MAX_DRAWN_CELLS]:
         changes = [(row.variant, change) for row in status.results if row.cell == cell for change in row.changes]
         charts = _change_charts(changes, by="variant", cell=f"{cell}: ")
-        blocks += [Heading(cell), Charts(tuple(charts))] if charts else []
-    return Section("changes", "Against the baseline", (*blocks, _table(rows)))
+        elements += [Heading(cell), Charts(tuple(charts))] if charts else []
+    return Section("changes", "Against the baseline", (*elements, _table(rows)))
 
 
 def _table(rows: Rows) -> Table:
@@ -75,29 +76,25 @@ def _change_charts(
     changes: Sequence[tuple[str, Change]], *, by: str, cell: str = "", limit: float | None = None
 ) -> list[Chart]:
     """One a metric with known changes; `limit`: the most percent that a figure may get worse."""
+    bars: dict[str, list[Bar]] = {change.metric: [] for _, change in changes}
+    for label, change in changes:
+        if change.change_percent is not None:
+            ends = interval(change)
+            known = f", interval {ends} %" if ends != ABSENT else ""
+            text = f"{label}, {change.metric}: {signed(change.change_percent, unit=' %')}{known}; {change.word}"
+            bar = Bar(label, change.change_percent, change.low_percent, change.high_percent, change.word, text)
+            bars[change.metric].append(bar)
     charts = []
-    for metric in dict.fromkeys(change.metric for _, change in changes):
-        bars = list(_bars((label, change) for label, change in changes if change.metric == metric))[:MAX_BARS]
-        if not bars:
-            continue
+    for metric, of_metric in ((metric, found) for metric, found in bars.items() if found):
         rises = metric in HIGHER_IS_BETTER
         better = f"{'higher' if rises else 'lower'} is better"
         description = (
             f"{cell}change of {metric} in percent of the baseline, by {by}, with intervals; {better}. "
             "The same figures are in the table below."
         )
-        signed_limit = -limit if limit is not None and rises else limit
-        charts.append(Chart(f"{metric} ({better})", change_chart(bars, limit_percent=signed_limit), description))
+        chart = change_chart(of_metric[:MAX_BARS], limit_percent=-limit if limit is not None and rises else limit)
+        charts.append(Chart(f"{metric} ({better})", chart, description))
     return charts
-
-
-def _bars(changes: Iterable[tuple[str, Change]]) -> Iterable[Bar]:
-    for label, change in changes:
-        if change.change_percent is not None:
-            ends = interval(change)
-            known = f", interval {ends} %" if ends != ABSENT else ""
-            text = f"{label}, {change.metric}: {signed(change.change_percent, unit=' %')}{known}; {change.word}"
-            yield Bar(label, change.change_percent, change.low_percent, change.high_percent, change.word, text)
 
 
 FRONT = (
@@ -115,9 +112,9 @@ def front_section(sweep: ReportedSweep) -> Section | None:
     charts = [chart for workload in workloads if (chart := _front_chart(sweep, workload)) is not None]
     many = len(sweep.status.variants) > MAX_COLOURS
     explained = " Blue is the front; the variants are in the table." if many else ""
-    blocks: list[Block] = [Prose(FRONT + explained), Charts(tuple(charts))] if charts else []
+    elements: list[Element] = [Prose(FRONT + explained), Charts(tuple(charts))] if charts else []
     table = Table("The front, from the lowest TPOT on", rows, folded=len(rows.rows) > MAX_OPEN_ROWS)
-    return Section("front", "Throughput against TPOT", (*blocks, table))
+    return Section("front", "Throughput against TPOT", (*elements, table))
 
 
 def _front_chart(sweep: ReportedSweep, workload: str) -> Chart | None:
@@ -133,10 +130,10 @@ def _front_chart(sweep: ReportedSweep, workload: str) -> Chart | None:
         if row.cell.partition("/")[0] == workload and row.verdict in TRUSTED
         if (tpot := row.metrics.get(KEYS["MeanTPOT"])) is not None and (per_gpu := sweep.per_gpu(row)) is not None
     } | front
-    points = [
-        Point(variant, tpot, per_gpu, (variant, cell) in front, _point_text(variant, cell, tpot, per_gpu))
-        for (variant, cell), (tpot, per_gpu) in places.items()
-    ]
+    points = []
+    for (variant, cell), (tpot, per_gpu) in places.items():
+        text = f"{variant} at {cell}: {figure(per_gpu)} tokens/s per GPU, TPOT {figure(tpot)} ms"
+        points.append(Point(variant, tpot, per_gpu, (variant, cell) in front, text))
     if len(points) < 2:
         return None
     description = (
@@ -144,7 +141,3 @@ def _front_chart(sweep: ReportedSweep, workload: str) -> Chart | None:
         "all of them are in the results."
     )
     return Chart(workload, front_chart(points), description)
-
-
-def _point_text(variant: str, cell: str, tpot: float, per_gpu: float) -> str:
-    return f"{variant} at {cell}: {figure(per_gpu)} tokens/s per GPU, TPOT {figure(tpot)} ms"

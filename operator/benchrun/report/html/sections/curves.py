@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import compress
 
 from benchrun_client.contract import StageRecord, open_stage
 
@@ -11,11 +12,12 @@ from benchrun.api import Result, SearchResult
 from benchrun.judge.search_results import outcome_of
 from benchrun.measure.cells import QUEUED_E2EL, latencies, totals
 from benchrun.measure.percentiles import Distribution
-from benchrun.report.html.blocks import Block, Chart, Charts, Heading, Prose, Section, Table
-from benchrun.report.html.charts.curves import LoadValue, Probe, course_chart, latency_chart, throughput_chart
-from benchrun.report.html.reported import AXIS_TITLES, Curve, Reported, curves
+from benchrun.report.html.charts.curves import LoadValue, Probe, course_chart, load_chart
+from benchrun.report.html.page_elements import Chart, Charts, Element, Heading, Prose, Section, Table
+from benchrun.report.html.report_data import AXIS_TITLES, AXIS_UNITS, Curve, Reported, curves
 from benchrun.report.knee import CurvePoint, Knee, knee
-from benchrun.report.rows import ABSENT, Rows, figure
+from benchrun.report.result_rows import metric
+from benchrun.report.tables import ABSENT, Column, Rows, figure, table_of
 
 LATENCIES = {"ttft": "TTFT", "tpot": "TPOT", "e2el": "E2EL"}
 _QUEUED = "_including_client_queue"
@@ -28,29 +30,29 @@ FORMULA = (
 
 def load_curves_section(run: Reported) -> Section | None:
     """One group of charts a workload that was measured at two finite loads at least."""
-    groups = [block for curve in curves(run.status) for block in _of_curve(run, curve)]
+    groups = [element for curve in curves(run.status) for element in _of_curve(run, curve)]
     if not groups:
         return None
     lead = Prose(
-        "Median and highest percentile asked for; the bar through a point is its 95 % interval. Points in red or amber belong to "
+        "Median and highest requested percentile; the bar through a point is its 95 % interval. Points in red or amber belong to "
         f"load points whose numbers are Invalid or Suspect. {FORMULA}"
     )
     return Section("load", "Latency against load", (lead, *groups))
 
 
-def _of_curve(run: Reported, curve: Curve) -> list[Block]:
+def _of_curve(run: Reported, curve: Curve) -> list[Element]:
     finite = [row for row in curve.results if math.isfinite(float(row.value))]
     if len(finite) < 2:
         return []
-    found = knee([point for row in finite if (point := _point(run, row)) is not None], unit=curve.unit)
-    charts = [chart for latency in LATENCIES if (chart := _latency(curve, finite, latency, found)) is not None]
-    charts += [chart for chart in [_throughput(curve, finite, found)] if chart is not None]
+    found = knee([point for row in finite if (point := _point(run, row)) is not None], unit=AXIS_UNITS[curve.axis])
+    made = (*(_latency(curve, finite, latency, found) for latency in LATENCIES), _throughput(curve, finite, found))
+    charts = [chart for chart in made if chart is not None]
     if not charts:
         return []
-    blocks: list[Block] = [Heading(curve.workload), Prose(found.sentence), Charts(tuple(charts))]
+    elements: list[Element] = [Heading(curve.workload), Prose(found.sentence), Charts(tuple(charts))]
     if len(finite) < len(curve.results):
-        blocks.append(Prose("Requests sent all at once have no place on this axis; see the results."))
-    return blocks
+        elements.append(Prose("Requests sent all at once have no place on this axis; see the results."))
+    return elements
 
 
 def _point(run: Reported, row: Result) -> CurvePoint | None:
@@ -65,14 +67,10 @@ def _point(run: Reported, row: Result) -> CurvePoint | None:
 
 
 def _of_stage(record: StageRecord, *, queued: bool) -> tuple[float, float] | None:
-    pool = latencies([record], QUEUED_E2EL) if queued else Distribution.of(_answered(record))
+    answered = list(compress(record.requests.e2el_us, record.requests.ok))
+    pool = latencies([record], QUEUED_E2EL) if queued else Distribution.of(answered)
     mean_us, throughput = pool.mean(), totals([record])["request_throughput"]
     return None if mean_us is None or throughput is None else (throughput, mean_us / 1e6)
-
-
-def _answered(record: StageRecord) -> list[int]:
-    columns = record.requests
-    return [took for took, ok in zip(columns.e2el_us, columns.ok, strict=True) if ok]
 
 
 def _latency(curve: Curve, rows: Sequence[Result], latency: str, found: Knee) -> Chart | None:
@@ -80,9 +78,12 @@ def _latency(curve: Curve, rows: Sequence[Result], latency: str, found: Knee) ->
     if len({point.load for point in points}) < 2:
         return None
     lines = " and ".join(dict.fromkeys(point.line for point in points))
-    name = LATENCIES[latency]
-    description = f"{curve.workload}: {name}, {lines}, against {curve.axis_title}. {found.sentence} The figures are in the results table."
-    return Chart(name, latency_chart(points, axis_title=curve.axis_title, knee=found), description)
+    name, axis = LATENCIES[latency], AXIS_TITLES[curve.axis]
+    description = (
+        f"{curve.workload}: {name}, {lines}, against {axis}. {found.sentence} The figures are in the results table."
+    )
+    chart = load_chart(points, milliseconds=True, axis_title=AXIS_TITLES[curve.axis], knee=found)
+    return Chart(name, chart, description)
 
 
 def _levels(row: Result, latency: str) -> list[LoadValue]:
@@ -102,25 +103,22 @@ def _levels(row: Result, latency: str) -> list[LoadValue]:
 
 def _load_value(row: Result, line: str, value: float, interval: Sequence[float] | None) -> LoadValue:
     between = f", 95 % interval {figure(interval[0])} to {figure(interval[1])}" if interval else ""
-    told = f"{row.cell}: {line} {figure(value)} ms{between}; {row.verdict}"
-    low, high = (interval[0], interval[1]) if interval else (None, None)
-    return LoadValue(float(row.value), line, value, row.verdict, told, low, high)
+    text = f"{row.cell}: {line} {figure(value)} ms{between}; {row.verdict}"
+    return LoadValue(float(row.value), line, value, row.verdict, text, *(interval or ()))
 
 
 def _throughput(curve: Curve, rows: Sequence[Result], found: Knee) -> Chart | None:
-    known = [(row, value) for row in rows if (value := row.metrics.get("output_throughput")) is not None]
-    if len(known) < 2:
+    points = []
+    for row in rows:
+        if (value := row.metrics.get("output_throughput")) is not None:
+            text = f"{row.cell}: {figure(value)} tokens/s; {row.verdict}"
+            points.append(LoadValue(float(row.value), "tokens/s", value, row.verdict, text))
+    if len(points) < 2:
         return None
-    points = [
-        LoadValue(
-            float(row.value), "tokens/s", value, row.verdict, f"{row.cell}: {figure(value)} tokens/s; {row.verdict}"
-        )
-        for row, value in known
-    ]
-    description = (
-        f"{curve.workload}: output tokens a second against {curve.axis_title}. The figures are in the results table."
-    )
-    return Chart("Output tokens/s", throughput_chart(points, axis_title=curve.axis_title, knee=found), description)
+    what = f"output tokens a second against {AXIS_TITLES[curve.axis]}"
+    description = f"{curve.workload}: {what}. The figures are in the results table."
+    chart = load_chart(points, milliseconds=False, axis_title=AXIS_TITLES[curve.axis], knee=found)
+    return Chart("Output tokens/s", chart, description)
 
 
 LEAST_PROBES = 2
@@ -129,18 +127,24 @@ LEAST_PROBES = 2
 
 def searches_section(run: Reported) -> Section | None:
     """Where a load was searched."""
-    blocks = [block for search in run.status.searches for block in _of_search(run, search)]
-    return Section("search", "The course of the search", tuple(blocks)) if blocks else None
+    elements = [element for search in run.status.searches for element in _of_search(run, search)]
+    return Section("search", "The course of the search", tuple(elements)) if elements else None
 
 
-def _of_search(run: Reported, search: SearchResult) -> list[Block]:
+def _of_search(run: Reported, search: SearchResult) -> list[Element]:
     numbers = _numbers(run, search.workload)
     rows = [row for row in run.status.results if row.workload == search.workload]
     ordered = sorted(rows, key=lambda row: (numbers.get(row.cell, len(numbers) + 1), float(row.value)))
     if not ordered:
         return []
-    blocks: list[Block] = [Heading(search.workload), Prose(f"{search.outcome}: {search.sentence}.")]
-    probes = [_probe(row, numbers[row.cell]) for row in ordered if row.cell in numbers]
+    elements: list[Element] = [Heading(search.workload), Prose(f"{search.outcome}: {search.sentence}.")]
+    probes = [
+        Probe(
+            numbers[row.cell], float(row.value), (outcome := outcome_of(row)), f"{row.cell}: {outcome}; {row.verdict}"
+        )
+        for row in ordered
+        if row.cell in numbers
+    ]
     if len(probes) >= LEAST_PROBES:
         lower = float(search.lower) if search.lower is not None else None
         chart = course_chart(probes, axis_title=AXIS_TITLES[ordered[0].axis], lower=lower)
@@ -148,15 +152,13 @@ def _of_search(run: Reported, search: SearchResult) -> list[Block]:
             f"{search.workload}: the loads that were tried, in order, each with its outcome. The table below has them."
         )
         dashed = " Dashed: the highest load that met every objective." if lower is not None else ""
-        blocks += [
+        elements += [
             Prose(f"Each load follows from the outcomes before it.{dashed}"),
             Charts((Chart("Load after load", chart, described),)),
         ]
     if len(probes) < len(ordered):
-        blocks.append(
-            Prose("Not all records are at hand: when the loads without a number were tried, nobody can tell.")
-        )
-    return [*blocks, Table("Loads that were tried", _rows(ordered, numbers), words=frozenset({"outcome", "verdict"}))]
+        elements.append(Prose("Not all records were kept: the order of loads without a number is unknown."))
+    return [*elements, Table("Loads that were tried", _rows(ordered, numbers), words=frozenset({"outcome", "verdict"}))]
 
 
 def _numbers(run: Reported, workload: str) -> dict[str, int]:
@@ -169,25 +171,26 @@ def _numbers(run: Reported, workload: str) -> dict[str, int]:
     return found
 
 
-def _probe(row: Result, number: int) -> Probe:
-    outcome = outcome_of(row)
-    return Probe(number, float(row.value), outcome, f"{row.cell}: {outcome}; {row.verdict}")
+def _rows(rows: Sequence[Result], numbers: Mapping[str, int]) -> Rows:
+    objectives = dict.fromkeys(f"{each.metric} p{each.percentile}" for row in rows for each in row.objectives)
+    columns: list[Column[Result]] = [
+        Column("tried", lambda row: str(numbers.get(row.cell, ABSENT))),
+        Column("load", lambda row: row.value),
+        Column("stages", lambda row: str(row.repeats)),
+        *map(_measured, objectives),
+        Column("tok/s", metric("output_throughput")),
+        Column("outcome", outcome_of),
+        Column("verdict", lambda row: row.verdict),
+    ]
+    return table_of(columns, rows)
 
 
-def _rows(rows: Sequence[Result], numbers: dict[str, int]) -> Rows:
-    objectives = list(dict.fromkeys(f"{o.metric} p{o.percentile}" for row in rows for o in row.objectives))
-    headers = ("tried", "load", "stages", *(f"{name} (ms)" for name in objectives), "tok/s", "outcome", "verdict")
-    return Rows(headers, tuple(_row(row, numbers.get(row.cell), objectives) for row in rows))
-
-
-def _row(row: Result, number: int | None, objectives: Sequence[str]) -> tuple[str, ...]:
-    measured = {f"{o.metric} p{o.percentile}": o.measured_milliseconds for o in row.objectives}
-    return (
-        ABSENT if number is None else str(number),
-        row.value,
-        str(row.repeats),
-        *(figure(measured.get(name), digits=4) for name in objectives),
-        figure(row.metrics.get("output_throughput")),
-        outcome_of(row),
-        row.verdict,
+def _measured(objective: str) -> Column[Result]:
+    """The measured latency of an objective such as `TTFT p95`."""
+    return Column(
+        f"{objective} (ms)",
+        lambda row: figure(
+            {f"{each.metric} p{each.percentile}": each.measured_milliseconds for each in row.objectives}.get(objective),
+            digits=4,
+        ),
     )

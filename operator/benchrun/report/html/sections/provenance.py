@@ -1,47 +1,57 @@
-"""What was measured with what, and the manifest that measures the same again; of a run and of a sweep."""
+"""What a run or sweep was measured with, and the manifest that repeats it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 
 import yaml
 
-from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, ServerStatus
+from benchrun.api import BenchmarkRunSpec, DatasetStatus, ServerStatus
 from benchrun.api.sweep import spec as sweep_api
 from benchrun.names import API_VERSION, KIND, MAX_RUN_NAME
 from benchrun.observe import untrusted_json as raw
 from benchrun.plan.variants import Variant, variants
-from benchrun.report.html.blocks import Block, Code, Facts, Fold, Prose, Section, Table, facts
-from benchrun.report.html.reported import Reported, ReportedSweep
+from benchrun.report.html.page_elements import Code, Element, Facts, Fold, Prose, Section, Table, facts
+from benchrun.report.html.report_data import Reported, ReportedSweep
 from benchrun.report.result_rows import price_text
-from benchrun.report.rows import ABSENT, Rows, figure
 from benchrun.report.run_summary import startup_text
+from benchrun.report.tables import ABSENT, Column, Rows, figure, table_of
 
 _Pairs = Iterable[tuple[str, str | None]]
-AGAIN = "-again"
+REPEAT_SUFFIX = "-again"
 _OF_THAT_OBJECT = ("suspend", "cancel")
-"""Set on one object while it went on."""
+"""Switches of a single object."""
 
 
 def provenance_section(run: Reported) -> Section:
     """The run, its servers, the client, the judge, and the digests of traffic and records."""
-    blocks: list[Block] = [facts("Run", _run(run))]
+    elements: list[Element] = [facts("Run", _run(run))]
     for server in run.status.servers:
-        blocks.append(facts(f"Servers of the role {server.role}", _server(server)))
+        elements.append(facts(f"Servers of the role {server.role}", _server(server)))
         if server.args:
             rows = Rows(("argument",), tuple((argument,) for argument in server.args))
-            blocks.append(Fold("Arguments", (Table("Arguments of the server", rows),)))
+            elements.append(Fold("Arguments", (Table("Arguments of the server", rows),)))
         if server.reported:
             rows = Rows(("setting", "value"), tuple(sorted(server.reported.items())))
-            blocks.append(Fold("Settings that the server reports", (Table("Settings that the server reports", rows),)))
-    blocks += [facts("Client", _client(run.status)), facts("Judge", _judge(run.status))]
+            elements.append(
+                Fold("Settings that the server reports", (Table("Settings that the server reports", rows),))
+            )
+    if (client := run.status.client) is not None:
+        engine = " ".join(word for word in (client.engine, client.engine_version) if word)
+        images = (("Image", client.image), ("Image that ran", client.image_digest))
+        processes = None if client.shards is None else str(client.shards)
+        elements.append(facts("Client", (*images, ("Load engine", engine), ("Processes", processes))))
+    if (judge := run.status.judge) is not None:
+        rules = (("Rules", f"version {judge.version}"), ("Thresholds", judge.thresholds_digest))
+        elements.append(facts("Judge", (*rules, ("Severities changed", ", ".join(judge.overrides)))))
     if run.status.datasets:
-        blocks.append(Table("Data that prompts were made of", _datasets(run.status)))
+        elements.append(Table("Data that prompts were made of", table_of(_DATASET_COLUMNS, run.status.datasets)))
     if run.records:
         rows = Rows(("stage", "prompts (SHA-256)"), tuple((r.stage_id, r.prompts_digest) for r in run.records))
-        blocks.append(Fold("Traffic of each stage", (Table("Equal digests mean equal prompts", rows),)))
-    blocks += [Prose(note) for note in run.notes]
-    kept = (block for block in blocks if not isinstance(block, Facts) or block.pairs)
+        elements.append(Fold("Traffic of each stage", (Table("Equal digests mean equal prompts", rows),)))
+    elements += [Prose(note) for note in run.notes]
+    kept = (element for element in elements if not isinstance(element, Facts) or element.pairs)
     return Section("provenance", "Provenance", tuple(kept))
 
 
@@ -82,62 +92,37 @@ def _server(server: ServerStatus) -> _Pairs:
     )
 
 
-def _client(status: BenchmarkRunStatus) -> _Pairs:
-    client = status.client
-    if client is None:
-        return ()
-    return (
-        ("Image", client.image),
-        ("Image that ran", client.image_digest),
-        ("Load engine", " ".join(word for word in (client.engine, client.engine_version) if word)),
-        ("Processes", None if client.shards is None else str(client.shards)),
-    )
-
-
-def _judge(status: BenchmarkRunStatus) -> _Pairs:
-    judge = status.judge
-    if judge is None:
-        return ()
-    return (
-        ("Rules", f"version {judge.version}"),
-        ("Thresholds", judge.thresholds_digest),
-        ("Severities changed", ", ".join(judge.overrides)),
-    )
-
-
-def _datasets(status: BenchmarkRunStatus) -> Rows:
-    rows = tuple(
-        (
-            data.name,
-            data.source,
-            str(data.rows_read),
-            str(data.rows_used),
-            ", ".join(f"{count} {reason}" for reason, count in data.rows_dropped.items()) or ABSENT,
-            data.sha256,
-        )
-        for data in status.datasets
-    )
-    return Rows(("workload", "source", "rows read", "rows used", "left out", "SHA-256"), rows)
-
-
-# ---- sweeps -----------------------------------------------------------------------------------------------------------
+_DATASET_COLUMNS: tuple[Column[DatasetStatus], ...] = (
+    Column("workload", lambda data: data.name),
+    Column("source", lambda data: data.source),
+    Column("rows read", lambda data: str(data.rows_read)),
+    Column("rows used", lambda data: str(data.rows_used)),
+    Column(
+        "left out",
+        lambda data: ", ".join(f"{count} {reason}" for reason, count in data.rows_dropped.items()) or ABSENT,
+    ),
+    Column("SHA-256", lambda data: data.sha256),
+)
 
 
 def sweep_provenance_section(sweep: ReportedSweep) -> Section:
     """What was varied. Image digests, nodes and settings that servers report are on the page of each run."""
-    blocks: list[Block] = [facts("Sweep", _sweep(sweep))]
+    elements: list[Element] = [facts("Sweep", _sweep(sweep))]
     template = sweep.spec.template if sweep.spec is not None else None
-    made = _variants(sweep)
+    made: tuple[Variant, ...] = ()
+    # None where the matrix does not fit its template: the sweep was refused for it.
+    with suppress(ValueError):
+        made = variants(sweep.spec) if sweep.spec is not None else ()
     if made:
         rows = tuple((str(variant.number), variant.name, _set_by(variant.spec, template)) for variant in made)
         settings = Rows(("number", "variant", "beyond the template"), rows)
-        blocks.append(Table("What each variant sets", settings, stacked=True))
+        elements.append(Table("What each variant sets", settings, stacked=True))
     where = f" -n {sweep.namespace}" if sweep.namespace else ""
     lead = (
         "Each run has a report of its own, with the images that ran by digest, nodes, distributions, timeline and findings: "
         f"benchrun report {sweep.name}-v1-r1{where} --html FILE. v1 is the number of the variant, r1 that of the replication."
     )
-    return Section("provenance", "Provenance", (*blocks, Prose(lead)))
+    return Section("provenance", "Provenance", (*elements, Prose(lead)))
 
 
 def _sweep(sweep: ReportedSweep) -> _Pairs:
@@ -160,14 +145,6 @@ def _sweep(sweep: ReportedSweep) -> _Pairs:
     )
 
 
-def _variants(sweep: ReportedSweep) -> tuple[Variant, ...]:
-    """None where the matrix does not fit its template: the sweep was refused for it."""
-    try:
-        return variants(sweep.spec) if sweep.spec is not None else ()
-    except ValueError:
-        return ()
-
-
 def _set_by(spec: BenchmarkRunSpec, template: BenchmarkRunSpec | None) -> str:
     """What its spec has that the template has not."""
     before, after = (each.started if each is not None else None for each in (template, spec))
@@ -185,48 +162,34 @@ def _set_by(spec: BenchmarkRunSpec, template: BenchmarkRunSpec | None) -> str:
     return " ".join(parts) or "nothing"
 
 
-# ---- the manifest that measures the same again ---------------------------------------------------------------------------
-
 _RUN_FIELDS, _SWEEP_FIELDS = (
     [field.alias or name for name, field in model.model_fields.items()]
     for model in (BenchmarkRunSpec, sweep_api.BenchmarkSweepSpec)
 )
 
 
-def repeat_section(run: Reported) -> Section:
-    """The manifest of the run."""
-    return _repeat(manifest(run), "run", "give it to kubectl apply -f", "what ran is under Provenance")
-
-
-def sweep_repeat_section(sweep: ReportedSweep) -> Section:
-    """The manifest of the sweep."""
-    give = "give it to benchrun run -f or kubectl apply -f"
-    return _repeat(sweep_manifest(sweep), "sweep", give, "what ran is in the reports of its runs")
-
-
-def _repeat(text: str, kind: str, give: str, ran: str) -> Section:
+def repeat_section(of: Reported | ReportedSweep) -> Section:
+    """The manifest."""
+    kind, give, ran = "run", "give it to kubectl apply -f", "what ran is under Provenance"
+    if isinstance(of, ReportedSweep):
+        kind, give = "sweep", "give it to benchrun run -f or kubectl apply -f"
+        ran = "what ran is in the reports of its runs"
     lead = (
         f"Save it and {give}. It is the spec of this {kind} under another name, since a finished {kind} never starts again. Image "
         f"tags may point to other images by now; {ran}."
     )
-    return Section("repeat", "Measure it again", (Prose(lead), Code("Manifest", text)))
+    return Section("repeat", "Measure it again", (Prose(lead), Code("Manifest", manifest(of))))
 
 
-def manifest(run: Reported) -> str:
+def manifest(of: Reported | ReportedSweep) -> str:
     """YAML of the same spec under another name."""
-    return _manifest(KIND, run, _ordered(run.written, _RUN_FIELDS), max_name=MAX_RUN_NAME)
-
-
-def sweep_manifest(sweep: ReportedSweep) -> str:
-    """YAML of the same spec under another name."""
-    spec = _ordered(sweep.written, _SWEEP_FIELDS)
-    if "template" in spec:
+    kind, fields, longest = KIND, _RUN_FIELDS, MAX_RUN_NAME
+    if isinstance(of, ReportedSweep):
+        kind, fields, longest = sweep_api.KIND, _SWEEP_FIELDS, sweep_api.MAX_NAME
+    spec = _ordered(of.written, fields)
+    if isinstance(of, ReportedSweep) and "template" in spec:
         spec["template"] = _ordered(raw.mapping(spec["template"]), _RUN_FIELDS)
-    return _manifest(sweep_api.KIND, sweep, spec, max_name=sweep_api.MAX_NAME)
-
-
-def _manifest(kind: str, of: Reported | ReportedSweep, spec: Mapping[str, object], *, max_name: int) -> str:
-    name = of.name[: max_name - len(AGAIN)].rstrip("-.") + AGAIN
+    name = of.name[: longest - len(REPEAT_SUFFIX)].rstrip("-.") + REPEAT_SUFFIX
     metadata = {"name": name, **({"namespace": of.namespace} if of.namespace else {})}
     body: Mapping[str, object] = {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}
     text: str = yaml.dump(body, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=100)
@@ -234,13 +197,13 @@ def _manifest(kind: str, of: Reported | ReportedSweep, spec: Mapping[str, object
 
 
 def _ordered(spec: Mapping[str, object], fields: Sequence[str]) -> dict[str, object]:
-    """In the order of the reference, since the API server sorts by name; without what concerns that object alone."""
+    """In the order of the reference, since the API server sorts by name; without what concerns only that object."""
     kept = (name for name in spec if name not in _OF_THAT_OBJECT)
     return {n: spec[n] for n in sorted(kept, key=lambda name: fields.index(name) if name in fields else len(fields))}
 
 
 class _Plain(yaml.SafeDumper):
-    """Without anchors: what is written twice reads better twice."""
+    """Without anchors, which are hard to read."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from benchrun.api import Result
-from benchrun.report.html.blocks import Block, Fold, Prose, Section, Table
-from benchrun.report.html.reported import Reported, ReportedSweep
-from benchrun.report.result_rows import result_rows, texts_per_prompt
-from benchrun.report.rows import ABSENT, UNCERTAIN_NOTE, Rows, has_uncertain, interval_rows
+from benchrun.observe import untrusted_json as raw
+from benchrun.report.html.page_elements import Element, Fold, Prose, Section, Table
+from benchrun.report.html.report_data import Reported, ReportedSweep
+from benchrun.report.result_rows import explanation_rows, interval_rows, result_rows, texts_per_prompt
 from benchrun.report.sweep_rows import LEGEND, cuts, left_out, variant_rows
+from benchrun.report.tables import ABSENT, UNCERTAIN_NOTE, Rows, has_uncertain
 
 MAX_NAMED = 8
 """Load points listed by name where nothing limits them."""
@@ -18,7 +18,7 @@ def results_section(run: Reported) -> Section:
     if not run.status.results:
         return Section("results", "Results", (Prose("No load point was measured."),))
     rows = result_rows(run.status, texts_per_prompt=texts_per_prompt(run.written), wide=True)
-    blocks: list[Block] = [
+    elements: list[Element] = [
         Table("Load points, their repeats pooled", rows, words=frozenset({"verdict"})),
         Prose(
             "Latencies in milliseconds, as the client measured them. Running, waiting, KV max and hits are what the servers report; "
@@ -26,15 +26,14 @@ def results_section(run: Reported) -> Section:
         ),
     ]
     if has_uncertain(rows):
-        blocks.append(Prose(f"{UNCERTAIN_NOTE}."))
-    intervals = interval_rows(run.status)
-    if intervals.rows:
+        elements.append(Prose(f"{UNCERTAIN_NOTE}."))
+    if (intervals := interval_rows(run.status)).rows:
         table = Table("95 % intervals, and the figure of the steady state", intervals)
-        blocks.append(Fold("How sure each percentile is", (table,)))
+        elements.append(Fold("How sure each percentile is", (table,)))
     if run.status.truncated:
         parts = "; ".join(f"{cut.included} of {cut.total} {cut.field}" for cut in run.status.truncated)
-        blocks.append(Prose(f"The status is limited in size and holds only {parts}."))
-    return Section("results", "Results", tuple(blocks))
+        elements.append(Prose(f"The status is limited in size and holds only {parts}."))
+    return Section("results", "Results", tuple(elements))
 
 
 def limits_section(run: Reported) -> Section | None:
@@ -42,28 +41,22 @@ def limits_section(run: Reported) -> Section | None:
     results = run.status.results
     if not results:
         return None
-    found = [(row.cell, waiting, limit) for row in results if (waiting := _waiting(row)) + (limit := _limit(row))]
-    blocks: list[Block] = []
-    if found:
-        rows = tuple((cell, waiting or ABSENT, limit or ABSENT) for cell, waiting, limit in found)
+    explained: dict[str, dict[str, str]] = {}
+    for cell, what, word, sentence in explanation_rows(run.status).rows:
+        explained.setdefault(cell, {})[what] = f"{word}. {sentence}"
+    elements: list[Element] = []
+    if explained:
+        rows = tuple((cell, why.get("waiting", ABSENT), why.get("limit", ABSENT)) for cell, why in explained.items())
         headers = ("load point", "why requests waited", "what limits")
-        blocks.append(Table("Load points where requests waited or something limits", Rows(headers, rows), stacked=True))
-    named = {cell for cell, _, _ in found}
-    quiet = [row.cell for row in results if row.cell not in named]
+        elements.append(
+            Table("Load points where requests waited or something limits", Rows(headers, rows), stacked=True)
+        )
+    quiet = [row.cell for row in results if row.cell not in explained]
     if quiet:
         where = ", ".join(quiet) if len(quiet) <= MAX_NAMED else f"the other {len(quiet)} load points"
-        where = where if found else "any load point; the servers kept up"
-        blocks.append(Prose(f"Nothing waited and nothing limits at {where}."))
-    return Section("limits", "What limits", tuple(blocks))
-
-
-def _waiting(row: Result) -> str:
-    return f"{row.waiting.reason}. {row.waiting.sentence}" if row.waiting and row.waiting.reason != "None" else ""
-
-
-def _limit(row: Result) -> str:
-    found = row.bottleneck
-    return f"{found.limit}. {found.sentence}" if found and found.limit != "None" else ""
+        where = where if explained else "any load point; the servers kept up"
+        elements.append(Prose(f"Nothing waited and nothing limits at {where}."))
+    return Section("limits", "What limits", tuple(elements))
 
 
 def sweep_limits_section(sweep: ReportedSweep) -> Section | None:
@@ -75,23 +68,24 @@ def sweep_limits_section(sweep: ReportedSweep) -> Section | None:
         ("By the variant and the baseline together", "what limits", limited),
         ("Rows without words", "not compared, since", reasons),
     )
-    blocks: list[Block] = [
+    elements: list[Element] = [
         Table(caption, Rows(("variant", "load point", header), rows), stacked=True)
         for caption, header, rows in tables
         if rows
     ]
-    blocks += [Prose(f"{sentence}.") for sentence in left_out(sweep.status)]
-    return Section("limits", "What limits, and what is missing", tuple(blocks)) if blocks else None
+    elements += [Prose(f"{sentence}.") for sentence in left_out(sweep.status)]
+    return Section("limits", "What limits, and what is missing", tuple(elements)) if elements else None
 
 
 def sweep_results_section(sweep: ReportedSweep) -> Section:
     """The figures of every variant at every load point: the table of the terminal, as wide as it goes."""
-    rows = variant_rows(sweep.status, texts_per_prompt=sweep.texts_per_prompt, wide=True)
+    texts = texts_per_prompt(raw.mapping(sweep.written.get("template")))
+    rows = variant_rows(sweep.status, texts_per_prompt=texts, wide=True)
     if not rows.rows:
         return Section("results", "Results", (Prose("No variant was measured."),))
-    blocks: list[Block] = [
+    elements: list[Element] = [
         Table("Variants and load points", rows, words=frozenset({"verdict"})),
         Prose(f"{LEGEND[0].upper()}{LEGEND[1:]}. A dash is what was not measured."),
         *(Prose(f"{cut}.") for cut in cuts(sweep.status)),
     ]
-    return Section("results", "Results", tuple(blocks))
+    return Section("results", "Results", tuple(elements))

@@ -1,4 +1,4 @@
-"""First of all: whether the numbers of a run or sweep can be trusted, what was found wrong with them, and which variant is best."""
+"""The first sections: whether the numbers of a run or sweep can be trusted, findings, and which variant is best."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from benchrun.judge.comparison.figures import SCOPES
 from benchrun.judge.rules.all_rules import evidence_sentence
 from benchrun.judge.rules.rule import SEVERITIES
 from benchrun.judge.sweep.best import THROUGHPUT
-from benchrun.report import exit_codes, rows
+from benchrun.report import exit_codes
 from benchrun.report.comparison_rows import GATES, WORDS
-from benchrun.report.html.blocks import Block, Code, Facts, FoundCard, Prose, Section, Table, Verdict, facts
-from benchrun.report.html.reported import Reported, ReportedSweep
+from benchrun.report.html.page_elements import Code, Element, Facts, FindingCard, Prose, Section, Table, Verdict, facts
+from benchrun.report.html.report_data import Reported, ReportedSweep
 from benchrun.report.result_rows import objective_rows
 from benchrun.report.sweep_rows import best_rows, failure
+from benchrun.report.tables import ABSENT, Column, Rows, figure, table_of
 
 MEANINGS = {
     "Valid": "The rules looked for the mistakes they know and found none.",
     "Suspect": "Some numbers may be off. Read the findings before you quote them.",
-    "Invalid": "Some numbers are wrong, or answer another question than was asked. The other load points are not affected.",
+    "Invalid": "Some numbers are wrong, or answer another question. The other load points are not affected.",
     "Failed": "It ended before everything was measured. What was measured until then is below.",
     "Cancelled": "It was cancelled. What was measured until then is below.",
     "Unknown": "Nothing was measured.",
@@ -42,20 +43,19 @@ def verdict_section(run: Reported) -> Section:
     ended = {exit_codes.FAILED: "Failed", exit_codes.CANCELLED: "Cancelled"}.get(exit_codes.exit_code(status) or 0)
     word = ended or status.verdict or "Unknown"
     meaning = MEANINGS.get(word, "") + (ANOTHER_START if word == "Valid" else "")
-    blocks: list[Block] = [Verdict(word, status.message or "", meaning), *_glance(_facts(status))]
+    elements: list[Element] = [Verdict(word, status.message or "", meaning), *_at_a_glance(_facts(status))]
     if status.searches:
         answers = tuple((each.workload, each.outcome, each.sentence) for each in status.searches)
-        headers = ("workload", "search", "answer")
-        blocks.append(Table("Highest load that meets the objectives", rows.Rows(headers, answers)))
-    objectives = objective_rows(status)
-    if objectives.rows:
-        blocks.append(Table("Objectives", objectives, words=frozenset({"outcome"})))
+        table = Rows(("workload", "search", "answer"), answers)
+        elements.append(Table("Highest load that meets the objectives", table))
+    if (objectives := objective_rows(status)).rows:
+        elements.append(Table("Objectives", objectives, words=frozenset({"outcome"})))
     if status.log_tail:
-        blocks.append(Code("Last lines of the server's log", status.log_tail))
-    return Section("verdict", "Verdict", tuple(blocks))
+        elements.append(Code("Last lines of the server's log", status.log_tail))
+    return Section("verdict", "Verdict", tuple(elements))
 
 
-def _glance(pairs: Sequence[tuple[str, str | None]]) -> list[Facts]:
+def _at_a_glance(pairs: Sequence[tuple[str, str | None]]) -> list[Facts]:
     found = facts("At a glance", pairs)
     return [found] if found.pairs else []
 
@@ -88,21 +88,20 @@ def findings_section(run: Reported) -> Section:
     return Section("findings", "Findings", tuple(map(_card, ordered)) or (Prose(none),))
 
 
-def _card(found: Finding) -> FoundCard:
+def _card(found: Finding) -> FindingCard:
     stages = "one stage" if found.count == 1 else f"{found.count} stages"
     changed = f"; {found.default_severity} by default" if found.default_severity else ""
-    return FoundCard(
-        code=found.code,
-        severity=found.severity,
-        where=f"{stages}, worst in {found.worst_stage}{changed}",
-        meaning=found.meaning,
-        remedy=found.remedy,
-        sentence=evidence_sentence(found.code, found.evidence),
-        evidence=[(name, rows.evidence_text(value)) for name, value in found.evidence.items()],
-    )
+    where = f"{stages}, worst in {found.worst_stage}{changed}"
+    sentence = evidence_sentence(found.code, found.evidence)
+    evidence = [(name, evidence_text(value)) for name, value in found.evidence.items()]
+    return FindingCard(found.code, found.severity, where, found.meaning, found.remedy, sentence, evidence)
 
 
-# ---- sweeps -----------------------------------------------------------------------------------------------------------
+def evidence_text(value: float | str | None) -> str:
+    """Counts whole, measures to three digits."""
+    if not isinstance(value, int | float):
+        return str(value)
+    return f"{value:.0f}" if value == int(value) else figure(value)
 
 
 def sweep_word(status: BenchmarkSweepStatus) -> str:
@@ -115,11 +114,11 @@ def sweep_verdict_section(sweep: ReportedSweep) -> Section:
     status, word = sweep.status, sweep_word(sweep.status)
     complete = find_condition(status.conditions, "Complete")
     holes = HOLES if complete is not None and complete.reason == SweepReason.RUNS_FAILED else ""
-    blocks: list[Block] = [Verdict(word, status.message or "", MEANINGS.get(word, "") + holes)]
-    blocks += _glance(_sweep_facts(status))
+    elements: list[Element] = [Verdict(word, status.message or "", MEANINGS.get(word, "") + holes)]
+    elements += _at_a_glance(_sweep_facts(status))
     if status.variants:
-        blocks.append(Table("The variants", _variants(status), words=frozenset({"verdict", "against the baseline"})))
-    return Section("verdict", "Verdict", tuple(blocks))
+        elements.append(Table("The variants", _variants(status), words=frozenset({"verdict", "against the baseline"})))
+    return Section("verdict", "Verdict", tuple(elements))
 
 
 def _sweep_facts(status: BenchmarkSweepStatus) -> Sequence[tuple[str, str | None]]:
@@ -132,44 +131,40 @@ def _sweep_facts(status: BenchmarkSweepStatus) -> Sequence[tuple[str, str | None
         ("Baseline", status.baseline),
         ("Compared", SCOPES[status.scope] if status.scope is not None else None),
         ("Runs", ", ".join(f"{count} {_SWEEP_RUNS[name]}" for name, count in counts.items() if count)),
-        ("GPU seconds held", rows.figure(status.gpu_seconds, digits=4) if status.gpu_seconds else None),
+        ("GPU seconds held", figure(status.gpu_seconds, digits=4) if status.gpu_seconds else None),
     )
 
 
-def _variants(status: BenchmarkSweepStatus) -> rows.Rows:
-    columns: tuple[rows.Column[VariantStatus], ...] = (
-        rows.Column("variant", lambda variant: variant.name),
-        rows.Column("against the baseline", lambda variant: _outcome(variant, status)),
-        rows.Column("verdict", lambda variant: variant.verdict or "Unknown"),
-        rows.Column("GPUs", lambda variant: str(variant.gpus)),
-        rows.Column("runs measured", lambda variant: str(variant.completed)),
-        rows.Column("highest load that meets the objectives", _searched, optional=True),
+def _variants(status: BenchmarkSweepStatus) -> Rows:
+    failed = any(variant.reason for variant in status.variants)
+    columns: tuple[Column[VariantStatus], ...] = (
+        Column("variant", lambda variant: variant.name),
+        Column("against the baseline", lambda variant: _outcome(variant, status)),
+        Column("verdict", lambda variant: variant.verdict or "Unknown"),
+        Column("GPUs", lambda variant: str(variant.gpus)),
+        Column("runs measured", lambda variant: str(variant.completed)),
+        Column("highest load that meets the objectives", _searched, optional=True),
+        Column("failed", lambda variant: str(variant.failed) if failed else ABSENT, optional=True),
+        Column("because", lambda variant: failure(variant) if variant.reason else ABSENT, optional=True),
     )
-    if any(variant.reason for variant in status.variants):
-        columns = (
-            *columns,
-            rows.Column("failed", lambda variant: str(variant.failed)),
-            rows.Column("because", lambda variant: failure(variant) if variant.reason else rows.ABSENT),
-        )
-    return rows.table_of(columns, status.variants, wide=True)
+    return table_of(columns, status.variants)
 
 
 def _outcome(variant: VariantStatus, status: BenchmarkSweepStatus) -> str:
-    outcome = "baseline" if variant.name == status.baseline else variant.outcome or rows.ABSENT
+    outcome = "baseline" if variant.name == status.baseline else variant.outcome or ABSENT
     return WORDS.get(outcome, outcome)
 
 
 def _searched(variant: VariantStatus) -> str:
-    return "; ".join(f"{each.workload}: {', '.join(each.loads)}" for each in variant.searches) or rows.ABSENT
+    return "; ".join(f"{each.workload}: {', '.join(each.loads)}" for each in variant.searches) or ABSENT
 
 
 def best_section(sweep: ReportedSweep) -> Section | None:
     """Where a variant can win."""
-    best = best_rows(sweep.status)
-    if not best.rows:
+    if not (best := best_rows(sweep.status)).rows:
         return None
     lead = Prose(
         "The best variant has the most output tokens a second and GPU, among those whose every run met the objective with "
-        "certainty. The objective Throughput has no other condition. Variants that can't be told from the best are named beside it."
+        "certainty. The objective Throughput has no other condition. Variants not distinguishable from the best are named beside it."
     )
     return Section("best", "Best variants", (lead, Table("Best variant by objective", best)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import yaml
 from benchrun.api import BenchmarkRunSpec, DatasetStatus
 from benchrun.names import MAX_RUN_NAME
-from benchrun.report.html.blocks import Facts
+from benchrun.report.html.page_elements import Facts
 from benchrun.report.html.sections.provenance import manifest, provenance_section
 from unit.report.html.reported_runs import (
     measured,
@@ -17,7 +17,7 @@ from unit.report.html.reported_runs import (
 
 def test_provenance_names_what_really_ran() -> None:
     pairs = [
-        pair for block in provenance_section(reported()).blocks if isinstance(block, Facts) for pair in block.pairs
+        pair for block in provenance_section(reported()).elements if isinstance(block, Facts) for pair in block.pairs
     ]
     server = measured().status.servers[0]
     assert ("Image that ran", server.image_digest) in pairs

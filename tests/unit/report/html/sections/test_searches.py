@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from benchrun.report.html.blocks import Section
 from benchrun.report.html.charts.curves import OUTCOMES
+from benchrun.report.html.page_elements import Section
 from benchrun.report.html.sections.curves import load_curves_section, searches_section
-from benchrun.report.html.sections.records import distributions_section, timeline_section
+from benchrun.report.html.sections.distributions_timeline import distributions_section, timeline_section
 from unit.report.html.reported_runs import charts_of, data_of, prose_of, reported, tables_of
 from unit.report.html.searched_runs import TRIED, searched
 
@@ -30,7 +30,7 @@ def test_a_stage_of_a_search_belongs_to_the_load_that_it_tried() -> None:
 
 def test_the_course_is_drawn_in_the_order_in_which_loads_were_tried() -> None:
     [chart] = charts_of(section())
-    course = [(row["n"], row["load"]) for row in data_of(chart.spec) if "n" in row]
+    course = [(row["number"], row["load"]) for row in data_of(chart.spec) if "number" in row]
     assert sorted(course)[: len(TRIED)] == [(number, float(rate)) for number, rate in enumerate(TRIED, start=1)]
     outcomes = {row["outcome"] for row in data_of(chart.spec) if "outcome" in row}
     assert {"Met", "Missed"} <= outcomes <= set(OUTCOMES)
@@ -56,7 +56,7 @@ def test_without_records_the_order_is_not_made_up() -> None:
     assert charts_of(found) == []
     [table] = tables_of(found)
     assert [row[:2] for row in table.rows.rows] == [("-", rate) for rate in sorted(TRIED, key=int)]
-    assert "Not all records are at hand" in prose_of(found)
+    assert "Not all records were kept" in prose_of(found)
 
 
 def test_distributions_curves_and_timeline_find_the_stages_of_a_search() -> None:

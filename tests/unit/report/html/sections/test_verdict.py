@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from benchrun.api import Condition, SearchResult
 from benchrun.judge.rules.rule import SEVERITIES
-from benchrun.report.html.blocks import Code, Facts, FoundCard, Verdict
+from benchrun.report.html.page_elements import Code, Facts, FindingCard, Verdict
 from benchrun.report.html.sections.verdict import findings_section, verdict_section
 from unit.report.html.reported_runs import (
     RATES,
@@ -22,7 +22,7 @@ def condition(type_: str, status: str, reason: str) -> Condition:
 
 
 def test_the_verdict_is_the_first_word() -> None:
-    first = verdict_section(reported()).blocks[0]
+    first = verdict_section(reported()).elements[0]
     assert isinstance(first, Verdict)
     assert first.word == measured().status.verdict
     assert first.message == "measured all 6 load points"
@@ -31,7 +31,7 @@ def test_the_verdict_is_the_first_word() -> None:
 @pytest.mark.parametrize(("reason", "word"), [("ServerStartFailed", "Failed"), ("Cancelled", "Cancelled")])
 def test_a_run_that_ended_badly_says_so_before_all(reason: str, word: str) -> None:
     section = verdict_section(with_status(reported(), conditions=(condition("Failed", "True", reason),)))
-    first, glance = section.blocks[0], section.blocks[1]
+    first, glance = section.elements[0], section.elements[1]
     assert isinstance(first, Verdict)
     assert isinstance(glance, Facts)
     assert first.word == word
@@ -53,12 +53,12 @@ def test_what_a_search_found_stands_with_the_verdict() -> None:
 
 
 def test_the_last_words_of_the_server_are_kept_as_they_are() -> None:
-    blocks = verdict_section(with_status(reported(), log_tail="a\n  b")).blocks
+    blocks = verdict_section(with_status(reported(), log_tail="a\n  b")).elements
     assert [block.text for block in blocks if isinstance(block, Code)] == ["a\n  b"]
 
 
 def test_findings_stand_worst_first_with_evidence_and_remedy() -> None:
-    cards = [block for block in findings_section(reported()).blocks if isinstance(block, FoundCard)]
+    cards = [block for block in findings_section(reported()).elements if isinstance(block, FindingCard)]
     ranks = [SEVERITIES.index(card.severity) for card in cards]
     assert ranks == sorted(ranks, reverse=True)
     assert {card.code for card in cards} == {finding.code for finding in measured().status.findings}

@@ -14,7 +14,7 @@ from benchrun.api import BenchmarkRunStatus, plain_text
 from benchrun.api.sweep.status import BenchmarkSweepStatus
 from benchrun.cli.commands.compare import show_comparison
 from benchrun.judge.comparison.figures import SCOPES
-from benchrun.report import result_rows, rows, sweep_rows
+from benchrun.report import result_rows, sweep_rows, tables
 
 COLOURS = {"Valid": "green", "Suspect": "yellow", "Invalid": "red", "Note": "cyan", "Failed": "red"}
 ENDED_EARLY = ("Failed", "Cancelled")
@@ -41,7 +41,7 @@ def show_result(
             console.print(Text.assemble("measured until then: ", (verdict, COLOURS.get(verdict, ""))))
         _show_load_points(console, status, texts_per_prompt, wide=wide)
     if status.findings:
-        console.print(as_table(rows.finding_rows(status)), width=prose_width(console))
+        console.print(as_table(result_rows.finding_rows(status)), width=prose_width(console))
     if status.comparison is not None:
         show_comparison(console, status.comparison, before=status.comparison.baseline.name, after=name)
     if status.log_tail:
@@ -60,11 +60,11 @@ def _show_load_points(
     points = result_rows.result_rows(status, texts_per_prompt=texts_per_prompt, wide=wide)
     show_figures(console, points, names=("load point",), wide=wide)
     console.print(Text("latencies in milliseconds; running and waiting are means over the stages", style="dim"))
-    if rows.has_uncertain(points):
-        console.print(Text(rows.UNCERTAIN_NOTE, style="dim"))
-    if (explained := rows.explanation_rows(status)).rows:
+    if tables.has_uncertain(points):
+        console.print(Text(tables.UNCERTAIN_NOTE, style="dim"))
+    if (explained := result_rows.explanation_rows(status)).rows:
         console.print(as_table(explained), width=prose_width(console))
-    if wide and (intervals := rows.interval_rows(status)).rows:
+    if wide and (intervals := result_rows.interval_rows(status)).rows:
         console.print(as_table(intervals))
 
 
@@ -73,7 +73,7 @@ def prose_width(console: Console) -> int:
     return min(console.width, Console(file=console.file).width) if console.is_terminal else console.width
 
 
-def show_figures(console: Console, cells: rows.Rows, *, names: Collection[str], wide: bool) -> None:
+def show_figures(console: Console, cells: tables.Rows, *, names: Collection[str], wide: bool) -> None:
     """A table whose figures stay in one piece: where it is narrow, cells of `names` fold; a wide table never folds."""
     table = as_table(cells, folded=() if wide else names)
     before = console.width
@@ -84,13 +84,13 @@ def show_figures(console: Console, cells: rows.Rows, *, names: Collection[str], 
     console.width = before
 
 
-def as_table(cells: rows.Rows, *, folded: Collection[str] | None = None) -> Table:
+def as_table(cells: tables.Rows, *, folded: Collection[str] | None = None) -> Table:
     """Rows laid out, verdicts coloured. `folded`: headers of the columns that may take several lines; None: all may."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for header in cells.headers:
         table.add_column(header, overflow="fold", no_wrap=folded is not None and header not in folded)
     for row in cells.rows:
-        styled = ("dim" if cell.endswith(rows.UNCERTAIN) else COLOURS.get(cell, "") for cell in row)
+        styled = ("dim" if cell.endswith(tables.UNCERTAIN) else COLOURS.get(cell, "") for cell in row)
         table.add_row(*map(Text, row, styled))
     return table
 

@@ -1,10 +1,9 @@
-"""A finished run or sweep with everything that its page is made of."""
+"""A finished run or sweep with the data of its page: spec, status, records and samples."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 
 from benchrun_client.contract import StageRecord, open_stage
 
@@ -17,28 +16,20 @@ from benchrun.judge.stage_profile import expected_load
 from benchrun.measure.cells import level_metrics, pooled_metrics, pools_of, queue_pools
 from benchrun.measure.exposition import Sample
 from benchrun.names import cell_id
-from benchrun.observe import untrusted_json as raw
 from benchrun.plan.searches import axis_of
-from benchrun.report.result_rows import texts_per_prompt
 
 AXIS_UNITS: Mapping[Axis, str] = {
-    "rate": "requests/s",
-    "concurrency": "users",
-    "speed": "times as fast",
-    "batch": "requests a batch",
-}
+    "rate": "requests/s", "concurrency": "users", "speed": "times as fast", "batch": "requests a batch"
+}  # fmt: skip
 """Of the loads, as they follow a number."""
 AXIS_TITLES: Mapping[Axis, str] = {
-    "rate": "requests/s asked for",
-    "concurrency": "users",
-    "speed": "speed of the trace",
-    "batch": "batch size",
-}
+    "rate": "requests/s offered", "concurrency": "users", "speed": "speed of the trace", "batch": "batch size"
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """A run and what it stored."""
+    """A run and its stored measurement."""
 
     name: str
     namespace: str
@@ -59,15 +50,12 @@ class Reported:
         return [record for record in self.records if self.cell_of(record) == cell]
 
     def cell_of(self, record: StageRecord) -> str:
-        """`chat/rate=4` of the stage `chat/rate=4/r2`. A stage of a search is called by its number, not by its load."""
+        """`chat/rate=4` of the stage `chat/rate=4/r2`. The name of a search's stage has its number and not its load."""
         place = open_stage(record.stage_id)
         if record.probe is not None and place is not None:
-            name = place[0]
-            axes = {
-                each.name: axis_of(each.load.search) for each in self.spec.workloads if each.load.search is not None
-            }
-            if name in axes:
-                return cell_id(name, axes[name], record.probe.value)
+            for workload in self.spec.workloads:
+                if workload.name == place[0] and workload.load.search is not None:
+                    return cell_id(workload.name, axis_of(workload.load.search), record.probe.value)
         return record.stage_id.rpartition("/")[0]
 
 
@@ -79,25 +67,14 @@ class Curve:
     axis: Axis
     results: tuple[Result, ...]
 
-    @property
-    def unit(self) -> str:
-        """Of the loads."""
-        return AXIS_UNITS[self.axis]
-
-    @property
-    def axis_title(self) -> str:
-        """Of a chart."""
-        return AXIS_TITLES[self.axis]
-
 
 def curves(status: BenchmarkRunStatus) -> list[Curve]:
     """All results, in the order of the workloads."""
-    order = list(dict.fromkeys((row.workload, row.axis) for row in status.results))
-    rows = sorted(status.results, key=lambda row: (order.index((row.workload, row.axis)), float(row.value)))
-    return [
-        Curve(workload, axis, tuple(group))
-        for (workload, axis), group in groupby(rows, key=lambda row: (row.workload, row.axis))
-    ]
+    found: dict[tuple[str, Axis], list[Result]] = {}
+    for row in sorted(status.results, key=lambda row: float(row.value)):
+        found.setdefault((row.workload, row.axis), []).append(row)
+    order = dict.fromkeys((row.workload, row.axis) for row in status.results)
+    return [Curve(workload, axis, tuple(found[workload, axis])) for workload, axis in order]
 
 
 def load_text(value: str) -> str:
@@ -106,12 +83,12 @@ def load_text(value: str) -> str:
 
 
 FIELDS = frozenset({"results[].metrics", "results[].intervals", "results[].objectives"})
-"""What `restored` restores, as `truncated` names it."""
+"""Fields that `restored` recomputes, by their names in `truncated`."""
 
 
 def restored(run: Reported) -> Reported:
-    """The run with the figures that were cut from its status for size, from its records. Only of load points whose records are all
-    kept: these are the figures that were judged."""
+    """The run with the figures that were cut from its status for size, recomputed for load points whose records are all kept: these
+    are the figures that were judged."""
     if FIELDS.isdisjoint(cut.field for cut in run.status.truncated):
         return run
     rows = [_restored(run, row) for row in run.status.results]
@@ -143,10 +120,6 @@ def _restored(run: Reported, row: Result) -> Result:
     return row.model_copy(update=update)
 
 
-MAX_OPEN_ROWS = 30
-"""Longer tables beside a chart are collapsed."""
-
-
 @dataclass(frozen=True, slots=True)
 class ReportedSweep:
     """A sweep that has ended."""
@@ -159,11 +132,6 @@ class ReportedSweep:
     spec: BenchmarkSweepSpec | None
     """None: it is of another version, or not valid; the status is shown all the same."""
     status: BenchmarkSweepStatus
-
-    @property
-    def texts_per_prompt(self) -> Mapping[str, int]:
-        """Of workloads that pack texts, by name."""
-        return texts_per_prompt(raw.mapping(self.written.get("template")))
 
     def per_gpu(self, row: Row) -> float | None:
         """Output tokens a second and GPU; of a server without GPUs, of the server."""

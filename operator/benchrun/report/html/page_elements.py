@@ -1,13 +1,12 @@
-"""What a section is built of. A block says what is shown; the template of its name says how."""
+"""What a section is built of. An element says what is shown; the template of its name says how."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import NamedTuple
 
-from benchrun.report.rows import ABSENT, Rows
+from benchrun.report.tables import ABSENT, Rows
 
 ChartSpec = Mapping[str, object]
 """Vega-Lite."""
@@ -15,26 +14,21 @@ _SHORT = 34
 _FIGURE = re.compile(r"[-+]?[0-9][0-9.,/e+-]*( ?%)?\??")
 
 
-@dataclass(frozen=True, slots=True)
-class Prose:
+class Prose(NamedTuple):
     """A paragraph."""
 
     text: str
-    kind: ClassVar[str] = "prose"
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """The word a page begins with."""
 
     word: str
     message: str
     meaning: str
-    kind: ClassVar[str] = "verdict"
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(NamedTuple):
     """Rows of text. Columns that hold a verdict or an outcome are coloured by their words, which stay legible without."""
 
     caption: str
@@ -44,21 +38,19 @@ class Table:
     folded: bool = False
     """Collapsed until it is clicked: data behind a chart."""
     stacked: bool = False
-    """Long sentences: on a narrow screen the cells of a row stand below each other."""
-    kind: ClassVar[str] = "table"
+    """Long sentences: on a narrow screen the cells of a row are stacked."""
 
     def is_numeric(self, column: int) -> bool:
-        """Whether it holds figures, which stand flush right."""
+        """Whether it holds figures, which are aligned to the right."""
         cells = [row[column] for row in self.rows.rows if row[column] != ABSENT]
         return bool(cells) and all(_FIGURE.fullmatch(cell) for cell in cells)
 
     def is_short(self, column: int) -> bool:
-        """Whether its cells stand on one line each."""
+        """Whether its cells fit on one line each."""
         return all(len(row[column]) <= _SHORT for row in self.rows.rows)
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
+class Chart(NamedTuple):
     """A plot with its title and, in words, what it shows."""
 
     title: str
@@ -67,28 +59,22 @@ class Chart:
     """For screen readers: what is drawn, and where the same data are in text."""
     wide: bool = False
     """Scrolls sideways on a narrow screen; others shrink to it."""
-    kind: ClassVar[str] = "chart"
 
 
-@dataclass(frozen=True, slots=True)
-class Charts:
+class Charts(NamedTuple):
     """Plots side by side where there is room."""
 
     charts: tuple[Chart, ...]
-    kind: ClassVar[str] = "charts"
 
 
-@dataclass(frozen=True, slots=True)
-class Fold:
-    """Blocks behind a line to click on."""
+class Fold(NamedTuple):
+    """Elements that a click on the summary shows."""
 
     summary: str
-    blocks: tuple[Block, ...]
-    kind: ClassVar[str] = "fold"
+    elements: tuple[Element, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FoundCard:
+class FindingCard(NamedTuple):
     """One finding; its evidence is collapsed."""
 
     code: str
@@ -99,16 +85,13 @@ class FoundCard:
     sentence: str
     """The evidence in words."""
     evidence: Sequence[tuple[str, str]]
-    kind: ClassVar[str] = "found"
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(NamedTuple):
     """Names and values."""
 
     title: str
     pairs: tuple[tuple[str, str], ...]
-    kind: ClassVar[str] = "facts"
 
 
 def facts(title: str, pairs: Iterable[tuple[str, str | None]]) -> Facts:
@@ -116,30 +99,25 @@ def facts(title: str, pairs: Iterable[tuple[str, str | None]]) -> Facts:
     return Facts(title, tuple((name, value) for name, value in pairs if value))
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
+class Code(NamedTuple):
     """Text kept as it is."""
 
     label: str
     text: str
-    kind: ClassVar[str] = "code"
 
 
-@dataclass(frozen=True, slots=True)
-class Heading:
+class Heading(NamedTuple):
     """Of a part of a section."""
 
     text: str
-    kind: ClassVar[str] = "heading"
 
 
-Block = Prose | Verdict | Table | Chart | Charts | Fold | FoundCard | Facts | Code | Heading
+Element = Prose | Verdict | Table | Chart | Charts | Fold | FindingCard | Facts | Code | Heading
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(NamedTuple):
     """A part of the page, reachable by its anchor."""
 
     anchor: str
     title: str
-    blocks: tuple[Block, ...]
+    elements: tuple[Element, ...]

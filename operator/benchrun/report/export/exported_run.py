@@ -1,11 +1,10 @@
-"""What an export starts from: the stages of a finished run, each with its requests and how far it can be trusted."""
+"""The finished run that every export writes: its stages, each with its requests and verdict."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import groupby
 
 from benchrun_client.contract import StageRecord
 
@@ -19,7 +18,7 @@ from benchrun.api import (
     Workload,
     answering,
 )
-from benchrun.judge.result_row import gpus_of, proxy_role, role_figures
+from benchrun.judge.result_row import proxy_role, role_figures
 from benchrun.measure.cells import LATENCIES, Latency, Pools, pools_of
 from benchrun.measure.exposition import Sample
 from benchrun.measure.gpus import GpuFigures, gpu_figures
@@ -50,6 +49,10 @@ class ExportedStage:
     """Each server of those roles."""
     gpus: GpuFigures
     """Of all roles; unknown where one has no samples."""
+    began: datetime
+    """The first request."""
+    ended: datetime
+    """The last answer."""
 
     @property
     def id(self) -> str:
@@ -57,19 +60,9 @@ class ExportedStage:
         return self.record.stage_id
 
     @property
-    def file_name(self) -> str:
-        """The id as a name of a file, without ending."""
-        return self.id.replace("/", "-")
-
-    @property
     def judgement(self) -> str:
         """`Suspect (Drift, ColdStart)`."""
         return f"{self.verdict} ({', '.join(self.findings)})" if self.findings else self.verdict
-
-    @property
-    def load_point(self) -> str:
-        """`rate=4`."""
-        return self.cell.partition("/")[2]
 
     @property
     def request_rate(self) -> float | None:
@@ -81,16 +74,6 @@ class ExportedStage:
         """Most requests that may be in flight; None: no limit."""
         limit = self.record.scalars.get("max_concurrency")
         return None if limit is None else int(limit)
-
-    @property
-    def began(self) -> datetime:
-        """The first request."""
-        return _instant(self.record.first_send_unix_us)
-
-    @property
-    def ended(self) -> datetime:
-        """The last answer."""
-        return _instant(self.record.last_receive_unix_us)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,29 +92,17 @@ class ExportedRun:
         """What is known of the server; all of a role are alike. Of several roles, the one that writes answers."""
         return answering(self.status.servers)
 
-    @property
-    def gpus(self) -> int:
-        """GPUs of all roles."""
-        return gpus_of(self.status.servers)
-
     def cells(self) -> Sequence[tuple[str, Sequence[ExportedStage]]]:
         """Stages by their cell: in order of the cells' first stages, each cell's by repeat."""
-        places = {cell: place for place, cell in enumerate(dict.fromkeys(stage.cell for stage in self.stages))}
-        ordered = sorted(self.stages, key=lambda stage: (places[stage.cell], stage.repeat))
-        return [(cell, list(of_cell)) for cell, of_cell in groupby(ordered, key=lambda stage: stage.cell)]
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Which run it is."""
-
-    namespace: str
-    name: str
-    uid: str
+        names = dict.fromkeys(stage.cell for stage in self.stages)
+        by_repeat = sorted(self.stages, key=lambda stage: stage.repeat)
+        return [(name, [stage for stage in by_repeat if stage.cell == name]) for name in names]
 
 
 def exported(
-    identity: Identity,
+    namespace: str,
+    name: str,
+    uid: str,
     spec: BenchmarkRunSpec,
     status: BenchmarkRunStatus,
     records: Sequence[StageRecord],
@@ -147,7 +118,7 @@ def exported(
         if cell is None:
             continue
         row = rows.get(cell.id)
-        seen = windows(record, samples, scrape_interval=spec.measurement.scrape_interval_seconds)
+        sampled = windows(record, samples, scrape_interval=spec.measurement.scrape_interval_seconds)
         stage = ExportedStage(
             record=record,
             workload=workloads[cell.workload],
@@ -155,12 +126,14 @@ def exported(
             repeat=cell.stage_ids.index(record.stage_id) + 1,
             verdict=row.verdict if row is not None else "Unknown",
             findings=tuple(row.findings) if row is not None else (),
-            servers=(*role_figures(seen), *proxy_role([record])),
+            servers=(*role_figures(sampled), *proxy_role([record])),
             replicas=replicas(record, samples),
-            gpus=gpu_figures(seen) if all(window.samples for window in seen) else GpuFigures(),
+            gpus=gpu_figures(sampled) if all(window.samples for window in sampled) else GpuFigures(),
+            began=_instant(record.first_send_unix_us),
+            ended=_instant(record.last_receive_unix_us),
         )
         stages.append(stage)
-    return ExportedRun(identity.namespace, identity.name, identity.uid, spec, status, tuple(stages))
+    return ExportedRun(namespace, name, uid, spec, status, tuple(stages))
 
 
 def server_version(run: ExportedRun, stage: ExportedStage) -> str | None:
@@ -170,19 +143,18 @@ def server_version(run: ExportedRun, stage: ExportedStage) -> str | None:
 
 
 def only(run: ExportedRun, stage_ids: Collection[str]) -> ExportedRun:
-    """The run with these stages alone."""
+    """The run with only these stages."""
     return replace(run, stages=tuple(stage for stage in run.stages if stage.id in stage_ids))
 
 
 def trusted(run: ExportedRun) -> tuple[ExportedRun, Mapping[str, str]]:
     """The run without the stages whose numbers can't be trusted, and why each of their cells was left out."""
-    kept = tuple(stage for stage in run.stages if stage.verdict in TRUSTED)
     left_out = {
         stage.cell: "not judged" if stage.verdict == "Unknown" else stage.judgement
         for stage in run.stages
         if stage.verdict not in TRUSTED
     }
-    return replace(run, stages=kept), left_out
+    return replace(run, stages=tuple(stage for stage in run.stages if stage.verdict in TRUSTED)), left_out
 
 
 def pools(stages: Sequence[ExportedStage]) -> Pools:

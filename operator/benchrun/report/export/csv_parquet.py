@@ -1,4 +1,4 @@
-"""The tables of an exported run (stages, servers, replicas, requests), column by column, as CSV and as Parquet."""
+"""The tables of an exported run as CSV and as Parquet: stages, servers, replicas and requests, column by column."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from benchrun.api import (
     answering,
     exported_figures,
 )
-from benchrun.judge.result_row import certainty, costs, tokens_per_joule
+from benchrun.judge.result_row import certainty, costs, gpus_of, tokens_per_joule
 from benchrun.measure import cells
 from benchrun.measure.windows import Replica
 from benchrun.names import ROLE_PROXY
-from benchrun.report.export.exported import ExportedRun, ExportedStage, pools, server_version
+from benchrun.report.export.encoders import Column, Table, Value, as_csv, as_parquet, table_of
+from benchrun.report.export.exported_run import ExportedRun, ExportedStage, pools, server_version
 from benchrun.report.export.formats import TABLES, Format, TableName, register
-from benchrun.report.export.tables import Column, Files, Table, Value, as_csv, as_parquet, table_of
 
 _KEYS: tuple[Column[Any], ...] = (
     Column("namespace", "text", lambda row: row.run.namespace),
@@ -31,7 +31,7 @@ _KEYS: tuple[Column[Any], ...] = (
     Column("run_uid", "text", lambda row: row.run.uid),
     Column("stage", "text", lambda row: row.stage.id),
 )
-"""What the tables are joined by."""
+"""Keys to join the tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def _count(name: str) -> Column[_StageRow]:
 _STAGE_COLUMNS: tuple[Column[_StageRow], ...] = (
     *_KEYS,
     Column("workload", "text", lambda row: row.stage.workload.name),
-    Column("load_point", "text", lambda row: row.stage.load_point),
+    Column("load_point", "text", lambda row: row.stage.cell.partition("/")[2]),
     Column("repeat", "integer", lambda row: row.stage.repeat),
     Column("sequence", "integer", lambda row: row.stage.record.sequence),
     Column("request_rate", "number", lambda row: row.stage.request_rate),
@@ -80,7 +80,9 @@ _STAGE_COLUMNS: tuple[Column[_StageRow], ...] = (
     Column("server_image", "text", lambda row: row.server.image if row.server else None),
     Column("server_version", "text", lambda row: server_version(row.run, row.stage)),
     Column("gpu", "text", lambda row: row.server.gpu if row.server else None),
-    Column("gpus", "integer", lambda row: row.run.gpus if row.server and row.run.spec.started else None),
+    Column(
+        "gpus", "integer", lambda row: gpus_of(row.run.status.servers) if row.server and row.run.spec.started else None
+    ),
     Column("engine", "text", lambda row: row.stage.record.engine.name),
     Column("engine_version", "text", lambda row: row.stage.record.engine.version),
     Column("prompts_digest", "text", lambda row: row.stage.record.prompts_digest),
@@ -130,7 +132,7 @@ def _latency_names(run: ExportedRun) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _RoleRow:
-    """A role within a stage: what its servers did, and what is known of them. An endpoint's servers are known by what they report."""
+    """A role within a stage: its servers' figures and status. An endpoint's servers are known only by what they report."""
 
     run: ExportedRun
     stage: ExportedStage
@@ -275,17 +277,11 @@ _TABLES: Mapping[TableName, Callable[[ExportedRun], Table]] = {
 }
 
 
-def _csv(run: ExportedRun, table: TableName) -> bytes:
-    return as_csv(_TABLES[table](run))
+def _register(name: str, summary: str, write: Callable[[ExportedRun, TableName], bytes], is_text: bool = True) -> None:
+    register(
+        name, Format(summary, lambda run: {f"{table}.{name}": write(run, table) for table in TABLES}, write, is_text)
+    )
 
 
-def _parquet(run: ExportedRun, table: TableName) -> bytes:
-    return as_parquet(_TABLES[table](run), run_uid=run.uid)
-
-
-def _folder(ending: str, write: Callable[[ExportedRun, TableName], bytes]) -> Callable[[ExportedRun], Files]:
-    return lambda run: {f"{table}.{ending}": write(run, table) for table in TABLES}
-
-
-register("csv", Format("tables of stages, of their servers and of requests", _folder("csv", _csv), _csv))
-register("parquet", Format("the same, with types", _folder("parquet", _parquet), _parquet, is_text=False))
+_register("csv", "tables of stages, of their servers and of requests", lambda run, table: as_csv(_TABLES[table](run)))
+_register("parquet", "the same, with types", lambda run, table: as_parquet(_TABLES[table](run), run_uid=run.uid), False)

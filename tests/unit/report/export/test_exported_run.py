@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus
-from benchrun.report.export.exported import engine_figures, exported, only, pools, server_version, trusted
-from benchrun.report.export.run_tables import request_table
+from benchrun.report.export.csv_parquet import request_table
+from benchrun.report.export.exported_run import engine_figures, exported, only, pools, server_version, trusted
 from benchrun_client.contract import Probe
 from unit.measure.records import edge
 from unit.report.export.runs import (
@@ -16,8 +16,10 @@ from unit.report.export.runs import (
     CHAT,
     CHAT_AGAIN,
     FIRST,
-    IDENTITY,
+    NAME,
+    NAMESPACE,
     STAGES,
+    UID,
     failing,
     measured,
     row,
@@ -40,7 +42,7 @@ def test_stages_stand_in_order_of_measurement_and_cells_by_repeat() -> None:
 
 def test_a_stage_tells_its_place_its_load_and_its_time() -> None:
     capped = stage(CAPPED)
-    assert (capped.cell, capped.load_point, capped.repeat, capped.workload.name) == (CELLS[1], "rate=40", 1, "capped")
+    assert (capped.cell, capped.repeat, capped.workload.name) == (CELLS[1], 1, "capped")
     assert (capped.request_rate, capped.max_concurrency) == (40.0, 2)
     assert (stage(CHAT).request_rate, stage(CHAT).max_concurrency) == (None, 4)
     assert stage(CHAT).began == datetime(2027, 1, 15, 8, 0, 0, 250_000, tzinfo=UTC)
@@ -70,7 +72,7 @@ def test_only_the_stages_asked_for() -> None:
 
 def test_a_record_of_no_workload_of_the_spec_is_passed_over() -> None:
     stranger = measured(CHAT).model_copy(update={"stage_id": "other/rate=1/r1"})
-    assert exported(IDENTITY, spec(), status(), [stranger], []).stages == ()
+    assert exported(NAMESPACE, NAME, UID, spec(), status(), [stranger], []).stages == ()
 
 
 def test_a_latency_that_was_not_measured_has_no_pool() -> None:
@@ -146,10 +148,6 @@ def test_a_stage_without_a_limit_says_none() -> None:
     (free,) = run(measured(CHAT, scalars=scalars)).stages
     assert (free.max_concurrency, free.request_rate) == (None, None)
     assert type(stage(CHAT).max_concurrency) is int, "the engine says 4.0"
-
-
-def test_a_file_is_named_without_folders() -> None:
-    assert [each.file_name for each in run().stages] == [each.replace("/", "-") for each in STAGES]
 
 
 def test_an_instant_keeps_its_microseconds() -> None:

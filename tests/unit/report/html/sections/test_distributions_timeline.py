@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 from benchrun.measure.cells import latencies
-from benchrun.report.html.sections.records import (
+from benchrun.report.html.sections.distributions_timeline import (
     MANY_STAGES,
     MAX_LINES,
     distributions_section,
@@ -81,7 +81,7 @@ def test_all_stages_are_on_the_timeline_and_readings_under_them() -> None:
     assert section is not None
     (chart,) = charts_of(section)
     rows = data_of(chart.spec)
-    assert sum("told" in row for row in rows) >= len(measured().records)
+    assert sum("text" in row for row in rows) >= len(measured().records)
     assert {row["line"] for row in rows if "line" in row} == {"running", "waiting", "KV cache"}
     highest = max(sample.waiting or 0 for sample in measured().samples)
     assert max(

@@ -1,4 +1,4 @@
-"""What is known of a run or a sweep that is being followed: its status now, and what went by meanwhile."""
+"""The state of a watched run or sweep: its status, and the samples, stages and runs seen so far."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchrun.api.sweep.status import BenchmarkSweepStatus
 from benchrun.observe import untrusted_json as raw
 from benchrun.report.exit_codes import exit_code
 from benchrun.report.result_rows import texts_per_prompt
-from benchrun.report.rows import figure
+from benchrun.report.tables import figure
 
 MAX_SAMPLES = 120
 """Live figures kept of a run: at one in five seconds ten minutes, and more than a terminal is wide."""
@@ -38,7 +38,7 @@ class StageLine:
 
 
 def stage_line(record: StageRecord) -> StageLine:
-    """The load engine's own figures; the judge has not seen them yet."""
+    """The load engine's own figures, not yet judged."""
     ok, scalar = record.requests.ok, record.scalars.get
     return StageLine(
         sequence=record.sequence,
@@ -60,15 +60,13 @@ def stage_figures(line: StageLine) -> tuple[str, ...]:
         (line.median_ttft_ms, " ms", "TTFT p50 "),
         (line.p99_ttft_ms, " ms", "p99 "),
     )
-    figures = [f"{lead}{figure(value)}{unit}" for value, unit, lead in known if value is not None]
-    if line.failed:
-        figures.append(f"{line.failed} of {line.requests} failed")
-    return tuple(figures)
+    failed = (f"{line.failed} of {line.requests} failed",) if line.failed else ()
+    return (*(f"{lead}{figure(value)}{unit}" for value, unit, lead in known if value is not None), *failed)
 
 
 @dataclass(frozen=True, slots=True)
 class FollowedRun:
-    """A run as it is now, and what led there."""
+    """A run: its status, and what was seen before."""
 
     name: str
     status: BenchmarkRunStatus
@@ -86,13 +84,13 @@ class FollowedRun:
 
     @property
     def title(self) -> str:
-        """Of a sweep's run the variant, which is what one looks for, and the name, which other commands take."""
+        """The name; of a sweep's run the variant first."""
         return f"{self.variant} ({self.name})" if self.variant else self.name
 
 
 @dataclass(frozen=True, slots=True)
 class FollowedSweep:
-    """A sweep as it is now, and its runs as they go by."""
+    """A sweep: its status, and its runs."""
 
     name: str
     status: BenchmarkSweepStatus
@@ -111,8 +109,7 @@ Followed = FollowedRun | FollowedSweep
 def updated_run(
     before: FollowedRun | None, body: Mapping[str, object], finished: Sequence[StageLine] = ()
 ) -> FollowedRun:
-    """A run first seen (`before` is None) or changed, with the stages that finished since. Raises ValueError where the
-    status is not one."""
+    """A run first seen (`before` is None) or changed, with the stages that finished since. ValueError: the status is not valid."""
     metadata = raw.mapping(body.get("metadata"))
     status = BenchmarkRunStatus.model_validate(raw.mapping(body.get("status")))
     known = before or FollowedRun(
@@ -147,13 +144,12 @@ def updated_sweep(before: FollowedSweep | None, body: Mapping[str, object]) -> F
 def with_run(sweep: FollowedSweep, body: Mapping[str, object], *, deleted: bool = False) -> FollowedSweep:
     """After a change of one of its runs. Raises ValueError where the run's status is not one."""
     name = raw.text(raw.mapping(body.get("metadata")).get("name"))
-    known, ended = sweep.under_way.get(name), sweep.ended
-    runs = dict(sweep.under_way)
+    others = {other: run for other, run in sweep.under_way.items() if other != name}
     if deleted:
-        runs.pop(name, None)
-        return replace(sweep, under_way=runs, trouble=None)
-    runs[name] = run = updated_run(known, body)
-    if exit_code(run.status) is not None:
-        del runs[name]
-        ended = (*ended, run) if known is not None else ended
-    return replace(sweep, under_way=runs, ended=ended, trouble=None)
+        return replace(sweep, under_way=others, trouble=None)
+    known = sweep.under_way.get(name)
+    run = updated_run(known, body)
+    if exit_code(run.status) is None:
+        return replace(sweep, under_way={**sweep.under_way, name: run}, trouble=None)
+    ended = (*sweep.ended, run) if known is not None else sweep.ended
+    return replace(sweep, under_way=others, ended=ended, trouble=None)

@@ -1,4 +1,4 @@
-"""Tables of figures with typed columns, and the files they become: CSV or Parquet."""
+"""Bytes of an export: tables with typed columns as CSV or Parquet, and JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NANOSECOND_DIGITS = 9
 
 
 class NotExportable(ValueError):
-    """The run does not fit into this format; the text says why and what to do instead."""
+    """The run does not fit into this format; the message says why and what to do instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +72,12 @@ def seconds(microseconds: float) -> float:
     return round(microseconds / 1e6, _NANOSECOND_DIGITS)
 
 
-# ---- CSV (RFC 4180): a head line, commas, quotes where needed; what is not known is an empty field ----------------------
-
 _BEGIN_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")
 _NUMBER = re.compile(r"[-+]?[0-9]{1,30}(\.[0-9]{1,30})?([eE][-+]?[0-9]{1,3})?")
 
 
 def as_csv(table: Table) -> bytes:
-    """UTF-8. Instants are RFC 3339; lists are joined with semicolons, since their words hold none."""
+    """RFC 4180 in UTF-8, with a head line; unknown values are empty. Instants are RFC 3339; lists are joined with semicolons."""
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(column.name for column in table.columns)
@@ -101,8 +99,6 @@ def _field(value: Value) -> str | int | float:
     return f"'{text}" if text.startswith(_BEGIN_FORMULAS) and not _NUMBER.fullmatch(text) else text
 
 
-# ---- Parquet by pyarrow, an extra of the command: `pip install 'benchrun-operator[export]'` ------------------------------
-
 RUN_KEY = b"benchrun.run_uid"
 """In the file's own metadata."""
 
@@ -110,7 +106,7 @@ RUN_KEY = b"benchrun.run_uid"
 def as_parquet(table: Table, *, run_uid: str) -> bytes:
     """Every column has its type even where all its values are null. Raises NotExportable without pyarrow."""
     try:
-        # Fifty megabytes to download, for this format alone.
+        # An extra: fifty megabytes to download, for this format alone.
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:

@@ -1,0 +1,72 @@
+"""SVG of a chart as markup for a page: only the elements and attributes that a chart needs."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
+
+# Anybody may have written a chart's strings, and the library that draws might not escape one.
+TAGS = frozenset({"svg", "g", "path", "rect", "line", "text", "tspan", "circle", "defs", "clipPath", "title"})
+ATTRIBUTES = frozenset({
+    "width", "height", "viewBox", "transform", "d", "x", "y", "x1", "x2", "y1", "y2", "cx", "cy", "r", "rx", "ry",
+    "fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "stroke-linecap",
+    "stroke-linejoin", "stroke-miterlimit", "opacity", "text-anchor", "font-family", "font-size", "font-weight",
+    "font-style", "clip-path", "id", "dx", "dy", "dominant-baseline", "pointer-events",
+})  # fmt: skip
+"""Kept. Others are dropped: nothing else changes how a chart looks."""
+_NAMESPACE = "{http://www.w3.org/2000/svg}"
+_LOCAL_URL = re.compile(r"url\(\s*[\"']?#([A-Za-z0-9_-]+)[\"']?\s*\)")
+_OWN_COLOUR = re.compile(r"var\(--[a-z0-9-]+\)")
+
+
+class UnsafeSvg(ValueError):
+    """The drawing holds something that no chart needs."""
+
+
+def inline_svg(drawn: str, *, prefix: str, label: str) -> str:
+    """Markup for a page, announced as one picture by `label`. `prefix` goes before every identifier, since charts share the page; a
+    mark's label becomes its title, which browsers show under the pointer. Raises UnsafeSvg."""
+    if "<!" in drawn:
+        raise UnsafeSvg("a drawing has no declarations")
+    try:
+        root = ElementTree.fromstring(drawn)
+    except ElementTree.ParseError as error:
+        raise UnsafeSvg(f"a drawing is XML: {error}") from error
+    clean = _cleaned(root, prefix)
+    if clean.tag != "svg":
+        raise UnsafeSvg(f"a drawing is an svg, not {clean.tag}")
+    clean.set("role", "img")
+    clean.set("aria-label", label)
+    return ElementTree.tostring(clean, encoding="unicode", short_empty_elements=True)
+
+
+def _cleaned(element: Element, prefix: str) -> Element:
+    tag = element.tag.removeprefix(_NAMESPACE) if isinstance(element.tag, str) else ""
+    if tag not in TAGS:
+        raise UnsafeSvg(f"a chart needs no element {element.tag}")
+    kept = {name: _value(name, value, prefix) for name, value in element.attrib.items() if name in ATTRIBUTES}
+    clean = Element(tag, kept)
+    clean.text, clean.tail = element.text, element.tail
+    label = element.get("aria-label")
+    if label and tag == "path":
+        title = Element("title")
+        title.text = label
+        clean.append(title)
+    for child in (_cleaned(each, prefix) for each in element):
+        empty = (child.tag == "g" and len(child) == 0) or (child.tag == "path" and not child.get("d"))
+        if not empty:
+            clean.append(child)
+    return clean
+
+
+def _value(name: str, value: str, prefix: str) -> str:
+    if name == "id":
+        return prefix + value
+    local = _LOCAL_URL.fullmatch(value.strip())
+    if local:
+        return f"url(#{prefix}{local.group(1)})"
+    colour = _OWN_COLOUR.fullmatch(value) is not None or value.startswith(("rgb(", "rgba(", "hsl("))
+    if "url" in value.lower() or ("(" in value and name in ("fill", "stroke") and not colour):
+        raise UnsafeSvg(f"a chart refers to nothing outside: {name}={value[:80]!r}")
+    return value
