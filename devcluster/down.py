@@ -2,8 +2,7 @@
 
 import time
 
-from devcluster import cgroups, debian, locks, mount_points, network, node_process, state
-from devcluster import settings as settings_module
+from devcluster import cgroups, debian, locks, mount_points, network, node_process, settings as settings_module, state
 from devcluster.reporting import say
 from devcluster.settings import Settings
 

@@ -1,7 +1,6 @@
 """What is up, for people: one line a fact."""
 
-from devcluster import images, node_process, up
-from devcluster import settings as settings_module
+from devcluster import images, node_process, settings as settings_module, up
 from devcluster.reporting import DevclusterError
 from devcluster.settings import NODE_NAME, Settings
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchrun.measure.cells import duration_seconds
+from benchrun.measure import duration_seconds
 from benchrun_client.contract import StageRecord
 
 INTERVAL_SECONDS = 0.002

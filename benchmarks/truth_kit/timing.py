@@ -10,8 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from benchrun.judge.stage_profile import expected_load
-from benchrun.measure.cells import duration_seconds
-from benchrun.measure.percentiles import Distribution
+from benchrun.measure import Distribution, duration_seconds
 from benchrun.plan.stages import cells
 from benchrun_client.contract import StageRecord
 

@@ -11,8 +11,7 @@ from benchrun.report.html.page import page
 from playwright.sync_api import Browser
 from report_kit.browser import chromium
 from unit.report.html.reported_runs import compared, reported
-from unit.report.html.reported_sweeps import page_of as sweep_page_of
-from unit.report.html.reported_sweeps import several
+from unit.report.html.reported_sweeps import page_of as sweep_page_of, several
 from unit.report.html.searched_runs import searched
 
 

@@ -13,8 +13,7 @@ from benchrun.report.html.page import page
 from browser.watching import watched
 from playwright.sync_api import Browser, Page
 from unit.report.html.reported_runs import hostile
-from unit.report.html.reported_sweeps import hostile as hostile_sweep
-from unit.report.html.reported_sweeps import page_of
+from unit.report.html.reported_sweeps import hostile as hostile_sweep, page_of
 
 PHONE_WIDTH = 360
 LEAST_TEXT_PIXELS = 10.0

@@ -11,8 +11,7 @@ from typing import Any, cast
 
 import pytest
 from benchrun.api import BenchmarkRunStatus, Live
-from benchrun.observe.run_outcomes import HEADLINE_FIGURES
-from benchrun.observe.views import RunKey
+from benchrun.observe import HEADLINE_FIGURES, RunKey
 from benchrun.runtime.process import Operator
 from benchrun.runtime.settings import Settings
 from chart.rendering import NAMESPACE

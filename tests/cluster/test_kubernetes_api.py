@@ -22,8 +22,7 @@ from benchrun.effects.connection import Connection, configuration
 from benchrun.effects.errors import Conflict, Forbidden, Invalid, NotFound, Occupied, Unavailable
 from benchrun.effects.kubernetes_api import LIST_PAGE, LOG_BYTES, LOG_LINES, MANAGED_BY_CLUSTER, KubernetesApi
 from benchrun.names import API_VERSION, KIND
-from benchrun.observe.view_builders import run_of
-from benchrun.observe.views import Run
+from benchrun.observe import Run, run_of
 from benchrun.plan.pods import Manifest, Owner, metadata, stamped
 from benchrun_client.engines import ENGINE
 from kit.kubectl import SWEEP, Namespace

@@ -12,13 +12,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from benchrun.api.sweep.spec import KIND as SWEEP_KIND
+from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.decide.decision import Event, LogTail, Ref, ServerStart
 from benchrun.effects.connection import EXTENSION_KINDS, RESOURCES, Connection, Resource, configuration
 from benchrun.effects.errors import ClusterError, Forbidden
 from benchrun.effects.kubernetes_api import KubernetesApi
 from benchrun.names import KIND
-from benchrun.observe.views import Run, Sweep
+from benchrun.observe import Run, Sweep
 from chart.rendering import PROXY, Object, render
 from chart.test_permissions import OWN_ROLE, named
 from kit.kubectl import Namespace

@@ -18,7 +18,7 @@ from benchrun.api import (
     RoleFigures,
     ServerStatus,
 )
-from benchrun.api.sweep.status import BenchmarkSweepStatus
+from benchrun.api.sweep import BenchmarkSweepStatus
 from kit.kubectl import RUN, SWEEP, Namespace
 from pydantic import BaseModel
 from unit.api.filled import filled

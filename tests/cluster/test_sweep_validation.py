@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from benchrun.api.schema import crd
-from benchrun.api.sweep.spec import MAX_NAME
+from benchrun.api.sweep import MAX_NAME
 from cluster.admission import assert_immutable, assert_refused_at, create, edited, refusals
 from kit.kubectl import SWEEP, CommandFailed, Namespace, Object
 from unit.api.agreement import with_defaults

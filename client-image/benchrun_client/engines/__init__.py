@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from benchrun_client.engines.engine import Engine as Engine
-from benchrun_client.engines.engine import LogCause as LogCause
-from benchrun_client.engines.engine import StartupPhases as StartupPhases
+from benchrun_client.engines.engine import Engine as Engine, LogCause as LogCause, StartupPhases as StartupPhases
 from benchrun_client.engines.vllm import VLLM
 
 ENGINES: Mapping[str, Engine] = {"vllm": VLLM}

@@ -30,8 +30,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn, Protocol
 
-from benchrun_client.contract import Engine as EngineName
-from benchrun_client.contract import LoadPoint
+from benchrun_client.contract import Engine as EngineName, LoadPoint
 from benchrun_client.datasets.samples import Sample
 from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import proxies_set

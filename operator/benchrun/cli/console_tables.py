@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from benchrun.api import BenchmarkRunStatus, plain_text
-from benchrun.api.sweep.status import BenchmarkSweepStatus
+from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.cli.commands.compare import show_comparison
 from benchrun.judge.comparison.figures import SCOPES
 from benchrun.report import result_rows, sweep_rows, tables

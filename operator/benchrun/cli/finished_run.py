@@ -13,8 +13,7 @@ from benchrun import names
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus
 from benchrun.cli import cluster, errors, manifests
 from benchrun.measure import exposition, timeline
-from benchrun.observe import untrusted_json as raw
-from benchrun.observe import view_builders, views
+from benchrun.observe import untrusted_json as raw, view_builders, views
 from benchrun.plan.stored_records import TIMELINE_KEY, stored_part, stored_record
 from benchrun.report.exit_codes import exit_code
 

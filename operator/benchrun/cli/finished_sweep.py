@@ -14,14 +14,12 @@ from rich.console import Console
 
 from benchrun import names
 from benchrun.api import BenchmarkRunStatus, plain_text
-from benchrun.api.sweep.spec import KIND
-from benchrun.api.sweep.status import BenchmarkSweepStatus, essence
+from benchrun.api.sweep import KIND, BenchmarkSweepStatus, essence
 from benchrun.cli import cluster, console_tables, errors, finished_run, manifests
 from benchrun.decide.run_state import Unacceptable
 from benchrun.decide.sweep import decide_sweep, sweep_state
 from benchrun.judge.sweep.table import sweep_table
-from benchrun.observe import run_outcomes, view_builders, views
-from benchrun.observe import untrusted_json as raw
+from benchrun.observe import run_outcomes, untrusted_json as raw, view_builders, views
 from benchrun.report import exit_codes, markdown, result_rows
 
 NO_EXTRA = "the HTML report needs two more packages: pip install 'benchrun-operator[report]'"

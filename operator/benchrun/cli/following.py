@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from benchrun import names
-from benchrun.api.sweep.spec import KIND as SWEEP_KIND
+from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.cli import cluster, errors
 from benchrun.observe import untrusted_json as raw
 from benchrun.plan.stored_records import stored_record

@@ -8,10 +8,9 @@ from importlib.metadata import version
 import vl_convert
 from pydantic import ValidationError
 
-from benchrun.api.sweep.spec import BenchmarkSweepSpec
-from benchrun.api.sweep.status import BenchmarkSweepStatus
+from benchrun.api.sweep import BenchmarkSweepSpec, BenchmarkSweepStatus
 from benchrun.cli import finished_run
-from benchrun.observe.views import Sweep
+from benchrun.observe import Sweep
 from benchrun.report.html import page, page_elements
 from benchrun.report.html.report_data import Reported, ReportedSweep
 

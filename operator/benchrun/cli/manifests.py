@@ -14,8 +14,7 @@ import yaml
 from benchrun.api.sweep import spec
 from benchrun.cli import cluster, errors
 from benchrun.names import KIND, SHORT_NAME
-from benchrun.observe import untrusted_json as raw
-from benchrun.observe import view_builders, views
+from benchrun.observe import untrusted_json as raw, view_builders, views
 
 STANDARD_INPUT = "-"
 MAX_BYTES = 8 * 1024 * 1024

@@ -20,9 +20,8 @@ from benchrun.decide.deadlines import RESULTS, deadlines, results_refused
 from benchrun.decide.decision import Facts, Manifest, Ref
 from benchrun.decide.run_state import RunState
 from benchrun.decide.servers import endpoint_addresses
-from benchrun.measure.timeline import bucket_size, bucketed, encode
-from benchrun.observe.untrusted_json import instant
-from benchrun.observe.views import Child
+from benchrun.measure import bucket_size, bucketed, encode
+from benchrun.observe import Child, instant
 from benchrun.plan.client_manifests import client_job, client_service, division_of, plan_config_map
 from benchrun.plan.client_plan import client_plan
 from benchrun.plan.network_policies import network_policies

@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Literal, TypeVar
 
 from benchrun import api
-from benchrun.api.sweep.status import BenchmarkSweepStatus, SweepReason
+from benchrun.api.sweep import BenchmarkSweepStatus, SweepReason
 from benchrun.decide.run_state import RunState
-from benchrun.observe.views import Declared, Diagnosis
+from benchrun.observe import Declared, Diagnosis
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,8 @@ from benchrun.api import Condition, Reason, find_condition, timestamp
 from benchrun.decide.condition_table import Step
 from benchrun.decide.decision import RefusedObject
 from benchrun.decide.run_state import RunState
+from benchrun.observe import Diagnosis, Pod, instant
 from benchrun.observe.last_words import bounded
-from benchrun.observe.untrusted_json import instant
-from benchrun.observe.views import Diagnosis, Pod
 from benchrun.plan.roles import nodes, role_replicas
 from benchrun.plan.stages import estimate
 

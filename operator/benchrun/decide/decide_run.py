@@ -16,8 +16,8 @@ from benchrun.decide.decision import Decision, Ending, EndpointPods, Event, Fact
 from benchrun.decide.failures import client_diagnosis, ending, hidden_cause, last_words, server_diagnosis
 from benchrun.decide.finish import after_finish, final_status, judging
 from benchrun.decide.run_state import RunState, Unacceptable, accept
-from benchrun.measure.timeline import live
-from benchrun.observe.views import Diagnosis
+from benchrun.measure import live
+from benchrun.observe import Diagnosis
 
 ENDPOINT_LOOKUP_SECONDS = 5.0
 SHORTEST_WAIT_SECONDS = 1.0  # a deadline that has passed and can't be judged yet must not keep the operator spinning

@@ -18,9 +18,9 @@ from benchrun_client.contract import Progress, Search
 from benchrun_client.engines import StartupPhases
 
 from benchrun.api import BenchmarkRunStatus, ClientStatus, Judgement, Reason, ServerStatus
+from benchrun.measure import bucketed
 from benchrun.measure.exposition import Sample, ServerFacts
-from benchrun.measure.timeline import bucketed
-from benchrun.observe.views import Children, Run
+from benchrun.observe import Children, Run
 
 T = TypeVar("T")
 

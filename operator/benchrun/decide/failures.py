@@ -11,10 +11,15 @@ from benchrun.api import Reason
 from benchrun.decide.deadlines import deadlines, refusal, with_grace
 from benchrun.decide.decision import CANCELLED, Ending, LogTail
 from benchrun.decide.run_state import RunState
-from benchrun.observe.failures import diagnose_client, diagnose_server, find_pod_with_hidden_cause
-from benchrun.observe.untrusted_json import instant
-from benchrun.observe.view_builders import main_container
-from benchrun.observe.views import Diagnosis, Pod
+from benchrun.observe import (
+    Diagnosis,
+    Pod,
+    diagnose_client,
+    diagnose_server,
+    find_pod_with_hidden_cause,
+    instant,
+    main_container,
+)
 from benchrun.plan.roles import nodes
 
 CLOCK_SKEW_SECONDS = 2

@@ -11,7 +11,7 @@ from benchrun.decide.condition_table import Row, progress
 from benchrun.decide.decision import Answer, Decision, Ending, Judging
 from benchrun.decide.run_state import RunState
 from benchrun.decide.servers import server_statuses, truncations
-from benchrun.observe.untrusted_json import instant
+from benchrun.observe import instant
 
 LOG_TAIL_BYTES = 4096
 _OF_THE_JUDGEMENT = (

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from benchrun import names
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, first_problem, timestamp, without
 from benchrun.decide.decision import Answer, Collected, Ending, Facts, LogTail
-from benchrun.observe.views import Child, Children, Pod, Run
+from benchrun.observe import Child, Children, Pod, Run
 from benchrun.plan.client_manifests import division_of
 from benchrun.plan.pods import Owner
 from benchrun.plan.roles import nodes, role_replicas

@@ -15,10 +15,8 @@ from benchrun_client.engines import ENGINE, StartupPhases
 from benchrun import api, names
 from benchrun.decide import decision
 from benchrun.decide.run_state import RunState
-from benchrun.measure.exposition import ServerFacts
-from benchrun.observe.untrusted_json import instant
-from benchrun.observe.view_builders import main_container
-from benchrun.observe.views import Pod
+from benchrun.measure import ServerFacts
+from benchrun.observe import Pod, instant, main_container
 from benchrun.plan.client_plan import planned_searches
 from benchrun.plan.pods import token_of
 from benchrun.plan.roles import nodes, role_replicas, started_args

@@ -20,8 +20,7 @@ from kubernetes.aio.client.api_client import ApiClient
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
 
-from benchrun.api.sweep.spec import KIND as SWEEP_KIND
-from benchrun.api.sweep.spec import PLURAL as SWEEP_PLURAL
+from benchrun.api.sweep import KIND as SWEEP_KIND, PLURAL as SWEEP_PLURAL
 from benchrun.effects.errors import Forbidden, Unavailable, error_of
 from benchrun.names import GROUP, KIND, PLURAL, VERSION
 

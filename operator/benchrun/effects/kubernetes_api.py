@@ -29,7 +29,7 @@ from benchrun.effects.connection import (
     Resource,
 )
 from benchrun.effects.errors import ClusterError, Conflict, Exists, NotFound, NotServed, Occupied
-from benchrun.observe.views import Declared
+from benchrun.observe import Declared
 
 LIST_PAGE = 50  # a page of runs with the largest status is 5 MB
 LOG_LINES = 300

@@ -24,11 +24,9 @@ from benchrun.effects.errors import ClusterError, NotFound
 from benchrun.effects.judge_child import JudgeChild, NotJudged
 from benchrun.effects.kubernetes_api import KubernetesApi
 from benchrun.judge_process.job import Job, Part
+from benchrun.measure import bucketed, encode
 from benchrun.measure.exposition import Sample
-from benchrun.measure.timeline import bucketed, encode
-from benchrun.observe import untrusted_json as raw
-from benchrun.observe.view_builders import image_pull_seconds
-from benchrun.observe.views import Child, Children, Run
+from benchrun.observe import Child, Children, Run, image_pull_seconds, untrusted_json as raw
 from benchrun.plan.stored_records import RECORD_KEY, TIMELINE_KEY
 
 logger = logging.getLogger(__name__)

@@ -26,7 +26,7 @@ from benchrun.judge.results import Judged, results
 from benchrun.judge.rules.warm_up import known_compilations
 from benchrun.judge.thresholds import Thresholds, judge_of
 from benchrun.measure.exposition import Sample
-from benchrun.observe.views import Run
+from benchrun.observe import Run
 from benchrun.plan.searches import probed_cells
 from benchrun.plan.stages import cells
 

@@ -24,10 +24,16 @@ from benchrun.judge.explain.cells import Explanation
 from benchrun.judge.objectives import TRUSTED, inconclusive, objective_results, request_limits
 from benchrun.judge.rules.all_rules import verdict_of_findings
 from benchrun.judge.rules.rule import SEVERITIES, CellContext, Code, StageFinding
-from benchrun.measure import cells, counters, plateau, repeats, windows
-from benchrun.measure.gpus import gpu_figures
-from benchrun.measure.percentiles import percentile_interval
-from benchrun.measure.server_figures import rounded_figures
+from benchrun.measure import (
+    cells,
+    counters,
+    gpu_figures,
+    percentile_interval,
+    plateau,
+    repeats,
+    rounded_figures,
+    windows,
+)
 from benchrun.names import ROLE_PROXY
 
 

@@ -13,7 +13,7 @@ from benchrun_client.contract import open_stage
 
 from benchrun.api import BenchmarkRunSpec, Result, Search, SearchResult
 from benchrun.judge.rules.rule import CellSummary
-from benchrun.measure.cells import rounded
+from benchrun.measure import rounded
 from benchrun.plan.searches import axis_of, searched
 
 Outcome = Literal["Bracketed", "AtUpperBound", "NoneMet", "ProbeLimit", "Inconclusive", "Incomplete"]

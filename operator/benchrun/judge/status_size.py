@@ -15,8 +15,8 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from benchrun.api import ComparedCell, Finding, Result, Truncated, Word
-from benchrun.api.sweep.status import Row
-from benchrun.measure.cells import percentile_word
+from benchrun.api.sweep import Row
+from benchrun.measure import percentile_word
 
 MAX_BYTES = 78_000
 """Of results and findings together. Leaves 22 kB for conditions, servers and the tail of a log."""

@@ -13,10 +13,8 @@ from typing import Annotated, Any, Literal, Protocol, TypedDict, Unpack
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from benchrun.api import ClientStatus, ServerStatus
-from benchrun.api import Judgement as Judgement
-from benchrun.api.sweep.status import SweepTable as SweepTable
-from benchrun.api.sweep.status import TabledRun
+from benchrun.api import ClientStatus, Judgement as Judgement, ServerStatus
+from benchrun.api.sweep import SweepTable as SweepTable, TabledRun
 
 MAX_JOB_BYTES = 4 * 1024 * 1024  # the line of a job: the object that it comes from has 1.5 MiB at most
 MAX_HEAD_BYTES = 16_384

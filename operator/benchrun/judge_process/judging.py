@@ -14,15 +14,13 @@ from typing import overload
 from benchrun_client.contract import Envelope, Search, StageRecord, ended_search, open_record, open_stage
 
 from benchrun.api import MAX_REFUSED, MAX_REFUSED_CHARS, BenchmarkRunSpec, BenchmarkRunStatus, Judgement
-from benchrun.api.sweep.spec import BenchmarkSweepSpec
-from benchrun.api.sweep.status import SweepTable
+from benchrun.api.sweep import BenchmarkSweepSpec, SweepTable
 from benchrun.judge.judged_run import judged_run
 from benchrun.judge.sweep.table import sweep_table
 from benchrun.judge_process.job import Job, Part, PartHead, SweepJob
 from benchrun.measure import exposition, timeline
 from benchrun.names import SERVING_ROLES
-from benchrun.observe.view_builders import run_of
-from benchrun.observe.views import Run
+from benchrun.observe import Run, run_of
 from benchrun.plan.client_plan import planned_searches
 from benchrun.plan.pods import Owner
 from benchrun.plan.searches import problem_with

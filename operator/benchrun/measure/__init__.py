@@ -1,1 +1,14 @@
 """Metrics pages and records made into samples, windows, percentiles and cells. Pure."""
+
+from benchrun.measure.cells import *
+from benchrun.measure.counters import *
+from benchrun.measure.exposition import *
+from benchrun.measure.gpus import *
+from benchrun.measure.optional_numbers import *
+from benchrun.measure.percentiles import *
+from benchrun.measure.queueing import *
+from benchrun.measure.repeats import *
+from benchrun.measure.scaling import *
+from benchrun.measure.server_figures import *
+from benchrun.measure.significance import *
+from benchrun.measure.timeline import *

@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from benchrun_client.engines import ENGINE
 
-from benchrun.api import Sample as Sample
-from benchrun.api import plain_text
+from benchrun.api import Sample as Sample, plain_text
 from benchrun.measure.optional_numbers import is_believable
 from benchrun.measure.server_figures import combined
 

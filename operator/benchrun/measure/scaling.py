@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import NamedTuple
 
+from benchrun.api import Sample
 from benchrun.measure.optional_numbers import known
 from benchrun.measure.queueing import Lengths, Pressure
-from benchrun.measure.server_figures import Sample
 from benchrun.measure.windows import Window
 
 

@@ -14,7 +14,7 @@ from benchrun_client.engines import ENGINE
 
 from benchrun import names
 from benchrun.api import is_gpu
-from benchrun.api.sweep.spec import KIND as SWEEP_KIND
+from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.observe import untrusted_json as raw
 from benchrun.observe.views import Child, Pod, Run, Sweep, Termination, View
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import ClassVar, NamedTuple
 
 from benchrun import names
-from benchrun.api.sweep.spec import KIND as SWEEP_KIND
+from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.observe import untrusted_json as raw
 
 

@@ -12,8 +12,7 @@ from pydantic import ValidationError
 
 from benchrun import names
 from benchrun.api import BenchmarkRunSpec, Resources, Started, first_problem, json_name
-from benchrun.api.sweep.spec import KIND as SWEEP_KIND
-from benchrun.api.sweep.spec import MAX_RETRIES, BenchmarkSweepSpec, Settings, combinations
+from benchrun.api.sweep import KIND as SWEEP_KIND, MAX_RETRIES, BenchmarkSweepSpec, Settings, combinations
 from benchrun.names import API_VERSION, KIND
 from benchrun.plan.pods import Manifest, Owner
 from benchrun.plan.stages import gpus

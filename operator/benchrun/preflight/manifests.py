@@ -9,8 +9,7 @@ from functools import cache
 
 from benchrun.api import BenchmarkRunSpec
 from benchrun.api.schema.crd import RUN, SWEEP
-from benchrun.api.sweep.spec import KIND as SWEEP_KIND
-from benchrun.api.sweep.spec import BenchmarkSweepSpec
+from benchrun.api.sweep import KIND as SWEEP_KIND, BenchmarkSweepSpec
 from benchrun.names import GROUP, KIND
 from benchrun.plan.roles import answering_args
 from benchrun.plan.variants import Variant, variants

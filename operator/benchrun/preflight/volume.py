@@ -17,7 +17,7 @@ from benchrun_client.contract import (
 )
 
 from benchrun.api import AgentDataset, BenchmarkRunSpec, Dataset, Workload, datasets_of
-from benchrun.measure.percentiles import least_count, percentile_ranks
+from benchrun.measure import least_count, percentile_ranks
 from benchrun.plan.stages import estimate, gpus, load_points, most_probe_stages, requests_of, stages
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from benchrun.api import BenchmarkRunStatus, Reason, find_condition, is_true
-from benchrun.api.sweep.status import BenchmarkSweepStatus, SweepReason
+from benchrun.api.sweep import BenchmarkSweepStatus, SweepReason
 
 PASSED = 0
 FAILED = 2

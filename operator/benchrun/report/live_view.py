@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from benchrun.api import BenchmarkRunStatus
-from benchrun.api.sweep.status import BenchmarkSweepStatus
+from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.observe import untrusted_json as raw
 from benchrun.report.run_summary import Step, steps
 from benchrun.report.tables import figure, format_seconds

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from benchrun.api import find_condition
-from benchrun.api.sweep.status import SweepReason
+from benchrun.api.sweep import SweepReason
 from benchrun.report.live_view import progress_line, seconds_since_begin, silence
 from benchrun.report.run_list import state
 from benchrun.report.tables import clock

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from benchrun.api import BenchmarkRunStatus
-from benchrun.api.sweep.status import BenchmarkSweepStatus
+from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.judge.comparison.figures import SCOPES
 from benchrun.report.comparison_rows import comparison_rows, reasons
 from benchrun.report.result_rows import (

@@ -17,7 +17,7 @@ from benchrun.api import (
     Result,
     RoleFigures,
 )
-from benchrun.api.sweep.status import Row
+from benchrun.api.sweep import Row
 from benchrun.judge.result_row import PER_GPU, gpus_of
 from benchrun.judge.rules.all_rules import evidence_sentence
 from benchrun.names import ROLE_DECODE, ROLE_PROXY

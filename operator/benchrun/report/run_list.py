@@ -10,10 +10,8 @@ from typing import Any, Generic, TypeVar
 from pydantic import ValidationError
 
 from benchrun.api import BenchmarkRunStatus, answering
-from benchrun.api.sweep.status import BenchmarkSweepStatus
-from benchrun.observe import untrusted_json as raw
-from benchrun.observe.view_builders import run_of, sweep_of
-from benchrun.observe.views import Run, Sweep
+from benchrun.api.sweep import BenchmarkSweepStatus
+from benchrun.observe import Run, Sweep, run_of, sweep_of, untrusted_json as raw
 from benchrun.report.tables import ABSENT, Column, Rows, age, clock, figure, table_of
 
 MAX_CODES = 1

@@ -8,10 +8,9 @@ from datetime import datetime
 from typing import Literal
 
 from benchrun.api import BenchmarkRunStatus, ServerStatus, find_condition, is_true
-from benchrun.api.sweep.status import BenchmarkSweepStatus
+from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.judge.comparison.figures import SCOPES
-from benchrun.observe import untrusted_json as raw
-from benchrun.observe.views import Run, Sweep
+from benchrun.observe import Run, Sweep, untrusted_json as raw
 from benchrun.report import run_list
 from benchrun.report.comparison_rows import signed
 from benchrun.report.result_rows import price_text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from benchrun.api import KEYS, OUTPUT_COST, SHOWN_FIGURES, TOKENS_PER_JOULE
-from benchrun.api.sweep.status import BenchmarkSweepStatus, BestVariant, FrontPoint, Row, VariantStatus
+from benchrun.api.sweep import BenchmarkSweepStatus, BestVariant, FrontPoint, Row, VariantStatus
 from benchrun.judge.result_row import PER_GPU
 from benchrun.report.comparison_rows import CHANGE_HEADERS, change_cells
 from benchrun.report.result_rows import NO_TEXTS, cost_columns, cost_header, metric, texts_a_second

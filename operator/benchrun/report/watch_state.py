@@ -10,7 +10,7 @@ from benchrun_client.contract import StageRecord
 
 from benchrun import names
 from benchrun.api import BenchmarkRunStatus, Live
-from benchrun.api.sweep.status import BenchmarkSweepStatus
+from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.observe import untrusted_json as raw
 from benchrun.report.exit_codes import exit_code
 from benchrun.report.result_rows import texts_per_prompt

@@ -20,13 +20,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from benchrun import names
-from benchrun.api.sweep.spec import KIND as SWEEP_KIND
+from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.decide.children import SERVER_KINDS
 from benchrun.effects.connection import EXTENSION_KINDS
-from benchrun.observe import untrusted_json as raw
-from benchrun.observe import views
-from benchrun.observe.run_outcomes import finished_run_of
-from benchrun.observe.view_builders import is_finished, view_of
+from benchrun.observe import finished_run_of, is_finished, untrusted_json as raw, view_of, views
 from benchrun.runtime.memory import LatestResults
 
 logger = logging.getLogger(__name__)

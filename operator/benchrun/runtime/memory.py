@@ -17,8 +17,7 @@ from prometheus_client.registry import Collector
 from benchrun import names
 from benchrun.decide.decision import Collected
 from benchrun.decide.sweep.sweep_state import SweepCollected
-from benchrun.observe.run_outcomes import HEADLINE_FIGURES, MAX_CELLS, FinishedRun, SweptRun
-from benchrun.observe.views import Children, Key
+from benchrun.observe import HEADLINE_FIGURES, MAX_CELLS, Children, FinishedRun, Key, SweptRun
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ from benchrun.effects.kubernetes_api import KubernetesApi
 from benchrun.effects.lease import Elector, LeaseApi
 from benchrun.effects.lookups import LookUps, Tools
 from benchrun.effects.pod_http import PROXY_CONNECTIONS, Fetcher, HttpFetcher, ProxyFetcher
-from benchrun.observe.views import Key, RunKey, SweepKey
+from benchrun.observe import Key, RunKey, SweepKey
 from benchrun.runtime.background_tasks import ProcessTasks
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import ResultMetrics

@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Generic, TypeVar
 
-from benchrun.observe.views import RunKey, SweepKey
+from benchrun.observe import RunKey, SweepKey
 
 logger = logging.getLogger(__name__)
 

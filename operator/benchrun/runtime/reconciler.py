@@ -18,8 +18,7 @@ from benchrun.decide.children import SERVER_KINDS
 from benchrun.decide.decision import Event, Ref
 from benchrun.effects.errors import ClusterError, Conflict, Invalid, NotFound, Throttled
 from benchrun.effects.kubernetes_api import KubernetesApi
-from benchrun.observe.view_builders import is_finished
-from benchrun.observe.views import Declared, Key, RunKey, object_of
+from benchrun.observe import Declared, Key, RunKey, is_finished, object_of
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.queue import Later
 from benchrun.runtime.telemetry import Telemetry

@@ -17,7 +17,7 @@ from benchrun.decide.deadlines import RESULTS, diagnose_refusal
 from benchrun.decide.decision import Context, Decision, Event, Facts, Judging, Ref, RefusedObject
 from benchrun.effects.errors import ClusterError, Forbidden, Invalid, NotServed, Occupied
 from benchrun.effects.lookups import About, LookUps
-from benchrun.observe.views import Run, RunKey
+from benchrun.observe import Run, RunKey
 from benchrun.plan.stored_records import TIMELINE_KEY
 from benchrun.runtime.memory import Memories, RunMemory
 from benchrun.runtime.reconciler import FailingRuns, Reconciler

@@ -15,8 +15,7 @@ from benchrun_client.engines import ENGINE
 
 from benchrun.decide.decision import Collected, GpuEndpoint, ScrapeTarget
 from benchrun.effects.pod_http import Fetcher, FetchError
-from benchrun.measure.exposition import ServerFacts, UnreadableMetrics, parse_facts, parse_sample
-from benchrun.measure.gpus import gpu_values
+from benchrun.measure import ServerFacts, UnreadableMetrics, gpu_values, parse_facts, parse_sample
 from benchrun.runtime.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)

@@ -18,8 +18,7 @@ from benchrun.effects.connection import LEADER_WORKER_SET
 from benchrun.effects.errors import ClusterError, NotFound
 from benchrun.effects.kubernetes_api import KubernetesApi
 from benchrun.effects.pod_http import Fetcher
-from benchrun.observe import untrusted_json as raw
-from benchrun.observe.views import Run, RunKey
+from benchrun.observe import Run, RunKey, untrusted_json as raw
 from benchrun.runtime.background_tasks import BackgroundTask, Work, doubling
 from benchrun.runtime.client_polling import ClientPoller
 from benchrun.runtime.indexes import Indexes

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchrun.api import BenchmarkRunStatus, status_changes
-from benchrun.api.sweep.status import essence
+from benchrun.api.sweep import essence
 from benchrun.decide.deadlines import QUOTA
 from benchrun.decide.decision import Ref
 from benchrun.decide.sweep.decide_sweep import decide
@@ -18,11 +18,8 @@ from benchrun.effects.errors import ClusterError, Forbidden, Invalid, NotFound, 
 from benchrun.effects.judge_child import JudgeChild, NotJudged
 from benchrun.judge_process.job import Part, SweepJob
 from benchrun.names import KIND
-from benchrun.observe import untrusted_json as raw
+from benchrun.observe import Key, Sweep, SweepKey, run_of, swept_runs, untrusted_json as raw
 from benchrun.observe.last_words import bounded
-from benchrun.observe.run_outcomes import swept_runs
-from benchrun.observe.view_builders import run_of
-from benchrun.observe.views import Key, Sweep, SweepKey
 from benchrun.runtime.memory import Memories, SweepMemory
 from benchrun.runtime.reconciler import RETRY_SECONDS, Reconciler
 

@@ -13,11 +13,11 @@ from typing import Any
 import kopf
 
 from benchrun import names
-from benchrun.api.sweep.spec import KIND as SWEEP_KIND
+from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.effects.connection import CHILD_KINDS, EXTENSION_KINDS, RESOURCES, RUN
 from benchrun.effects.errors import ClusterError, Forbidden, NotFound
 from benchrun.effects.kubernetes_api import KubernetesApi
-from benchrun.observe.views import Key, sweep_of_run
+from benchrun.observe import Key, sweep_of_run
 from benchrun.runtime.background_tasks import doubling
 from benchrun.runtime.indexes import UNWATCHED_ROLES, Indexes
 from benchrun.runtime.telemetry import Telemetry

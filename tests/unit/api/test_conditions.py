@@ -16,7 +16,7 @@ from benchrun.api import (
     timestamp,
     with_condition,
 )
-from benchrun.api.sweep.status import SweepReason
+from benchrun.api.sweep import SweepReason
 
 T0 = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 LATER = T0 + timedelta(minutes=5)

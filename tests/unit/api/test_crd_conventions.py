@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from benchrun.api.schema.crd import RUN, SWEEP, Definition
 from benchrun.api.schema.structural import Schema
-from benchrun.api.sweep.spec import MAX_NAME, MAX_REPLICATIONS, MAX_VARIANTS
+from benchrun.api.sweep import MAX_NAME, MAX_REPLICATIONS, MAX_VARIANTS
 from benchrun.names import MAX_RUN_NAME, SERVING_ROLES, child_name
 from benchrun.plan.variants import PlannedRun, attempts, run_name, variants
 from unit.sweep.sweeps import sweep_spec

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 from benchrun.api import BenchmarkRunSpec
-from benchrun.api.sweep.spec import KIND as SWEEP
-from benchrun.api.sweep.spec import BenchmarkSweepSpec
+from benchrun.api.sweep import KIND as SWEEP, BenchmarkSweepSpec
 from benchrun.plan.client_plan import client_plan
 from benchrun.plan.pods import Owner
 from benchrun.plan.variants import variants

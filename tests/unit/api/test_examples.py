@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 from benchrun.api import BenchmarkRunSpec, Resources
-from benchrun.api.sweep.spec import KIND as SWEEP
-from benchrun.api.sweep.spec import BenchmarkSweepSpec
+from benchrun.api.sweep import KIND as SWEEP, BenchmarkSweepSpec
 from benchrun.names import API_VERSION, KIND
 from benchrun.plan.variants import variants
 from unit.api.examples import EACH, EXAMPLES, FILES, Example

@@ -11,8 +11,7 @@ import kubernetes_validate
 import pytest
 import yaml
 from benchrun.api import BenchmarkRunSpec
-from benchrun.api.sweep.spec import KIND as SWEEP
-from benchrun.api.sweep.spec import BenchmarkSweepSpec
+from benchrun.api.sweep import KIND as SWEEP, BenchmarkSweepSpec
 from benchrun.names import API_VERSION, KIND
 from pydantic import BaseModel
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 from benchrun.api import MAX_CONDITIONS, BenchmarkRunStatus, is_true, read_status
-from benchrun.api.sweep.status import BenchmarkSweepStatus, read_sweep_status
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from benchrun.api.sweep import BenchmarkSweepStatus, read_sweep_status
+from hypothesis import given, settings, strategies as st
 
 FAILED = {"type": "Failed", "status": "True", "reason": "UsageError", "message": "bad flag"}
 READY = {"type": "Ready", "status": "False", "reason": "UsageError"}

@@ -13,8 +13,7 @@ from benchrun.api import MUTABLE_FIELDS, BenchmarkRunSpec
 from benchrun.api.schema.crd import RUN, SWEEP
 from benchrun.api.schema.structural import Schema
 from benchrun.api.sweep import spec as sweeps
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from pydantic import BaseModel, ValidationError
 from unit.api import generated_specs, spec_cases
 from unit.api.agreement import assert_refused, broken_in_cel, broken_in_python, with_defaults

@@ -17,9 +17,8 @@ from benchrun.api import (
     read_status,
     status_changes,
 )
-from benchrun.api.sweep.status import read_sweep_status
-from hypothesis import given
-from hypothesis import strategies as st
+from benchrun.api.sweep import read_sweep_status
+from hypothesis import given, strategies as st
 from unit.runtime.memory_cluster import merge
 
 LIVE = Live(at="2026-11-21T12:00:00Z", running=4, waiting=0)

@@ -10,10 +10,9 @@ from typing import Annotated, Any
 
 import pytest
 from benchrun.api import Endpoint, EnvVar, HttpUrl, Quantity, S3File, base
-from benchrun.api.sweep.spec import SettingName, VariantName
+from benchrun.api.sweep import SettingName, VariantName
 from benchrun_client.contract import HuggingFaceData
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 

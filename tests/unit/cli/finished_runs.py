@@ -9,8 +9,8 @@ from typing import Any
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, CompiledKernels, Condition, ServerStatus
 from benchrun.judge.results import results
 from benchrun.judge.thresholds import judge_of
+from benchrun.measure import bucketed, encode
 from benchrun.measure.exposition import Sample
-from benchrun.measure.timeline import bucketed, encode
 from benchrun.plan.pods import Owner
 from benchrun.plan.stages import cells
 from benchrun.plan.stored_records import TimelinePart, stage_config_map, timeline_config_map

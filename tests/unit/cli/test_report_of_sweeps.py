@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchrun.api.sweep.status import essence
+from benchrun.api.sweep import essence
 from benchrun.cli.__main__ import TABLE_WIDTH, main
 from unit.cli.fake_kubectl import FakeKubectl
 from unit.judge.comparison.sides import row, run

@@ -32,8 +32,7 @@ from benchrun_client.contract import (
 )
 from benchrun_client.shards import messages
 from benchrun_client.stage_record import record_of
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import BaseModel, ValidationError
 from unit.client.plans import raw_stage
 from unit.client.test_run_state import sealed

@@ -26,8 +26,7 @@ from benchrun_client.load.client_cost import throttled_periods
 from benchrun_client.record_process import MAX_HEADLINE_BYTES, headline
 from benchrun_client.run import MAX_PLAN_BYTES, SHOWN_ERRORS, peek_run_uid, read_plan
 from benchrun_client.server.readiness import pinned
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from unit.client.plans import TOKEN, TOKEN_DIGEST, plan, stage
 from unit.measure.records import record
 

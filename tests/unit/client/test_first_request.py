@@ -17,8 +17,7 @@ from benchrun_client.server.first_request import (
     words_of,
 )
 from benchrun_client.tokenizer import Api
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from unit.client.servers import Handler, answering, serving
 from unit.effects.raw_server import BROKEN, sending
 

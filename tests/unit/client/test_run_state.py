@@ -16,8 +16,7 @@ from benchrun_client.contract import (
     Sealed,
 )
 from benchrun_client.run_state import RunState
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from unit.client.plans import TOKEN, TOKEN_DIGEST
 

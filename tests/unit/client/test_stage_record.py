@@ -33,8 +33,7 @@ from benchrun_client.stage_record import (
     record_of,
     scalars_of,
 )
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from unit.client.plans import raw_stage
 
 

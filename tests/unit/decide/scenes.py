@@ -31,7 +31,7 @@ from benchrun.decide.decision import (
 )
 from benchrun.judge.judged_run import judged_run
 from benchrun.measure.exposition import Sample
-from benchrun.observe.views import Child, Children, Pod, Run, Termination
+from benchrun.observe import Child, Children, Pod, Run, Termination
 from benchrun.plan.client_plan import client_plan
 from benchrun.plan.stages import stages
 from benchrun_client.contract import Failure, Progress, StageRecord

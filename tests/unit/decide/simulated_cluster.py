@@ -11,8 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from benchrun.decide.decision import Arrival
-from benchrun.observe.view_builders import child_of
-from benchrun.observe.views import Child, Pod, Termination
+from benchrun.observe import Child, Pod, Termination, child_of
 from benchrun_client.contract import PLAN_FILE, Plan, Probe, Progress
 from benchrun_client.search import bisection
 from benchrun_client.search.probes import stage_at

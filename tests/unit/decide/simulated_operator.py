@@ -16,7 +16,7 @@ from benchrun.decide.decide_run import decide
 from benchrun.decide.decision import Answer, Collected, Decision, Facts, Judging, LogTail, Question
 from benchrun.judge.judged_run import judged_run
 from benchrun.measure.exposition import Sample
-from benchrun.observe.views import Child, Children, Pod, Run
+from benchrun.observe import Child, Children, Pod, Run
 from benchrun.plan.stored_records import RECORD_KEY
 from benchrun_client.contract import open_record
 from unit.decide.scenes import CONTEXT, instant

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from benchrun.api import BenchmarkRunStatus, ConditionType
 from benchrun.judge.comparison.comparability import results_digest
-from benchrun.observe.views import Run
+from benchrun.observe import Run
 from benchrun.report.exit_codes import exit_code
 from unit.decide.scenes import TWO_STAGES, Scene
 from unit.decide.summaries import standing

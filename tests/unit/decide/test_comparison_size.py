@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchrun.api import KEYS, ComparedMetric
-from benchrun.observe.views import Run
+from benchrun.observe import Run
 from unit.decide.scenes import Scene
 from unit.decide.test_status_size import LARGEST, LIMIT_BYTES, size
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from unit.decide.simulated_cluster import SimulatedCluster
 from unit.decide.simulated_operator import SimulatedOperator
 from unit.plan.specs import Json, rates, spec_body, workload

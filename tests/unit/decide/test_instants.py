@@ -7,9 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from benchrun.api import timestamp
 from benchrun.decide.deadlines import believed, from_unix_us
-from benchrun.observe.untrusted_json import instant
-from hypothesis import given
-from hypothesis import strategies as st
+from benchrun.observe import instant
+from hypothesis import given, strategies as st
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 EARLIER = NOW - timedelta(minutes=5)

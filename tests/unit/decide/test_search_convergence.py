@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from unit.decide.test_convergence import MISHAPS, Outcome, fresh, run_to_the_end, suffer
 from unit.plan.specs import Json, rates, spec_body, workload
 

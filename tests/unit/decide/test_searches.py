@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from benchrun import names
-from benchrun.observe.view_builders import child_of
+from benchrun.observe import child_of
 from benchrun.plan.stored_records import stage_config_map
 from benchrun_client.contract import Probe, StageRecord, open_stage_id
 from unit.decide.deliveries import record, sealed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from benchrun.measure.exposition import ServerFacts
+from benchrun.measure import ServerFacts
 from unit.decide.scenes import URL_ENDPOINT, Scene
 
 FACTS = ServerFacts(version="0.32.0", kv_cache_tokens=12_000, reported={"block_size": "16"})

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from benchrun import names
-from benchrun.observe.views import Termination
+from benchrun.observe import Termination
 from benchrun_client.contract import Shards
 from unit.decide.scenes import Scene
 from unit.decide.summaries import applied, deleted, standing

@@ -8,8 +8,8 @@ import pytest
 from benchrun.api import BenchmarkRunStatus, Code
 from benchrun.judge.rules import all_rules
 from benchrun.judge.rules.rule import NotChecked, StageFinding, StageProfile
-from benchrun.measure.exposition import ServerFacts
-from benchrun.observe.views import Termination
+from benchrun.measure import ServerFacts
+from benchrun.observe import Termination
 from benchrun_client.contract import DatasetFacts
 from unit.decide.scenes import Scene
 from unit.judge.found import findings_of

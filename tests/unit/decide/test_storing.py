@@ -8,11 +8,10 @@ from dataclasses import replace
 import pytest
 from benchrun import names
 from benchrun.decide.children import PLAN_BYTES, RESULT_BYTES, Stored, kept
-from benchrun.measure.timeline import decode
-from benchrun.observe.views import Child
+from benchrun.measure import decode
+from benchrun.observe import Child
 from benchrun_client.contract import open_record
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from unit.decide.scenes import Scene
 from unit.decide.summaries import applied, deleted
 from unit.plan.specs import OWNER, rates, spec_body, workload

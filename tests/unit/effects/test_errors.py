@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 from benchrun.effects import errors
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 
 def status(reason: str = "", message: str = "it said no", **details: Any) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from benchrun.decide.decision import Event
 from benchrun.effects.kubernetes_api import MAX_ENDPOINTS, addresses_of, controller_uid, event_body
-from benchrun.observe.views import Run
+from benchrun.observe import Run
 
 RUN = Run(namespace="lab", name="chat", uid="uid-1", generation=1)
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

@@ -15,9 +15,8 @@ from benchrun.effects.errors import NotFound, Unavailable
 from benchrun.effects.judge_child import NotJudged
 from benchrun.effects.lookups import JUDGE_RETRY_SECONDS, KINDS, About, NotFoundOut, Tools
 from benchrun.judge_process.job import Part
-from benchrun.measure.timeline import decode
-from benchrun.observe.view_builders import child_of, run_of
-from benchrun.observe.views import Children
+from benchrun.measure import decode
+from benchrun.observe import Children, child_of, run_of
 from benchrun.plan.stored_records import TimelinePart, stage_config_map, timeline_config_map
 from unit.runtime.bodies import NAMESPACE, UID, run_body
 from unit.runtime.fast_time import now, passing, run_fast

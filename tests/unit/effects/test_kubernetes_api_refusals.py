@@ -10,7 +10,7 @@ import pytest
 from benchrun.decide.decision import Compilations, Event, LogTail, Ref, ServerStart
 from benchrun.effects.errors import ClusterError, Conflict, Forbidden, Invalid, NotFound, Throttled, Unavailable
 from benchrun.effects.kubernetes_api import KubernetesApi
-from benchrun.observe.views import Run
+from benchrun.observe import Run
 from unit.effects.raw_server import BROKEN, sending
 from unit.effects.scripted_api import Answer, Json, answering, connected, gives, refuses
 

@@ -8,7 +8,7 @@ import pytest
 from benchrun.decide.decision import Compilations, Event, LogTail, Ref
 from benchrun.effects.connection import METADATA_LIST_ONLY, METADATA_ONLY
 from benchrun.effects.kubernetes_api import LIST_PAGE, LOG_BYTES, LOG_LINES, LOG_RANGE_BYTES, LOG_READ_BYTES
-from benchrun.observe.views import Run, Sweep
+from benchrun.observe import Run, Sweep
 from unit.effects.scripted_api import Answer, Asked, Json, answering, gives
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

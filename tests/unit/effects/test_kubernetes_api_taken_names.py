@@ -9,7 +9,7 @@ import pytest
 from benchrun.decide.decision import Event
 from benchrun.effects.connection import CHILD_KINDS, EXTENSION_KINDS
 from benchrun.effects.errors import Conflict, Exists, NotFound, Occupied
-from benchrun.observe.views import Run
+from benchrun.observe import Run
 from unit.effects.scripted_api import Json, answering, gives, refuses
 
 RUN = Run(namespace="lab", name="chat", uid="uid-1", generation=1)

@@ -9,7 +9,7 @@ from benchrun.api import MAX_COMPILATIONS
 from benchrun.decide import decision
 from benchrun.effects.errors import ClusterError, Forbidden, NotFound, Unavailable
 from benchrun.effects.lookups import KINDS, About, NotFoundOut, Tools
-from benchrun.observe.views import Children, Run
+from benchrun.observe import Children, Run
 from benchrun_client.engines import StartupPhases
 from unit.runtime.bodies import NAMESPACE, UID
 from unit.runtime.judges import Judge

@@ -12,7 +12,7 @@ from benchrun.decide import decision
 from benchrun.decide.decision import Answer, Answers, Question
 from benchrun.effects.errors import NotFound, Unavailable
 from benchrun.effects.lookups import AT_ONCE, KINDS, PROBLEM_CHARS, About, Kind, LookUps, NotFoundOut, Tools
-from benchrun.observe.views import Children, Run, RunKey
+from benchrun.observe import Children, Run, RunKey
 from unit.runtime.bodies import KEY, NAMESPACE, UID
 from unit.runtime.fast_time import now, passing, run_fast
 from unit.runtime.judges import Judge

@@ -12,7 +12,7 @@ from benchrun.judge.rules.kv_cache import kv_recomputed, prefix_cache
 from benchrun.judge.rules.replicas import load_uneven, proxy_saturated, replicas_unequal, role_idle
 from benchrun.judge.rules.rule import Code, Found, NotChecked, StageFinding
 from benchrun.judge.stage_profile import expected_load
-from benchrun.measure.counters import TTFT_SUM
+from benchrun.measure import TTFT_SUM
 from benchrun.measure.exposition import Sample
 from benchrun.measure.windows import windows
 from benchrun_client.contract import PROXY_COUNTERS, START_TIME, ServerEdge, StageRecord

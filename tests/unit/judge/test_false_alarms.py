@@ -14,7 +14,7 @@ from functools import partial
 from benchrun.judge.rules.all_rules import judge_cell, judge_run
 from benchrun.judge.rules.rule import CellContext, Code, RunContext, StageFinding, StageProfile
 from benchrun.judge.thresholds import Thresholds
-from benchrun.measure.cells import pools_of
+from benchrun.measure import pools_of
 from unit.judge.queues import Server, closed_loop, open_loop
 from unit.measure.records import cell
 

@@ -10,7 +10,7 @@ from benchrun.api import Objective
 from benchrun.judge.rules.rule import CellContext, Code, StageFinding
 from benchrun.judge.rules.sample_size import too_few_samples
 from benchrun.judge.thresholds import Thresholds
-from benchrun.measure.cells import pools_of
+from benchrun.measure import pools_of
 from unit.judge.stages import OPEN_LOOP, findings
 from unit.measure.records import CELL, cell, record, requests
 

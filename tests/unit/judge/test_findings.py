@@ -11,8 +11,7 @@ from benchrun.judge.rules.all_rules import aggregate, judge_stage, verdict_of_fi
 from benchrun.judge.rules.rule import Code, StageFinding
 from benchrun.judge.rules.sample_size import missing_records
 from benchrun_client.contract import START_TIME
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from unit.judge.queues import Server, open_loop
 from unit.judge.stages import context
 from unit.measure.records import cell, edge, record, requests

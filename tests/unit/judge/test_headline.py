@@ -8,7 +8,7 @@ from benchrun.judge.results import headline, p99_ttft, shown
 from benchrun.judge.rules.rule import CellContext, StageProfile
 from benchrun.judge.stage_profile import ExpectedLoad
 from benchrun.judge.thresholds import Thresholds
-from benchrun.measure.cells import pools_of
+from benchrun.measure import pools_of
 from benchrun_client.contract import StageRecord
 from unit.judge.stages import OPEN_LOOP, asked, context, users
 from unit.measure.records import cell, record, requests

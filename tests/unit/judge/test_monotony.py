@@ -9,8 +9,7 @@ from benchrun.judge.results import Judged, results
 from benchrun.judge.rules.all_rules import verdict_of_findings
 from benchrun.judge.rules.rule import Code, StageFinding
 from benchrun_client.contract import START_TIME, StageRecord
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from unit.judge.specs import spec
 from unit.measure.records import cell, edge, record, requests
 

@@ -7,10 +7,8 @@ from collections.abc import Iterable
 import pytest
 from benchrun.api import Objective, ObjectiveResult, Verdict
 from benchrun.judge.objectives import objective_results, request_limits
-from benchrun.measure.cells import QUEUED_TTFT, RequestLimits, pools_of
-from benchrun.measure.percentiles import Distribution
-from hypothesis import given
-from hypothesis import strategies as st
+from benchrun.measure import QUEUED_TTFT, Distribution, RequestLimits, pools_of
+from hypothesis import given, strategies as st
 from unit.measure.records import record, requests
 
 

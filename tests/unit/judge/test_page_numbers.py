@@ -11,7 +11,7 @@ import pytest
 import yaml
 from benchrun.judge.rules.rule import SEVERITIES, Code
 from benchrun.judge.thresholds import Thresholds
-from benchrun.measure.percentiles import percentile_ranks
+from benchrun.measure import percentile_ranks
 
 from dev.generate import findings_page
 

@@ -11,11 +11,10 @@ from benchrun.judge.finding_pages import page_of
 from benchrun.judge.judged_run import MAX_DATASETS, dataset_statuses
 from benchrun.judge.results import Judged, results
 from benchrun.judge.status_size import fitted
-from benchrun.measure.cells import pooled_metrics, pools_of
+from benchrun.measure import pooled_metrics, pools_of
 from benchrun.measure.exposition import Sample
 from benchrun_client.contract import DatasetFacts, ServerEdge, StageRecord
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from unit.judge.specs import spec, workload
 from unit.measure.records import cell, edge, record, requests, sample
 

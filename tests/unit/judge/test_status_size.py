@@ -7,8 +7,7 @@ from typing import Literal
 import pytest
 from benchrun.api import Bottleneck, Finding, ObjectiveResult, Result, RoleFigures, Waiting
 from benchrun.judge.status_size import fitted
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 OUTCOMES = ("Met", "Missed", "Inconclusive", "Missed")
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from benchrun.api import BenchmarkRunSpec, ClientStatus, ServerStatus
 from benchrun.judge_process.job import Job, Part
+from benchrun.measure import SCHEMA, Timeline, encode
 from benchrun.measure.exposition import Sample
-from benchrun.measure.timeline import SCHEMA, Timeline, encode
 from benchrun.plan.stages import stages
 from benchrun_client.contract import StageRecord, seal
 from unit.measure.records import record

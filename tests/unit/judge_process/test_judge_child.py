@@ -13,12 +13,11 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from benchrun.api.sweep.status import TabledRun
+from benchrun.api.sweep import TabledRun
 from benchrun.effects.judge_child import JudgeChild, NotJudged
 from benchrun.judge_process.job import MAX_JUDGEMENT_BYTES, Part, SweepJob
 from benchrun.judge_process.judging import judge_job
-from unit.judge.comparison.sides import row as table_row
-from unit.judge.comparison.sides import run as status_of
+from unit.judge.comparison.sides import row as table_row, run as status_of
 from unit.judge_process.jobs import STAGES, forged_timeline, job, measured, part, records, timeline
 from unit.measure.records import requests, sample
 from unit.sweep.sweeps import sweep_body

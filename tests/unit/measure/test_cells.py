@@ -7,7 +7,7 @@ import statistics
 from collections import Counter
 
 import pytest
-from benchrun.measure.cells import (
+from benchrun.measure import (
     duration_seconds,
     failed_requests,
     latencies,
@@ -17,8 +17,7 @@ from benchrun.measure.cells import (
     rounded,
 )
 from benchrun_client.contract import GapCounts, StageRecord
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from unit.measure.records import record, requests
 from unit.measure.test_percentiles import numpy_linear
 

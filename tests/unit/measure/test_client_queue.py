@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchrun.measure.cells import queue_pools
+from benchrun.measure import queue_pools
 from unit.measure.records import record, requests
 
 WAITED = record(requests=requests(queue_us=(0, 50_000)))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.measure.cells import duration_seconds
-from benchrun.measure.counters import (
+from benchrun.measure import (
     GENERATION_TOKENS,
     PREFIX_HITS,
     PREFIX_QUERIES,
+    duration_seconds,
     fallen_counters,
     is_reset,
     is_restarted,

@@ -15,8 +15,7 @@ from benchrun.measure.exposition import (
     parse_sample,
 )
 from benchrun_client.engines import ENGINE
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 REAL_PAGE = (Path(__file__).parent / "pages" / "vllm-0.32.0.txt").read_text(encoding="utf-8")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.measure.cells import RequestLimits, goodput
+from benchrun.measure import RequestLimits, goodput
 from unit.measure.records import record, requests
 
 

@@ -8,6 +8,7 @@ import time
 import tracemalloc
 
 import pytest
+from benchrun.measure import GREATEST, Timeline, decode, encode, gpu_values, is_believable
 from benchrun.measure.exposition import (
     MAX_LABELS,
     MAX_LINE_CHARS,
@@ -17,11 +18,7 @@ from benchrun.measure.exposition import (
     parse_facts,
     parse_sample,
 )
-from benchrun.measure.gpus import gpu_values
-from benchrun.measure.optional_numbers import GREATEST, is_believable
-from benchrun.measure.timeline import Timeline, decode, encode
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 RUNNING = "vllm:num_requests_running"
 POWER = 'DCGM_FI_DEV_POWER_USAGE{gpu="%d",namespace="lab",pod="chat-0"} %s\n'

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from benchrun.measure.plateau import InFlight, in_flight
 from benchrun_client.contract import RequestColumns
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from unit.measure.records import requests
 
 ROWS = st.lists(

@@ -6,7 +6,7 @@ import math
 from random import Random
 
 import pytest
-from benchrun.measure.percentiles import (
+from benchrun.measure import (
     Distribution,
     is_certainly_above,
     least_count,
@@ -15,8 +15,7 @@ from benchrun.measure.percentiles import (
     percentile_ranks,
     upper_rank,
 )
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy import stats
 
 PERCENTS = st.sampled_from([1.0, 5.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9])

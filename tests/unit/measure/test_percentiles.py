@@ -7,9 +7,8 @@ from collections import Counter
 from random import Random
 
 import pytest
-from benchrun.measure.percentiles import Distribution, batch_means, variance_inflation
-from hypothesis import given
-from hypothesis import strategies as st
+from benchrun.measure import Distribution, batch_means, variance_inflation
+from hypothesis import given, strategies as st
 from unit.measure.noise import correlated
 
 VALUES = st.lists(st.integers(0, 10**9), min_size=1, max_size=300)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 
 import pytest
-from benchrun.measure.cells import completed_in, output_tokens_in, plateau_metrics, sent_in_plateau
+from benchrun.measure import completed_in, output_tokens_in, plateau_metrics, sent_in_plateau
 from benchrun.measure.plateau import Plateau, in_flight, plateau
 from benchrun_client.contract import RequestColumns, StageRecord
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from unit.measure.loads import closed_loop, open_loop
 from unit.measure.records import record, requests
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from benchrun.measure.queueing import Hold, Lengths, Pressure, ServerLimits, pressure, running_by_step, server_limits
+from benchrun.measure import Hold, Lengths, Pressure, ServerLimits, pressure, running_by_step, server_limits
 from unit.measure.records import sample
 from unit.measure.timelines import Reading, readings, window
 

@@ -7,12 +7,9 @@ import statistics
 from random import Random
 
 import pytest
-from benchrun.measure.percentiles import batch_means
-from benchrun.measure.repeats import Spread, between_groups, repeat_cv_percent
-from benchrun.measure.significance import fisher_p_value
+from benchrun.measure import Spread, batch_means, between_groups, fisher_p_value, repeat_cv_percent
 from benchrun_client.contract import StageRecord
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from unit.measure.noise import correlated
 from unit.measure.records import record, requests
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from benchrun.measure.queueing import Lengths, ServerLimits, pressure
-from benchrun.measure.scaling import (
+from benchrun.measure import (
     Comparison,
     FullSteps,
+    Lengths,
     OperatingPoint,
     Pace,
+    ServerLimits,
     comparisons,
     full_steps,
     mean_pace,
+    pressure,
     stretches,
     within,
 )

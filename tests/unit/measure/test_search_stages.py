@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from benchrun.judge_process.judging import probe_problem
 from benchrun_client.contract import Probe, StageRecord
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from unit.client.search.searches import search
 from unit.measure.records import record, requests
 

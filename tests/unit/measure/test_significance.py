@@ -9,7 +9,7 @@ from itertools import permutations, product
 from random import Random
 
 import pytest
-from benchrun.measure.significance import (
+from benchrun.measure import (
     Contrast,
     common_order_p_value,
     fisher_p_value,
@@ -25,8 +25,7 @@ from benchrun.measure.significance import (
     trend,
     welch,
 )
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy import special, stats
 from unit.measure.noise import correlated, queueing
 

@@ -7,8 +7,7 @@ import math
 import pytest
 from benchrun.measure.plateau import MIN_REQUESTS, NoPlateau, Plateau, in_flight, plateau
 from benchrun_client.contract import RequestColumns
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from unit.measure.loads import closed_loop, open_loop
 from unit.measure.records import requests
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 from benchrun.api import Live
-from benchrun.measure.exposition import Sample, parse_sample
-from benchrun.measure.timeline import (
+from benchrun.measure import (
     FULL_DETAIL_SAMPLES,
     MAX_SAMPLES,
     MAX_TIMELINE_BYTES,
@@ -23,8 +22,8 @@ from benchrun.measure.timeline import (
     encode,
     live,
 )
-from hypothesis import given
-from hypothesis import strategies as st
+from benchrun.measure.exposition import Sample, parse_sample
+from hypothesis import given, strategies as st
 from unit.measure.records import sample
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 from benchrun.api import START_DECIMALS, RoleFigures, Sample
-from benchrun.measure.counters import GENERATION_TOKENS, PREEMPTIONS, PREFIX_HITS, PREFIX_QUERIES
+from benchrun.measure import GENERATION_TOKENS, PREEMPTIONS, PREFIX_HITS, PREFIX_QUERIES
 from benchrun.measure.windows import Window, figures, windows
 from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from unit.measure.records import ZERO, edge, record, sample
 
 FROM_5_TO_27 = (edge(before={GENERATION_TOKENS: 5.0}),)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchrun.observe.view_builders import pod_of
-from benchrun.observe.views import Child, Pod
+from benchrun.observe import Child, Pod, pod_of
 
 Body = dict[str, Any]
 UID = "6a1f6a0e-0000-4000-8000-000000000001"

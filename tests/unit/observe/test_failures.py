@@ -6,13 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from benchrun.observe.failures import diagnose_client, diagnose_server, find_pod_with_hidden_cause
+from benchrun.observe import Child, Diagnosis, Pod, diagnose_client, diagnose_server, find_pod_with_hidden_cause, pod_of
 from benchrun.observe.last_words import MAX_CHARS
-from benchrun.observe.view_builders import pod_of
-from benchrun.observe.views import Child, Diagnosis, Pod
 from benchrun_client.contract import Failure
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from unit.observe.bodies import child, ended, gone, pending, pod_body, waiting
 from unit.observe.test_last_words import LOGS
 

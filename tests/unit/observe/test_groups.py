@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.observe.view_builders import child_of, pod_of
+from benchrun.observe import child_of, pod_of
 from unit.runtime.bodies import UID, Json, child_body, pod_body
 
 RANK = "leaderworkerset.sigs.k8s.io/worker-index"

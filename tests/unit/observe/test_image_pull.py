@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.observe.view_builders import image_pull_seconds
-from hypothesis import given
-from hypothesis import strategies as st
+from benchrun.observe import image_pull_seconds
+from hypothesis import given, strategies as st
 
 IMAGE = '"vllm/vllm-openai:v0.32.0"'
 

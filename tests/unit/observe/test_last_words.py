@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 from benchrun.observe.last_words import MAX_CHARS, last_words
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 LOGS = {path.stem: path.read_text(encoding="utf-8") for path in (Path(__file__).parent / "logs").glob("*.txt")}
 TERMINATION_MESSAGE_BYTES = 2048

@@ -5,19 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from benchrun.observe.failures import diagnose_client, diagnose_server
-from benchrun.observe.pod_failures import (
+from benchrun.observe import (
     Check,
+    Diagnosis,
     Evidence,
+    Pod,
+    diagnose_client,
+    diagnose_server,
     diagnosed,
     diagnosis_of,
     evicted,
     evidence_of,
     first_diagnosis,
     is_structural,
+    pod_of,
 )
-from benchrun.observe.view_builders import pod_of
-from benchrun.observe.views import Diagnosis, Pod
 from benchrun_client.engines import ENGINE
 from unit.observe.bodies import ended, gone, pending, pod_body, waiting
 

@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from benchrun.observe.failures import diagnose_server
-from benchrun.observe.view_builders import pod_of
+from benchrun.observe import diagnose_server, pod_of
 
 PODS = {
     body["metadata"]["name"]: body

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 from benchrun.api import Result
-from benchrun.observe.run_outcomes import HEADLINE_FIGURES, MAX_CELLS, FinishedRun, finished_run_of
-from hypothesis import given
-from hypothesis import strategies as st
+from benchrun.observe import HEADLINE_FIGURES, MAX_CELLS, FinishedRun, finished_run_of
+from hypothesis import given, strategies as st
 
 ENDED = "2026-11-21T12:00:00Z"
 

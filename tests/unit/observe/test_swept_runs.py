@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.observe.run_outcomes import SweptRun, swept_runs
-from benchrun.observe.views import Run
-from hypothesis import given
-from hypothesis import strategies as st
+from benchrun.observe import Run, SweptRun, swept_runs
+from hypothesis import given, strategies as st
 
 T = "2026-01-01T12:{}Z"
 

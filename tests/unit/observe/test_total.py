@@ -7,15 +7,24 @@ from typing import Any
 
 import pytest
 from benchrun import names
-from benchrun.observe import untrusted_json as raw
-from benchrun.observe.failures import diagnose_client, diagnose_server, find_pod_with_hidden_cause
+from benchrun.observe import (
+    MAX_ARG_CHARS,
+    MAX_ARGS,
+    MAX_CELLS,
+    child_of,
+    diagnose_client,
+    diagnose_server,
+    find_pod_with_hidden_cause,
+    finished_run_of,
+    image_pull_seconds,
+    is_structural,
+    pod_of,
+    run_of,
+    untrusted_json as raw,
+)
 from benchrun.observe.last_words import MAX_CHARS, bounded, last_words
-from benchrun.observe.pod_failures import is_structural
-from benchrun.observe.run_outcomes import MAX_CELLS, finished_run_of
-from benchrun.observe.view_builders import MAX_ARG_CHARS, MAX_ARGS, child_of, image_pull_seconds, pod_of, run_of
 from benchrun_client.engines import ENGINE
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 ROLES = (names.ROLE_SERVER, names.ROLE_CLIENT, names.ROLE_PROXY, "")
 STARTUP = [

@@ -8,11 +8,8 @@ from typing import Any
 
 import pytest
 from benchrun.api import is_gpu
-from benchrun.observe.untrusted_json import MAX_MESSAGE_CHARS
-from benchrun.observe.view_builders import child_of, pod_of, run_of
-from benchrun.observe.views import Child, Pod, Run, Termination
-from hypothesis import given
-from hypothesis import strategies as st
+from benchrun.observe import MAX_MESSAGE_CHARS, Child, Pod, Run, Termination, child_of, pod_of, run_of
+from hypothesis import given, strategies as st
 from unit.observe.bodies import UID, Body, condition, owner, pod_body
 
 OURS = owner("BenchmarkRun", UID, api_version="benchrun.dev/v1alpha1")

@@ -21,8 +21,7 @@ from benchrun.plan.stages import (
     warmup_seed,
 )
 from benchrun_client.contract import Plan
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from unit.api.agreement import broken_in_python
 from unit.api.generated_specs import RUN_SPECS
 from unit.client.plans import TOKEN_DIGEST

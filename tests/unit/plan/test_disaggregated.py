@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_PROXY
-from benchrun.observe.view_builders import main_container
+from benchrun.observe import main_container
 from benchrun.plan.client_plan import client_plan
 from benchrun.plan.roles import answering_args, answering_servers, front_role, roles, started_args
 from benchrun.plan.stages import gpus

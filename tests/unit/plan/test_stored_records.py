@@ -16,8 +16,7 @@ from benchrun.plan.stored_records import (
     timeline_config_map,
 )
 from benchrun_client.contract import seal
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from unit.measure.records import record
 from unit.plan.specs import OWNER
 

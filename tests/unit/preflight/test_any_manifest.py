@@ -8,8 +8,7 @@ from benchrun.api import BenchmarkRunSpec
 from benchrun.preflight.manifests import CHECKS, Known, check_objects, check_run
 from benchrun.preflight.remark import LEVELS
 from benchrun.sizing.config_json import model_shape
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from unit.api.agreement import broken_in_python
 from unit.api.generated_specs import RUN_SPECS
 from unit.api.spec_cases import minimal

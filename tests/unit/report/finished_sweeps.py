@@ -8,9 +8,8 @@ from random import Random
 from typing import Any
 
 from benchrun.api import BenchmarkRunStatus, Result, RoleFigures
-from benchrun.api.sweep.spec import BenchmarkSweepSpec
-from benchrun.api.sweep.status import BenchmarkSweepStatus, essence
-from benchrun.observe.views import Run
+from benchrun.api.sweep import BenchmarkSweepSpec, BenchmarkSweepStatus, essence
+from benchrun.observe import Run
 from benchrun.report.html.report_data import ReportedSweep
 from unit.judge.comparison.sides import row, run
 from unit.plan.specs import Json, rates, spec_body, workload

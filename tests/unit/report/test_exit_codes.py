@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 from benchrun.api import BenchmarkRunStatus, Condition, Reason
-from benchrun.api.sweep.status import BenchmarkSweepStatus
+from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.report.exit_codes import (
     CANCELLED,
     FAILED,
@@ -17,8 +17,7 @@ from benchrun.report.exit_codes import (
     sweep_exit_code,
     worst_code,
 )
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from unit.report.finished_sweeps import Measured, finished_sweep
 from unit.sweep.sweeps import decided, sweep_body
 

@@ -18,8 +18,7 @@ from benchrun.report.tables import (
     parse_seconds,
     sparkline,
 )
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 
 @pytest.mark.parametrize(

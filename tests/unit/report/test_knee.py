@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 from benchrun.report.knee import CurvePoint, knee
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 
 def saturating(load: float, *, capacity: float = 100.0, service: float = 0.01) -> CurvePoint:

@@ -9,8 +9,7 @@ import pytest
 from benchrun.api import Change, ComparedCell, ComparedRun, Comparison, Finding, ObjectiveResult
 from benchrun.report.markdown import escaped, markdown, part, table
 from benchrun.report.tables import Rows
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from unit.report.statuses import result, status
 
 HOSTILE = "x | y\n<script>alert(1)</script> @everyone #77 [a](http://e) `b` www.e"

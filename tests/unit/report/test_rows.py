@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from benchrun.api import BenchmarkRunStatus, Bottleneck, CostStatus, Finding, ObjectiveResult, ServerStatus, Waiting
-from benchrun.observe.view_builders import run_of
+from benchrun.observe import run_of
 from benchrun.report.markdown import markdown
 from benchrun.report.result_rows import (
     explanation_rows,

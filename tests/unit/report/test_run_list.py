@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from benchrun.api import BenchmarkRunStatus, Finding, Headline, ServerStatus
-from benchrun.observe.view_builders import run_of
+from benchrun.observe import run_of
 from benchrun.report.run_list import run_list_rows
 from benchrun.report.run_summary import Summary, run_summary
 from unit.plan.specs import Json

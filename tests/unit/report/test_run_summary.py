@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 from benchrun.api import BenchmarkRunStatus, ServerStatus, Startup, Truncated
-from benchrun.observe.view_builders import run_of
+from benchrun.observe import run_of
 from benchrun.report.run_summary import missing_sentences, run_summary, startup_text, steps
 from unit.report.going_on import BEGIN, at, ended, run_body, running
 from unit.report.statuses import result

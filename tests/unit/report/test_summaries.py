@@ -19,7 +19,7 @@ from benchrun.api import (
     ServerStatus,
     Truncated,
 )
-from benchrun.observe.view_builders import run_of
+from benchrun.observe import run_of
 from benchrun.report.run_summary import Summary, run_summary
 from unit.plan.specs import Json, workload
 from unit.report.going_on import BEGIN, ended, run_body, running

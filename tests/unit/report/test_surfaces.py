@@ -18,8 +18,7 @@ from benchrun.cli.console_tables import show_result, show_sweep
 from benchrun.report.markdown import markdown, sweep_markdown
 from rich.console import Console
 from unit.report.html.reported_runs import compared, page_of, reported
-from unit.report.html.reported_sweeps import page_of as sweep_page_of
-from unit.report.html.reported_sweeps import several
+from unit.report.html.reported_sweeps import page_of as sweep_page_of, several
 from unit.report.statuses import result, status
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -10,8 +10,7 @@ from benchrun.report.live_view import NO_OPERATOR, SILENT_SECONDS, live_view, se
 from benchrun.report.run_summary import steps
 from benchrun.report.tables import BARS, GAP, sparkline
 from benchrun.report.watch_state import MAX_STAGES, FollowedRun, StageLine, updated_run
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from unit.report.going_on import BEGIN, at, ended, followed, live, run_body, running
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from benchrun import names
 from benchrun.names import API_VERSION, KIND
-from benchrun.observe.views import RunKey
+from benchrun.observe import RunKey
 
 Json = dict[str, Any]
 

@@ -12,7 +12,7 @@ from benchrun.decide.decision import Compilations, Event, ExporterPod, GpuExport
 from benchrun.effects.errors import ClusterError, Conflict, NotFound, Occupied
 from benchrun.effects.kubernetes_api import KubernetesApi, controller_uid
 from benchrun.names import KIND
-from benchrun.observe.views import Declared
+from benchrun.observe import Declared
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.watching import Lister
 from unit.runtime.bodies import NAMESPACE

@@ -19,9 +19,9 @@ from benchrun.decide.decision import (
     ScrapeTarget,
 )
 from benchrun.effects.lookups import LookUps, Tools
+from benchrun.measure import bucketed, encode
 from benchrun.measure.exposition import Sample
-from benchrun.measure.timeline import bucketed, encode
-from benchrun.observe.views import RunKey
+from benchrun.observe import RunKey
 from benchrun.plan.pods import Owner, metadata, stamped
 from benchrun.plan.stored_records import TimelinePart, stage_config_map
 from benchrun.runtime.indexes import Indexes

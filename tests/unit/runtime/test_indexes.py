@@ -6,9 +6,7 @@ import pytest
 from benchrun import names
 from benchrun.effects.connection import LEADER_WORKER_SET
 from benchrun.effects.errors import ClusterError, Forbidden, NotFound, NotServed, Unavailable
-from benchrun.observe import view_builders
-from benchrun.observe.view_builders import child_of, is_finished
-from benchrun.observe.views import Child, RunKey, SweepKey, sweep_of_run
+from benchrun.observe import Child, RunKey, SweepKey, child_of, is_finished, sweep_of_run, view_builders
 from benchrun.runtime.indexes import Body, Indexes
 from benchrun.runtime.watching import Lister
 from unit.runtime.bodies import KEY, NAMESPACE, UID, child_body, pod_body, run_body, stage_body

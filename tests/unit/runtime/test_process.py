@@ -13,7 +13,7 @@ from benchrun.api import Live
 from benchrun.decide.decision import Decision
 from benchrun.effects.errors import Unavailable
 from benchrun.effects.lease import LEASE_SECONDS, WATCH_SECONDS
-from benchrun.observe.views import RunKey
+from benchrun.observe import RunKey
 from benchrun.runtime import process
 from benchrun.runtime.background_tasks import ENDS_REMEMBERED, ENDS_WITHIN_SECONDS, RESTART_SECONDS
 from benchrun.runtime.indexes import Indexes

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from itertools import pairwise
 
 import pytest
-from benchrun.observe.views import RunKey
+from benchrun.observe import RunKey
 from benchrun.runtime.queue import (
     FIRST_RETRY_SECONDS,
     LONGEST_RETRY_SECONDS,

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from benchrun.observe.run_outcomes import HEADLINE_FIGURES, MAX_CELLS
+from benchrun.observe import HEADLINE_FIGURES, MAX_CELLS
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import ResultMetrics
 from benchrun.runtime.telemetry import Telemetry

@@ -13,7 +13,7 @@ from benchrun import names
 from benchrun.decide.decision import PullTarget, ScrapeTarget
 from benchrun.effects.connection import LEADER_WORKER_SET
 from benchrun.effects.errors import ClusterError, Forbidden, Unavailable
-from benchrun.observe.views import Run, RunKey
+from benchrun.observe import Run, RunKey
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import RunMemory
 from benchrun.runtime.sessions import FIRST_RESTART_SECONDS, GROUP_SECONDS, LONGEST_RESTART_SECONDS, Sessions
@@ -22,8 +22,7 @@ from unit.runtime.bodies import KEY, NAMESPACE, UID, child_body
 from unit.runtime.fakes import PAGE, Web, loop_now
 from unit.runtime.fast_time import passing, run_fast
 from unit.runtime.memory_cluster import MemoryCluster
-from unit.runtime.test_client_polling import TARGET as PULL
-from unit.runtime.test_client_polling import answer, sealed
+from unit.runtime.test_client_polling import TARGET as PULL, answer, sealed
 
 OTHER = RunKey("lab", "other")
 RUN = Run(namespace=NAMESPACE, name="chat", uid=UID, generation=1)

@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from benchrun.api.sweep.spec import KIND as SWEEP_KIND
+from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.decide.decision import Ref
 from benchrun.effects.errors import Conflict, Forbidden, Invalid, Unavailable
 from benchrun.effects.judge_child import JudgeChild, NotJudged
 from benchrun.judge_process.job import END, Part, SweepJob, SweepTable, read_job
 from benchrun.judge_process.judging import table_job
 from benchrun.names import API_VERSION, KIND
-from benchrun.observe.views import Key, RunKey, SweepKey, sweep_of_run
+from benchrun.observe import Key, RunKey, SweepKey, sweep_of_run
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.queue import Later
 from benchrun.runtime.sweep_reconciler import LEFTOVER_SECONDS, NOT_CREATED_RETRY_SECONDS, SweepReconciler

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 from aiohttp import ClientSession
 from benchrun.api import BenchmarkRunStatus, Live
-from benchrun.observe.views import RunKey
+from benchrun.observe import RunKey
 from benchrun.runtime.telemetry import MAX_LIVE_RUNS, Health, Pulse, Telemetry
 from prometheus_client.parser import text_string_to_metric_families
 from unit.runtime.fast_time import in_fast_time, passing

@@ -9,7 +9,7 @@ from typing import Any
 import kopf
 import pytest
 from benchrun.effects.connection import CHILD_KINDS, RESOURCES
-from benchrun.observe.views import Key, SweepKey
+from benchrun.observe import Key, SweepKey
 from benchrun.runtime import watching
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.telemetry import Telemetry

@@ -1,8 +1,7 @@
 """Blocks: given, shared, evicted, taken back."""
 
 from benchrun_simulator.prefix_cache import KvCache, Lease, block_hashes
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 BLOCK = 4
 

@@ -11,8 +11,7 @@ from benchrun_simulator.prefill_budget import PrefillBudget
 from benchrun_simulator.prefix_cache import KvCache
 from benchrun_simulator.scheduler import Scheduler
 from benchrun_simulator.sequence import Sequence
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 FOREVER = 1e9
 Instants = dict[int, list[float]]

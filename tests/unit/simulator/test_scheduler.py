@@ -5,8 +5,7 @@ from benchrun_simulator.pace import Pace, Timing
 from benchrun_simulator.prefix_cache import KvCache
 from benchrun_simulator.scheduler import Scheduler
 from benchrun_simulator.sequence import Sequence
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 TIMING = Timing(first_token_seconds=0.1, prefill_seconds_per_token=0.001, per_token_seconds=0.02)
 FOREVER = 1e9

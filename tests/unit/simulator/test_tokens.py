@@ -4,8 +4,7 @@ import json
 from pathlib import Path
 
 from benchrun_simulator.tokens import ByteTokenizer, OutputText, load_tokenizer
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 
 @given(st.text())

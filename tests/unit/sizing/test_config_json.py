@@ -7,8 +7,7 @@ from collections import Counter
 import pytest
 from benchrun.sizing.cache_layers import UnknownShape
 from benchrun.sizing.config_json import MAX_LAYERS, model_shape
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from unit.sizing import configs, published
 from unit.sizing.configs import LLAMA_8B, Config
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 from benchrun.sizing.serve_args import ServeArgs, UnreadableValue, bytes_of, is_flag, memory, tokens_of
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 
 @pytest.mark.parametrize(

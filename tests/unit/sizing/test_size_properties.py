@@ -10,8 +10,7 @@ from benchrun.sizing.config_json import model_shape
 from benchrun.sizing.serve_args import ServeArgs
 from benchrun.sizing.sizing import Sizing, sizing_of
 from benchrun.sizing.vllm_settings import engine_of
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from unit.sizing import configs, published
 
 MODELS = st.sampled_from(

@@ -7,10 +7,9 @@ from functools import partial
 from typing import Any
 
 from benchrun.api import BenchmarkRunStatus, has_ended
-from benchrun.api.sweep.status import BenchmarkSweepStatus
+from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.decide.sweep.sweep_state import SweepCollected, SweepDecision, SweepFacts
-from benchrun.observe.run_outcomes import swept_runs
-from benchrun.observe.views import Run, Sweep
+from benchrun.observe import Run, Sweep, swept_runs
 from unit.sweep.sweeps import NAME, NAMESPACE, UID, a_run, decided_with_table, ended, failed, later, measured
 
 Json = dict[str, Any]

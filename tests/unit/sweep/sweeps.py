@@ -8,13 +8,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from benchrun.api import BenchmarkRunStatus
-from benchrun.api.sweep.spec import BenchmarkSweepSpec
-from benchrun.api.sweep.status import BenchmarkSweepStatus, essence
+from benchrun.api.sweep import BenchmarkSweepSpec, BenchmarkSweepStatus, essence
 from benchrun.decide.sweep.decide_sweep import decide
 from benchrun.decide.sweep.sweep_state import SweepCollected, SweepDecision, SweepFacts, TableMade, TableWanted
 from benchrun.judge.sweep.table import sweep_table
-from benchrun.observe.run_outcomes import swept_runs
-from benchrun.observe.views import Run, Sweep
+from benchrun.observe import Run, Sweep, swept_runs
 from unit.judge.comparison.sides import row, run
 from unit.plan.specs import spec_body
 

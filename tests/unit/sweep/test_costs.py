@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from benchrun.api import OUTPUT_COST, TOTAL_COST
-from benchrun.api.sweep.status import essence
+from benchrun.api.sweep import essence
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.sweep.measured import Side, costs
 from benchrun.judge.sweep.table import table

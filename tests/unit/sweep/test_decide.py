@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from benchrun.api.sweep.status import BenchmarkSweepStatus
+from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.decide.sweep.decide_sweep import decide
 from benchrun.decide.sweep.sweep_state import NotCreated, SweepDecision
-from benchrun.observe.views import Run
+from benchrun.observe import Run
 from unit.plan.specs import spec_body
 from unit.sweep.sweeps import (
     HELD_SECONDS,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from benchrun.api import BenchmarkRunStatus
-from benchrun.api.sweep.status import BenchmarkSweepStatus, RunCounts
-from benchrun.observe.views import Run
+from benchrun.api.sweep import BenchmarkSweepStatus, RunCounts
+from benchrun.observe import Run
 from unit.sweep.sweeps import HELD_SECONDS, a_run, condition, created, decided, ended, failed, measured, sweep_body
 
 OUTSIDE = ("Evicted", "ServerRestarted", "ServerGone", "ClientGone")

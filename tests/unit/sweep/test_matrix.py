@@ -7,9 +7,8 @@ from itertools import permutations
 from typing import Any
 
 import pytest
-from benchrun.api.sweep.spec import MAX_VARIANTS, Matrix, combinations, count, named
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from benchrun.api.sweep import MAX_VARIANTS, Matrix, combinations, count, named
+from hypothesis import assume, given, strategies as st
 from pydantic import ValidationError
 from unit.sweep.generated_sweeps import MATRICES, axis
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from benchrun.api.sweep.spec import MAX_NAME, MAX_RETRIES
+from benchrun.api.sweep import MAX_NAME, MAX_RETRIES
 from benchrun.names import MAX_RUN_NAME
 from benchrun.plan.pods import Owner
 from benchrun.plan.variants import PlannedRun, attempts, planned_runs, run_manifest, variants
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from unit.plan.specs import spec_body
 from unit.sweep.sweeps import NAMESPACE, THREE, UID, sweep_spec, variant
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchrun.api.sweep.status import BenchmarkSweepStatus
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from benchrun.api.sweep import BenchmarkSweepStatus
+from hypothesis import given, settings, strategies as st
 from unit.sweep.simulated import OperatorDied, SimulatedCluster, SimulatedOperator
 from unit.sweep.sweeps import axis, sweep_body, variant
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api.sweep.spec import BenchmarkSweepSpec, combinations, count, named
+from benchrun.api.sweep import BenchmarkSweepSpec, combinations, count, named
 from unit.sweep.spec_cases import ACCEPTED, Spec
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from benchrun.api import Objective, Result, RoleFigures, SearchResult
-from benchrun.api.sweep.status import FoundLoad, essence
+from benchrun.api.sweep import FoundLoad, essence
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.result_row import PER_GPU
 from benchrun.judge.sweep.best import best_variants, contenders, pareto_front

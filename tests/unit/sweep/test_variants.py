@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from benchrun.api import BenchmarkRunSpec
 from benchrun.plan.variants import Variant, spec_body, variants
-from unit.plan.specs import spec_body as template_body
-from unit.plan.specs import workload
+from unit.plan.specs import spec_body as template_body, workload
 from unit.sweep.sweeps import axis, sweep_spec, variant
 
 TEMPLATE = template_body(

@@ -10,8 +10,7 @@ from benchrun.api.base import VALIDATIONS, SpecModel, StatusModel
 from benchrun.api.schema.structural import Schema, structural_schema
 from benchrun.api.spec import MUTABLE_FIELDS, BenchmarkRunSpec
 from benchrun.api.status import BenchmarkRunStatus
-from benchrun.api.sweep import spec as sweep
-from benchrun.api.sweep.status import BenchmarkSweepStatus
+from benchrun.api.sweep import BenchmarkSweepStatus, spec as sweep
 from benchrun.names import CATEGORY, GROUP, KIND, MAX_RUN_NAME, PLURAL, SHORT_NAME, VERSION
 
 _DNS_LABEL = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"

@@ -18,7 +18,7 @@ from benchrun.api import CHANGEABLE, FIXED, BenchmarkRunStatus, RuleSeverity
 from benchrun.cli import console_tables, errors, finished_run, shared_options
 from benchrun.judge import judged_run, thresholds
 from benchrun.judge.rules.warm_up import known_compilations
-from benchrun.observe.views import Run
+from benchrun.observe import Run
 from benchrun.report import comparison_rows, exit_codes, run_summary
 
 THRESHOLDS = tuple(field.name.replace("_", "-") for field in fields(thresholds.Thresholds))

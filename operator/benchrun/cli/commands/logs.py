@@ -14,8 +14,7 @@ from rich.console import Console
 from benchrun import names
 from benchrun.api import plain_text
 from benchrun.cli import cluster, console_tables, errors, shared_options
-from benchrun.observe import untrusted_json as raw
-from benchrun.observe import view_builders, views
+from benchrun.observe import untrusted_json as raw, view_builders, views
 from benchrun.report.exit_codes import PASSED
 
 DESCRIPTION = """\

@@ -22,7 +22,7 @@ from benchrun.cli import (
     shared_options,
 )
 from benchrun.names import KIND, SHORT_NAME
-from benchrun.observe.view_builders import sweep_of
+from benchrun.observe import sweep_of
 from benchrun.report import exit_codes, tables
 from benchrun.report.watch_state import Followed, FollowedSweep
 

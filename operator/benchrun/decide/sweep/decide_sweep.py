@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from benchrun.api import has_ended, sentence, timestamp
-from benchrun.api.sweep.status import (
+from benchrun.api.sweep import (
     BenchmarkSweepStatus,
     RunCounts,
     SweepEstimate,
@@ -28,7 +28,7 @@ from benchrun.decide.sweep.sweep_state import (
     accept_sweep,
 )
 from benchrun.names import KIND
-from benchrun.observe.run_outcomes import SweptRun
+from benchrun.observe import SweptRun
 from benchrun.plan.stages import estimate
 from benchrun.plan.variants import PlannedRun, Variant, run_manifest
 

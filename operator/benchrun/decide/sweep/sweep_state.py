@@ -12,13 +12,11 @@ from statistics import fmean
 from pydantic import ValidationError
 
 from benchrun.api import BenchmarkRunStatus, Code, Reason, first_problem
-from benchrun.api.sweep.spec import BenchmarkSweepSpec, named
-from benchrun.api.sweep.status import MAX_ROWS, BenchmarkSweepStatus, SweepTable, TabledRun
+from benchrun.api.sweep import MAX_ROWS, BenchmarkSweepSpec, BenchmarkSweepStatus, SweepTable, TabledRun, named
 from benchrun.decide.decision import Event, Manifest, Ref
 from benchrun.decide.failures import SERVER_SETTINGS
 from benchrun.decide.run_state import Unacceptable
-from benchrun.observe.run_outcomes import SweptRun
-from benchrun.observe.views import Sweep
+from benchrun.observe import Sweep, SweptRun
 from benchrun.plan.pods import Owner
 from benchrun.plan.stages import cells
 from benchrun.plan.variants import PlannedRun, Variant, attempts, planned_runs, variants

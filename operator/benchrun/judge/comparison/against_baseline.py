@@ -24,7 +24,7 @@ from benchrun.api import (
 from benchrun.judge.comparison.comparability import MeasuredRun, measured_run, results_digest
 from benchrun.judge.comparison.compare import Compared, compare, not_comparable
 from benchrun.judge.status_size import cut_to, json_bytes, truncations, without_changes
-from benchrun.observe.views import Run
+from benchrun.observe import Run
 
 MAX_COMPARISON_BYTES = 16_000
 """Of its load points."""

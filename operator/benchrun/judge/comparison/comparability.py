@@ -12,7 +12,7 @@ from benchrun_client.contract import HuggingFaceData
 
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, ModelSource, Result, Workload, datasets_of, is_true
 from benchrun.judge.objectives import TRUSTED
-from benchrun.observe.views import Run
+from benchrun.observe import Run
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,7 @@ from benchrun.judge.comparison.comparability import Side, cell_obstacle, obstacl
 from benchrun.judge.comparison.figures import HIGHER_IS_BETTER, Figure, figure_of, gate, sentence
 from benchrun.judge.explain.bottleneck import MAX_PREEMPTED_PERCENT, growth, pair_evidence, throughput_is_flat
 from benchrun.judge.explain.waiting import percent
-from benchrun.measure import scaling, significance
-from benchrun.measure.cells import rounded
+from benchrun.measure import rounded, scaling, significance
 
 # Hochberg's procedure keeps the chance of any false Better or Worse in the whole comparison at 5 %. Each interval is taken at the
 # level at which Hochberg puts that question, so that it excludes 0 exactly where the word is Better or Worse.

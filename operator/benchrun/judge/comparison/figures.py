@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 
 from benchrun.api import KEYS, Change, ComparedCell, ComparedMetric, Gate, Scope
 from benchrun.judge.comparison.comparability import MeasuredRun
-from benchrun.measure.cells import SIGNIFICANT_DIGITS
-from benchrun.measure.significance import Mean, mean_of
+from benchrun.measure import SIGNIFICANT_DIGITS, Mean, mean_of
 
 HIGHER_IS_BETTER: frozenset[ComparedMetric] = frozenset(
     {"OutputThroughput", "RequestThroughput", "TotalTokenThroughput"}

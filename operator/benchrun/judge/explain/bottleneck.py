@@ -9,9 +9,19 @@ from typing import Literal
 from benchrun.api import Bottleneck
 from benchrun.judge.explain.waiting import MIN_QUEUED_SHARE, held_at, percent
 from benchrun.judge.rules.rule import Evidence, StageFinding, number
-from benchrun.measure.cells import rounded
-from benchrun.measure.queueing import Hold, Lengths, Pressure
-from benchrun.measure.scaling import Comparison, FullSteps, OperatingPoint, Stretch, comparisons, full_steps, within
+from benchrun.measure import (
+    Comparison,
+    FullSteps,
+    Hold,
+    Lengths,
+    OperatingPoint,
+    Pressure,
+    Stretch,
+    comparisons,
+    full_steps,
+    rounded,
+    within,
+)
 
 Limit = Literal["None", "Compute", "KVMemory", "SequenceLimit", "Client", "Unknown"]
 

@@ -13,9 +13,18 @@ from benchrun.judge.explain.bottleneck import Observed, bottleneck
 from benchrun.judge.explain.waiting import waiting
 from benchrun.judge.rules.load import overload_of
 from benchrun.judge.rules.rule import CellContext, Code, StageFinding
-from benchrun.measure.counters import QUEUE_TIME_COUNT, QUEUE_TIME_SUM, by_role, rise
-from benchrun.measure.queueing import Lengths, Pressure, ServerLimits, pressure
-from benchrun.measure.scaling import OperatingPoint, stretches
+from benchrun.measure import (
+    QUEUE_TIME_COUNT,
+    QUEUE_TIME_SUM,
+    Lengths,
+    OperatingPoint,
+    Pressure,
+    ServerLimits,
+    by_role,
+    pressure,
+    rise,
+    stretches,
+)
 from benchrun.names import ANSWERING_ROLES, PREFILLING_ROLES, ROLE_PREFILL, ROLE_SERVER
 
 Limits = Mapping[str, ServerLimits]

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from benchrun.api import Waiting
 from benchrun.judge.rules.load import Overload
 from benchrun.judge.rules.rule import number
-from benchrun.measure.cells import rounded
-from benchrun.measure.queueing import Hold, Lengths, Pressure, ServerLimits
+from benchrun.measure import Hold, Lengths, Pressure, ServerLimits, rounded
 
 
 def percent(value: float | None) -> str:

@@ -7,8 +7,7 @@ from itertools import compress
 
 from benchrun.api import Severity
 from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFinding, StageProfile
-from benchrun.measure.cells import failed_requests, rounded
-from benchrun.measure.counters import ADMISSION_REJECTIONS, GENERATION_TOKENS, answering, of_vllm, rise
+from benchrun.measure import ADMISSION_REJECTIONS, GENERATION_TOKENS, answering, failed_requests, of_vllm, rise, rounded
 
 MAX_ERROR_CHARS = 300
 

@@ -17,8 +17,7 @@ from benchrun.judge.rules.rule import (
     graded,
     in_words,
 )
-from benchrun.measure import counters, percentiles
-from benchrun.measure.cells import milliseconds, rounded
+from benchrun.measure import counters, milliseconds, percentiles, rounded
 
 COUNTS_AGREE_PERCENT = 1.0
 """Servers and client must report the same requests, or the difference of their means shows nothing of the client."""

@@ -6,8 +6,7 @@ import math
 
 from benchrun.api import FAILED_TRANSFERS, Severity
 from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFinding, StageProfile, graded
-from benchrun.measure.cells import rounded
-from benchrun.measure.counters import (
+from benchrun.measure import (
     EXTERNAL_HITS,
     EXTERNAL_QUERIES,
     PREEMPTIONS,
@@ -19,6 +18,7 @@ from benchrun.measure.counters import (
     prefilling,
     rise,
     rise_at,
+    rounded,
 )
 from benchrun.names import ROLE_DECODE
 

@@ -16,12 +16,10 @@ from typing import Literal
 
 from benchrun_client.contract import Probe
 
-from benchrun.api import Cell, Objective, RuleSeverity, Severity
-from benchrun.api import Code as Code
-from benchrun.judge.stage_profile import ExpectedLoad
-from benchrun.judge.stage_profile import StageProfile as StageProfile
+from benchrun.api import Cell, Code as Code, Objective, RuleSeverity, Severity
+from benchrun.judge.stage_profile import ExpectedLoad, StageProfile as StageProfile
 from benchrun.judge.thresholds import Thresholds as Thresholds
-from benchrun.measure.cells import Pools, queue_pools
+from benchrun.measure import Pools, queue_pools
 
 Evidence = Mapping[str, float | str | None]
 SEVERITIES: tuple[Severity, ...] = ("Note", "Suspect", "Invalid")

@@ -7,8 +7,7 @@ from collections.abc import Collection, Mapping
 from benchrun.api import Cell
 from benchrun.judge.objectives import pool_of
 from benchrun.judge.rules.rule import CellContext, Code, Evidence, Found, NotChecked, Rules, StageFinding
-from benchrun.measure import percentiles, repeats
-from benchrun.measure.cells import rounded
+from benchrun.measure import percentiles, repeats, rounded
 
 
 def too_few_samples(cell: CellContext) -> Found:

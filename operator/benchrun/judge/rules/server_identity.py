@@ -10,8 +10,7 @@ from itertools import compress
 from benchrun_client.contract import START_TIME, ServedModel, ServerEdge
 
 from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFinding, StageProfile
-from benchrun.measure.cells import rounded
-from benchrun.measure.counters import (
+from benchrun.measure import (
     PROMPT_TOKENS,
     REQUESTS_FINISHED,
     answering,
@@ -19,6 +18,7 @@ from benchrun.measure.counters import (
     is_restarted,
     of_vllm,
     rise,
+    rounded,
 )
 
 MAX_CHARS = 150

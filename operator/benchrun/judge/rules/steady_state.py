@@ -18,8 +18,7 @@ from benchrun.judge.rules.rule import (
     StageProfile,
     Thresholds,
 )
-from benchrun.measure import cells, percentiles, plateau, significance
-from benchrun.measure.repeats import between_groups
+from benchrun.measure import between_groups, cells, percentiles, plateau, significance
 
 BEYOND_CAPACITY = "arrivals beyond capacity"
 MIN_ANSWER_TIMES = 3

@@ -10,7 +10,7 @@ from statistics import median
 
 from benchrun.api import ServerStatus
 from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFinding, StageProfile
-from benchrun.measure.cells import milliseconds, rounded
+from benchrun.measure import milliseconds, rounded
 
 MIN_REQUESTS = 20
 """Fewer have no usual latency to compare with."""

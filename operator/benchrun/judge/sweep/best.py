@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from benchrun.api import KEYS, Objective
-from benchrun.api.sweep.status import BestVariant, FrontPoint
+from benchrun.api.sweep import BestVariant, FrontPoint
 from benchrun.judge.comparison.compare import Question, answers
 from benchrun.judge.comparison.figures import Figure, figure_of
 from benchrun.judge.sweep.measured import TRUSTED, Side
-from benchrun.measure.cells import rounded
+from benchrun.measure import rounded
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from benchrun.api import KEYS, SHOWN_FIGURES, TOTAL_COST, Truncated, Word
-from benchrun.api.sweep.status import MAX_BEST, MAX_FRONT, MAX_ROWS, BestVariant, FoundLoad, FrontPoint, Row
+from benchrun.api.sweep import MAX_BEST, MAX_FRONT, MAX_ROWS, BestVariant, FoundLoad, FrontPoint, Row
 from benchrun.judge.result_row import PER_GPU
 from benchrun.judge.status_size import cut_to, json_bytes, truncations, without_changes
 

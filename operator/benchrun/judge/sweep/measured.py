@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from statistics import fmean, geometric_mean
 
 from benchrun.api import COSTS, SHOWN_FIGURES, TOKENS_PER_JOULE, Result, SearchResult, answering
-from benchrun.api.sweep.status import FoundLoad
+from benchrun.api.sweep import FoundLoad
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.objectives import TRUSTED as TRUSTED
-from benchrun.measure.cells import rounded
+from benchrun.measure import rounded
 from benchrun.plan.variants import Variant
 
 

@@ -20,8 +20,7 @@ from benchrun.api import (
     Scope,
     Verdict,
 )
-from benchrun.api.sweep.spec import BenchmarkSweepSpec
-from benchrun.api.sweep.status import Row, SweepTable, TabledRun
+from benchrun.api.sweep import BenchmarkSweepSpec, Row, SweepTable, TabledRun
 from benchrun.judge.comparison.comparability import MeasuredRun, cell_obstacle, obstacle
 from benchrun.judge.comparison.compare import Question, answers, limits, outcome_of, paired
 from benchrun.judge.comparison.figures import figure_of
@@ -30,7 +29,7 @@ from benchrun.judge.rules.all_rules import worst
 from benchrun.judge.sweep.best import best_variants, contenders, pareto_front
 from benchrun.judge.sweep.fitting import Findings, fitted
 from benchrun.judge.sweep.measured import Side, cells_of, costs, found_loads, server_figures
-from benchrun.measure.cells import rounded
+from benchrun.measure import rounded
 from benchrun.plan.stages import cells
 from benchrun.plan.variants import variants
 

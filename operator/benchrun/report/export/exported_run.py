@@ -19,9 +19,8 @@ from benchrun.api import (
     answering,
 )
 from benchrun.judge.result_row import proxy_role, role_figures
-from benchrun.measure.cells import LATENCIES, Latency, Pools, pools_of
+from benchrun.measure import LATENCIES, GpuFigures, Latency, Pools, gpu_figures, pools_of
 from benchrun.measure.exposition import Sample
-from benchrun.measure.gpus import GpuFigures, gpu_figures
 from benchrun.measure.windows import Replica, replicas, windows
 from benchrun.plan.searches import probed_cells
 from benchrun.plan.stages import cells

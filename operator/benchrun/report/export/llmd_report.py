@@ -13,8 +13,7 @@ import yaml
 from benchrun_client.contract import StageRecord
 
 from benchrun.api import RoleFigures
-from benchrun.measure.cells import Pools, rounded, totals
-from benchrun.measure.percentiles import Distribution, percentile_interval
+from benchrun.measure import Distribution, Pools, percentile_interval, rounded, totals
 from benchrun.names import ROLE_PROXY
 from benchrun.report.export.encoders import Files, Json, NotExportable, seconds, without_unknown
 from benchrun.report.export.exported_run import ExportedRun, ExportedStage, pools

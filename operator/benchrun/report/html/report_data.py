@@ -8,12 +8,11 @@ from dataclasses import dataclass, field, replace
 from benchrun_client.contract import StageRecord, open_stage
 
 from benchrun.api import KEYS, Axis, BenchmarkRunSpec, BenchmarkRunStatus, Cell, Code, Result
-from benchrun.api.sweep.spec import BenchmarkSweepSpec
-from benchrun.api.sweep.status import BenchmarkSweepStatus, Row
+from benchrun.api.sweep import BenchmarkSweepSpec, BenchmarkSweepStatus, Row
 from benchrun.judge.objectives import objective_results
 from benchrun.judge.result_row import certainty
 from benchrun.judge.stage_profile import expected_load
-from benchrun.measure.cells import level_metrics, pooled_metrics, pools_of, queue_pools
+from benchrun.measure import level_metrics, pooled_metrics, pools_of, queue_pools
 from benchrun.measure.exposition import Sample
 from benchrun.names import cell_id
 from benchrun.plan.searches import axis_of

@@ -10,8 +10,7 @@ from benchrun_client.datasets.mix import interleaved, portions_of, shared_out
 from benchrun_client.datasets.samples import Sample
 from benchrun_client.tokenizer import TokenCounter
 from benchrun_client.traffic import check_lengths, find_material, write_traffic
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from unit.client.datasets.files import json_lines
 from unit.client.plans import plan, stage, warmup
 from unit.client.words import HubTokenizer

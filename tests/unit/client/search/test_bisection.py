@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 import pytest
-from benchrun.measure.percentiles import Distribution, least_count, percentile_interval
+from benchrun.measure import Distribution, least_count, percentile_interval
 from benchrun_client.contract import Limit, Search
 from benchrun_client.search.bisection import (
     Outcome,
@@ -23,8 +23,7 @@ from benchrun_client.search.bisection import (
     spelled,
 )
 from benchrun_client.stage_record import RawStage
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from unit.client.plans import raw_stage
 from unit.client.search.searches import search
 

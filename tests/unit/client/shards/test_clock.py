@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from benchrun_client.shards.messages import ClockQuestion, offset_of
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 WAY = st.floats(min_value=1e-5, max_value=2.0)
 

@@ -14,8 +14,7 @@ from benchrun_client.datasets.samples import Sample
 from benchrun_client.load.engine import Divided, Load
 from benchrun_client.shards.first_shard import IN_THE_POD, shard_setup
 from benchrun_client.shards.load_split import Shard, Share, arrivals_of, share_of
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 LOADS = st.builds(
     LoadPoint,

@@ -13,8 +13,7 @@ import pytest
 from benchrun_client.contract import Shards, StageRecord, open_record, seal
 from benchrun_client.shards.merging import ShardedStage, Values, figures_of, merged
 from benchrun_client.stage_record import Instants, RawStage, record_of
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from unit.client.plans import raw_stage
 
 PER_REQUEST = (

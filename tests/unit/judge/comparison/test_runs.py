@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from benchrun.judge.comparison.comparability import measured_run, results_digest
-from benchrun.observe.views import Run
+from benchrun.observe import Run
 from unit.judge.comparison.sides import ENDED, row
 from unit.plan.specs import spec_body
 

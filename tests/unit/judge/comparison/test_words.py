@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from benchrun.api import Change, ComparedMetric
 from benchrun.judge.comparison.figures import NO_CV, ONE_REPEAT
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from unit.judge.comparison.sides import TYPICAL, changes, compared, repeated, row, run, servers, words
 
 

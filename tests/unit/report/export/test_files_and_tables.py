@@ -21,8 +21,7 @@ from benchrun.report.export.encoders import (
     without_unknown,
 )
 from benchrun.report.export.formats import FORMATS, TABLES
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from unit.report.export.runs import CAPPED, CHAT, measured, run
 
 

@@ -15,8 +15,7 @@ from benchrun.report.export.encoders import NotExportable
 from benchrun.report.export.exported_run import ExportedRun
 from benchrun.report.export.llmd_report import llmd_document, llmd_files, report, requests, resources, throughput
 from benchrun.report.export.llmd_scenario import scenario
-from unit.measure.records import edge, record
-from unit.measure.records import requests as columns
+from unit.measure.records import edge, record, requests as columns
 from unit.report.export.runs import (
     ARGS,
     CAPPED,

@@ -10,7 +10,7 @@ from statistics import mean
 
 import pytest
 from benchrun.api import CostStatus
-from benchrun.measure.cells import LATENCIES
+from benchrun.measure import LATENCIES
 from benchrun.report.export.csv_parquet import request_table, stage_table
 from benchrun.report.export.encoders import Table, Value, as_csv
 from benchrun.report.export.exported_run import ExportedRun

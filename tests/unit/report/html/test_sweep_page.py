@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from benchrun.api.sweep.spec import MAX_NAME, BenchmarkSweepSpec
-from benchrun.api.sweep.status import BenchmarkSweepStatus
+from benchrun.api.sweep import MAX_NAME, BenchmarkSweepSpec, BenchmarkSweepStatus
 from benchrun.cli.html_page import draw
 from benchrun.observe import untrusted_json as raw
 from benchrun.report.html.page_elements import Facts, Section, Verdict

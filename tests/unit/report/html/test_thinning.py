@@ -6,11 +6,10 @@ import random
 from itertools import pairwise
 
 import pytest
+from benchrun.measure import Distribution
 from benchrun.measure.exposition import Sample
-from benchrun.measure.percentiles import Distribution
 from benchrun.report.html.charts.theme import CDF_POINTS, SPANS, cdf_points, spans
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 
 def of(count: int) -> Distribution:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from operator import attrgetter
 
+from benchrun.measure import Distribution
 from benchrun.measure.exposition import Sample
-from benchrun.measure.percentiles import Distribution
 from benchrun.report.html.page_elements import ChartSpec
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"

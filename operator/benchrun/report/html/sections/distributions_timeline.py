@@ -8,8 +8,7 @@ from typing import TypeVar
 from benchrun_client.contract import StageRecord
 
 from benchrun.api import Code, Result
-from benchrun.measure.cells import LATENCIES, Latency, failed_requests, latencies, milliseconds
-from benchrun.measure.percentiles import Distribution
+from benchrun.measure import LATENCIES, Distribution, Latency, failed_requests, latencies, milliseconds
 from benchrun.report.html.charts.curves import Line, cdf_chart
 from benchrun.report.html.charts.theme import CDF_POINTS, FINE_SPANS, RAMP, SPANS, WIDE_WIDTH, cdf_points, spans
 from benchrun.report.html.charts.timeline import StageBar, timeline_chart

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from benchrun.api import BenchmarkRunStatus, Condition, Finding, find_condition
-from benchrun.api.sweep.status import BenchmarkSweepStatus, SweepReason, VariantStatus
+from benchrun.api.sweep import BenchmarkSweepStatus, SweepReason, VariantStatus
 from benchrun.judge.comparison.figures import SCOPES
 from benchrun.judge.rules.all_rules import evidence_sentence
 from benchrun.judge.rules.rule import SEVERITIES

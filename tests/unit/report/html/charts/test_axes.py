@@ -8,8 +8,7 @@ import pytest
 from benchrun.report.html.charts.changes import Bar, reach
 from benchrun.report.html.charts.theme import MAX_TICKS, RAMP, latency_axis, load_axis, log_ticks, ramp
 from benchrun.report.html.charts.timeline import time_unit
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 
 def scale_of(axis: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from benchrun.measure.cells import latencies
+from benchrun.measure import latencies
 from benchrun.report.html.sections.distributions_timeline import (
     MANY_STAGES,
     MAX_LINES,
