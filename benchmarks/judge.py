@@ -24,7 +24,7 @@ from benchrun.judge.rules.all_rules import judge_cell
 from benchrun.judge.thresholds import thresholds_of
 from benchrun.judge_process.judging import PackedRecords
 from benchrun.measure.exposition import Sample
-from benchrun.plan.stages import cells
+from benchrun.plan import cells
 from benchrun_client.contract import ClientFigures, StageRecord, open_record, seal
 
 REQUESTS, RATE, TOKENS = 10_000, 40.0, 64

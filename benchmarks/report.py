@@ -18,8 +18,8 @@ from pathlib import Path
 
 from _outcome import beyond, finish, say
 from benchrun.cli.html_page import draw
+from benchrun.report.html import Reported
 from benchrun.report.html.page import page
-from benchrun.report.html.report_data import Reported
 from playwright.sync_api import Browser
 from report_kit.browser import chromium
 from report_kit.screenshots import take_screenshots

@@ -22,9 +22,9 @@ from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.comparison.compare import compare
 from benchrun.judge.results import results
 from benchrun.judge.thresholds import judge_of
+from benchrun.measure import in_flight
 from benchrun.measure.exposition import Sample
-from benchrun.measure.plateau import in_flight
-from benchrun.plan.stages import cells, stages
+from benchrun.plan import cells, planned_stages
 from benchrun_client.contract import ClientFigures, StageRecord
 
 from report_kit.played_queue import INPUT_TOKENS, OUTPUT_TOKENS, PLACES, gaps_of, played
@@ -128,7 +128,7 @@ def _measured(
     records: list[StageRecord] = []
     samples: list[Sample] = []
     now, generated = START_UNIX, 0.0
-    for sequence, stage in enumerate(stages(spec, run_uid=uid)):
+    for sequence, stage in enumerate(planned_stages(spec, run_uid=uid)):
         draw = random.Random(f"{name} {stage.id}")
         columns = played(stage.axis, float(stage.value), stage.requests, draw, slowness)
         seconds = max(map(add, columns.start_us, columns.e2el_us)) / 1e6

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 import aiohttp
-from benchrun.effects.connection import configuration
+from benchrun.effects import configuration
 from benchrun.names import LABEL_ROLE, LABEL_RUN
 
 Json = dict[str, Any]

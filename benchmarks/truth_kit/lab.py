@@ -19,9 +19,7 @@ import httpx
 from benchrun.api import BenchmarkRunSpec, Code, Severity
 from benchrun.judge.results import Judged, results
 from benchrun.measure.exposition import Sample, UnreadableMetrics, parse_sample
-from benchrun.plan.client_plan import client_plan
-from benchrun.plan.pods import Owner
-from benchrun.plan.stages import cells
+from benchrun.plan import Owner, cells, plan_of_client
 from benchrun_client.contract import (
     TOKEN_HEADER,
     Acknowledgement,
@@ -153,7 +151,7 @@ async def _measure(
 
 def _plan(spec: BenchmarkRunSpec, servers: Sequence[Server]) -> Plan:
     """Several servers are all read; the first is the one that is sent to."""
-    plan = client_plan(
+    plan = plan_of_client(
         Owner(namespace="lab", name="lab", uid=str(uuid.uuid4())), spec, token_digest=digest_of_token(TOKEN)
     )
     if len(servers) == 1:

@@ -17,7 +17,7 @@ from benchrun.api import DEFAULT_METRICS, BenchmarkRunSpec, BenchmarkRunStatus
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.comparison.compare import Compared, compare
 from benchrun.judge.results import results
-from benchrun.plan.stages import cells
+from benchrun.plan import cells
 from benchrun_client.contract import RequestColumns, StageRecord
 
 from truth_kit.lab import Experiment, Outcome

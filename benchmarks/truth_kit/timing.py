@@ -11,7 +11,7 @@ from typing import Any
 
 from benchrun.judge.stage_profile import expected_load
 from benchrun.measure import Distribution, duration_seconds
-from benchrun.plan.stages import cells
+from benchrun.plan import cells
 from benchrun_client.contract import StageRecord
 
 from truth_kit.lab import Outcome

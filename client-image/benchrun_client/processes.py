@@ -38,10 +38,8 @@ def end_process(code: int) -> NoReturn:
 class ChildProcess:
     """A process of our own behind a pipe. Everything happens in one event loop, in order."""
 
-    module: ClassVar[str]
-    """`python -m module` is to call `serve`."""
-    name: ClassVar[str]
-    """What a failure calls it."""
+    module: ClassVar[str]  # `python -m module` is to call `serve`.
+    name: ClassVar[str]  # What a failure calls it.
 
     def __init__(self, process: Process) -> None:
         assert process.stdin is not None

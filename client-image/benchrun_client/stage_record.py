@@ -53,8 +53,7 @@ class ClientCost:
     cpu_seconds: float
     wall_seconds: float
     throttled_periods: int | None
-    lags: list[float]
-    """How late the event loop came to each of the probe's ticks."""
+    lags: list[float]  # How late the event loop came to each of the probe's ticks.
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +61,9 @@ class Identity:
     """What one server reports of itself; None where it reports nothing."""
 
     version: str | None
-    settings: str | None
-    """Digest of what it reports of its configuration."""
-    models: str | None = None
-    """Each model with where it comes from and its longest context."""
-    served: ServedModel | None = None
-    """The model that requests name."""
+    settings: str | None  # Digest of what it reports of its configuration.
+    models: str | None = None  # Each model with where it comes from and its longest context.
+    served: ServedModel | None = None  # The model that requests name.
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +89,7 @@ class RawStage:
     engine: Engine
     scalars: dict[str, float | int | None]
     instants: Instants
-    unix_minus_perf: float
-    """Added to the instants it gives Unix time."""
+    unix_minus_perf: float  # Added to the instants it gives Unix time.
     previous_answer: float
     """When the answer before this stage came (`time.perf_counter`, as the instants)."""
     ttfts: list[float]
@@ -113,8 +108,7 @@ class RawStage:
     servers: tuple[RawEdge, ...] = ()
     cache_reset: CacheReset | None = None
     warmup: WarmupOutcome | None = None
-    probe: Probe | None = None
-    """Of a search's stage; known once its outcome is."""
+    probe: Probe | None = None  # Of a search's stage; known once its outcome is.
 
 
 _COPIED = (

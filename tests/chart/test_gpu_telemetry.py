@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchrun.decide.decision import GpuExporters
+from benchrun.decide import GpuExporters
 from benchrun.runtime.settings import Settings
 from chart.rendering import NAMESPACE, NAMESPACED, PROXY, Object, only, refusal, render
 from chart.test_permissions import OPERATOR, granted, named

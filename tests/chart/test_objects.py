@@ -6,7 +6,7 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
-from benchrun.plan.network_policies import OPERATOR_LABELS
+from benchrun.plan import OPERATOR_LABELS
 from chart.rendering import CHART, EVERYTHING, MODES, NAMESPACE, PROMETHEUS, Object, helm, notes, only, render
 
 KUBERNETES_VERSIONS = ("1.29", kubernetes_validate.latest_version())

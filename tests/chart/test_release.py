@@ -7,7 +7,7 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
-from benchrun.plan.pods import MAX_HOLD_SECONDS
+from benchrun.plan import MAX_HOLD_SECONDS
 from chart.rendering import MODES, NAMESPACE, NAMESPACED, Object, only, refusal, render as rendered
 from chart.test_permissions import granted, named
 

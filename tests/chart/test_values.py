@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 import yaml
-from benchrun.decide.decision import GpuExporters
+from benchrun.decide import GpuExporters
 from benchrun.runtime.memory import MAX_RUNS
 from benchrun.runtime.settings import Settings
 from chart.rendering import CHART, DIGEST, EVERYTHING, IMAGES, PROMETHEUS, REPOSITORY, Object, only, refusal, render

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 
-from benchrun.sizing.config_json import DEFAULTS
+from benchrun.sizing import DEFAULTS
 from client.processes import VLLM_PYTHON
 
 ASK = """

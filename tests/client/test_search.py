@@ -14,9 +14,7 @@ import pytest
 from benchrun.api import BenchmarkRunSpec, SearchResult
 from benchrun.judge.results import results
 from benchrun.judge_process.judging import probe_problem
-from benchrun.plan.client_plan import client_plan
-from benchrun.plan.pods import Owner
-from benchrun.plan.searches import probed_cells, problem_with
+from benchrun.plan import Owner, plan_of_client, probed_cells, problem_with
 from benchrun_client.contract import Plan, Progress, StageRecord, Target, open_stage, seal
 from client.processes import TINY_MODEL, client, free_port, simulator
 from unit.client.plans import TOKEN_DIGEST
@@ -78,7 +76,7 @@ class Searched:
 @pytest.fixture(scope="module")
 def searched(tmp_path_factory: pytest.TempPathFactory) -> Searched:
     folder, port = tmp_path_factory.mktemp("search"), free_port()
-    made = client_plan(Owner(namespace="lab", name="search", uid="uid-1"), spec(), token_digest=TOKEN_DIGEST)
+    made = plan_of_client(Owner(namespace="lab", name="search", uid="uid-1"), spec(), token_digest=TOKEN_DIGEST)
     target = Target(base_url=f"http://localhost:{port}", servers=1, served_model="tiny", tokenizer=str(TINY_MODEL))
     plan = made.model_copy(update={"target": target})
     flags = (

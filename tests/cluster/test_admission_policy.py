@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from benchrun.plan.network_policies import network_policies
-from benchrun.plan.pods import Owner
+from benchrun.plan import Owner, network_policy_manifests
 from chart.rendering import Object, render
 from kit.kubectl import RUN, CommandFailed, Namespace, command
 from kit.polling import polling
@@ -129,7 +128,7 @@ def config_map(namespace: Namespace, **metadata: Any) -> Object:
 def test_the_operator_makes_what_a_run_is_made_of(operator: Confined, home: Namespace, case: str) -> None:
     whose = owner(home)
     body = spec(**SPECS[case])
-    made = [*objects(whose, body), *network_policies(whose, body, operator_namespace=home.name)]
+    made = [*objects(whose, body), *network_policy_manifests(whose, body, operator_namespace=home.name)]
     assert refused(operator, {"apiVersion": "v1", "kind": "List", "items": made}) == ""
 
 

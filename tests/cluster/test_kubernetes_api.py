@@ -16,14 +16,26 @@ from typing import Any
 import pytest
 import yaml
 from benchrun import names
-from benchrun.decide.decision import Compilations, Event, LogTail, Ref
-from benchrun.effects import connection as connecting
-from benchrun.effects.connection import Connection, configuration
-from benchrun.effects.errors import Conflict, Forbidden, Invalid, NotFound, Occupied, Unavailable
-from benchrun.effects.kubernetes_api import LIST_PAGE, LOG_BYTES, LOG_LINES, MANAGED_BY_CLUSTER, KubernetesApi
+from benchrun.decide import Compilations, Event, LogTail, Ref
+from benchrun.effects import (
+    LIST_PAGE,
+    LOG_BYTES,
+    LOG_LINES,
+    MANAGED_BY_CLUSTER,
+    Conflict,
+    Connection,
+    Forbidden,
+    Invalid,
+    KubernetesApi,
+    NotFound,
+    Occupied,
+    Unavailable,
+    configuration,
+    connection as connecting,
+)
 from benchrun.names import API_VERSION, KIND
 from benchrun.observe import Run, run_of
-from benchrun.plan.pods import Manifest, Owner, metadata, stamped
+from benchrun.plan import Manifest, Owner, metadata, stamped
 from benchrun_client.engines import ENGINE
 from kit.kubectl import SWEEP, Namespace
 from kit.polling import polling

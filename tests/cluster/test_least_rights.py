@@ -13,10 +13,17 @@ from typing import Any
 
 import pytest
 from benchrun.api.sweep import KIND as SWEEP_KIND
-from benchrun.decide.decision import Event, LogTail, Ref, ServerStart
-from benchrun.effects.connection import EXTENSION_KINDS, RESOURCES, Connection, Resource, configuration
-from benchrun.effects.errors import ClusterError, Forbidden
-from benchrun.effects.kubernetes_api import KubernetesApi
+from benchrun.decide import Event, LogTail, Ref, ServerStart
+from benchrun.effects import (
+    EXTENSION_KINDS,
+    RESOURCES,
+    ClusterError,
+    Connection,
+    Forbidden,
+    KubernetesApi,
+    Resource,
+    configuration,
+)
 from benchrun.names import KIND
 from benchrun.observe import Run, Sweep
 from chart.rendering import PROXY, Object, render

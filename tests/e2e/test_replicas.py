@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 
 import pytest
-from benchrun.plan.stored_records import RECORD_KEY
+from benchrun.plan import RECORD_KEY
 from benchrun_client.contract import open_record
 from kit.kubectl import Namespace
 from kit.runs import condition, finished, simulated_run

@@ -6,7 +6,7 @@ import base64
 import time
 
 import pytest
-from benchrun.plan.stored_records import RECORD_KEY
+from benchrun.plan import RECORD_KEY
 from benchrun_client.contract import StageRecord, open_record
 from kit.kubectl import RUN, Namespace, Object
 from kit.runs import children_selector, condition, finished, phase, simulated_run

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from benchrun.api import BenchmarkRunSpec
-from benchrun.plan.pods import Owner
+from benchrun.plan import Owner
 from kit.kubectl import RUN, Namespace, Object, command
 from kit.processes import kill_container
 from kit.runs import VLLM_IMAGE, children_selector, condition, finished, merged, phase, simulated_run

@@ -22,8 +22,7 @@ class S3Object(Message):
 
     bucket: LongText
     key: LongText
-    endpoint: LongText | None = None
-    """URL of the store; None is AWS."""
+    endpoint: LongText | None = None  # URL of the store; None is AWS.
     region: LongText
     credentials: LongText | None = None
     """Prefix of the environment variables with the credentials; None: requests are not signed."""
@@ -32,8 +31,7 @@ class S3Object(Message):
 class DataFile(Message):
     """A file: exactly one of its members says where it is."""
 
-    path: LongText | None = None
-    """In the client's container: in its image, or on a volume."""
+    path: LongText | None = None  # In the client's container: in its image, or on a volume.
     url: LongText | None = None
     s3: S3Object | None = None
 
@@ -47,8 +45,7 @@ class DataFile(Message):
 class DatasetFields(Message):
     """Base of all datasets but the mix."""
 
-    kind: ShortText
-    """Its name in plan and spec."""
+    kind: ShortText  # Its name in plan and spec.
     rules_in_spec: ClassVar[tuple[tuple[str, str], ...]] = ()
     """Rules between fields that a spec must keep: CEL, and the message where it is broken."""
 
@@ -80,12 +77,10 @@ class AgentData(DatasetFields):
     """One long conversation, with date and time in front of its first user turn. A spec has other fields for it."""
 
     kind: Literal["agent"] = "agent"
-    file: DataFile | None = None
-    """None: the conversation that comes with the client."""
+    file: DataFile | None = None  # None: the conversation that comes with the client.
     variants: Count | None = Field(None, ge=1)
     """Different dates in a stage; None: each request has its own. 1 is a static prefix."""
-    output_tokens: Length | None = None
-    """None: the length of the conversation's last answer."""
+    output_tokens: Length | None = None  # None: the length of the conversation's last answer.
 
 
 # Read from files or the hub: each row is used once a run.
@@ -220,13 +215,10 @@ Data = Annotated[SingleData | MixData, Field(discriminator="kind")]
 class DatasetFacts(Message):
     """What was read for a workload, and what was left out: the same in each of its records."""
 
-    part: int = Field(0, ge=0, le=64)
-    """Position in a mix; 0 for the only one."""
+    part: int = Field(0, ge=0, le=64)  # Position in a mix; 0 for the only one.
     source: ShortText
-    sha256: Hex
-    """Of the file as it was read, or of the rows taken from the hub."""
+    sha256: Hex  # Of the file as it was read, or of the rows taken from the hub.
     rows_read: Count
-    rows_used: Count
-    """Taken by this workload over the run, its warm-up included."""
+    rows_used: Count  # Taken by this workload over the run, its warm-up included.
     rows_dropped: dict[Annotated[str, Field(max_length=30)], Count] = Field(default_factory=dict, max_length=8)
     """Rows that can't be used, by reason; of the whole file, over all workloads."""

@@ -35,15 +35,13 @@ class Search(Message):
     highest: str = Field(max_length=24)
     tolerance_percent: str = Field(max_length=24)
     """The search ends once the bracket is as narrow, relative to its lower end."""
-    max_probes: int = Field(ge=1, le=MAX_OPEN_STAGES)
-    """Most load points."""
+    max_probes: int = Field(ge=1, le=MAX_OPEN_STAGES)  # Most load points.
     max_repeats: int = Field(ge=1, le=MAX_OPEN_STAGES)
     """Most stages of a load point: it is repeated while its outcome is Inconclusive."""
     objectives: tuple[Limit, ...] = Field(min_length=1, max_length=16)
     max_failed_percent: str = Field(max_length=24)
     data: Data
-    requests: Count | None = Field(None, ge=1)
-    """Of each stage; None: rate x duration."""
+    requests: Count | None = Field(None, ge=1)  # Of each stage; None: rate x duration.
     duration_seconds: Count | None = Field(None, ge=1)
     seeds: tuple[Seed, ...] = Field(max_length=MAX_OPEN_STAGES)
     """Of every stage that there may be, probe by probe."""
@@ -73,10 +71,8 @@ class Search(Message):
 class Probe(Message):
     """Which load a search measured, and whether it goes on."""
 
-    value: str = Field(max_length=24)
-    """Requests a second or users, in its one spelling."""
-    ends_search: bool
-    """The search ended with this stage."""
+    value: str = Field(max_length=24)  # Requests a second or users, in its one spelling.
+    ends_search: bool  # The search ended with this stage.
 
 
 def open_stage_id(workload: str, probe: int, repeat: int) -> str:
@@ -102,11 +98,9 @@ MAX_REQUESTS_A_STAGE = 50_000
 class LoadPoint(Message):
     """How requests arrive: an open loop at a rate (perhaps capped), a closed loop of users, or as recorded."""
 
-    request_rate: DecimalText = "inf"
-    """Requests a second, a decimal, or "inf": all at once."""
+    request_rate: DecimalText = "inf"  # Requests a second, a decimal, or "inf": all at once.
     max_concurrency: Count | None = Field(None, ge=1)
-    burstiness: DecimalText = "1"
-    """Gamma shape of the gaps between arrivals; 1 is Poisson."""
+    burstiness: DecimalText = "1"  # Gamma shape of the gaps between arrivals; 1 is Poisson.
     trace_speed: DecimalText | None = None
     """A decimal: requests arrive at the instants of their trace, so many times as fast; None: they have none."""
     batch_size: Count | None = Field(None, ge=1)
@@ -147,8 +141,7 @@ class RoleServers(Message):
 
     role: str = Field(max_length=20)
     base_url: LongText
-    servers: int = Field(ge=1, le=1024)
-    """Addresses the host name must have."""
+    servers: int = Field(ge=1, le=1024)  # Addresses the host name must have.
 
 
 class Target(Message):
@@ -163,8 +156,7 @@ class Target(Message):
     metrics_urls: tuple[LongText, ...] = Field((), max_length=64)
     """Metrics endpoints to snapshot at stage edges; empty with `servers` > 0: `/metrics` of each address."""
     served_model: LongText
-    tokenizer: LongText
-    """Path or hub id the tokenizer is loaded from."""
+    tokenizer: LongText  # Path or hub id the tokenizer is loaded from.
     tokenizer_revision: LongText | None = None
     context_tokens: Tokens | None = None
     """Longest request that the server will take, where its arguments say so: rows beyond it are left out."""

@@ -68,16 +68,13 @@ Counters = Annotated[dict[Annotated[str, Field(max_length=80)], Finite], Field(m
 class RequestColumns(Message):
     """Per-request values, one entry a request, in order of sending. A failed request has `ok` 0."""
 
-    start_us: Column
-    """Send instant, relative to the stage's first send."""
-    queue_us: Column
-    """Wait in the client for a free place under the cap."""
+    start_us: Column  # Send instant, relative to the stage's first send.
+    queue_us: Column  # Wait in the client for a free place under the cap.
     ttft_us: Column
     e2el_us: Column
     input_tokens: Counts
     output_tokens: Counts
-    asked_tokens: Counts
-    """Output tokens requested."""
+    asked_tokens: Counts  # Output tokens requested.
     ended: Flags
     """Whether the server's closing chunk (its own count of tokens) arrived: 0 is a stream that broke off unnoticed."""
     ok: Flags
@@ -109,13 +106,10 @@ class ServerEdge(Message):
     """Counters of one server pod at both edges of the stage."""
 
     address: str = Field(max_length=300)
-    role: str = Field("server", max_length=20)
-    """server; or prefill, decode and proxy."""
-    before: Counters | None
-    """None: the metrics could not be read."""
+    role: str = Field("server", max_length=20)  # server; or prefill, decode and proxy.
+    before: Counters | None  # None: the metrics could not be read.
     after: Counters | None
-    version: str | None = Field(None, max_length=100)
-    """From /version; None: unknown."""
+    version: str | None = Field(None, max_length=100)  # From /version; None: unknown.
     settings: str | None = Field(None, max_length=64)
     """Digest of what the server reports of its configuration (labels of cache_config_info); equal servers have equal ones."""
     models: ShortText | None = None
@@ -131,15 +125,13 @@ class CacheReset(Message):
     """Every server confirmed it in the body of its answer, not only by its status. One without a body (vLLM before 0.26) is
     believed, and `answer` is empty: the hits of the stage show whether it worked."""
     attempts: Count = Field(ge=1)
-    answer: ShortText
-    """The last answer of the server that did not, else of the last one."""
+    answer: ShortText  # The last answer of the server that did not, else of the last one.
 
 
 class WarmupOutcome(Message):
     """The result of a workload's warm-up. Answered and failed together are fewer than requested where its time was up."""
 
-    requests: Count = Field(ge=1)
-    """Asked for."""
+    requests: Count = Field(ge=1)  # Asked for.
     answered: Count
     failed: Count
     took_us: Micros
@@ -148,11 +140,9 @@ class WarmupOutcome(Message):
 class ClientFigures(Message):
     """What the client itself cost in the window, and how far it was late."""
 
-    cpu_seconds: Finite = Field(ge=0)
-    """Of all its processes that send."""
+    cpu_seconds: Finite = Field(ge=0)  # Of all its processes that send.
     wall_seconds: Finite = Field(ge=0)
-    processes: Count = Field(1, ge=1)
-    """Each fills a core at most."""
+    processes: Count = Field(1, ge=1)  # Each fills a core at most.
     throttled_periods: Count | None = None
     lag_p99_us: Micros | None = None
     """99th percentile of how late the client's event loop ran what was due: it delays sending and receiving."""
@@ -164,18 +154,15 @@ class Engine(Message):
 
     name: str = Field(max_length=60)
     version: str = Field(max_length=60)
-    trust_env: bool
-    """True: proxy variables were set, and aiohttp looked them up within every TTFT."""
+    trust_env: bool  # True: proxy variables were set, and aiohttp looked them up within every TTFT.
 
 
 class Shards(Message):
     """How several processes of the client went about a stage together."""
 
     count: int = Field(ge=2, le=1024)
-    start_skew_us: Micros
-    """From the first of them to begin to the last, by the gate's clock."""
-    clock_error_us: Micros
-    """How far off that clock any of them may have been."""
+    start_skew_us: Micros  # From the first of them to begin to the last, by the gate's clock.
+    clock_error_us: Micros  # How far off that clock any of them may have been.
 
 
 class StageRecord(Message):
@@ -187,8 +174,7 @@ class StageRecord(Message):
     sequence: int = Field(ge=0, lt=MAX_RECORDS)
     """Position of the stage: in the plan, and after all of them those of the searches."""
     stage_id: str = Field(max_length=160)
-    prompts_digest: Hex
-    """SHA-256 over the prompts in order: equal digests mean equal traffic."""
+    prompts_digest: Hex  # SHA-256 over the prompts in order: equal digests mean equal traffic.
     engine: Engine
     first_send_unix_us: Micros
     last_receive_unix_us: Micros
@@ -211,14 +197,11 @@ class StageRecord(Message):
     diagnostic: Annotated[str, Field(max_length=1000)] | None = None
     """The server's answer to one extra request, sent when every request failed."""
     client: ClientFigures
-    cache_reset: CacheReset | None = None
-    """Under the policy Reset."""
+    cache_reset: CacheReset | None = None  # Under the policy Reset.
     warmup: WarmupOutcome | None = None
     """Of the stage's workload, in the record of its first stage alone."""
-    probe: Probe | None = None
-    """Of a stage that a search chose; the load of others is in the plan."""
-    shards: Shards | None = None
-    """Where several processes sent it; None: one did."""
+    probe: Probe | None = None  # Of a stage that a search chose; the load of others is in the plan.
+    shards: Shards | None = None  # Where several processes sent it; None: one did.
 
     @model_validator(mode="after")
     def _has_requests(self) -> StageRecord:

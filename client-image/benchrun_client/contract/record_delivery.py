@@ -43,12 +43,9 @@ class Envelope(Message):
     run_uid: str = Field(max_length=64)
     stage_id: str = Field(max_length=160)
     plan_digest: Hex
-    ends_search: str | None = Field(None, max_length=40)
-    """The workload whose search ended with it."""
-    size: int = Field(ge=1, le=MAX_PACKED_BYTES)
-    """Bytes, packed."""
-    digest: Hex
-    """SHA-256 of those bytes."""
+    ends_search: str | None = Field(None, max_length=40)  # The workload whose search ended with it.
+    size: int = Field(ge=1, le=MAX_PACKED_BYTES)  # Bytes, packed.
+    digest: Hex  # SHA-256 of those bytes.
 
 
 Sealed = tuple[Envelope, bytes]
@@ -85,14 +82,10 @@ class Progress(Message):
     version: Count
     phase: ClientPhase
     stage: str | None = Field(None, max_length=160)
-    requests_done: Count = 0
-    """Answers of the current stage so far."""
-    records: int = Field(0, ge=0, le=MAX_RECORDS)
-    """Stages finished: records 0 .. records-1 exist."""
-    healthy_unix_us: Micros | None = None
-    """First 200 of /health."""
-    first_request_unix_us: Micros | None = None
-    """First measured request."""
+    requests_done: Count = 0  # Answers of the current stage so far.
+    records: int = Field(0, ge=0, le=MAX_RECORDS)  # Stages finished: records 0 .. records-1 exist.
+    healthy_unix_us: Micros | None = None  # First 200 of /health.
+    first_request_unix_us: Micros | None = None  # First measured request.
     warmup_us: Micros | None = None
     failure: Failure | None = None
 

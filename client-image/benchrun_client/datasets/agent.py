@@ -36,12 +36,9 @@ class Conversation:
 
     name: str
     sha256: str
-    before: str
-    """What stands before date and time: a system turn, if there is one."""
-    after: str
-    """The rest, up to the last answer."""
-    answer: str
-    """That one; empty where the conversation ends with something else."""
+    before: str  # What stands before date and time: a system turn, if there is one.
+    after: str  # The rest, up to the last answer.
+    answer: str  # That one; empty where the conversation ends with something else.
 
     def facts(self, *, part: int) -> DatasetFacts:
         """What was read: one row."""

@@ -188,8 +188,7 @@ class OpenedFile:
     """A file that can be read."""
 
     path: Path
-    name: str
-    """What people call it: its path, or the URL it came from."""
+    name: str  # What people call it: its path, or the URL it came from.
     sha256: str
 
 

@@ -29,8 +29,7 @@ class Row:
 
     text: str
     answer: str = ""
-    output_tokens: int | None = None
-    """Requested by the row itself."""
+    output_tokens: int | None = None  # Requested by the row itself.
 
 
 @dataclass(frozen=True)
@@ -40,12 +39,10 @@ class RowFile:
     name: str
     sha256: str
     rows: tuple[Row, ...]
-    read: int
-    """Entries there were."""
+    read: int  # Entries there were.
     dropped: Mapping[str, int] = field(default_factory=dict)
     """Entries that are not among the rows, by reason."""
-    common: str = ""
-    """What every row begins with."""
+    common: str = ""  # What every row begins with.
 
 
 class RowReader:
@@ -79,10 +76,8 @@ class Fitting:
 
     counter: Counting
     api: Api
-    context_tokens: int | None
-    """Longest request that the model takes; None: not known yet."""
-    repeated_tokens: int
-    """What every row of the file begins with."""
+    context_tokens: int | None  # Longest request that the model takes; None: not known yet.
+    repeated_tokens: int  # What every row of the file begins with.
 
     def request(self, prompt: str, *, output_tokens: int) -> Sample | str:
         """The request, or the reason why the row is left out."""
@@ -103,10 +98,8 @@ class RowKind(Generic[D]):
     """Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming the place in the file."""
     fit: Callable[[D, Sequence[Row], Fitting], Sample | str]
     """The request that rows make, or the reason why they are left out."""
-    content: tuple[str, ...] = ()
-    """Fields that choose what is taken of the file."""
-    source: tuple[str, ...] = ("file",)
-    """Fields that say which file it is."""
+    content: tuple[str, ...] = ()  # Fields that choose what is taken of the file.
+    source: tuple[str, ...] = ("file",)  # Fields that say which file it is.
     name: Callable[[D], str] = lambda data: name_of(getattr(data, "file"))  # noqa: B009
     """What people call the file."""
 

@@ -20,8 +20,7 @@ class Portion:
     """Requests of one dataset: a slot, or a dataset's share of one."""
 
     workload: str
-    part: int
-    """Position in a mix; 0 for the only one."""
+    part: int  # Position in a mix; 0 for the only one.
     data: SingleData
     requests: int
     seed: int

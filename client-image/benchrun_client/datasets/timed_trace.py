@@ -41,8 +41,7 @@ class Trace:
 
     name: str
     sha256: str
-    entries: tuple[Entry, ...]
-    """In order of time."""
+    entries: tuple[Entry, ...]  # In order of time.
     dropped: Mapping[str, int] = field(default_factory=dict)
 
     def first(self, requests: int) -> tuple[Entry, ...]:

@@ -11,17 +11,13 @@ from dataclasses import dataclass
 class LogCause:
     """A cause of failure that a server's log names, by phrases in any case."""
 
-    reason: str
-    """One of the operator's `Reason`."""
-    what: str
-    """The error's own words follow."""
+    reason: str  # One of the operator's `Reason`.
+    what: str  # The error's own words follow.
     remedy: str
     phrases: tuple[str, ...]
-    unless: str | None = None
-    """A phrase that shows that it is another cause."""
+    unless: str | None = None  # A phrase that shows that it is another cause.
     exit_code: int | None = None
-    tries: int = 0
-    """Endings until waiting is in vain."""
+    tries: int = 0  # Endings until waiting is in vain.
     error_begins: str | None = None
     """Begins the error itself where no phrase is in the log. With it, an error that only points to another one does not count."""
 
@@ -46,26 +42,22 @@ class Engine:
     container: str
     port: int
     user: int
-    environment: Mapping[str, str]
-    """Variables of every server; a user's own win over them."""
+    environment: Mapping[str, str]  # Variables of every server; a user's own win over them.
     development_mode: str
     """The variable that opens `reset_path`, and with it endpoints that run code and show variables."""
     node_address: str
     """The variable with the address at which the other nodes of a server find this one."""
-    transfer_address: str
-    """The variable with the address at which other servers fetch KV cache."""
+    transfer_address: str  # The variable with the address at which other servers fetch KV cache.
     serve_args: Callable[[str, str, str | None, str | None], list[str]]
     """Arguments from the model's path or hub id (the first of them), its served name, its revision and its tokenizer."""
     node_args: Callable[[int], list[str]]
     """Further ones of each pod of a server over so many nodes."""
-    worker_args: tuple[str, ...]
-    """Further ones of the pods that don't answer requests."""
+    worker_args: tuple[str, ...]  # Further ones of the pods that don't answer requests.
     transfer_args: Callable[[str, str | None, Mapping[str, object] | None], list[str]]
     """Further ones from the connector's name, the role (prefill or decode; None: both) and the connector's own settings."""
     flag_warnings: Mapping[str, str]
     """What goes wrong with a flag that the operator sets, or that hides something from it."""
-    short_flags: Mapping[str, str]
-    """Long names of the short flags that sizing looks at."""
+    short_flags: Mapping[str, str]  # Long names of the short flags that sizing looks at.
 
     # Paths of its HTTP server, beside those of the OpenAI API.
     health_path: str
@@ -79,22 +71,17 @@ class Engine:
     # Its metrics.
     sample_series: Mapping[str, tuple[str, ...]]
     """Of a figure in the operator's samples, the names of its series, newest first: an endpoint with several counts once."""
-    counter_series: Mapping[str, str]
-    """Of a counter in the client's records, its series."""
-    settings_series: str
-    """The series whose labels are the server's settings."""
+    counter_series: Mapping[str, str]  # Of a counter in the client's records, its series.
+    settings_series: str  # The series whose labels are the server's settings.
     measured_settings: frozenset[str]
     """Labels of it that are no settings: they differ a little between equal servers."""
     cache_tokens: Callable[[Mapping[str, str]], int | None]
     """Tokens that one engine's KV cache holds, from those labels."""
 
     # Its log.
-    log_prefix: re.Pattern[str]
-    """What each line begins with; lines of one message share it."""
-    cause_is_above: str
-    """Words of an error that only points to its cause further up in the log."""
-    log_causes: tuple[LogCause, ...]
-    """The surest first."""
+    log_prefix: re.Pattern[str]  # What each line begins with; lines of one message share it.
+    cause_is_above: str  # Words of an error that only points to its cause further up in the log.
+    log_causes: tuple[LogCause, ...]  # The surest first.
     startup_phases: Callable[[str], StartupPhases]
     """Of a log from its beginning; as far as it goes."""
     compilations: Callable[[str], tuple[float, ...]]

@@ -60,8 +60,7 @@ class Divided:
 class Load:
     """What one call of the engine is to send, and how."""
 
-    samples: Sequence[Sample]
-    """Those of all shards."""
+    samples: Sequence[Sample]  # Those of all shards.
     seed: int
     point: LoadPoint
     api: Api

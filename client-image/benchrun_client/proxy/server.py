@@ -39,8 +39,7 @@ LAST_ANSWERS_SECONDS = 1.0
 class Arguments:
     """The proxy's command line."""
 
-    prefill: str
-    """Base URL; a name that stands for several addresses stands for as many servers."""
+    prefill: str  # Base URL; a name that stands for several addresses stands for as many servers.
     decode: str
     prefill_replicas: int | None
     """How many addresses the name is to have before the proxy is ready; None: one at least."""

@@ -32,8 +32,7 @@ class Tally:
     """The values of one objective's metric."""
 
     values: int = 0
-    within: int = 0
-    """How many of them keep the limit."""
+    within: int = 0  # How many of them keep the limit.
 
     def __add__(self, other: Tally) -> Tally:
         return Tally(self.values + other.values, self.within + other.within)
@@ -75,8 +74,7 @@ class LoadResult:
 
     requests: int
     failed: int
-    tallies: tuple[Tally, ...]
-    """In the order of the search's objectives."""
+    tallies: tuple[Tally, ...]  # In the order of the search's objectives.
 
     def __add__(self, other: LoadResult) -> LoadResult:
         both = zip(self.tallies, other.tallies, strict=True)
@@ -134,14 +132,11 @@ SMALLEST_EXPONENT = -6
 class Position:
     """One measurement of a search, and the bracket that it is to narrow."""
 
-    number: int
-    """Of the probe: each is another load, counted from 1."""
+    number: int  # Of the probe: each is another load, counted from 1.
     repeat: int
     value: Decimal
-    met: Decimal | None = None
-    """Highest load that met the objectives so far."""
-    not_met: Decimal | None = None
-    """Lowest one that did not."""
+    met: Decimal | None = None  # Highest load that met the objectives so far.
+    not_met: Decimal | None = None  # Lowest one that did not.
 
 
 def first(search: Search) -> Position:

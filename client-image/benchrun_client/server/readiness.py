@@ -90,8 +90,7 @@ class Found:
     """Servers that answered a completion, the last of them at `answered` (`time.perf_counter`)."""
 
     servers: Servers
-    identities: tuple[Identity, ...]
-    """One for each metrics endpoint."""
+    identities: tuple[Identity, ...]  # One for each metrics endpoint.
     answered: float
 
 

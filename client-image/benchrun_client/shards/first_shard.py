@@ -79,8 +79,7 @@ class OthersResult:
     """Of the requests of a stage that other shards sent."""
 
     succeeded: int = 0
-    last_answer: float = 0.0
-    """By our `time.perf_counter`; 0: none of them had a request."""
+    last_answer: float = 0.0  # By our `time.perf_counter`; 0: none of them had a request.
 
 
 class FirstShard:

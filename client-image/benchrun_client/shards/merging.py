@@ -29,8 +29,7 @@ class Values:
     """A sample of milliseconds, as distinct ascending values."""
 
     values: Sequence[float]
-    upto: Sequence[int]
-    """How many are at most as large."""
+    upto: Sequence[int]  # How many are at most as large.
 
     @classmethod
     def of(cls, counts: Mapping[float, int]) -> Values:
@@ -145,10 +144,8 @@ class ShardedStage:
     """How the shards sent a stage together."""
 
     shards: Shards
-    began_unix_us: int
-    """The agreed instant."""
-    max_concurrency: int | None
-    """The cap of the whole stage."""
+    began_unix_us: int  # The agreed instant.
+    max_concurrency: int | None  # The cap of the whole stage.
 
 
 def merged(parts: Sequence[StageRecord], sharded: ShardedStage) -> StageRecord:

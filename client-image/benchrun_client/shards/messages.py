@@ -58,8 +58,7 @@ class Ready(Message):
 
     kind: Literal["Ready"] = "Ready"
     sequence: Count
-    error_seconds: Finite = Field(ge=0)
-    """How far off the gate's clock may be for this shard."""
+    error_seconds: Finite = Field(ge=0)  # How far off the gate's clock may be for this shard.
 
 
 class Go(Message):
@@ -77,8 +76,7 @@ class Ended(Message):
     sequence: Count
     requests: Count
     succeeded: Count
-    began_late_seconds: Finite
-    """How long after the agreed instant this shard began."""
+    began_late_seconds: Finite  # How long after the agreed instant this shard began.
     answered_at: Finite | None
     """Its last answer, Unix seconds by the gate's clock; None: it had no request."""
 

@@ -50,13 +50,11 @@ class Rule:
     It is written once, in CEL. The operator checks it too, because an object may be older than the rule.
     """
 
-    cel: str
-    """True where the rule is kept; `self` is the value."""
+    cel: str  # True where the rule is kept; `self` is the value.
     message: str
     cel_message: str | None = None
     """CEL that makes a message with figures in it; the API server uses `message` where that fails."""
-    path: str | None = None
-    """Field below the value that the API server shall name."""
+    path: str | None = None  # Field below the value that the API server shall name.
 
     def check(self, value: T) -> T:
         """The value, if it keeps the rule. Raises PydanticCustomError with the message if not."""
@@ -131,8 +129,7 @@ class SpecModel(BaseModel):
     model_config = ConfigDict(
         alias_generator=json_name, populate_by_name=True, extra="forbid", frozen=True, strict=True
     )
-    rules: ClassVar[tuple[Rule, ...]] = ()
-    """What must hold between the fields."""
+    rules: ClassVar[tuple[Rule, ...]] = ()  # What must hold between the fields.
 
     @model_validator(mode="after")
     def _keeps_its_rules(self) -> Self:

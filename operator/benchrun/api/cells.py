@@ -16,14 +16,11 @@ Axis = Literal["rate", "concurrency", "speed", "batch"]
 class Cell:
     """One row of the results."""
 
-    id: str
-    """`chat/rate=4`."""
+    id: str  # `chat/rate=4`.
     workload: str
     axis: Axis
-    value: str
-    """Canonical load value: "4", "0.5", "inf"."""
-    stage_ids: tuple[str, ...]
-    """Its repeats, first to last."""
+    value: str  # Canonical load value: "4", "0.5", "inf".
+    stage_ids: tuple[str, ...]  # Its repeats, first to last.
 
 
 KEYS: Mapping[ComparedMetric, str] = {

@@ -45,24 +45,19 @@ class Judgement(StatusModel):
     not_regressed: ConditionStatus | None = None
     """Of the condition NotRegressed, whose message is the comparison's; None: nothing was compared."""
     not_regressed_reason: _Text = ""
-    objectives_met: ConditionStatus | None = None
-    """None: the spec has no objectives."""
+    objectives_met: ConditionStatus | None = None  # None: the spec has no objectives.
     valid_reason: str = Field(Reason.INVALID_CELLS, max_length=128)
     """Reason of the condition Valid of a run that was measured to its end."""
-    message: _Text = ""
-    """Message of a run that was measured to its end."""
+    message: _Text = ""  # Message of a run that was measured to its end.
     all_requests_failed: bool = False
     """In all stages: the run has failed, though it was measured to its end."""
     diagnostic: Annotated[str, Field(max_length=1000)] | None = None
     """The server's own answer to one more request, where every request of a stage failed."""
-    measured_anything: bool = False
-    """Whether there is one record at least."""
+    measured_anything: bool = False  # Whether there is one record at least.
     truncated: Annotated[list[Truncated], Field(max_length=16)] = Field(default_factory=list)
     refused: Annotated[list[Annotated[str, Field(max_length=MAX_REFUSED_CHARS)]], Field(max_length=MAX_REFUSED)] = (
         Field(default_factory=list)
     )
     """What was left out because it can't be read or has a wrong digest; the first of them."""
-    refused_count: int = 0
-    """How many."""
-    duration_seconds: float = 0.0
-    """What judging took."""
+    refused_count: int = 0  # How many.
+    duration_seconds: float = 0.0  # What judging took.

@@ -42,14 +42,12 @@ def _sampled(by: Literal["sum", "mean", "max"] = "sum", *, scale: float = 1.0, d
 class Sample:
     """Figures of one server at one instant; None where the metrics endpoint does not have them, never 0."""
 
-    at: float
-    """Unix seconds of the operator's clock, when the text arrived."""
+    at: float  # Unix seconds of the operator's clock, when the text arrived.
     role: str
     pod: str
     running: float | None = _sampled()
     waiting: float | None = _sampled()
-    kv_cache: float | None = _sampled("mean")
-    """0 .. 1."""
+    kv_cache: float | None = _sampled("mean")  # 0 .. 1.
     generation_tokens: float | None = _sampled()
     prompt_tokens: float | None = _sampled()
     requests_finished: float | None = _sampled()
@@ -59,11 +57,9 @@ class Sample:
     start_time: float | None = _sampled(decimals=START_DECIMALS)
     gpu_watts: float | None = _sampled()
     """Of the server's GPUs together; as the following, only in samples for which an exporter was scraped."""
-    gpu_memory_mib: float | None = _sampled("max")
-    """On the GPU that holds most."""
+    gpu_memory_mib: float | None = _sampled("max")  # On the GPU that holds most.
     sm_clock_mhz: float | None = _sampled("mean")
-    gpu_joules: float | None = _sampled(scale=1e-3)
-    """Counter, of the GPUs together."""
+    gpu_joules: float | None = _sampled(scale=1e-3)  # Counter, of the GPUs together.
     refused: int = field(default=0, compare=False)
     """Values of the text that no server can have; they are not among the figures. Not kept in a timeline."""
 
@@ -88,18 +84,14 @@ class Figure(NamedTuple):
     """How a figure of a load point is computed, from a sample's figure or from counters, and where it is shown."""
 
     sample: str = ""
-    by: Literal["mean", "max"] = "mean"
-    """Over samples of single servers."""
+    by: Literal["mean", "max"] = "mean"  # Over samples of single servers.
     scale: float = 1.0
     counters: tuple[str, ...] = ()
     """Their rise, summed over servers and stages. None where the counter is missing anywhere; of several, which no server has to
     have, where all are."""
-    percent_of: str = ""
-    """The counter of whose rise it is the share; empty: a count."""
-    where: str = ""
-    """None where this counter did not rise."""
-    column: str = ""
-    """Its header in tables of load points; empty: not there."""
+    percent_of: str = ""  # The counter of whose rise it is the share; empty: a count.
+    where: str = ""  # None where this counter did not rise.
+    column: str = ""  # Its header in tables of load points; empty: not there.
     unit: str = ""
     tables: tuple[Table, ...] = ("stages", "servers", "replicas")
     """Of exported runs, in which it is a column under its own name."""

@@ -14,7 +14,7 @@ from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus
 from benchrun.cli import cluster, errors, manifests
 from benchrun.measure import exposition, timeline
 from benchrun.observe import untrusted_json as raw, view_builders, views
-from benchrun.plan.stored_records import TIMELINE_KEY, stored_part, stored_record
+from benchrun.plan import TIMELINE_KEY, stored_part, stored_record
 from benchrun.report.exit_codes import exit_code
 
 
@@ -25,10 +25,8 @@ class FinishedRun:
     run: views.Run
     spec: BenchmarkRunSpec
     status: BenchmarkRunStatus
-    records: tuple[StageRecord, ...]
-    """In order of measurement."""
-    samples: tuple[exposition.Sample, ...]
-    """Oldest first."""
+    records: tuple[StageRecord, ...]  # In order of measurement.
+    samples: tuple[exposition.Sample, ...]  # Oldest first.
     unreadable: tuple[str, ...]
     """ConfigMaps of the run that do not hold what they should, each with the reason."""
 

@@ -16,7 +16,7 @@ from benchrun import names
 from benchrun.api import BenchmarkRunStatus, plain_text
 from benchrun.api.sweep import KIND, BenchmarkSweepStatus, essence
 from benchrun.cli import cluster, console_tables, errors, finished_run, manifests
-from benchrun.decide.run_state import Unacceptable
+from benchrun.decide import Unacceptable
 from benchrun.decide.sweep import decide_sweep, sweep_state
 from benchrun.judge.sweep.table import sweep_table
 from benchrun.observe import run_outcomes, untrusted_json as raw, view_builders, views

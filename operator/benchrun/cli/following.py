@@ -13,7 +13,7 @@ from benchrun import names
 from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.cli import cluster, errors
 from benchrun.observe import untrusted_json as raw
-from benchrun.plan.stored_records import stored_record
+from benchrun.plan import stored_record
 from benchrun.report.exit_codes import exit_code, sweep_exit_code
 from benchrun.report.watch_state import (
     MAX_STAGES,

@@ -11,8 +11,7 @@ from pydantic import ValidationError
 from benchrun.api.sweep import BenchmarkSweepSpec, BenchmarkSweepStatus
 from benchrun.cli import finished_run
 from benchrun.observe import Sweep
-from benchrun.report.html import page, page_elements
-from benchrun.report.html.report_data import Reported, ReportedSweep
+from benchrun.report.html import Reported, ReportedSweep, page, page_elements
 
 GRAMMAR = "6.1"
 """Version of Vega-Lite, of those that vl-convert brings along."""

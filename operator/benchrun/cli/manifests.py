@@ -71,15 +71,11 @@ LOADER: Any = type(
 class Manifest:
     """One object that is to be applied."""
 
-    source: str
-    """File and place in it, for errors."""
-    text: str
-    """As it was written: kubectl reads YAML values in its own way."""
+    source: str  # File and place in it, for errors.
+    text: str  # As it was written: kubectl reads YAML values in its own way.
     kind: str
-    name: str | None
-    """None where the API server makes it, from generateName."""
-    namespace: str | None
-    """None: that of the command or of the context."""
+    name: str | None  # None where the API server makes it, from generateName.
+    namespace: str | None  # None: that of the command or of the context.
 
 
 def manifests_in(paths: Sequence[str]) -> list[Manifest]:
@@ -174,8 +170,7 @@ class Applied:
     kind: str
     namespace: str
     name: str
-    was_there: bool = False
-    """A run or sweep that existed before and has not ended."""
+    was_there: bool = False  # A run or sweep that existed before and has not ended.
 
 
 def applied(manifest: Manifest, kubectl: cluster.Kubectl) -> Applied:

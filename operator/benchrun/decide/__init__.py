@@ -1,1 +1,10 @@
 """(run, what is observed, now) -> what to do. One policy a file. Pure: the same input gives the same output."""
+
+from benchrun.decide.children import *
+from benchrun.decide.condition_table import *
+from benchrun.decide.decide_run import *
+from benchrun.decide.decision import *
+from benchrun.decide.failures import *
+from benchrun.decide.finish import *
+from benchrun.decide.run_state import *
+from benchrun.decide.servers import *

@@ -22,13 +22,22 @@ from benchrun.decide.run_state import RunState
 from benchrun.decide.servers import endpoint_addresses
 from benchrun.measure import bucket_size, bucketed, encode
 from benchrun.observe import Child, instant
-from benchrun.plan.client_manifests import client_job, client_service, division_of, plan_config_map
-from benchrun.plan.client_plan import client_plan
-from benchrun.plan.network_policies import network_policies
-from benchrun.plan.pods import token_of
-from benchrun.plan.roles import in_development_mode, roles
-from benchrun.plan.server_manifests import service, workload
-from benchrun.plan.stored_records import TimelinePart, stage_config_map, timeline_config_map
+from benchrun.plan import (
+    TimelinePart,
+    client_job,
+    client_service,
+    division_of,
+    in_development_mode,
+    network_policy_manifests,
+    plan_config_map,
+    plan_of_client,
+    server_roles,
+    service,
+    stage_config_map,
+    timeline_config_map,
+    token_of,
+    workload,
+)
 
 SERVER_KINDS = ("Deployment", "LeaderWorkerSet")  # what makes the pods of servers: it holds the GPU
 
@@ -76,7 +85,9 @@ def _client(state: RunState) -> list[Manifest]:
     if state.has_plan and state.child("Job", names.ROLE_CLIENT) is not None:
         return meeting  # to write a plan of many stages takes its time
     token = token_of(context.channel_key, owner.uid)
-    plan = client_plan(owner, spec, token_digest=digest_of_token(token), endpoint_addresses=endpoint_addresses(state))
+    plan = plan_of_client(
+        owner, spec, token_digest=digest_of_token(token), endpoint_addresses=endpoint_addresses(state)
+    )
     job = client_job(
         owner,
         spec,
@@ -94,7 +105,7 @@ def _server(state: RunState) -> list[Manifest]:
     owner, context = state.owner, state.facts.context
     image = state.spec.client.image or context.client_image
     policy, most_seconds = context.client_image_pull_policy, context.max_hold_seconds
-    started = roles(owner, state.spec, client_image=image, pull_policy=policy, max_hold_seconds=most_seconds)
+    started = server_roles(owner, state.spec, client_image=image, pull_policy=policy, max_hold_seconds=most_seconds)
     early = [service(owner, role) for role in started]
     if not (state.client_ready and state.client_heard):
         return early
@@ -108,7 +119,7 @@ def _fence(state: RunState) -> list[Manifest]:
     for_all = context.network_policies and context.pod_road == "Direct"
     if not for_all and not in_development_mode(spec):
         return []
-    return network_policies(
+    return network_policy_manifests(
         state.owner,
         spec,
         operator_namespace=context.operator_namespace,

@@ -17,8 +17,7 @@ from benchrun.decide.decision import RefusedObject
 from benchrun.decide.run_state import RunState
 from benchrun.observe import Diagnosis, Pod, instant
 from benchrun.observe.last_words import bounded
-from benchrun.plan.roles import nodes, role_replicas
-from benchrun.plan.stages import estimate
+from benchrun.plan import estimate, nodes, role_replicas
 
 RESULTS = (names.ROLE_STAGE, names.ROLE_TIMELINE)
 NO_POD_SECONDS = 10  # how long a Job may take to make its pod before that is worth saying

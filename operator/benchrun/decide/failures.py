@@ -20,7 +20,7 @@ from benchrun.observe import (
     instant,
     main_container,
 )
-from benchrun.plan.roles import nodes
+from benchrun.plan import nodes
 
 CLOCK_SKEW_SECONDS = 2
 """Between the node of the client and that of the server. A whole second of it is what rounding costs."""

@@ -13,11 +13,7 @@ from benchrun import names
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, first_problem, timestamp, without
 from benchrun.decide.decision import Answer, Collected, Ending, Facts, LogTail
 from benchrun.observe import Child, Children, Pod, Run
-from benchrun.plan.client_manifests import division_of
-from benchrun.plan.pods import Owner
-from benchrun.plan.roles import nodes, role_replicas
-from benchrun.plan.searches import searched
-from benchrun.plan.stages import most_probe_stages, stages
+from benchrun.plan import Owner, division_of, most_probe_stages, nodes, planned_stages, role_replicas, searched
 
 
 class Unacceptable(ValueError):
@@ -238,4 +234,4 @@ class RunState:
 @lru_cache(maxsize=128)
 def _stage_ids(spec_json: str, run_uid: str) -> tuple[str, ...]:
     """To lay out 256 stages takes longer than all the rest of a decision, and they never change."""
-    return tuple(stage.id for stage in stages(BenchmarkRunSpec.model_validate_json(spec_json), run_uid=run_uid))
+    return tuple(stage.id for stage in planned_stages(BenchmarkRunSpec.model_validate_json(spec_json), run_uid=run_uid))

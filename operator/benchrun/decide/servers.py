@@ -17,9 +17,7 @@ from benchrun.decide import decision
 from benchrun.decide.run_state import RunState
 from benchrun.measure import ServerFacts
 from benchrun.observe import Pod, instant, main_container
-from benchrun.plan.client_plan import planned_searches
-from benchrun.plan.pods import token_of
-from benchrun.plan.roles import nodes, role_replicas, started_args
+from benchrun.plan import nodes, planned_searches, role_replicas, started_args, token_of
 
 SEVERAL_NODES = "the GPUs of a server over several nodes are not read"
 

@@ -14,7 +14,7 @@ from ipaddress import IPv6Address, ip_address
 
 from benchrun import names
 from benchrun.api import plain_text, timestamp
-from benchrun.decide.decision import Compilations, Event, ExporterPod, GpuExporters, LogTail, Ref, ServerStart
+from benchrun.decide import Compilations, Event, ExporterPod, GpuExporters, LogTail, Ref, ServerStart
 from benchrun.effects.connection import (
     EXTENSION_KINDS,
     JSON,

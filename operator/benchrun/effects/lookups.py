@@ -27,7 +27,7 @@ from benchrun.judge_process.job import Job, Part
 from benchrun.measure import bucketed, encode
 from benchrun.measure.exposition import Sample
 from benchrun.observe import Child, Children, Run, image_pull_seconds, untrusted_json as raw
-from benchrun.plan.stored_records import RECORD_KEY, TIMELINE_KEY
+from benchrun.plan import RECORD_KEY, TIMELINE_KEY
 
 logger = logging.getLogger(__name__)
 

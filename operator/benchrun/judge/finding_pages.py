@@ -21,8 +21,7 @@ class Page:
     """The page of one code."""
 
     code: Code
-    text: str
-    """Markdown."""
+    text: str  # Markdown.
 
     @property
     def summary(self) -> str:

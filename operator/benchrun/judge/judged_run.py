@@ -27,8 +27,7 @@ from benchrun.judge.rules.warm_up import known_compilations
 from benchrun.judge.thresholds import Thresholds, judge_of
 from benchrun.measure.exposition import Sample
 from benchrun.observe import Run
-from benchrun.plan.searches import probed_cells
-from benchrun.plan.stages import cells
+from benchrun.plan import cells, probed_cells
 
 MAX_DATASETS = 16
 """A mix may have eight of them, and a run sixteen mixes; with so many the status stays small."""
@@ -155,8 +154,7 @@ class Rejudged:
 
     status: BenchmarkRunStatus
     """As stored, with the new rows, findings and verdict. Only of cells that have a record left."""
-    missing: Mapping[str, int]
-    """Records that were judged once and are lost, by cell."""
+    missing: Mapping[str, int]  # Records that were judged once and are lost, by cell.
 
 
 def rejudge(

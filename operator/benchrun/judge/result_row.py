@@ -40,10 +40,8 @@ from benchrun.names import ROLE_PROXY
 class Certainty(NamedTuple):
     """By the keys of `metrics`."""
 
-    intervals: dict[str, list[float]]
-    """Low and high end in milliseconds, five significant digits."""
-    uncertain: list[str]
-    """Measured, but by too few requests to be bounded on both sides."""
+    intervals: dict[str, list[float]]  # Low and high end in milliseconds, five significant digits.
+    uncertain: list[str]  # Measured, but by too few requests to be bounded on both sides.
 
 
 def certainty(pools: cells.Pools, percentiles: Sequence[str]) -> Certainty:

@@ -29,8 +29,7 @@ from benchrun.judge.search_results import SEARCH_BYTES, deciding, search_results
 from benchrun.judge.stage_profile import expected_load
 from benchrun.judge.status_size import MAX_BYTES, fitted
 from benchrun.judge.thresholds import Thresholds, thresholds_of
-from benchrun.measure import cells, exposition, percentiles, queueing
-from benchrun.measure.windows import windows
+from benchrun.measure import cells, exposition, percentiles, queueing, stage_windows
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_SERVER
 
 WITH_QUEUE = "with queue"
@@ -85,16 +84,12 @@ def shown(value: float | None) -> str:
 class JudgedCell:
     """A cell without its records."""
 
-    summary: CellSummary
-    """What rules of the run, and searches, look at."""
-    seen: Sequence[StageFinding]
-    """As the rules found it, before the severities of the spec."""
+    summary: CellSummary  # What rules of the run, and searches, look at.
+    seen: Sequence[StageFinding]  # As the rules found it, before the severities of the spec.
     row: Result
     """By its own findings, with the severities of the spec; what only the whole run shows is added later."""
-    p99_ttft: str
-    """For the headline."""
-    explained_by: Seen | None
-    """What its explanation rests on; None: nothing was measured."""
+    p99_ttft: str  # For the headline.
+    explained_by: Seen | None  # What its explanation rests on; None: nothing was measured.
 
 
 def cell_context(
@@ -111,7 +106,7 @@ def cell_context(
     expected = expected_load(spec, cell)
     seconds = expected.scrape_interval_seconds
     stages = (
-        StageProfile(r, expected, thresholds, windows(r, samples, scrape_interval=seconds), compilations, servers)
+        StageProfile(r, expected, thresholds, stage_windows(r, samples, scrape_interval=seconds), compilations, servers)
         for r in records
     )
     return CellContext(

@@ -14,7 +14,7 @@ from benchrun_client.contract import open_stage
 from benchrun.api import BenchmarkRunSpec, Result, Search, SearchResult
 from benchrun.judge.rules.rule import CellSummary
 from benchrun.measure import rounded
-from benchrun.plan.searches import axis_of, searched
+from benchrun.plan import axis_of, searched
 
 Outcome = Literal["Bracketed", "AtUpperBound", "NoneMet", "ProbeLimit", "Inconclusive", "Incomplete"]
 SEARCH_BYTES = 1000

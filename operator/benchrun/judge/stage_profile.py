@@ -14,21 +14,26 @@ from benchrun_client.contract import RequestColumns, ServerEdge, StageRecord
 
 from benchrun.api import BenchmarkRunSpec, CachePolicy, Cell, ServerStatus
 from benchrun.judge.thresholds import Thresholds
-from benchrun.measure import cells, exposition, percentiles
-from benchrun.measure.plateau import InFlight, NoPlateau, Plateau, in_flight, plateau
-from benchrun.measure.windows import Window
-from benchrun.plan.mounted_files import model_files, served_name
-from benchrun.plan.roles import role_replicas
+from benchrun.measure import (
+    InFlight,
+    NoPlateau,
+    Plateau,
+    Window,
+    cells,
+    exposition,
+    find_plateau,
+    in_flight,
+    percentiles,
+)
+from benchrun.plan import model_files, role_replicas, served_name
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedLoad:
     """A load point of a workload, in numbers."""
 
-    rate: float | None
-    """Arrivals a second of an open loop; None: users, a trace, or all at once."""
-    concurrency: int | None
-    """Users of a closed loop, or the cap of an open one; None: no bound."""
+    rate: float | None  # Arrivals a second of an open loop; None: users, a trace, or all at once.
+    concurrency: int | None  # Users of a closed loop, or the cap of an open one; None: no bound.
     closed_loop: bool
     """Whether each answer brings the next request. A rate of "inf" under a cap is one; without a cap all come at once."""
     api: Literal["Completions", "Chat"]
@@ -45,8 +50,7 @@ class ExpectedLoad:
     """Whether the engine is given a batch at a time, and the next when all of it is answered."""
     servers: Mapping[str, int] = field(default_factory=dict)
     """How many servers of each role the run starts; empty at an endpoint."""
-    served_name: str = ""
-    """The name in the requests."""
+    served_name: str = ""  # The name in the requests.
     model: str | None = None
     """The hub id or path in the arguments of the run's servers; None at an endpoint."""
 
@@ -106,8 +110,7 @@ class StageProfile:
     """The operator's samples of the servers during the stage, by role."""
     compilations: tuple[float, ...] | None = None
     """Unix seconds at which the server compiled, over the whole run, by its log; None: the log could not be read."""
-    servers: Sequence[ServerStatus] = ()
-    """One entry a role, from the status."""
+    servers: Sequence[ServerStatus] = ()  # One entry a role, from the status.
 
     @property
     def id(self) -> str:
@@ -156,7 +159,7 @@ class StageProfile:
             return NoPlateau.FOLLOWS_TRACE
         if self.expected.whole_batches:
             return NoPlateau.WHOLE_BATCHES
-        return plateau(
+        return find_plateau(
             self.requests,
             self.flight,
             request_rate=math.inf if self.expected.rate is None else self.expected.rate,

@@ -37,8 +37,7 @@ class Thresholds:
     """One token a chunk gives 1, two a chunk give 0.5. Down to 0.9 it is a frontend that sometimes joins waiting tokens."""
     foreign_invalid_percent: float = 1.0
     """The run's own requests are never counted twice, so the threshold only allows a single probe in a long stage."""
-    preempted_suspect_percent: float = 1.0
-    """Above one request in a hundred a p99 shows preemption."""
+    preempted_suspect_percent: float = 1.0  # Above one request in a hundred a p99 shows preemption.
     unknown_servers_invalid_percent: float = 1.0
     """Of the answers, by unknown servers. Each server counts all of its answers, so the threshold only allows a late count."""
     uneven_suspect_percent: float = 10.0
@@ -55,8 +54,7 @@ class Thresholds:
     microseconds of an answer, so even 5 % mean a late client or too few requests."""
     queue_wait_note_ms: float = 1.0
     """Of mean or p99. Below it the client's queue is its own bookkeeping."""
-    queue_wait_note_percent: float = 1.0
-    """Of the mean latency: less does not matter beside it."""
+    queue_wait_note_percent: float = 1.0  # Of the mean latency: less does not matter beside it.
     client_gap_suspect_ms: float = 5.0
     """TTFT at the client beyond the server's own. A near network, HTTP and one turn of an event loop take 1 to 3 ms."""
     client_gap_suspect_percent: float = 5.0
@@ -119,8 +117,7 @@ class Thresholds:
     """A request, at least: beside very short requests the way to the server and back is not small."""
     littles_law_errors: float = 4.0
     """Standard errors of the difference: single samples of a queue that varies are weak evidence."""
-    littles_law_samples: float = 10.0
-    """Samples needed to estimate that error."""
+    littles_law_samples: float = 10.0  # Samples needed to estimate that error.
 
     def digest(self) -> str:
         """SHA-256 of the numbers under their names."""

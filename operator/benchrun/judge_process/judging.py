@@ -21,10 +21,7 @@ from benchrun.judge_process.job import Job, Part, PartHead, SweepJob
 from benchrun.measure import exposition, timeline
 from benchrun.names import SERVING_ROLES
 from benchrun.observe import Run, run_of
-from benchrun.plan.client_plan import planned_searches
-from benchrun.plan.pods import Owner
-from benchrun.plan.searches import problem_with
-from benchrun.plan.stages import stages
+from benchrun.plan import Owner, planned_searches, planned_stages, problem_with
 
 
 def table_job(job: SweepJob, parts: Iterable[Part]) -> SweepTable:
@@ -83,7 +80,7 @@ class Plan:
 
     def __init__(self, spec: BenchmarkRunSpec, owner: Owner) -> None:
         self._run_uid = owner.uid
-        self._stage_ids = tuple(stage.id for stage in stages(spec, run_uid=owner.uid))
+        self._stage_ids = tuple(stage.id for stage in planned_stages(spec, run_uid=owner.uid))
         self._searches = planned_searches(owner, spec)
 
     def problem_with(self, head: PartHead, data: bytes) -> str | None:

@@ -6,9 +6,11 @@ from benchrun.measure.exposition import *
 from benchrun.measure.gpus import *
 from benchrun.measure.optional_numbers import *
 from benchrun.measure.percentiles import *
+from benchrun.measure.plateau import *
 from benchrun.measure.queueing import *
 from benchrun.measure.repeats import *
 from benchrun.measure.scaling import *
 from benchrun.measure.server_figures import *
 from benchrun.measure.significance import *
 from benchrun.measure.timeline import *
+from benchrun.measure.windows import *

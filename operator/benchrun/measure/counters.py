@@ -98,8 +98,7 @@ CPU = "process_cpu_seconds_total"
 class ProxyFigures:
     """Of the proxy between prefill and decode, over one or more stages; None where it does not count that."""
 
-    added_mean_ms: float | None
-    """Of the time to first token, what neither role took."""
+    added_mean_ms: float | None  # Of the time to first token, what neither role took.
     queued_mean_ms: float | None
     """Wait for a free place under the proxy's limit of requests at once."""
     cores: float | None

@@ -56,10 +56,8 @@ def _holder(labels: Mapping[str, str]) -> tuple[str, str] | None:
 class GpuFigures:
     """Those of `RoleFigures`, of all these servers; None where one of them has no such figure."""
 
-    gpu_power_mean_watts: float | None = None
-    """All GPUs together."""
-    gpu_memory_max_mib: float | None = None
-    """Most that any GPU held."""
+    gpu_power_mean_watts: float | None = None  # All GPUs together.
+    gpu_memory_max_mib: float | None = None  # Most that any GPU held.
     sm_clock_mean_mhz: float | None = None
 
 

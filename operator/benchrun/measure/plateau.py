@@ -21,11 +21,9 @@ class InFlight:
     no time at all when nothing of an answer came.
     """
 
-    instants_us: Sequence[int]
-    """Ascending, relative to the stage's first send."""
+    instants_us: Sequence[int]  # Ascending, relative to the stage's first send.
     counts: Sequence[int]
-    areas: Sequence[int]
-    """Request-microseconds from the first instant to each."""
+    areas: Sequence[int]  # Request-microseconds from the first instant to each.
 
     def at(self, instant_us: int) -> int:
         """How many at an instant; what ends there has ended, what begins has begun."""
@@ -105,8 +103,7 @@ class Plateau:
 
     start_us: int
     end_us: int
-    started: Sequence[int]
-    """Positions in the record's columns, in order of sending."""
+    started: Sequence[int]  # Positions in the record's columns, in order of sending.
 
     @property
     def length_us(self) -> int:
@@ -114,7 +111,7 @@ class Plateau:
         return self.end_us - self.start_us
 
 
-def plateau(
+def find_plateau(
     requests: RequestColumns, flight: InFlight, *, request_rate: float, max_concurrency: int | None
 ) -> Plateau | NoPlateau:
     """Find it. `request_rate` is infinite where only the cap limits; `flight` counts requests from their sending."""

@@ -10,7 +10,7 @@ from statistics import fmean
 
 from benchrun.api import Sample
 from benchrun.measure.windows import Window, figures, is_busy
-from benchrun.sizing.serve_args import ServeArgs, tokens_of
+from benchrun.sizing import ServeArgs, tokens_of
 
 DEFAULT_SEQUENCES_STEP = 128
 """vLLM's defaults of max-num-seqs are multiples of it: 128 on a CPU, 256 or 1024 on GPUs."""
@@ -20,12 +20,10 @@ DEFAULT_SEQUENCES_STEP = 128
 class ServerLimits:
     """Of one server, all its engines together. None: not known; vLLM's defaults depend on version and GPU."""
 
-    sequences: int | None = None
-    """Most requests that run at once (--max-num-seqs)."""
+    sequences: int | None = None  # Most requests that run at once (--max-num-seqs).
     sequences_are_default: bool = False
     """Whether it is vLLM's own default: all arguments are known, and none sets it."""
-    step_tokens: int | None = None
-    """Most tokens of one step (--max-num-batched-tokens)."""
+    step_tokens: int | None = None  # Most tokens of one step (--max-num-batched-tokens).
     kv_cache_tokens: int | None = None
 
 
@@ -91,14 +89,11 @@ class Hold(Enum):
 class Pressure:
     """The busy samples of a cell. Means and maxima are over samples of single servers."""
 
-    readings: int
-    """With something running or waiting, and both known."""
-    queued: int
-    """Of these, with requests that waited."""
+    readings: int  # With something running or waiting, and both known.
+    queued: int  # Of these, with requests that waited.
     running_mean: float
     running_max: float
-    queued_running: float | None
-    """Running on average while others waited."""
+    queued_running: float | None  # Running on average while others waited.
     waiting_mean: float
     waiting_max: float
     waiting_first: float | None
@@ -120,8 +115,7 @@ class Lengths:
     """Tokens of a request, on average."""
 
     prompt: float
-    output: float
-    """Above 0."""
+    output: float  # Above 0.
 
 
 def pressure(windows: Sequence[Window], limits: ServerLimits, lengths: Lengths | None) -> Pressure | None:

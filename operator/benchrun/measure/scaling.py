@@ -22,10 +22,8 @@ class Pace(NamedTuple):
     running: float
     waiting: float
     kv_percent: float | None
-    prompt_rate: float
-    """Prompt tokens a second."""
-    generation_rate: float
-    """Output tokens a second."""
+    prompt_rate: float  # Prompt tokens a second.
+    generation_rate: float  # Output tokens a second.
 
     @property
     def token_rate(self) -> float:
@@ -106,8 +104,7 @@ class OperatingPoint:
 
     name: str
     running: float
-    throughput: float
-    """In any unit, the same for all points that are compared."""
+    throughput: float  # In any unit, the same for all points that are compared.
     kv_percent: float | None = None
 
 
@@ -186,12 +183,9 @@ MIN_PACES = 3
 class FullSteps:
     """Steps full of prompts, and a throughput that the queue does not change."""
 
-    step_tokens: float
-    """Of one step, on average."""
-    prompt_rate: float
-    """Prompt tokens a second while others waited."""
-    change_percent: float
-    """Of that rate, from the first half of the queue to the second."""
+    step_tokens: float  # Of one step, on average.
+    prompt_rate: float  # Prompt tokens a second while others waited.
+    change_percent: float  # Of that rate, from the first half of the queue to the second.
 
 
 def full_steps(pressure: Pressure, stretches: Iterable[Stretch], lengths: Lengths | None) -> FullSteps | None:

@@ -95,8 +95,7 @@ class Mean:
     """A mean, and how far it may be off."""
 
     value: float
-    squared_error: float
-    """Variance of the values over their number."""
+    squared_error: float  # Variance of the values over their number.
     count: int
 
 

@@ -46,8 +46,7 @@ class Timeline:
     """Samples, or means of buckets of samples with the least and greatest of each."""
 
     samples: tuple[Sample, ...]
-    low: tuple[Sample, ...] = ()
-    """As long as `samples`; empty where no sample is a bucket."""
+    low: tuple[Sample, ...] = ()  # As long as `samples`; empty where no sample is a bucket.
     high: tuple[Sample, ...] = ()
 
 

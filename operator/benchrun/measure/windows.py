@@ -33,8 +33,7 @@ class PodWindow:
 
     role: str
     pod: str
-    edge: ServerEdge | None
-    """Of the server that they come from; None where it is not known."""
+    edge: ServerEdge | None  # Of the server that they come from; None where it is not known.
     samples: tuple[Sample, ...]
     present: bool
     """Whether it was scraped around the stage at all: one that came later is not waited for."""
@@ -47,8 +46,7 @@ class Window:
     role: str
     samples: tuple[Sample, ...]
     edges: tuple[ServerEdge, ...]
-    expected: float
-    """Samples that the scrape interval should have given."""
+    expected: float  # Samples that the scrape interval should have given.
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +59,9 @@ class Replica:
     requests_finished: float | None
     prompt_tokens: float | None
     generation_tokens: float | None
-    mean_ttft_ms: float | None
-    """From the request's arrival at the server."""
+    mean_ttft_ms: float | None  # From the request's arrival at the server.
     mean_queue_ms: float | None
-    figures: RoleFigures
-    """Of this server alone: those of samples are None without its pod."""
+    figures: RoleFigures  # Of this server alone: those of samples are None without its pod.
 
 
 def pod_windows(record: StageRecord, samples: Sequence[Sample]) -> tuple[PodWindow, ...]:
@@ -116,7 +112,7 @@ def is_busy(sample: Sample) -> bool:
     return (sample.running or 0) + (sample.waiting or 0) > 0
 
 
-def windows(record: StageRecord, samples: Sequence[Sample], *, scrape_interval: float) -> tuple[Window, ...]:
+def stage_windows(record: StageRecord, samples: Sequence[Sample], *, scrape_interval: float) -> tuple[Window, ...]:
     """One window a role, in order of the role's first sample; of a role without any, the edges alone. None for a proxy."""
     pods = pod_windows(record, samples)
     due = duration_seconds(record) / scrape_interval

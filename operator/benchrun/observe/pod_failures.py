@@ -23,8 +23,7 @@ class Evidence:
     pod: Pod
     log: str
     """End of the container's log: the fetched tail where there is one, else its termination message."""
-    words: str
-    """The error in it, without the traceback."""
+    words: str  # The error in it, without the traceback.
 
     @property
     def ending(self) -> Termination | None:

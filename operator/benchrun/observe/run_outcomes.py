@@ -44,11 +44,9 @@ class FinishedRun:
 
     ended_at: datetime
     phase: str
-    verdict: str
-    """Empty for a run that nothing was measured in."""
+    verdict: str  # Empty for a run that nothing was measured in.
     cells: tuple[CellFigures, ...]
-    cells_left_out: int
-    """Load points beyond MAX_CELLS."""
+    cells_left_out: int  # Load points beyond MAX_CELLS.
 
 
 def finished_run_of(status: raw.Object) -> FinishedRun | None:
@@ -98,11 +96,9 @@ class SweptRun:
     name: str
     uid: str
     state: State
-    cancelling: bool
-    """Whether spec.cancel is set."""
+    cancelling: bool  # Whether spec.cancel is set.
     deleting: bool
-    reason: str = ""
-    """Why it ended early: the reason of its condition Failed."""
+    reason: str = ""  # Why it ended early: the reason of its condition Failed.
     message: str = ""
     held_seconds: float = 0.0
     """How long a run that has ended held its server: from the server's scheduling to its release."""

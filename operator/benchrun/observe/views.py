@@ -18,18 +18,15 @@ from benchrun.observe import untrusted_json as raw
 class Child:
     """Any object that carries our run label."""
 
-    kind: str
-    """Deployment, LeaderWorkerSet, Job, Service or ConfigMap."""
+    kind: str  # Deployment, LeaderWorkerSet, Job, Service or ConfigMap.
     name: str
     uid: str
     role: str
     owner_uid: str | None
     """Uid of the controlling BenchmarkRun; None when nobody (or somebody else's kind) controls it."""
     deleting: bool
-    applied_hash: str | None
-    """Hash of the manifest that was applied last."""
-    sequence: int | None = None
-    """ConfigMaps of stages: position of the stage in the plan."""
+    applied_hash: str | None  # Hash of the manifest that was applied last.
+    sequence: int | None = None  # ConfigMaps of stages: position of the stage in the plan.
     record_digest: str | None = None
     stage_id: str | None = None
     plan_digest: str | None = None
@@ -48,8 +45,7 @@ class Termination:
 
     exit_code: int
     reason: str
-    message: str
-    """Termination message, or the last lines of the log (FallbackToLogsOnError)."""
+    message: str  # Termination message, or the last lines of the log (FallbackToLogsOnError).
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,29 +61,24 @@ class Pod:
     ready: bool
     deleting: bool
     node: str | None
-    scheduled_at: datetime | None
-    """When condition PodScheduled became True."""
+    scheduled_at: datetime | None  # When condition PodScheduled became True.
     rank: int = 0
     """Place among the pods of one server over several nodes, or of one client; the first, 0, is the one that answers."""
     created_at: datetime | None = None
-    started_at: datetime | None = None
-    """When the main container last started."""
+    started_at: datetime | None = None  # When the main container last started.
     restarts: int = 0
     image: str | None = None
     image_digest: str | None = None
     gpus: int = 0
     args: tuple[str, ...] = ()
-    unschedulable: str | None = None
-    """Scheduler's message while PodScheduled is False."""
+    unschedulable: str | None = None  # Scheduler's message while PodScheduled is False.
     waiting_reason: str | None = None
     """Why the main container does not run: ErrImagePull, CrashLoopBackOff, CreateContainerConfigError ..."""
     waiting_message: str | None = None
-    terminated: Termination | None = None
-    """How the main container ended, if it is not running now."""
+    terminated: Termination | None = None  # How the main container ended, if it is not running now.
     last_terminated: Termination | None = None
     """How the main container ended the time before (restarts > 0)."""
-    pod_reason: str | None = None
-    """Why the whole pod ended, for example Evicted."""
+    pod_reason: str | None = None  # Why the whole pod ended, for example Evicted.
     pod_message: str | None = None
 
 
@@ -95,12 +86,9 @@ class Pod:
 class Diagnosis:
     """Why a pod can't do its work, and what to do about it."""
 
-    reason: str
-    """One of `benchrun.api.conditions.Reason`."""
-    message: str
-    """What happened, in the program's own words where it left any, and what to change."""
-    terminal: bool
-    """True: waiting can't help. False: it may still resolve; shown while waiting."""
+    reason: str  # One of `benchrun.api.conditions.Reason`.
+    message: str  # What happened, in the program's own words where it left any, and what to change.
+    terminal: bool  # True: waiting can't help. False: it may still resolve; shown while waiting.
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +129,7 @@ class Run(Declared):
     """A BenchmarkRun."""
 
     kind: ClassVar[str] = names.KIND
-    sweep_uid: str | None = None
-    """Uid of the BenchmarkSweep that controls it, if one does."""
+    sweep_uid: str | None = None  # Uid of the BenchmarkSweep that controls it, if one does.
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,8 @@ from benchrun.plan.mounted_files import PlacedFile, model_files, served_name
 from benchrun.plan.pods import Owner
 from benchrun.plan.roles import answering_args, front_role, role_replicas, role_url
 from benchrun.plan.searches import client_search
-from benchrun.plan.stages import PlannedStage, stages, warmup_seed
-from benchrun.sizing.serve_args import ServeArgs, UnreadableValue
+from benchrun.plan.stages import PlannedStage, planned_stages, warmup_seed
+from benchrun.sizing import ServeArgs, UnreadableValue
 
 _DATA: TypeAdapter[Data] = TypeAdapter(Data)
 
@@ -49,7 +49,7 @@ def _fields(workload: Workload) -> dict[str, Any]:
     return workload.dataset.plan_fields() | placed
 
 
-def client_plan(
+def plan_of_client(
     owner: Owner, spec: BenchmarkRunSpec, *, token_digest: str, endpoint_addresses: tuple[str, ...] = ()
 ) -> Plan:
     """The whole measurement as one document. `endpoint_addresses`: pods behind `endpoint.serviceRef`, as host:port."""
@@ -57,7 +57,7 @@ def client_plan(
         run_uid=owner.uid,
         token_digest=token_digest,
         target=_target(owner, spec, endpoint_addresses),
-        stages=tuple(_stage(s, spec) for s in stages(spec, run_uid=owner.uid)),
+        stages=tuple(_stage(s, spec) for s in planned_stages(spec, run_uid=owner.uid)),
         searches=planned_searches(owner, spec),
         warmups=_warmups(owner, spec),
         cache_policy=spec.measurement.cache_policy,

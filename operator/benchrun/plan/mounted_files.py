@@ -88,8 +88,7 @@ MODEL_DIRECTORY = "/model"
 class ModelFiles:
     """How a pod gets at the model."""
 
-    model: str
-    """What `vllm serve` is given: a hub id or a path."""
+    model: str  # What `vllm serve` is given: a hub id or a path.
     tokenizer: str
     volumes: tuple[dict[str, Any], ...] = ()
     mounts: tuple[dict[str, Any], ...] = ()

@@ -17,7 +17,7 @@ OPERATOR_LABELS = {"app.kubernetes.io/part-of": "benchrun", "app.kubernetes.io/c
 """What the chart gives the operator's pod, whatever the release is called."""
 
 
-def network_policies(
+def network_policy_manifests(
     owner: Owner,
     spec: BenchmarkRunSpec,
     *,

@@ -12,7 +12,7 @@ from benchrun import names
 from benchrun.api import BenchmarkRunSpec, Disaggregated, KVTransfer, Model, Server
 from benchrun.plan import pods
 from benchrun.plan.pods import MAX_HOLD_SECONDS, Owner, hold_seconds
-from benchrun.plan.server_pod import address_env, engine_args, server_args, server_pod, without_api_server
+from benchrun.plan.server_pod import address_env, engine_args, server_args, server_pod_template, without_api_server
 
 PROXY_CONTAINER = "proxy"
 PROXY_USER = 65532
@@ -71,12 +71,9 @@ class Role:
 
     name: str
     replicas: int
-    pod_spec: dict[str, Any]
-    """Of each pod; of servers over several nodes that of the leader."""
-    hold_seconds: int
-    """How long its pods may hold their nodes, with an operator or without."""
-    nodes: int = 1
-    """Pods that make up each server."""
+    pod_spec: dict[str, Any]  # Of each pod; of servers over several nodes that of the leader.
+    hold_seconds: int  # How long its pods may hold their nodes, with an operator or without.
+    nodes: int = 1  # Pods that make up each server.
 
 
 def role_replicas(spec: BenchmarkRunSpec) -> Mapping[str, int]:
@@ -106,7 +103,7 @@ def front_role(spec: BenchmarkRunSpec) -> str:
     return names.ROLE_PROXY if names.ROLE_PROXY in role_replicas(spec) else names.ROLE_SERVER
 
 
-def roles(
+def server_roles(
     owner: Owner,
     spec: BenchmarkRunSpec,
     *,
@@ -126,14 +123,16 @@ def roles(
     split = spec.server.disaggregated
     if split is None:
         env = (*own, *(address_env(ENGINE.node_address, spec.server.env) if nodes(spec) > 1 else ()))
-        pod = server_pod(spec.model, spec.server, args=started_args(spec), own_env=env)
+        pod = server_pod_template(spec.model, spec.server, args=started_args(spec), own_env=env)
         return (Role(names.ROLE_SERVER, spec.server.replicas, pod, hold, nodes(spec)),)
     proxy = proxy_pod(owner, spec.server, split, client_image=client_image, pull_policy=pull_policy)
     env = (*own, *address_env(ENGINE.transfer_address, spec.server.env))
     started = []
     for role, servers in ((names.ROLE_PREFILL, split.prefill), (names.ROLE_DECODE, split.decode)):
         resources = spec.server.resources_of(role)
-        pod = server_pod(spec.model, spec.server, args=started_args(spec, role), own_env=env, resources=resources)
+        pod = server_pod_template(
+            spec.model, spec.server, args=started_args(spec, role), own_env=env, resources=resources
+        )
         started.append(Role(role, servers.replicas, pod, hold))
     return (*started, Role(names.ROLE_PROXY, 1, proxy, hold))
 

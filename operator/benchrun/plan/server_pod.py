@@ -28,7 +28,7 @@ def engine_args(model: Model, offline: Offline) -> list[str]:
     return [f"--model={path}", *further]
 
 
-def server_pod(
+def server_pod_template(
     model: Model,
     server: Started,
     *,
@@ -76,7 +76,7 @@ def server_pod(
 
 def without_api_server(model: Model, offline: Offline, *, client_image: str, pull_policy: str) -> dict[str, Any]:
     """The image is the user's, and has the engine; the few files that it lacks are copied from the client's image."""
-    pod = server_pod(model, offline, args=engine_args(model, offline))
+    pod = server_pod_template(model, offline, args=engine_args(model, offline))
     code = {"name": "client-code", "mountPath": CODE_DIRECTORY}
     copy = {
         "name": "copy-client-code",

@@ -99,7 +99,7 @@ def cells(spec: BenchmarkRunSpec) -> tuple[Cell, ...]:
     return tuple(found)
 
 
-def stages(spec: BenchmarkRunSpec, *, run_uid: str) -> tuple[PlannedStage, ...]:
+def planned_stages(spec: BenchmarkRunSpec, *, run_uid: str) -> tuple[PlannedStage, ...]:
     """All stages in order. Repeats are outermost: a drift over the run then shows between repeats, not between load points."""
     return tuple(s for repeat in range(1, spec.repeats + 1) for s in _one_repeat(spec, repeat, run_uid))
 
@@ -158,7 +158,7 @@ def most_probe_stages(spec: BenchmarkRunSpec) -> int:
 def estimate(spec: BenchmarkRunSpec) -> Estimate:
     """Stages, requests, and the least GPU time: an open loop of n requests at rate r lasts at least n / r. Of searches the most
     stages and requests that they can take, and no time: what they come to depends on the server."""
-    planned = stages(spec, run_uid="")
+    planned = planned_stages(spec, run_uid="")
     open_loop = [s for s in planned if s.axis == "rate" and s.value != "inf"]
     seconds = sum((Decimal(s.requests) / Decimal(s.value) for s in open_loop), Decimal(0))
     known = bool(open_loop) and gpus(spec) > 0

@@ -38,8 +38,7 @@ class TimelinePart:
     """A packed piece of the timeline."""
 
     data: bytes
-    through: float
-    """When its last sample was taken, in Unix seconds."""
+    through: float  # When its last sample was taken, in Unix seconds.
 
 
 def stage_config_map(owner: Owner, record: Packed, *, timeline: TimelinePart | None) -> Manifest:

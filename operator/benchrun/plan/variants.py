@@ -24,11 +24,9 @@ _OF_A_SERVER = ("replicas", "nodes_per_replica", "disaggregated")
 class Variant:
     """One row of the matrix."""
 
-    number: int
-    """From 1, as listed."""
+    number: int  # From 1, as listed.
     name: str
-    spec: BenchmarkRunSpec
-    """Of each of its runs."""
+    spec: BenchmarkRunSpec  # Of each of its runs.
 
     @property
     def gpus(self) -> int:
@@ -36,7 +34,7 @@ class Variant:
         return gpus(self.spec)
 
 
-def variants(sweep: BenchmarkSweepSpec) -> tuple[Variant, ...]:
+def planned_variants(sweep: BenchmarkSweepSpec) -> tuple[Variant, ...]:
     """All variants, as listed. Raises ValueError: a variant whose spec is not valid, or what two axes both set."""
     return tuple(
         Variant(number, name, _laid_over(sweep.template, name, settings))
@@ -104,10 +102,8 @@ class PlannedRun:
 
     name: str
     variant: Variant
-    replication: int
-    """From 1."""
-    attempt: int = 1
-    """From 1: how often it was started on a fresh server."""
+    replication: int  # From 1.
+    attempt: int = 1  # From 1: how often it was started on a fresh server.
 
 
 def run_name(sweep: str, variant: int, replication: int) -> str:

@@ -6,12 +6,10 @@ import math
 from collections.abc import Sequence
 
 from benchrun.api import BenchmarkRunSpec, Workload
-from benchrun.plan.roles import answering_servers
-from benchrun.plan.stages import gpus_of
+from benchrun.plan import answering_servers, gpus_of
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 from benchrun.preflight.volume import longest_request
-from benchrun.sizing.serve_args import ServeArgs, memory
-from benchrun.sizing.sizing import Sizing
+from benchrun.sizing import ServeArgs, Sizing, memory
 
 ARGS = "spec.server.args"
 

@@ -11,18 +11,25 @@ from benchrun.api import BenchmarkRunSpec
 from benchrun.api.schema.crd import RUN, SWEEP
 from benchrun.api.sweep import KIND as SWEEP_KIND, BenchmarkSweepSpec
 from benchrun.names import GROUP, KIND
-from benchrun.plan.roles import answering_args
-from benchrun.plan.variants import Variant, variants
+from benchrun.plan import Variant, answering_args, planned_variants
 from benchrun.preflight.cache_room import ARGS, node_remarks, room_remarks, seats_remarks
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 from benchrun.preflight.schema import Object, spec_of
 from benchrun.preflight.server_flags import flag_remarks
 from benchrun.preflight.volume import Volume, length_remarks, sample_remarks, volume_of, volume_remarks
-from benchrun.sizing.block_pool import Memory
-from benchrun.sizing.cache_layers import ModelShape, UnknownCacheType
-from benchrun.sizing.serve_args import ServeArgs, UnreadableValue
-from benchrun.sizing.sizing import Sizing, sizing_of
-from benchrun.sizing.vllm_settings import ALLOW_LONGER, beyond_context, engine_of, max_model_tokens
+from benchrun.sizing import (
+    ALLOW_LONGER,
+    Memory,
+    ModelShape,
+    ServeArgs,
+    Sizing,
+    UnknownCacheType,
+    UnreadableValue,
+    beyond_context,
+    engine_of,
+    max_model_tokens,
+    sizing_of,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +48,7 @@ class Checked:
     """The remarks about one object."""
 
     remarks: tuple[Remark, ...]
-    volume: Volume | None = None
-    """None where the spec is not valid."""
+    volume: Volume | None = None  # None where the spec is not valid.
     kind: str = ""
     name: str = ""
 
@@ -126,7 +132,7 @@ def check_sweep(body: Object, known: Known) -> Checked:
     if spec is None:
         return Checked(tuple(remarks))
     try:
-        found = variants(spec)
+        found = planned_variants(spec)
     except ValueError as problem:
         return Checked((*remarks, error("spec.matrix", str(problem).removeprefix("spec.matrix: "))))
     volumes = [volume_of(variant.spec) for variant in found]

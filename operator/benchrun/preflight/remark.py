@@ -17,8 +17,7 @@ class Remark:
     """What is wrong or worth knowing, and where."""
 
     level: Level
-    path: str
-    """Field, as the API server names it; empty for the whole object."""
+    path: str  # Field, as the API server names it; empty for the whole object.
     text: str
 
 

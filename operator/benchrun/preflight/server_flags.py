@@ -19,7 +19,7 @@ from typing import Literal
 from benchrun_client.engines import ENGINE
 
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
-from benchrun.sizing.serve_args import is_flag
+from benchrun.sizing import is_flag
 
 Takes = Literal["nothing", "one", "maybe", "many"]
 """nothing: a switch. one: a value. maybe: a value that may be left out. many: any number of values."""
@@ -32,8 +32,7 @@ class Flag:
     """One flag."""
 
     takes: Takes
-    choices: tuple[str, ...] = ()
-    """Values that are allowed; empty: any."""
+    choices: tuple[str, ...] = ()  # Values that are allowed; empty: any.
     is_object: bool = False
     """Whether the value is JSON, which may also be given by parts: --name.key value."""
 

@@ -18,7 +18,7 @@ from benchrun_client.contract import (
 
 from benchrun.api import AgentDataset, BenchmarkRunSpec, Dataset, Workload, datasets_of
 from benchrun.measure import least_count, percentile_ranks
-from benchrun.plan.stages import estimate, gpus, load_points, most_probe_stages, requests_of, stages
+from benchrun.plan import estimate, gpus, load_points, most_probe_stages, planned_stages, requests_of
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 
 
@@ -26,20 +26,15 @@ from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 class Volume:
     """What a spec takes."""
 
-    runs: int = 1
-    """More than one for a sweep, whose figures are those of all its runs together."""
+    runs: int = 1  # More than one for a sweep, whose figures are those of all its runs together.
     stages: int
     requests: int
     probe_stages: int
     """Of the stages, those that searches take at most: with their requests an upper bound."""
-    gpus: int
-    """Of one run; of a sweep the most that one has."""
-    open_stages: int
-    """Stages at a finite rate, whose length follows from the spec."""
-    least_seconds: int
-    """That these take together."""
-    warmup_seconds: int
-    """The most that warming up takes."""
+    gpus: int  # Of one run; of a sweep the most that one has.
+    open_stages: int  # Stages at a finite rate, whose length follows from the spec.
+    least_seconds: int  # That these take together.
+    warmup_seconds: int  # The most that warming up takes.
     gpu_seconds: int | None
     """The least that the GPUs are held for measuring; None: not known from any load, or there is no GPU."""
 
@@ -47,7 +42,7 @@ class Volume:
 def volume_of(spec: BenchmarkRunSpec) -> Volume:
     """Count it."""
     estimated = estimate(spec)
-    timed = [stage for stage in stages(spec, run_uid="") if stage.axis == "rate" and stage.value != "inf"]
+    timed = [stage for stage in planned_stages(spec, run_uid="") if stage.axis == "rate" and stage.value != "inf"]
     warmup = spec.measurement.warmup.auto
     return Volume(
         stages=estimated.stages,
@@ -86,8 +81,7 @@ class Lengths:
 
     prompt: int | None
     output: int | None
-    drops_long_rows: bool
-    """Whether rows are left out that are longer than the model takes."""
+    drops_long_rows: bool  # Whether rows are left out that are longer than the model takes.
 
     @property
     def total(self) -> int | None:

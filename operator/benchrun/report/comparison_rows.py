@@ -75,10 +75,8 @@ class Difference:
     cell: str
     was: Verdict
     now: Verdict
-    appeared: tuple[str, ...]
-    """Codes that were not found before."""
-    gone: tuple[str, ...]
-    """Codes that are no longer found."""
+    appeared: tuple[str, ...]  # Codes that were not found before.
+    gone: tuple[str, ...]  # Codes that are no longer found.
     sentence: str
 
 

@@ -22,14 +22,10 @@ LEAST_POINTS = 3
 class CurvePoint:
     """A load point that was measured."""
 
-    load: float
-    """Requests a second, or users."""
-    throughput: float
-    """Requests completed a second."""
-    response_seconds: float
-    """Mean time from a request's due instant to its last token."""
-    repeats: tuple[tuple[float, float], ...] = ()
-    """Throughput and response time of each repeat."""
+    load: float  # Requests a second, or users.
+    throughput: float  # Requests completed a second.
+    response_seconds: float  # Mean time from a request's due instant to its last token.
+    repeats: tuple[tuple[float, float], ...] = ()  # Throughput and response time of each repeat.
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +33,9 @@ class Knee:
     """Where it lies, or why that is unknown."""
 
     sentence: str
-    load: float | None = None
-    """The load point of greatest power; None: no knee was bracketed."""
-    low: float | None = None
-    """Lowest load point that is not distinguishable from it."""
-    high: float | None = None
-    """Highest one."""
+    load: float | None = None  # The load point of greatest power; None: no knee was bracketed.
+    low: float | None = None  # Lowest load point that is not distinguishable from it.
+    high: float | None = None  # Highest one.
 
 
 def knee(points: Sequence[CurvePoint], *, unit: str) -> Knee:

@@ -27,12 +27,9 @@ class Gauge:
     """One figure of the servers over time."""
 
     label: str
-    values: tuple[float | None, ...]
-    """Oldest first."""
-    now: str
-    """The latest, with its unit."""
-    top: float | None = None
-    """Where the scale ends; None: at the largest value."""
+    values: tuple[float | None, ...]  # Oldest first.
+    now: str  # The latest, with its unit.
+    top: float | None = None  # Where the scale ends; None: at the largest value.
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,26 +38,19 @@ class LiveView:
 
     name: str
     phase: str
-    elapsed: str
-    """Since it was accepted."""
+    elapsed: str  # Since it was accepted.
     message: str
     trouble: str | None
     done: int
-    total: int
-    """0: not known yet."""
-    left: str | None
-    """How long it may still take; None: not known."""
-    unit: str = "stages"
-    """What is counted: stages of a run, runs of a sweep."""
+    total: int  # 0: not known yet.
+    left: str | None  # How long it may still take; None: not known.
+    unit: str = "stages"  # What is counted: stages of a run, runs of a sweep.
     steps: tuple[Step, ...] = ()
-    stage: str | None = None
-    """Under way."""
+    stage: str | None = None  # Under way.
     stages: tuple[StageLine, ...] = ()
     gauges: tuple[Gauge, ...] = ()
-    under_way: tuple[LiveView, ...] = ()
-    """Runs of a sweep, called by their variants."""
-    ended: tuple[FollowedRun, ...] = ()
-    """Runs of a sweep that ended while it was followed."""
+    under_way: tuple[LiveView, ...] = ()  # Runs of a sweep, called by their variants.
+    ended: tuple[FollowedRun, ...] = ()  # Runs of a sweep that ended while it was followed.
 
 
 def live_view(followed: Followed, *, now: datetime) -> LiveView:

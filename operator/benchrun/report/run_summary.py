@@ -55,8 +55,7 @@ class Step:
 
     name: str
     state: Literal["Done", "UnderWay", "ToCome"]
-    seconds: float | None
-    """How long it took, or has taken so far; None: not known, or not begun."""
+    seconds: float | None  # How long it took, or has taken so far; None: not known, or not begun.
 
 
 def steps(status: BenchmarkRunStatus, *, now: datetime) -> tuple[Step, ...]:
@@ -95,12 +94,10 @@ class Summary:
     """A title with the outcome, then facts by name."""
 
     title: str
-    word: str
-    """The verdict, or the phase."""
+    word: str  # The verdict, or the phase.
     sentence: str
     facts: tuple[tuple[str, str], ...]
-    look_further: tuple[str, ...]
-    """Commands that show more."""
+    look_further: tuple[str, ...]  # Commands that show more.
 
 
 def run_summary(run: Run, status: BenchmarkRunStatus, *, now: datetime) -> Summary:

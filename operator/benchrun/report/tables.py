@@ -30,10 +30,8 @@ class Column(Generic[T]):
 
     header: str
     cell: Callable[[T], str]
-    wide: bool = False
-    """Shown only in a wide table."""
-    optional: bool = False
-    """Left out where no row has it."""
+    wide: bool = False  # Shown only in a wide table.
+    optional: bool = False  # Left out where no row has it.
 
 
 def table_of(columns: Sequence[Column[T]], rows: Sequence[T], *, wide: bool = True) -> Rows:

@@ -25,10 +25,8 @@ MAX_STAGES = 64
 class StageLine:
     """A stage whose record is stored. Figures are None where the record could not be read."""
 
-    sequence: int
-    """Position in the order of measurement, from 0."""
-    stage: str | None
-    """For example chat/rate=4/r1; None: not known."""
+    sequence: int  # Position in the order of measurement, from 0.
+    stage: str | None  # For example chat/rate=4/r1; None: not known.
     requests_per_second: float | None = None
     output_tokens_per_second: float | None = None
     median_ttft_ms: float | None = None
@@ -73,14 +71,11 @@ class FollowedRun:
     created_at: datetime | None = None
     texts_per_prompt: Mapping[str, int] = field(default_factory=dict)
     """Of workloads that pack texts, by name."""
-    trouble: str | None = None
-    """Why the cluster can't be read at the moment; None: all is well."""
-    samples: tuple[Live, ...] = ()
-    """Live figures seen, oldest first."""
+    trouble: str | None = None  # Why the cluster can't be read at the moment; None: all is well.
+    samples: tuple[Live, ...] = ()  # Live figures seen, oldest first.
     stages: tuple[StageLine, ...] = ()
     """Finished stages, in order; those that were done long before it was followed are not among them."""
-    variant: str = ""
-    """Of a sweep's run."""
+    variant: str = ""  # Of a sweep's run.
 
     @property
     def title(self) -> str:

@@ -7,9 +7,8 @@ import logging
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 
-from benchrun.decide.decision import Collected, PullTarget
-from benchrun.effects.client_records import ClientRecords, Pulled, Refused
-from benchrun.effects.pod_http import Fetcher, FetchError
+from benchrun.decide import Collected, PullTarget
+from benchrun.effects import ClientRecords, Fetcher, FetchError, Pulled, Refused
 from benchrun.runtime.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)

@@ -21,8 +21,8 @@ from typing import Any
 
 from benchrun import names
 from benchrun.api.sweep import KIND as SWEEP_KIND
-from benchrun.decide.children import SERVER_KINDS
-from benchrun.effects.connection import EXTENSION_KINDS
+from benchrun.decide import SERVER_KINDS
+from benchrun.effects import EXTENSION_KINDS
 from benchrun.observe import finished_run_of, is_finished, untrusted_json as raw, view_of, views
 from benchrun.runtime.memory import LatestResults
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import kopf
 
-from benchrun.decide.decide_run import decide
+from benchrun.decide import decide
 from benchrun.runtime import watching
 from benchrun.runtime.process import Operator
 from benchrun.runtime.run_reconciler import Decide

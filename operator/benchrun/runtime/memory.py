@@ -15,7 +15,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from benchrun import names
-from benchrun.decide.decision import Collected
+from benchrun.decide import Collected
 from benchrun.decide.sweep.sweep_state import SweepCollected
 from benchrun.observe import HEADLINE_FIGURES, MAX_CELLS, Children, FinishedRun, Key, SweptRun
 

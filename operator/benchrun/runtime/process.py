@@ -11,15 +11,24 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from typing import TypedDict
 
-from benchrun.decide.decision import Context
-from benchrun.effects.client_records import channel_key
-from benchrun.effects.connection import CONNECTIONS, Connection, configuration
-from benchrun.effects.errors import ClusterError
-from benchrun.effects.judge_child import JudgeChild
-from benchrun.effects.kubernetes_api import KubernetesApi
-from benchrun.effects.lease import Elector, LeaseApi
-from benchrun.effects.lookups import LookUps, Tools
-from benchrun.effects.pod_http import PROXY_CONNECTIONS, Fetcher, HttpFetcher, ProxyFetcher
+from benchrun.decide import Context
+from benchrun.effects import (
+    CONNECTIONS,
+    PROXY_CONNECTIONS,
+    ClusterError,
+    Connection,
+    Elector,
+    Fetcher,
+    HttpFetcher,
+    JudgeChild,
+    KubernetesApi,
+    LeaseApi,
+    LookUps,
+    ProxyFetcher,
+    Tools,
+    channel_key,
+    configuration,
+)
 from benchrun.observe import Key, RunKey, SweepKey
 from benchrun.runtime.background_tasks import ProcessTasks
 from benchrun.runtime.indexes import Indexes

@@ -14,10 +14,8 @@ from typing import Any
 
 from benchrun import names
 from benchrun.api import Reason, timestamp
-from benchrun.decide.children import SERVER_KINDS
-from benchrun.decide.decision import Event, Ref
-from benchrun.effects.errors import ClusterError, Conflict, Invalid, NotFound, Throttled
-from benchrun.effects.kubernetes_api import KubernetesApi
+from benchrun.decide import SERVER_KINDS, Event, Ref
+from benchrun.effects import ClusterError, Conflict, Invalid, KubernetesApi, NotFound, Throttled
 from benchrun.observe import Declared, Key, RunKey, is_finished, object_of
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.queue import Later

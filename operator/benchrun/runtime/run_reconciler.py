@@ -13,12 +13,11 @@ from typing import Any
 
 from benchrun import names
 from benchrun.api import has_only_progress, status_changes
+from benchrun.decide import Context, Decision, Event, Facts, Judging, Ref, RefusedObject
 from benchrun.decide.deadlines import RESULTS, diagnose_refusal
-from benchrun.decide.decision import Context, Decision, Event, Facts, Judging, Ref, RefusedObject
-from benchrun.effects.errors import ClusterError, Forbidden, Invalid, NotServed, Occupied
-from benchrun.effects.lookups import About, LookUps
+from benchrun.effects import About, ClusterError, Forbidden, Invalid, LookUps, NotServed, Occupied
 from benchrun.observe import Run, RunKey
-from benchrun.plan.stored_records import TIMELINE_KEY
+from benchrun.plan import TIMELINE_KEY
 from benchrun.runtime.memory import Memories, RunMemory
 from benchrun.runtime.reconciler import FailingRuns, Reconciler
 from benchrun.runtime.sessions import Sessions

@@ -13,8 +13,8 @@ from typing import Any
 
 from benchrun_client.engines import ENGINE
 
-from benchrun.decide.decision import Collected, GpuEndpoint, ScrapeTarget
-from benchrun.effects.pod_http import Fetcher, FetchError
+from benchrun.decide import Collected, GpuEndpoint, ScrapeTarget
+from benchrun.effects import Fetcher, FetchError
 from benchrun.measure import ServerFacts, UnreadableMetrics, gpu_values, parse_facts, parse_sample
 from benchrun.runtime.telemetry import Telemetry
 

@@ -13,11 +13,8 @@ from datetime import datetime
 from functools import partial
 
 from benchrun import names
-from benchrun.decide.decision import PullTarget, ScrapeTarget
-from benchrun.effects.connection import LEADER_WORKER_SET
-from benchrun.effects.errors import ClusterError, NotFound
-from benchrun.effects.kubernetes_api import KubernetesApi
-from benchrun.effects.pod_http import Fetcher
+from benchrun.decide import PullTarget, ScrapeTarget
+from benchrun.effects import LEADER_WORKER_SET, ClusterError, Fetcher, KubernetesApi, NotFound
 from benchrun.observe import Run, RunKey, untrusted_json as raw
 from benchrun.runtime.background_tasks import BackgroundTask, Work, doubling
 from benchrun.runtime.client_polling import ClientPoller

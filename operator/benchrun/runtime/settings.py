@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, ValidationError
 from pydantic.fields import FieldInfo
 
-from benchrun.decide.decision import GpuExporters, PodRoad
+from benchrun.decide import GpuExporters, PodRoad
 from benchrun.runtime.memory import MAX_RUNS
 
 MAX_WORKERS = 64

@@ -10,12 +10,11 @@ from typing import Any
 
 from benchrun.api import BenchmarkRunStatus, status_changes
 from benchrun.api.sweep import essence
+from benchrun.decide import Ref
 from benchrun.decide.deadlines import QUOTA
-from benchrun.decide.decision import Ref
 from benchrun.decide.sweep.decide_sweep import decide
 from benchrun.decide.sweep.sweep_state import NotCreated, SweepDecision, SweepFacts, TableMade, TableWanted
-from benchrun.effects.errors import ClusterError, Forbidden, Invalid, NotFound, Occupied
-from benchrun.effects.judge_child import JudgeChild, NotJudged
+from benchrun.effects import ClusterError, Forbidden, Invalid, JudgeChild, NotFound, NotJudged, Occupied
 from benchrun.judge_process.job import Part, SweepJob
 from benchrun.names import KIND
 from benchrun.observe import Key, Sweep, SweepKey, run_of, swept_runs, untrusted_json as raw

@@ -14,9 +14,16 @@ import kopf
 
 from benchrun import names
 from benchrun.api.sweep import KIND as SWEEP_KIND
-from benchrun.effects.connection import CHILD_KINDS, EXTENSION_KINDS, RESOURCES, RUN
-from benchrun.effects.errors import ClusterError, Forbidden, NotFound
-from benchrun.effects.kubernetes_api import KubernetesApi
+from benchrun.effects import (
+    CHILD_KINDS,
+    EXTENSION_KINDS,
+    RESOURCES,
+    RUN,
+    ClusterError,
+    Forbidden,
+    KubernetesApi,
+    NotFound,
+)
 from benchrun.observe import Key, sweep_of_run
 from benchrun.runtime.background_tasks import doubling
 from benchrun.runtime.indexes import UNWATCHED_ROLES, Indexes

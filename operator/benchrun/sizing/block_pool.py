@@ -49,8 +49,7 @@ class Pool:
     """The KV cache of one engine."""
 
     groups: tuple[Group, ...]
-    block_bytes: int
-    """Of one block, on the GPU that has most layers."""
+    block_bytes: int  # Of one block, on the GPU that has most layers.
     in_flight_tokens: int
 
     def blocks_for(self, tokens: int) -> int:

@@ -20,10 +20,8 @@ class Layer:
     """One cache of one layer."""
 
     kind: LayerKind
-    heads: int
-    """KV heads of the whole model; 1 where all query heads share one vector."""
-    values: int
-    """Numbers a head keeps of each token, keys and values together."""
+    heads: int  # KV heads of the whole model; 1 where all query heads share one vector.
+    values: int  # Numbers a head keeps of each token, keys and values together.
     window_tokens: int | None = None
 
     @property
@@ -39,18 +37,13 @@ class ModelShape:
     model_type: str
     layers: tuple[Layer, ...]
     query_heads: int
-    dtype: str | None
-    """Type of the weights as config.json has it, for example bfloat16."""
-    cache_dtype: str | None
-    """Type of the KV cache where the checkpoint sets one."""
-    context_tokens: int | None
-    """Longest sequence the model is made for."""
+    dtype: str | None  # Type of the weights as config.json has it, for example bfloat16.
+    cache_dtype: str | None  # Type of the KV cache where the checkpoint sets one.
+    context_tokens: int | None  # Longest sequence the model is made for.
     plain_values: int
     """Numbers of a token that a layer would keep if every query head had keys and values of its own."""
-    shared_layers: int = 0
-    """Layers that use the cache of another and keep nothing themselves."""
-    caveats: tuple[str, ...] = ()
-    """Where the sizes are an estimate, and why."""
+    shared_layers: int = 0  # Layers that use the cache of another and keep nothing themselves.
+    caveats: tuple[str, ...] = ()  # Where the sizes are an estimate, and why.
 
     @property
     def caching_layers(self) -> tuple[Layer, ...]:

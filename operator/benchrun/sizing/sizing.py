@@ -28,8 +28,7 @@ class LayerRow:
 
     layer: Layer
     count: int
-    token_bytes: int
-    """Of one token in one layer, on one GPU."""
+    token_bytes: int  # Of one token in one layer, on one GPU.
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +36,8 @@ class LengthRow:
     """Sequences of one length."""
 
     tokens: int
-    bytes_per_gpu: int
-    """Of one sequence, in whole blocks."""
-    sequences: int | None
-    """How many fit at once; None: the memory is not known."""
+    bytes_per_gpu: int  # Of one sequence, in whole blocks.
+    sequences: int | None  # How many fit at once; None: the memory is not known.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +47,7 @@ class Sizing:
     shape: ModelShape
     engine: Engine
     pool: Pool
-    memory: Memory | None
-    """None where the size of the cache was given, or nothing about memory."""
+    memory: Memory | None  # None where the size of the cache was given, or nothing about memory.
     fit: Fit | None
     rows: tuple[LayerRow, ...]
     lengths: tuple[LengthRow, ...]

@@ -32,17 +32,12 @@ class Engine:
     utilization: float
     max_tokens: int | None
     """Longest sequence: --max-model-len, else what the model is made for; None: neither is known."""
-    sequences: int | None
-    """--max-num-seqs, where it is given."""
-    step_tokens: int
-    """Most tokens of one step (--max-num-batched-tokens)."""
+    sequences: int | None  # --max-num-seqs, where it is given.
+    step_tokens: int  # Most tokens of one step (--max-num-batched-tokens).
     steps_in_flight: int
-    cache_bytes: int | None
-    """--kv-cache-memory-bytes, a GPU."""
-    blocks: int | None
-    """--num-gpu-blocks-override."""
-    drops_beyond_window: bool
-    """Whether layers with a window give back what lies before it."""
+    cache_bytes: int | None  # --kv-cache-memory-bytes, a GPU.
+    blocks: int | None  # --num-gpu-blocks-override.
+    drops_beyond_window: bool  # Whether layers with a window give back what lies before it.
     caveats: tuple[str, ...] = ()
 
     @property

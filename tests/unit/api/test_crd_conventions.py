@@ -9,7 +9,7 @@ from benchrun.api.schema.crd import RUN, SWEEP, Definition
 from benchrun.api.schema.structural import Schema
 from benchrun.api.sweep import MAX_NAME, MAX_REPLICATIONS, MAX_VARIANTS
 from benchrun.names import MAX_RUN_NAME, SERVING_ROLES, child_name
-from benchrun.plan.variants import PlannedRun, attempts, run_name, variants
+from benchrun.plan import PlannedRun, attempts, planned_variants, run_name
 from unit.sweep.sweeps import sweep_spec
 
 Field = tuple[str, Schema]
@@ -124,5 +124,5 @@ def test_one_version_with_a_status_subresource(kind: Definition, name: str, shor
 
 def test_the_longest_name_leaves_room_for_services_and_runs() -> None:
     assert max(len(child_name("r" * MAX_RUN_NAME, "uid", role)) for role in SERVING_ROLES) <= 63
-    longest = PlannedRun(run_name("s" * MAX_NAME, MAX_VARIANTS, MAX_REPLICATIONS), variants(sweep_spec())[0], 1)
+    longest = PlannedRun(run_name("s" * MAX_NAME, MAX_VARIANTS, MAX_REPLICATIONS), planned_variants(sweep_spec())[0], 1)
     assert max(len(attempt.name) for attempt in attempts(longest)) == MAX_RUN_NAME

@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 from benchrun.api import BenchmarkRunSpec
 from benchrun.api.sweep import KIND as SWEEP, BenchmarkSweepSpec
-from benchrun.plan.client_plan import client_plan
-from benchrun.plan.pods import Owner
-from benchrun.plan.variants import variants
+from benchrun.plan import Owner, plan_of_client, planned_variants
 from benchrun_client.contract import Plan
 from benchrun_client.datasets.mix import portions_of
 from benchrun_client.datasets.rows import ROW_KINDS
@@ -28,7 +26,7 @@ MOUNT = re.compile(r'"/data/[^"]*/configmap/([^"]*)"')
 def first_run(example: Example) -> BenchmarkRunSpec:
     """All variants of a sweep send the same."""
     if example.kind == SWEEP:
-        return variants(BenchmarkSweepSpec.model_validate(example.body["spec"]))[0].spec
+        return planned_variants(BenchmarkSweepSpec.model_validate(example.body["spec"]))[0].spec
     return BenchmarkRunSpec.model_validate(example.body["spec"])
 
 
@@ -61,7 +59,7 @@ READING = [each for each in EACH if "'configMap'" in repr(each.values[0])]
 @pytest.mark.parametrize("example", READING)
 def test_twenty_rows_are_left(example: Example, tmp_path: Path) -> None:
     files_in(tmp_path, example.file)
-    planned = client_plan(OWNER, first_run(example), token_digest=TOKEN_DIGEST).to_json()
+    planned = plan_of_client(OWNER, first_run(example), token_digest=TOKEN_DIGEST).to_json()
     plan = Plan.model_validate_json(MOUNT.sub(lambda match: f'"{tmp_path}/{match[1]}"', planned))
     left = rows_left(plan)
     assert left

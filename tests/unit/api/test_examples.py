@@ -12,7 +12,7 @@ import pytest
 from benchrun.api import BenchmarkRunSpec, Resources
 from benchrun.api.sweep import KIND as SWEEP, BenchmarkSweepSpec
 from benchrun.names import API_VERSION, KIND
-from benchrun.plan.variants import variants
+from benchrun.plan import planned_variants
 from unit.api.examples import EACH, EXAMPLES, FILES, Example
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -23,7 +23,7 @@ KUBERNETES_OWN = ("ConfigMap", "PersistentVolume", "PersistentVolumeClaim")
 def runs_of(example: Example) -> list[BenchmarkRunSpec]:
     """The spec of every run that comes of it; none for an object that is no benchmark."""
     if example.kind == SWEEP:
-        return [variant.spec for variant in variants(BenchmarkSweepSpec.model_validate(example.body["spec"]))]
+        return [variant.spec for variant in planned_variants(BenchmarkSweepSpec.model_validate(example.body["spec"]))]
     return [BenchmarkRunSpec.model_validate(example.body["spec"])] if example.kind == KIND else []
 
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from benchrun.api import BenchmarkRunSpec, is_gpu
-from benchrun.decide import condition_table
-from benchrun.decide.condition_table import Step
+from benchrun.decide import Step, condition_table
 from benchrun.names import API_VERSION, KIND, MAX_RUN_NAME
 
 PAGE = (Path(__file__).parents[3] / "docs" / "recipes.md").read_text()

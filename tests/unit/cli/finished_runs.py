@@ -11,9 +11,7 @@ from benchrun.judge.results import results
 from benchrun.judge.thresholds import judge_of
 from benchrun.measure import bucketed, encode
 from benchrun.measure.exposition import Sample
-from benchrun.plan.pods import Owner
-from benchrun.plan.stages import cells
-from benchrun.plan.stored_records import TimelinePart, stage_config_map, timeline_config_map
+from benchrun.plan import Owner, TimelinePart, cells, stage_config_map, timeline_config_map
 from benchrun_client.contract import StageRecord
 from unit.decide.deliveries import sealed
 from unit.measure.loads import open_loop

@@ -15,8 +15,7 @@ import pytest
 import yaml
 from benchrun.api import BenchmarkRunStatus, Condition
 from benchrun.cli.__main__ import main
-from benchrun.plan.pods import Owner
-from benchrun.plan.stored_records import stage_config_map
+from benchrun.plan import Owner, stage_config_map
 from benchrun.report.export.formats import FORMATS
 from benchrun_client.contract import StageRecord
 from unit.decide.deliveries import sealed

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from benchrun.api import Judgement
-from benchrun.decide.decision import Answer, Judging, Question, RefusedObject
+from benchrun.decide import Answer, Judging, Question, RefusedObject
 from hypothesis import strategies as st
 from unit.decide import scenes
 

@@ -14,8 +14,7 @@ from typing import Any
 
 from benchrun import names
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, Judgement
-from benchrun.decide.decide_run import decide
-from benchrun.decide.decision import (
+from benchrun.decide import (
     Answer,
     Answers,
     Arrival,
@@ -28,12 +27,12 @@ from benchrun.decide.decision import (
     Judging,
     LogTail,
     Question,
+    decide,
 )
 from benchrun.judge.judged_run import judged_run
 from benchrun.measure.exposition import Sample
 from benchrun.observe import Child, Children, Pod, Run, Termination
-from benchrun.plan.client_plan import client_plan
-from benchrun.plan.stages import stages
+from benchrun.plan import plan_of_client, planned_stages
 from benchrun_client.contract import Failure, Progress, StageRecord
 from unit.decide.deliveries import plain, record, sealed
 from unit.plan.specs import OWNER, Json, endpoint_body, rates, spec_body, workload
@@ -320,12 +319,12 @@ SERVER_DIED = Termination(exit_code=2, reason="Error", message="vllm: error: unr
 
 @lru_cache(maxsize=64)
 def plan_digest(spec_json: str) -> str:
-    return client_plan(OWNER, BenchmarkRunSpec.model_validate_json(spec_json), token_digest="d" * 64).digest()
+    return plan_of_client(OWNER, BenchmarkRunSpec.model_validate_json(spec_json), token_digest="d" * 64).digest()
 
 
 @lru_cache(maxsize=256)
 def _stage_id(spec_json: str, sequence: int) -> str:
-    return stages(BenchmarkRunSpec.model_validate_json(spec_json), run_uid=OWNER.uid)[sequence].id
+    return planned_stages(BenchmarkRunSpec.model_validate_json(spec_json), run_uid=OWNER.uid)[sequence].id
 
 
 def _child(kind: str, role: str, **changes: Any) -> Child:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from benchrun.decide.decision import Arrival
+from benchrun.decide import Arrival
 from benchrun.observe import Child, Pod, Termination, child_of
 from benchrun_client.contract import PLAN_FILE, Plan, Probe, Progress
 from benchrun_client.search import bisection

@@ -12,12 +12,11 @@ from typing import Any, TypeVar
 
 from benchrun import names
 from benchrun.api import BenchmarkRunSpec, Judgement
-from benchrun.decide.decide_run import decide
-from benchrun.decide.decision import Answer, Collected, Decision, Facts, Judging, LogTail, Question
+from benchrun.decide import Answer, Collected, Decision, Facts, Judging, LogTail, Question, decide
 from benchrun.judge.judged_run import judged_run
 from benchrun.measure.exposition import Sample
 from benchrun.observe import Child, Children, Pod, Run
-from benchrun.plan.stored_records import RECORD_KEY
+from benchrun.plan import RECORD_KEY
 from benchrun_client.contract import open_record
 from unit.decide.scenes import CONTEXT, instant
 from unit.decide.simulated_cluster import Identity, SimulatedCluster

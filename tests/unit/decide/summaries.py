@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchrun.api import BenchmarkRunStatus, ConditionType, find_condition
-from benchrun.decide.decision import Decision
+from benchrun.decide import Decision
 
 
 def applied(decision: Decision) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from benchrun.decide.decide_run import decide
+from benchrun.decide import decide
 from unit.decide.scenes import SERVER_DIED, URL_ENDPOINT, Scene
 from unit.decide.summaries import applied, deleted
 from unit.measure.records import requests

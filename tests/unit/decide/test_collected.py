@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from benchrun.decide.decision import MAX_BACKLOG_BYTES, MAX_UNSTORED_SAMPLES, Arrival, Collected, Samples
+from benchrun.decide import MAX_BACKLOG_BYTES, MAX_UNSTORED_SAMPLES, Arrival, Collected, Samples
 from benchrun.measure.exposition import Sample
 from benchrun_client.contract import MAX_PACKED_BYTES
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from benchrun.api import Reason
-from benchrun.decide.decision import Decision
+from benchrun.decide import Decision
 from unit.decide.scenes import FIRST_REQUEST, HEALTHY, SCHEDULED, SERVER_CREATED, SERVER_DIED, Scene, instant, unix_us
 from unit.plan.specs import Json, rates, spec_body, workload
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from benchrun.api import ClientStatus, Judgement
-from benchrun.decide.decision import Answer, Compilations, Ending, Judging
+from benchrun.decide import Answer, Compilations, Ending, Judging
 from unit.decide.scenes import HEALTHY, SCHEDULED, SERVER_DIED, URL_ENDPOINT, Scene, text
 from unit.decide.summaries import applied, deleted, standing
 

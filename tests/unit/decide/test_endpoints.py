@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchrun.decide.decision import EndpointPods
+from benchrun.decide import EndpointPods
 from unit.decide.scenes import SERVICE_ENDPOINT, URL_ENDPOINT, Scene
 from unit.decide.summaries import applied, deleted
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from benchrun.decide.decision import Answer, LogTail
+from benchrun.decide import Answer, LogTail
 from unit.decide.scenes import FIRST_REQUEST, HEALTHY, SERVER_DIED, Scene, instant, unix_us
 from unit.decide.summaries import deleted, standing
 

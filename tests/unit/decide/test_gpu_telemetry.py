@@ -5,9 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from benchrun.decide.decide_run import decide
-from benchrun.decide.decision import Answer, Decision, ExporterPod, GpuEndpoint, GpuExporter, GpuExporters, PodRoad
-from benchrun.decide.servers import SEVERAL_NODES
+from benchrun.decide import (
+    SEVERAL_NODES,
+    Answer,
+    Decision,
+    ExporterPod,
+    GpuEndpoint,
+    GpuExporter,
+    GpuExporters,
+    PodRoad,
+    decide,
+)
 from unit.decide.scenes import URL_ENDPOINT, Scene
 from unit.decide.test_many_nodes import RUN, with_gpus, with_worker
 

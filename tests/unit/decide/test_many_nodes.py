@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from benchrun.decide.decision import RefusedObject
+from benchrun.decide import RefusedObject
 from unit.decide.scenes import FIRST_REQUEST, GROUPS, HEALTHY, SCHEDULED, SERVER_DIED, Scene, instant
 from unit.decide.summaries import applied, deleted, standing
 from unit.plan.specs import Json, rates, spec_body, workload

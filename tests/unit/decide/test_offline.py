@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.decide.decision import ScrapeTarget
+from benchrun.decide import ScrapeTarget
 from unit.decide.scenes import OFFLINE, SERVER_DIED, Scene
 from unit.decide.summaries import standing
 

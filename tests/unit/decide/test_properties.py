@@ -8,10 +8,8 @@ from datetime import timedelta
 from typing import get_args
 
 from benchrun.api import BenchmarkRunStatus, ConditionType, has_ended
+from benchrun.decide import SHORTEST_WAIT_SECONDS, Decision, RunState, Unacceptable, accept
 from benchrun.decide.deadlines import deadlines
-from benchrun.decide.decide_run import SHORTEST_WAIT_SECONDS
-from benchrun.decide.decision import Decision
-from benchrun.decide.run_state import RunState, Unacceptable, accept
 from benchrun.names import SERVING_ROLES
 from hypothesis import given, settings
 from unit.decide.run_facts import OF_A_LATER_VERSION, Story, stories

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.decide.decision import RefusedObject
+from benchrun.decide import RefusedObject
 from unit.decide.scenes import DEPLOYMENT, JOB, PLAN, SERVICE, Scene, instant
 from unit.decide.summaries import applied, deleted, standing
 

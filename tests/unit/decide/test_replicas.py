@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from benchrun.decide.decision import Compilations
+from benchrun.decide import Compilations
 from unit.decide.scenes import FIRST_REQUEST, SCHEDULED, SERVER_CREATED, SERVER_DIED, Scene, instant, unix_us
 from unit.decide.summaries import standing
 from unit.plan.specs import Json, rates, spec_body, workload

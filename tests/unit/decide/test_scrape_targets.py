@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from benchrun.decide.decision import PullTarget, ScrapeTarget
-from benchrun.plan.pods import token_of
+from benchrun.decide import PullTarget, ScrapeTarget
+from benchrun.plan import token_of
 from unit.decide.scenes import CONTEXT, SERVICE_ENDPOINT, Scene
 from unit.plan.specs import UID
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from benchrun import names
 from benchrun.observe import child_of
-from benchrun.plan.stored_records import stage_config_map
+from benchrun.plan import stage_config_map
 from benchrun_client.contract import Probe, StageRecord, open_stage_id
 from unit.decide.deliveries import record, sealed
 from unit.decide.scenes import Scene, plan_digest

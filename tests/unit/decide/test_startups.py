@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchrun.api import Startup
-from benchrun.decide.decision import Answer, ServerStart, Start
+from benchrun.decide import Answer, ServerStart, Start
 from benchrun_client.engines import StartupPhases
 from unit.decide.scenes import HEALTHY, SCHEDULED, URL_ENDPOINT, Scene, instant, unix_us
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from benchrun import names
-from benchrun.decide.children import PLAN_BYTES, RESULT_BYTES, Stored, kept
+from benchrun.decide import PLAN_BYTES, RESULT_BYTES, Stored, kept
 from benchrun.measure import decode
 from benchrun.observe import Child
 from benchrun_client.contract import open_record

@@ -6,7 +6,7 @@ import socket
 from collections.abc import AsyncIterator
 
 import pytest
-from benchrun.effects.pod_http import HttpFetcher
+from benchrun.effects import HttpFetcher
 from unit.effects.metrics_text import Pages
 
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aiohttp import web
-from benchrun.effects.connection import Connection
-from benchrun.effects.kubernetes_api import KubernetesApi
+from benchrun.effects import Connection, KubernetesApi
 from kubernetes.aio.client.configuration import Configuration
 
 Json = dict[str, Any]

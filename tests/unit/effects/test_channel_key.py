@@ -6,9 +6,8 @@ import base64
 import logging
 
 import pytest
-from benchrun.effects.client_records import CHANNEL_KEY, channel_key
-from benchrun.effects.errors import ClusterError, Forbidden, Invalid
-from benchrun.plan.pods import token_of
+from benchrun.effects import CHANNEL_KEY, ClusterError, Forbidden, Invalid, channel_key
+from benchrun.plan import token_of
 from unit.effects.scripted_api import Answer, Said, answering, gives, refuses
 
 NAMESPACE = "benchrun-system"

@@ -7,9 +7,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 import pytest
-from benchrun.decide.decision import PullTarget
-from benchrun.effects.client_records import ClientRecords, Refused
-from benchrun.effects.pod_http import FetchError, HttpFetcher
+from benchrun.decide import PullTarget
+from benchrun.effects import ClientRecords, FetchError, HttpFetcher, Refused
 from benchrun_client.contract import (
     ContractMismatch,
     Delivery,

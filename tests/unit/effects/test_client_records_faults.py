@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from benchrun.effects.client_records import ACKNOWLEDGE_SECONDS, ANSWER_SECONDS, WAIT_SECONDS, Refused
-from benchrun.effects.pod_http import FetchError, HttpFetcher
+from benchrun.effects import ACKNOWLEDGE_SECONDS, ANSWER_SECONDS, WAIT_SECONDS, FetchError, HttpFetcher, Refused
 from benchrun_client.contract import (
     MAX_BODIES_BYTES,
     MAX_DELIVERY_BYTES,

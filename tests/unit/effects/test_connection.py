@@ -6,9 +6,16 @@ import json
 from pathlib import Path
 
 import pytest
-from benchrun.effects import connection
-from benchrun.effects.connection import CHILD_KINDS, CONNECTIONS, EXTENSION_KINDS, RESOURCES, configuration, in_cluster
-from benchrun.effects.errors import Unavailable
+from benchrun.effects import (
+    CHILD_KINDS,
+    CONNECTIONS,
+    EXTENSION_KINDS,
+    RESOURCES,
+    Unavailable,
+    configuration,
+    connection,
+    in_cluster,
+)
 from unit.effects.raw_server import HEAD, sending
 from unit.effects.scripted_api import Answer, answering, connected
 

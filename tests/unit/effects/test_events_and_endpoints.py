@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from benchrun.decide.decision import Event
-from benchrun.effects.kubernetes_api import MAX_ENDPOINTS, addresses_of, controller_uid, event_body
+from benchrun.decide import Event
+from benchrun.effects import MAX_ENDPOINTS, addresses_of, controller_uid, event_body
 from benchrun.observe import Run
 
 RUN = Run(namespace="lab", name="chat", uid="uid-1", generation=1)

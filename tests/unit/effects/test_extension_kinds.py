@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.decide.decision import Ref
-from benchrun.effects.errors import Forbidden, NotFound, NotServed
+from benchrun.decide import Ref
+from benchrun.effects import Forbidden, NotFound, NotServed
 from unit.effects.scripted_api import Answer, Json, answering, gives, refuses
 
 NO_SUCH_PATH = Answer(404, b"404 page not found\n")

@@ -7,9 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from benchrun.decide.decision import Compilations, Event, LogTail, Ref, ServerStart
-from benchrun.effects.errors import ClusterError, Conflict, Forbidden, Invalid, NotFound, Throttled, Unavailable
-from benchrun.effects.kubernetes_api import KubernetesApi
+from benchrun.decide import Compilations, Event, LogTail, Ref, ServerStart
+from benchrun.effects import ClusterError, Conflict, Forbidden, Invalid, KubernetesApi, NotFound, Throttled, Unavailable
 from benchrun.observe import Run
 from unit.effects.raw_server import BROKEN, sending
 from unit.effects.scripted_api import Answer, Json, answering, connected, gives, refuses

@@ -5,9 +5,16 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from benchrun.decide.decision import Compilations, Event, LogTail, Ref
-from benchrun.effects.connection import METADATA_LIST_ONLY, METADATA_ONLY
-from benchrun.effects.kubernetes_api import LIST_PAGE, LOG_BYTES, LOG_LINES, LOG_RANGE_BYTES, LOG_READ_BYTES
+from benchrun.decide import Compilations, Event, LogTail, Ref
+from benchrun.effects import (
+    LIST_PAGE,
+    LOG_BYTES,
+    LOG_LINES,
+    LOG_RANGE_BYTES,
+    LOG_READ_BYTES,
+    METADATA_LIST_ONLY,
+    METADATA_ONLY,
+)
 from benchrun.observe import Run, Sweep
 from unit.effects.scripted_api import Answer, Asked, Json, answering, gives
 

@@ -6,9 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from benchrun.decide.decision import Event
-from benchrun.effects.connection import CHILD_KINDS, EXTENSION_KINDS
-from benchrun.effects.errors import Conflict, Exists, NotFound, Occupied
+from benchrun.decide import Event
+from benchrun.effects import CHILD_KINDS, EXTENSION_KINDS, Conflict, Exists, NotFound, Occupied
 from benchrun.observe import Run
 from unit.effects.scripted_api import Json, answering, gives, refuses
 

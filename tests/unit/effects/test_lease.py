@@ -8,9 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from benchrun.effects.connection import Connection
-from benchrun.effects.errors import ClusterError, Conflict, Exists, Forbidden, NotFound, Unavailable
-from benchrun.effects.lease import (
+from benchrun.effects import (
     GIVE_UP_SECONDS,
     LEASE_SECONDS,
     LONGEST_LEASE_SECONDS,
@@ -18,8 +16,15 @@ from benchrun.effects.lease import (
     REQUEST_SECONDS,
     RETRY_SECONDS,
     WATCH_SECONDS,
+    ClusterError,
+    Conflict,
+    Connection,
     Elector,
+    Exists,
+    Forbidden,
     LeaseApi,
+    NotFound,
+    Unavailable,
 )
 from unit.effects.scripted_api import Answer, Json, answering, gives, refuses
 from unit.runtime.fast_time import FastLoop, now, passing, run_fast

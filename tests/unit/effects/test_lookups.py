@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from benchrun.api import MAX_COMPILATIONS
 from benchrun.decide import decision
-from benchrun.effects.errors import ClusterError, Forbidden, NotFound, Unavailable
-from benchrun.effects.lookups import KINDS, About, NotFoundOut, Tools
+from benchrun.effects import KINDS, About, ClusterError, Forbidden, NotFound, NotFoundOut, Tools, Unavailable
 from benchrun.observe import Children, Run
 from benchrun_client.engines import StartupPhases
 from unit.runtime.bodies import NAMESPACE, UID

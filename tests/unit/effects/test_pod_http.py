@@ -9,8 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from benchrun.effects.connection import Connection
-from benchrun.effects.pod_http import MAX_ANSWER_BYTES, FetchError, HttpFetcher, ProxyFetcher
+from benchrun.effects import MAX_ANSWER_BYTES, Connection, FetchError, HttpFetcher, ProxyFetcher
 from benchrun_client.contract import TOKEN_HEADER
 from kubernetes.aio.client.configuration import Configuration
 from unit.effects.metrics_text import Pages

@@ -8,10 +8,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from benchrun.decide import decision
-from benchrun.decide.decision import Answer, Answers, Question
-from benchrun.effects.errors import NotFound, Unavailable
-from benchrun.effects.lookups import AT_ONCE, KINDS, PROBLEM_CHARS, About, Kind, LookUps, NotFoundOut, Tools
+from benchrun.decide import Answer, Answers, Question, decision
+from benchrun.effects import (
+    AT_ONCE,
+    KINDS,
+    PROBLEM_CHARS,
+    About,
+    Kind,
+    LookUps,
+    NotFound,
+    NotFoundOut,
+    Tools,
+    Unavailable,
+)
 from benchrun.observe import Children, Run, RunKey
 from unit.runtime.bodies import KEY, NAMESPACE, UID
 from unit.runtime.fast_time import now, passing, run_fast

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.decide.decision import ExporterPod, GpuExporters, ServerStart
-from benchrun.effects.kubernetes_api import LIST_PAGE, LOG_HEAD_BYTES
+from benchrun.decide import ExporterPod, GpuExporters, ServerStart
+from benchrun.effects import LIST_PAGE, LOG_HEAD_BYTES
 from unit.effects.scripted_api import Answer, answering, gives
 
 WANTED = ServerStart(pod="chat-server-x", uid="uid-7", container="vllm")

@@ -15,9 +15,8 @@ from heapq import heapify, heappop, heappush
 from benchrun.judge.rules.rule import StageProfile
 from benchrun.judge.stage_profile import ExpectedLoad
 from benchrun.judge.thresholds import Thresholds
+from benchrun.measure import in_flight, stage_windows
 from benchrun.measure.exposition import Sample
-from benchrun.measure.plateau import in_flight
-from benchrun.measure.windows import windows
 from benchrun_client.contract import StageRecord
 from unit.judge.stages import asked, users
 from unit.measure.records import STAGE, client, edge, record, requests, sample, served
@@ -138,7 +137,7 @@ def _measured(rows: list[tuple[float, float, float, float, float]], of: Expected
         servers=(edge(rises=rises),),
         client=client(cpu_seconds=duration / 10, wall_seconds=duration),
     )
-    seen = windows(stage, _readings(stage, duration), scrape_interval=1.0)
+    seen = stage_windows(stage, _readings(stage, duration), scrape_interval=1.0)
     return StageProfile(stage, of, Thresholds(), seen, compilations=())
 
 

@@ -10,7 +10,7 @@ from benchrun.api import ServerStatus, Severity
 from benchrun.judge.rules.rule import Code, Found, NotChecked, StageFinding, StageProfile
 from benchrun.judge.stage_profile import ExpectedLoad
 from benchrun.judge.thresholds import Thresholds
-from benchrun.measure.windows import Window
+from benchrun.measure import Window
 from benchrun_client.contract import StageRecord
 from unit.measure.records import STAGE
 

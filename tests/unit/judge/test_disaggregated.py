@@ -12,9 +12,8 @@ from benchrun.judge.rules.kv_cache import kv_recomputed, prefix_cache
 from benchrun.judge.rules.replicas import load_uneven, proxy_saturated, replicas_unequal, role_idle
 from benchrun.judge.rules.rule import Code, Found, NotChecked, StageFinding
 from benchrun.judge.stage_profile import expected_load
-from benchrun.measure import TTFT_SUM
+from benchrun.measure import TTFT_SUM, stage_windows
 from benchrun.measure.exposition import Sample
-from benchrun.measure.windows import windows
 from benchrun_client.contract import PROXY_COUNTERS, START_TIME, ServerEdge, StageRecord
 from unit.judge import stages
 from unit.judge.specs import spec
@@ -63,7 +62,7 @@ def stage(*servers: ServerEdge) -> StageRecord:
 
 
 def context(of: StageRecord | None = None, *samples: Sample) -> stages.Profiled:
-    seen = windows(of, samples, scrape_interval=1.0) if of is not None else ()
+    seen = stage_windows(of, samples, scrape_interval=1.0) if of is not None else ()
     return stages.context(of=expected_load(SPLIT, cell()), windows=seen, compilations=None)
 
 

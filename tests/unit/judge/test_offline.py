@@ -8,8 +8,8 @@ from benchrun.judge.rules.answers import chunks_are_not_tokens
 from benchrun.judge.rules.load import all_at_once
 from benchrun.judge.rules.steady_state import not_steady_state
 from benchrun.judge.stage_profile import ExpectedLoad, StageProfile, expected_load
-from benchrun.measure.plateau import NoPlateau
-from benchrun.plan.stages import cells
+from benchrun.measure import NoPlateau
+from benchrun.plan import cells
 from benchrun_client.contract import GapCounts, StageRecord
 from unit.judge.stages import asked, context
 from unit.measure.records import record, requests

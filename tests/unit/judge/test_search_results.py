@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from benchrun.api import BenchmarkRunSpec
 from benchrun.judge.results import Judged, results
-from benchrun.plan.searches import probed_cells
-from benchrun.plan.stages import cells
+from benchrun.plan import cells, probed_cells
 from benchrun_client.contract import Probe, StageRecord, open_stage_id
 from unit.judge.specs import spec, workload
 from unit.measure.records import record, requests

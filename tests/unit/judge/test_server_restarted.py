@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from benchrun.judge.rules.rule import Code, Found
 from benchrun.judge.rules.server_identity import foreign_traffic, server_restarted
+from benchrun.measure import Window
 from benchrun.measure.exposition import Sample
-from benchrun.measure.windows import Window
 from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
 from unit.judge.stages import Profiled, asked, context, findings, one_finding, unchecked
 from unit.measure.records import ZERO, edge, record, requests, sample

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from benchrun.judge.stage_profile import ExpectedLoad, StageProfile
-from benchrun.measure.plateau import NoPlateau, Plateau
+from benchrun.measure import NoPlateau, Plateau
 from unit.judge.queues import Server, closed_loop, open_loop
 from unit.judge.stages import asked, users
 from unit.measure.records import record, requests

@@ -8,8 +8,8 @@ from benchrun.judge.rules.client import client_saturated
 from benchrun.judge.rules.load import all_at_once, rate_not_achieved
 from benchrun.judge.rules.steady_state import not_steady_state
 from benchrun.judge.stage_profile import StageProfile, expected_load
-from benchrun.measure.plateau import NoPlateau
-from benchrun.plan.stages import cells
+from benchrun.measure import NoPlateau
+from benchrun.plan import cells
 from benchrun_client.contract import StageRecord
 from unit.judge.specs import workload
 from unit.judge.stages import asked, context, findings, unchecked

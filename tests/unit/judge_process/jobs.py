@@ -10,14 +10,14 @@ from benchrun.api import BenchmarkRunSpec, ClientStatus, ServerStatus
 from benchrun.judge_process.job import Job, Part
 from benchrun.measure import SCHEMA, Timeline, encode
 from benchrun.measure.exposition import Sample
-from benchrun.plan.stages import stages
+from benchrun.plan import planned_stages
 from benchrun_client.contract import StageRecord, seal
 from unit.measure.records import record
 from unit.plan.specs import UID, Json, rates, spec_body, workload
 
 PLAN_DIGEST = "c" * 64
 TWO_STAGES = spec_body(workloads=[workload("chat", load=rates("1", "4"))])
-STAGES = tuple(stage.id for stage in stages(BenchmarkRunSpec.model_validate(TWO_STAGES), run_uid=UID))
+STAGES = tuple(stage.id for stage in planned_stages(BenchmarkRunSpec.model_validate(TWO_STAGES), run_uid=UID))
 SERVERS = [ServerStatus(role="server", pod="server-0", gpus=1)]
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from benchrun.api.sweep import TabledRun
-from benchrun.effects.judge_child import JudgeChild, NotJudged
+from benchrun.effects import JudgeChild, NotJudged
 from benchrun.judge_process.job import MAX_JUDGEMENT_BYTES, Part, SweepJob
 from benchrun.judge_process.judging import judge_job
 from unit.judge.comparison.sides import row as table_row, run as status_of

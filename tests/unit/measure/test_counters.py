@@ -11,10 +11,10 @@ from benchrun.measure import (
     fallen_counters,
     is_reset,
     is_restarted,
+    pod_windows,
     rise,
     rise_at,
 )
-from benchrun.measure.windows import pod_windows
 from benchrun_client.contract import START_TIME, ServerEdge
 from unit.measure.records import ZERO, edge, record, sample
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from benchrun.api import Sample
 from benchrun.judge.result_row import role_figures
-from benchrun.measure import GpuFigures, Timeline, UnreadableMetrics, decode, encode, gpu_figures, gpu_values
-from benchrun.measure.windows import Window
+from benchrun.measure import GpuFigures, Timeline, UnreadableMetrics, Window, decode, encode, gpu_figures, gpu_values
 from unit.measure.gpu_pages import Gpu, gpu_page
 from unit.measure.records import sample
 

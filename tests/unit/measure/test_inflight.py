@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.measure.plateau import InFlight, in_flight
+from benchrun.measure import InFlight, in_flight
 from benchrun_client.contract import RequestColumns
 from hypothesis import given, strategies as st
 from unit.measure.records import requests

@@ -5,8 +5,15 @@ from __future__ import annotations
 import math
 
 import pytest
-from benchrun.measure import completed_in, output_tokens_in, plateau_metrics, sent_in_plateau
-from benchrun.measure.plateau import Plateau, in_flight, plateau
+from benchrun.measure import (
+    Plateau,
+    completed_in,
+    find_plateau,
+    in_flight,
+    output_tokens_in,
+    plateau_metrics,
+    sent_in_plateau,
+)
 from benchrun_client.contract import RequestColumns, StageRecord
 from hypothesis import given, strategies as st
 from unit.measure.loads import closed_loop, open_loop
@@ -18,7 +25,7 @@ SECOND = 1_000_000
 def with_plateau(
     columns: RequestColumns, *, rate: float = math.inf, cap: int | None = None
 ) -> tuple[StageRecord, Plateau]:
-    found = plateau(columns, in_flight(columns), request_rate=rate, max_concurrency=cap)
+    found = find_plateau(columns, in_flight(columns), request_rate=rate, max_concurrency=cap)
     assert isinstance(found, Plateau)
     return record(requests=columns), found
 

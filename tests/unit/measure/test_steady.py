@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from benchrun.measure.plateau import MIN_REQUESTS, NoPlateau, Plateau, in_flight, plateau
+from benchrun.measure import MIN_REQUESTS, NoPlateau, Plateau, find_plateau, in_flight
 from benchrun_client.contract import RequestColumns
 from hypothesis import given, strategies as st
 from unit.measure.loads import closed_loop, open_loop
@@ -16,7 +16,7 @@ SECOND = 1_000_000
 
 
 def found(columns: RequestColumns, *, rate: float = INF, cap: int | None = None) -> Plateau | NoPlateau:
-    return plateau(columns, in_flight(columns), request_rate=rate, max_concurrency=cap)
+    return find_plateau(columns, in_flight(columns), request_rate=rate, max_concurrency=cap)
 
 
 def test_a_closed_loop_stands_once_95_percent_of_its_users_wait_and_until_the_last_send() -> None:

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 from benchrun.api import START_DECIMALS, RoleFigures, Sample
-from benchrun.measure import GENERATION_TOKENS, PREEMPTIONS, PREFIX_HITS, PREFIX_QUERIES
-from benchrun.measure.windows import Window, figures, windows
+from benchrun.measure import GENERATION_TOKENS, PREEMPTIONS, PREFIX_HITS, PREFIX_QUERIES, Window, figures, stage_windows
 from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
 from hypothesis import given, strategies as st
 from unit.measure.records import ZERO, edge, record, sample
@@ -19,7 +18,7 @@ DURING, ELSEWHEN = 1005.0, 5.0
 
 
 def inside(stage: StageRecord, *samples: Sample) -> tuple[Sample, ...]:
-    return tuple(s for window in windows(stage, samples, scrape_interval=1.0) for s in window.samples)
+    return tuple(s for window in stage_windows(stage, samples, scrape_interval=1.0) for s in window.samples)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +115,7 @@ def test_stages_in_a_row_never_share_a_reading(counts: list[int], edges: list[in
 
 
 def only(stage: StageRecord, *samples: Sample, scrape_interval: float = 1.0) -> RoleFigures:
-    (window,) = windows(stage, samples, scrape_interval=scrape_interval)
+    (window,) = stage_windows(stage, samples, scrape_interval=scrape_interval)
     return figures([window])
 
 
@@ -210,7 +209,7 @@ def test_every_role_has_its_own_window_and_edges() -> None:
         sample(1001, role="prefill", pod="p", start_time=1.0),
         sample(1001, role="decode", pod="d", start_time=2.0),
     )
-    found = windows(record(servers=servers), samples, scrape_interval=1.0)
+    found = stage_windows(record(servers=servers), samples, scrape_interval=1.0)
     assert [(w.role, w.edges) for w in found] == [("prefill", servers[:1]), ("decode", servers[1:2])]
 
 
@@ -222,7 +221,7 @@ def test_every_role_has_its_own_window_and_edges() -> None:
     ],
 )
 def test_without_any_reading(expected: tuple[Window, ...], servers: Any) -> None:
-    assert windows(record(servers=servers), (), scrape_interval=1.0) == expected
+    assert stage_windows(record(servers=servers), (), scrape_interval=1.0) == expected
 
 
 @dataclass(frozen=True)
@@ -282,7 +281,7 @@ def readings_of(life: list[Second]) -> list[Sample]:
 def test_every_reading_lands_in_its_stage(life: list[Second], client_is_ahead: float) -> None:
     readings = readings_of(life)
     for number, stage in enumerate(stages_of(life, client_is_ahead=client_is_ahead)):
-        (window,) = windows(stage, readings, scrape_interval=1.0)
+        (window,) = stage_windows(stage, readings, scrape_interval=1.0)
         assert [life[int(s.at - 1000)].stage for s in window.samples] == [number] * len(window.samples)
         assert len(window.samples) == sum(second.stage == number for second in life)
 
@@ -291,7 +290,7 @@ def test_every_reading_lands_in_its_stage(life: list[Second], client_is_ahead: f
 def test_figures_are_those_of_the_stage(life: list[Second]) -> None:
     readings = readings_of(life)
     for number, stage in enumerate(stages_of(life, client_is_ahead=30.0)):
-        found = figures(windows(stage, readings, scrape_interval=1.0))
+        found = figures(stage_windows(stage, readings, scrape_interval=1.0))
         running = {second.running for second in life if second.stage == number}
         assert {found.running_mean, found.running_max} == running
         assert found.coverage_percent == 100.0
@@ -301,7 +300,7 @@ def test_figures_are_those_of_the_stage(life: list[Second]) -> None:
 def test_a_scraper_that_misses_readings_shows_in_the_coverage(life: list[Second], every: int) -> None:
     kept = [reading for i, reading in enumerate(readings_of(life)) if i % every == 0]
     for number, stage in enumerate(stages_of(life, client_is_ahead=0.0)):
-        (window,) = windows(stage, kept, scrape_interval=1.0)
+        (window,) = stage_windows(stage, kept, scrape_interval=1.0)
         seconds = [i for i, second in enumerate(life) if second.stage == number]
         expected = 100 * sum(i % every == 0 for i in seconds) / len(seconds)
         assert figures([window]).coverage_percent == pytest.approx(expected)

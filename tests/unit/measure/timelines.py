@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from benchrun.measure import Window
 from benchrun.measure.exposition import Sample
-from benchrun.measure.windows import Window
 from unit.measure.records import edge, sample
 
 Reading = tuple[float, float, float | None]

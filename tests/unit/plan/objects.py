@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from benchrun.api import BenchmarkRunSpec
-from benchrun.decide.decision import Arrival
-from benchrun.plan.client_manifests import client_job, client_service, division_of, plan_config_map
-from benchrun.plan.client_plan import client_plan
-from benchrun.plan.network_policies import network_policies
-from benchrun.plan.pods import Manifest, Owner
-from benchrun.plan.roles import in_development_mode, roles
-from benchrun.plan.server_manifests import service, workload
+from benchrun.decide import Arrival
+from benchrun.plan import (
+    Manifest,
+    Owner,
+    client_job,
+    client_service,
+    division_of,
+    in_development_mode,
+    network_policy_manifests,
+    plan_config_map,
+    plan_of_client,
+    server_roles,
+    service,
+    workload,
+)
 from unit.client.plans import TOKEN_DIGEST
 
 CLIENT_IMAGE = "ghcr.io/benchrun/client:0.1.0"
@@ -18,10 +26,10 @@ OPERATOR_NAMESPACE = "benchrun-system"
 
 def objects(owner: Owner, spec: BenchmarkRunSpec, *, endpoint_addresses: tuple[str, ...] = ()) -> list[Manifest]:
     """Plan, Job, and a Service and what makes pods a role, fenced where it is in development mode."""
-    plan = client_plan(owner, spec, endpoint_addresses=endpoint_addresses, token_digest=TOKEN_DIGEST)
+    plan = plan_of_client(owner, spec, endpoint_addresses=endpoint_addresses, token_digest=TOKEN_DIGEST)
     job = client_job(owner, spec, plan_digest=plan.digest(), default_image=CLIENT_IMAGE, pull_policy="IfNotPresent")
-    fences = network_policies(owner, spec, operator_namespace=OPERATOR_NAMESPACE, servers_only=True)
-    started = roles(owner, spec, client_image=spec.client.image or CLIENT_IMAGE, pull_policy="IfNotPresent")
+    fences = network_policy_manifests(owner, spec, operator_namespace=OPERATOR_NAMESPACE, servers_only=True)
+    started = server_roles(owner, spec, client_image=spec.client.image or CLIENT_IMAGE, pull_policy="IfNotPresent")
     servers = [make(owner, role) for role in started for make in (service, workload)]
     meeting = [client_service(owner)] if division_of(spec).pods > 1 else []
     return [plan_config_map(owner, plan), *meeting, job, *(fences if in_development_mode(spec) else []), *servers]

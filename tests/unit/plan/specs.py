@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from benchrun.api import BenchmarkRunSpec
-from benchrun.plan.pods import Owner
+from benchrun.plan import Owner
 
 Json = dict[str, Any]
 

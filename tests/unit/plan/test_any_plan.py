@@ -8,16 +8,16 @@ from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 from benchrun.api import BenchmarkRunSpec
-from benchrun.plan.client_plan import client_plan
-from benchrun.plan.stages import (
+from benchrun.plan import (
     cells,
     estimate,
     most_probe_stages,
     place_in_repeat,
+    plan_of_client,
+    planned_stages,
     probe_seed,
     shared_seed,
     stage_seed,
-    stages,
     warmup_seed,
 )
 from benchrun_client.contract import Plan
@@ -40,7 +40,7 @@ DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 @FEW
 @given(SPECS)
 def test_stages_are_told_apart_and_each_is_in_one_cell(spec: BenchmarkRunSpec) -> None:
-    planned = stages(spec, run_uid=UID)
+    planned = planned_stages(spec, run_uid=UID)
     ids = [stage.id for stage in planned]
     assert len(set(ids)) == len(ids)
     assert sorted(ids) == sorted(stage for cell in cells(spec) for stage in cell.stage_ids)
@@ -51,7 +51,7 @@ def test_stages_are_told_apart_and_each_is_in_one_cell(spec: BenchmarkRunSpec) -
 @FEW
 @given(SPECS)
 def test_no_two_stages_send_the_same_unless_they_are_to_share(spec: BenchmarkRunSpec) -> None:
-    plan = client_plan(OWNER, spec, token_digest=TOKEN_DIGEST)
+    plan = plan_of_client(OWNER, spec, token_digest=TOKEN_DIGEST)
     seeds = [stage.seed for stage in plan.stages] + [seed for search in plan.searches for seed in search.seeds]
     if spec.measurement.cache_policy == "Share":
         assert len(set(seeds)) <= len(spec.workloads)
@@ -64,7 +64,7 @@ def test_no_two_stages_send_the_same_unless_they_are_to_share(spec: BenchmarkRun
 @FEW
 @given(SPECS)
 def test_the_estimate_is_what_is_planned(spec: BenchmarkRunSpec) -> None:
-    found, planned = estimate(spec), stages(spec, run_uid=UID)
+    found, planned = estimate(spec), planned_stages(spec, run_uid=UID)
     assert found.stages == len(planned) + most_probe_stages(spec)
     assert found.requests >= sum(stage.requests for stage in planned)
     assert (found.requests == sum(stage.requests for stage in planned)) is (most_probe_stages(spec) == 0)
@@ -79,16 +79,16 @@ def test_the_estimate_is_what_is_planned(spec: BenchmarkRunSpec) -> None:
 @FEW
 @given(SPECS)
 def test_planning_again_gives_the_same_and_the_client_reads_what_was_written(spec: BenchmarkRunSpec) -> None:
-    plan = client_plan(OWNER, spec, token_digest=TOKEN_DIGEST)
-    assert client_plan(OWNER, spec, token_digest=TOKEN_DIGEST) == plan
+    plan = plan_of_client(OWNER, spec, token_digest=TOKEN_DIGEST)
+    assert plan_of_client(OWNER, spec, token_digest=TOKEN_DIGEST) == plan
     assert Plan.model_validate_json(plan.to_json()) == plan
 
 
 @FEW
 @given(SPECS)
 def test_the_order_of_a_repeat_hangs_on_the_seed_and_not_on_other_repeats(spec: BenchmarkRunSpec) -> None:
-    planned = stages(spec, run_uid=UID)
-    once = stages(spec.model_copy(update={"repeats": 1}), run_uid=UID)
+    planned = planned_stages(spec, run_uid=UID)
+    once = planned_stages(spec.model_copy(update={"repeats": 1}), run_uid=UID)
     assert [stage.id for stage in planned[: len(once)]] == [stage.id for stage in once]
     per_repeat = Counter(stage.repeat for stage in planned)
     assert set(per_repeat.values()) <= {len(once)}

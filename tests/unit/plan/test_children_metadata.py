@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 
-from benchrun.plan.pods import Manifest, stamped
+from benchrun.plan import Manifest, stamped
 from unit.plan.objects import objects, of_kind
 from unit.plan.specs import OWNER, UID, spec
 

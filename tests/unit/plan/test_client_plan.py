@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from benchrun.api import BenchmarkRunSpec
-from benchrun.plan.client_plan import client_plan
+from benchrun.plan import plan_of_client
 from benchrun_client.contract import LoadPoint, Plan, Target
 from unit.client.plans import TOKEN_DIGEST
 from unit.plan.objects import objects, of_kind
@@ -12,7 +12,7 @@ from unit.plan.specs import OWNER, Json, concurrencies, endpoint_body, rates, sp
 
 
 def plan(body: Json, *, addresses: tuple[str, ...] = ()) -> Plan:
-    return client_plan(
+    return plan_of_client(
         OWNER, BenchmarkRunSpec.model_validate(body), endpoint_addresses=addresses, token_digest=TOKEN_DIGEST
     )
 

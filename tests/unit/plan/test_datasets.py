@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from benchrun.api import Workload
 from benchrun.api.cel import python_name
-from benchrun.plan.client_plan import client_data
-from benchrun.plan.mounted_files import placed_files
+from benchrun.plan import client_data, placed_files
 from benchrun_client.contract import (
     DATASETS,
     AgentData,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from benchrun.api import BenchmarkRunSpec
-from benchrun.plan.pods import Manifest
+from benchrun.plan import Manifest
 from unit.plan.objects import objects, of_kind
 from unit.plan.specs import OWNER, Json, endpoint_body, spec_body
 

@@ -8,9 +8,15 @@ from typing import Any
 import pytest
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_PROXY
 from benchrun.observe import main_container
-from benchrun.plan.client_plan import client_plan
-from benchrun.plan.roles import answering_args, answering_servers, front_role, roles, started_args
-from benchrun.plan.stages import gpus
+from benchrun.plan import (
+    answering_args,
+    answering_servers,
+    front_role,
+    gpus,
+    plan_of_client,
+    server_roles,
+    started_args,
+)
 from benchrun_client.contract import RoleServers
 from unit.client.plans import TOKEN_DIGEST
 from unit.plan.objects import objects, of_kind
@@ -33,7 +39,7 @@ def server(**changes: Any) -> Json:
 
 def containers(**changes: Any) -> dict[str, Json]:
     """The main container of every role."""
-    started = roles(OWNER, spec(server=server(**changes)), client_image="client:1", pull_policy="Always")
+    started = server_roles(OWNER, spec(server=server(**changes)), client_image="client:1", pull_policy="Always")
     return {role.name: role.pod_spec["containers"][0] for role in started}
 
 
@@ -94,7 +100,7 @@ def test_each_pod_tells_nixl_its_own_address_unless_the_user_does() -> None:
     (own,) = [v for v in containers()[ROLE_DECODE]["env"] if v["name"] == named]
     assert own["valueFrom"] == {"fieldRef": {"fieldPath": "status.podIP"}}
     body = server() | {"env": [{"name": named, "value": "10.1.1.1"}]}
-    started = roles(OWNER, spec(server=body), client_image="c", pull_policy="Always")
+    started = server_roles(OWNER, spec(server=body), client_image="c", pull_policy="Always")
     (given,) = [v for v in started[0].pod_spec["containers"][0]["env"] if v["name"] == named]
     assert given == {"name": named, "value": "10.1.1.1"}
 
@@ -124,7 +130,7 @@ def test_anothers_proxy_has_its_own_entry_point() -> None:
 
 
 def test_the_client_asks_the_proxy_and_reads_the_pages_of_all() -> None:
-    target = client_plan(OWNER, spec(server=server()), token_digest=TOKEN_DIGEST).target
+    target = plan_of_client(OWNER, spec(server=server()), token_digest=TOKEN_DIGEST).target
     assert (target.base_url, target.servers) == ("http://br-qwen-6316e01c-proxy.lab.svc:8000", 1)
     assert target.behind == (
         RoleServers(role="prefill", base_url="http://br-qwen-6316e01c-prefill.lab.svc:8000", servers=1),
@@ -134,8 +140,8 @@ def test_the_client_asks_the_proxy_and_reads_the_pages_of_all() -> None:
 
 
 def test_a_plan_without_a_proxy_does_not_speak_of_one() -> None:
-    assert '"behind"' not in client_plan(OWNER, spec(), token_digest=TOKEN_DIGEST).to_json()
-    split = client_plan(OWNER, spec(server=server()), token_digest=TOKEN_DIGEST)
+    assert '"behind"' not in plan_of_client(OWNER, spec(), token_digest=TOKEN_DIGEST).to_json()
+    split = plan_of_client(OWNER, spec(server=server()), token_digest=TOKEN_DIGEST)
     assert '"behind"' in split.to_json()
     assert split.model_validate_json(split.to_json()) == split
 

@@ -14,9 +14,8 @@ import kubernetes_validate
 import pytest
 import yaml
 from benchrun.api import BenchmarkRunSpec
-from benchrun.decide.decision import Arrival
-from benchrun.plan.pods import Manifest
-from benchrun.plan.stored_records import TimelinePart, stage_config_map, timeline_config_map
+from benchrun.decide import Arrival
+from benchrun.plan import Manifest, TimelinePart, stage_config_map, timeline_config_map
 from benchrun_client.contract import PLAN_FILE
 from unit.plan.cases import CASES, ENDPOINT_ADDRESSES
 from unit.plan.objects import objects

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 from benchrun import names
-from benchrun.plan.pods import Manifest
-from benchrun.plan.roles import roles
-from benchrun.plan.server_manifests import workload
+from benchrun.plan import Manifest, server_roles, workload
 from unit.plan.specs import OWNER, Json, spec
 
 DAY = 86_400
@@ -21,7 +19,7 @@ SPLIT: Json = {
 
 
 def workloads(bound: int = DAY, **changes: Json | int) -> list[Manifest]:
-    started = roles(OWNER, spec(**changes), client_image="c", pull_policy="Always", max_hold_seconds=bound)
+    started = server_roles(OWNER, spec(**changes), client_image="c", pull_policy="Always", max_hold_seconds=bound)
     return [workload(OWNER, role) for role in started]
 
 
@@ -46,7 +44,7 @@ def test_seconds(startup: int, run: int, bound: int, expected: int) -> None:
 
 
 def test_without_another_bound_a_day() -> None:
-    [role] = roles(OWNER, spec(runDeadlineSeconds=0), client_image="c", pull_policy="Always")
+    [role] = server_roles(OWNER, spec(runDeadlineSeconds=0), client_image="c", pull_policy="Always")
     assert role.hold_seconds == DAY
 
 

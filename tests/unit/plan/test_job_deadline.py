@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from benchrun.api import BenchmarkRunSpec
-from benchrun.plan.client_manifests import client_job
+from benchrun.plan import client_job
 from unit.plan.objects import objects, of_kind
 from unit.plan.specs import OWNER, Json, endpoint_body, spec_body
 

@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 from benchrun import names
 from benchrun.api import BenchmarkRunSpec, Server
-from benchrun.plan.client_plan import client_plan
-from benchrun.plan.pods import Manifest
-from benchrun.plan.stages import gpus
+from benchrun.plan import Manifest, gpus, plan_of_client
 from pydantic import ValidationError
 from unit.client.plans import TOKEN_DIGEST
 from unit.plan.objects import objects, of_kind
@@ -77,7 +75,7 @@ def test_a_failed_pod_is_left_to_be_looked_at() -> None:
 def test_the_client_is_sent_to_the_leaders_and_waits_for_as_many_servers_as_there_are_groups() -> None:
     manifests = made()
     assert of_kind(manifests, "Service")["spec"]["selector"][names.LABEL_WORKER_INDEX] == "0"
-    assert client_plan(OWNER, spec(server=server()), token_digest=TOKEN_DIGEST).target.servers == 2
+    assert plan_of_client(OWNER, spec(server=server()), token_digest=TOKEN_DIGEST).target.servers == 2
 
 
 def test_no_service_of_ours_takes_the_name_of_the_one_that_leader_worker_set_makes() -> None:

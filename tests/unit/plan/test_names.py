@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from benchrun.decide.decision import Arrival
+from benchrun.decide import Arrival
 from benchrun.names import MAX_RUN_NAME, group_name
-from benchrun.plan.pods import Manifest, Owner
-from benchrun.plan.stored_records import TimelinePart, stage_config_map, timeline_config_map
+from benchrun.plan import Manifest, Owner, TimelinePart, stage_config_map, timeline_config_map
 from unit.plan.objects import objects, of_kind
 from unit.plan.specs import UID, spec, workload
 

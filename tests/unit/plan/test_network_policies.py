@@ -7,8 +7,7 @@ from typing import Any
 import kubernetes_validate
 import pytest
 from benchrun.api import BenchmarkRunSpec
-from benchrun.plan.network_policies import network_policies
-from benchrun.plan.pods import Owner
+from benchrun.plan import Owner, network_policy_manifests
 from unit.plan.specs import OWNER, UID, Json, endpoint_body, spec
 
 OF_THE_RUN = {"benchrun.dev/run": "qwen", "benchrun.dev/run-uid": UID}
@@ -38,7 +37,7 @@ def port(number: int) -> list[Json]:
 
 def made(of: BenchmarkRunSpec | None = None, *, operator_namespace: str = "bench-system", **changes: Any) -> list[Json]:
     """The specs of the policies; their names differ."""
-    policies = network_policies(OWNER, of or spec(), operator_namespace=operator_namespace, **changes)
+    policies = network_policy_manifests(OWNER, of or spec(), operator_namespace=operator_namespace, **changes)
     assert len({policy["metadata"]["name"] for policy in policies}) == len(policies)
     for policy in policies:
         (owner,) = policy["metadata"]["ownerReferences"]
@@ -100,12 +99,12 @@ def test_no_peer_is_known_by_labels_that_anybody_may_set_in_a_namespace_of_their
 
 def test_two_runs_of_one_name_do_not_let_each_other_in() -> None:
     namesake = Owner(OWNER.namespace, OWNER.name, "0" * 36)
-    (theirs,) = network_policies(namesake, spec(), operator_namespace="bench-system")
+    (theirs,) = network_policy_manifests(namesake, spec(), operator_namespace="bench-system")
     selected = theirs["spec"]["podSelector"]["matchLabels"]
     assert selected.items() & OF_THE_RUN.items() == {("benchrun.dev/run", "qwen")}
 
 
 @pytest.mark.parametrize("version", ["1.29", kubernetes_validate.latest_version()])
 def test_policies_fit_the_schema_of_their_kind(version: str) -> None:
-    for policy in network_policies(OWNER, SPLIT, operator_namespace="bench-system", extra_peers=[PROMETHEUS]):
+    for policy in network_policy_manifests(OWNER, SPLIT, operator_namespace="bench-system", extra_peers=[PROMETHEUS]):
         kubernetes_validate.validate(policy, version, strict=True)

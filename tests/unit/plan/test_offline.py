@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.plan.roles import started_args
-from benchrun.plan.server_pod import CODE_DIRECTORY, IMAGE_CODE_DIRECTORY
-from benchrun.plan.stages import gpus
+from benchrun.plan import CODE_DIRECTORY, IMAGE_CODE_DIRECTORY, gpus, started_args
 from unit.plan.objects import CLIENT_IMAGE, objects, of_kind
 from unit.plan.specs import OWNER, Json, rates, spec, spec_body, workload
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.effects.client_records import Pulled
-from benchrun.plan.searches import problem_with
+from benchrun.effects import Pulled
+from benchrun.plan import problem_with
 from benchrun_client.contract import Envelope, Probe, Sealed
 from unit.client.search.searches import search
 from unit.effects.test_client_records import Says, delivery, linked, sealed

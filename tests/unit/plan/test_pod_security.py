@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 from benchrun.api import BenchmarkRunSpec
-from benchrun.plan.pods import Manifest
+from benchrun.plan import Manifest
 from unit.plan.cases import CASES
 from unit.plan.objects import objects, of_kind
 from unit.plan.specs import OWNER, Json, spec_body

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from benchrun.api import EnvVar, PodOverrides, Resources
-from benchrun.plan.pods import env_vars, environment, placement, pod_security, resources
+from benchrun.plan import env_vars, environment, placement, pod_security, resources
 
 
 def variable(name: str, value: str) -> dict[str, Any]:

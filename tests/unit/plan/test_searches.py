@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.plan.client_plan import client_plan
-from benchrun.plan.searches import probed_cells, searched
-from benchrun.plan.stages import cells, estimate, stages
+from benchrun.plan import cells, estimate, plan_of_client, planned_stages, probed_cells, searched
 from benchrun_client.contract import Limit, Probe, StageRecord, open_stage_id
 from unit.client.plans import TOKEN_DIGEST
 from unit.measure.records import record
@@ -26,7 +24,7 @@ def probed(workload_name: str, probe: int, value: str, *, repeat: int = 1, seque
 
 def test_the_plan_asks_for_the_search_in_the_clients_words() -> None:
     of = spec(workloads=[workload(load=searching(), requests=40)], objectives=OBJECTIVES)
-    plan = client_plan(OWNER, of, token_digest=TOKEN_DIGEST)
+    plan = plan_of_client(OWNER, of, token_digest=TOKEN_DIGEST)
     assert plan.stages == ()
     (asked,) = plan.searches
     assert (asked.axis, asked.lowest, asked.highest, asked.tolerance_percent) == ("rate", "1", "64", "5")
@@ -39,7 +37,7 @@ def test_listed_load_points_are_measured_first() -> None:
     of = spec(
         workloads=[workload("found", load=searching()), workload("listed", load=rates("2", "8"))], objectives=OBJECTIVES
     )
-    plan = client_plan(OWNER, of, token_digest=TOKEN_DIGEST)
+    plan = plan_of_client(OWNER, of, token_digest=TOKEN_DIGEST)
     assert {stage.workload for stage in plan.stages} == {"listed"}
     assert [search.workload for search in plan.searches] == ["found"] == [w.name for w in searched(of)]
     assert {cell.workload for cell in cells(of)} == {"listed"}
@@ -48,13 +46,15 @@ def test_listed_load_points_are_measured_first() -> None:
 def test_seeds_are_of_the_run_where_the_cache_outlives_it_and_equal_where_prompts_are_shared() -> None:
     body = {"workloads": [workload(load=searching(), requests=40)], "objectives": OBJECTIVES}
     here, there = (
-        client_plan(OWNER, spec(**body), token_digest=TOKEN_DIGEST),
-        client_plan(OWNER, spec(**endpoint_body({"url": "http://x"}, **body), server=None), token_digest=TOKEN_DIGEST),
+        plan_of_client(OWNER, spec(**body), token_digest=TOKEN_DIGEST),
+        plan_of_client(
+            OWNER, spec(**endpoint_body({"url": "http://x"}, **body), server=None), token_digest=TOKEN_DIGEST
+        ),
     )
     assert here.searches[0].seeds != there.searches[0].seeds
-    shared = client_plan(OWNER, spec(**body, measurement={"cachePolicy": "Share"}), token_digest=TOKEN_DIGEST)
+    shared = plan_of_client(OWNER, spec(**body, measurement={"cachePolicy": "Share"}), token_digest=TOKEN_DIGEST)
     assert len(set(shared.searches[0].seeds)) == 1
-    plain = client_plan(
+    plain = plan_of_client(
         OWNER, spec(workloads=[workload("x")], measurement={"cachePolicy": "Isolate"}), token_digest=TOKEN_DIGEST
     )
     assert not set(here.searches[0].seeds) & {stage.seed for stage in plain.stages}
@@ -65,7 +65,7 @@ def test_the_warm_up_is_of_the_highest_concurrency(axis: str, to: str, warmup: i
     load = searching(axis=axis, to=to) | {}
     load["search"]["from"] = "1"
     of = spec(workloads=[workload(load=load, requests=40)], objectives=OBJECTIVES)
-    assert client_plan(OWNER, of, token_digest=TOKEN_DIGEST).warmups[0].requests == warmup
+    assert plan_of_client(OWNER, of, token_digest=TOKEN_DIGEST).warmups[0].requests == warmup
 
 
 def test_the_estimate_is_the_most_that_there_can_be() -> None:
@@ -78,7 +78,7 @@ def test_the_estimate_is_the_most_that_there_can_be() -> None:
     )
     found = estimate(of)
     assert (found.stages, found.requests) == (11, 10 * 64 * 40 + 7)
-    assert len(stages(of, run_uid="u")) == 1
+    assert len(planned_stages(of, run_uid="u")) == 1
 
 
 def test_each_load_measured_is_a_cell_by_rising_load() -> None:

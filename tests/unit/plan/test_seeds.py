@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 from benchrun.api import BenchmarkRunSpec
-from benchrun.plan.stages import stage_seed, stages, warmup_seed
+from benchrun.plan import planned_stages, stage_seed, warmup_seed
 from unit.plan.specs import Json, concurrencies, endpoint_body, rates, spec_body, workload
 
 URL = {"url": "http://llm.example"}
 
 
 def seeds(body: Json, *, uid: str = "uid-1") -> dict[str, int]:
-    return {s.id: s.seed for s in stages(BenchmarkRunSpec.model_validate(body), run_uid=uid)}
+    return {s.id: s.seed for s in planned_stages(BenchmarkRunSpec.model_validate(body), run_uid=uid)}
 
 
 def chat(load: Json) -> Json:

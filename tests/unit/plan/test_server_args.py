@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from benchrun.api import Model
-from benchrun.plan.server_pod import server_args
+from benchrun.plan import server_args
 from unit.plan.specs import Json
 
 PVC = {"pvc": {"claimName": "models", "path": "qwen"}}

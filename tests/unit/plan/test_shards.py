@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from benchrun.api import BenchmarkRunSpec
-from benchrun.plan.client_manifests import Division, division_of
+from benchrun.plan import Division, division_of
 from unit.plan.specs import Json, concurrencies, rates, spec_body, workload
 
 

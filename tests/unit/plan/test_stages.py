@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from benchrun.api import Workload
-from benchrun.plan.stages import canonical, cells, estimate, gpus, requests_of, stages
+from benchrun.plan import canonical, cells, estimate, gpus, planned_stages, requests_of
 from unit.plan.specs import Json, concurrencies, rates, spec, spec_body, workload
 
 TWO = [workload("chat", load=rates("1", "inf")), workload("code", load=concurrencies(8))]
@@ -15,7 +15,9 @@ EIGHT = [workload("chat", load=rates("1", "2", "4", "8")), workload("code", load
 
 
 def order(*, repeats: int = 1, workloads: list[Json], **measurement: Any) -> list[str]:
-    return [s.id for s in stages(spec(workloads=workloads, repeats=repeats, measurement=measurement), run_uid="u")]
+    return [
+        s.id for s in planned_stages(spec(workloads=workloads, repeats=repeats, measurement=measurement), run_uid="u")
+    ]
 
 
 def test_as_listed_repeats_are_outermost_then_workloads_then_load_points() -> None:
@@ -77,7 +79,7 @@ def test_every_stage_is_in_exactly_one_cell() -> None:
         workloads=[workload("chat", load=rates("1", "4")), workload("code", load=concurrencies(1, 2))], repeats=3
     )
     pooled = [stage for cell in cells(given) for stage in cell.stage_ids]
-    assert sorted(pooled) == sorted(s.id for s in stages(given, run_uid="u"))
+    assert sorted(pooled) == sorted(s.id for s in planned_stages(given, run_uid="u"))
 
 
 @pytest.mark.parametrize(

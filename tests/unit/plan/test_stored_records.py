@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from benchrun import names
-from benchrun.decide.decision import Arrival
-from benchrun.plan.pods import Manifest
-from benchrun.plan.stored_records import (
+from benchrun.decide import Arrival
+from benchrun.plan import (
     RECORD_KEY,
     TIMELINE_KEY,
+    Manifest,
     TimelinePart,
     stage_config_map,
     stored_part,

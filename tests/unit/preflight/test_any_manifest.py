@@ -7,7 +7,7 @@ from typing import Any
 from benchrun.api import BenchmarkRunSpec
 from benchrun.preflight.manifests import CHECKS, Known, check_objects, check_run
 from benchrun.preflight.remark import LEVELS
-from benchrun.sizing.config_json import model_shape
+from benchrun.sizing import model_shape
 from hypothesis import given, settings, strategies as st
 from unit.api.agreement import broken_in_python
 from unit.api.generated_specs import RUN_SPECS

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from benchrun.preflight.manifests import Known
-from benchrun.sizing.config_json import model_shape
+from benchrun.sizing import model_shape
 from unit.preflight.checks import checked, said
 from unit.sizing.configs import LLAMA_8B
 

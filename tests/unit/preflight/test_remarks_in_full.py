@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from benchrun.preflight.manifests import Known
 from benchrun.preflight.remark import Level
-from benchrun.sizing.config_json import model_shape
+from benchrun.sizing import model_shape
 from unit.api.spec_cases import absent
 from unit.golden_messages import assert_golden
 from unit.preflight.checks import checked, said

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from benchrun.preflight.manifests import Checked, Known, check_objects, check_sweep
 from benchrun.preflight.volume import volume_of
-from benchrun.sizing.config_json import model_shape
+from benchrun.sizing import model_shape
 from unit.api.spec_cases import minimal
 from unit.preflight.checks import manifest, said, spec
 from unit.sizing.configs import LLAMA_8B

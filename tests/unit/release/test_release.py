@@ -11,9 +11,7 @@ from typing import Any
 import benchrun.release
 import pytest
 from benchrun import names
-from benchrun.plan.pods import Owner
-from benchrun.plan.roles import roles
-from benchrun.plan.server_manifests import workload
+from benchrun.plan import Owner, server_roles, workload
 from benchrun.release import api
 from benchrun.release.main import main
 from unit.plan.specs import spec
@@ -30,7 +28,7 @@ def server(cluster: Cluster, *, run: str = "chat", namespace: str = "team-a", no
     """A server as the operator makes it, with its pod; `hold` and `annotations` replace what it says of itself."""
     owner = Owner(namespace, run, f"{run}-uid")
     wanted = spec(startupDeadlineSeconds=1800, runDeadlineSeconds=HOUR, **changes.pop("spec", {}))
-    [role] = roles(owner, wanted, client_image="c", pull_policy="Always")
+    [role] = server_roles(owner, wanted, client_image="c", pull_policy="Always")
     manifest = workload(owner, role)
     meta = {**manifest["metadata"], "uid": f"{run}-server-uid", **changes.pop("metadata", {})}
     if "hold" in changes:

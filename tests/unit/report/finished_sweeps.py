@@ -10,7 +10,7 @@ from typing import Any
 from benchrun.api import BenchmarkRunStatus, Result, RoleFigures
 from benchrun.api.sweep import BenchmarkSweepSpec, BenchmarkSweepStatus, essence
 from benchrun.observe import Run
-from benchrun.report.html.report_data import ReportedSweep
+from benchrun.report.html import ReportedSweep
 from unit.judge.comparison.sides import row, run
 from unit.plan.specs import Json, rates, spec_body, workload
 from unit.sweep.sweeps import NAME, NAMESPACE, UID, a_run, decided, ended, failed, variant

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
-from benchrun.effects.pod_http import Fetcher, FetchError
+from benchrun.effects import Fetcher, FetchError
 from unit.runtime.fast_time import passing
 
 Page = str | bytes | Exception | Callable[[], str | bytes]

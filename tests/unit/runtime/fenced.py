@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchrun.effects.errors import Forbidden
+from benchrun.effects import Forbidden
 from unit.runtime.memory_cluster import MemoryCluster
 
 

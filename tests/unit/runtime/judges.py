@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, Iterable
 
 from benchrun.api import Judgement
-from benchrun.effects.judge_child import JudgeChild
+from benchrun.effects import JudgeChild
 from benchrun.judge_process.job import Job, Part
 
 

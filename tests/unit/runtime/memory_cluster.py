@@ -8,9 +8,8 @@ from collections.abc import AsyncIterator, Iterable
 from datetime import datetime
 from typing import Any
 
-from benchrun.decide.decision import Compilations, Event, ExporterPod, GpuExporters, LogTail, Ref, ServerStart
-from benchrun.effects.errors import ClusterError, Conflict, NotFound, Occupied
-from benchrun.effects.kubernetes_api import KubernetesApi, controller_uid
+from benchrun.decide import Compilations, Event, ExporterPod, GpuExporters, LogTail, Ref, ServerStart
+from benchrun.effects import ClusterError, Conflict, KubernetesApi, NotFound, Occupied, controller_uid
 from benchrun.names import KIND
 from benchrun.observe import Declared
 from benchrun.runtime.indexes import Indexes

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 
-from benchrun.effects.connection import Json
-from benchrun.effects.errors import ClusterError, Conflict, Exists, NotFound
-from benchrun.effects.lease import LeaseApi
+from benchrun.effects import ClusterError, Conflict, Exists, Json, LeaseApi, NotFound
 
 
 class MemoryLease(LeaseApi):

@@ -8,22 +8,12 @@ from typing import Any
 
 from benchrun import names
 from benchrun.api import BenchmarkRunStatus, as_json
-from benchrun.decide.decision import (
-    Arrival,
-    Collected,
-    Context,
-    Decision,
-    Facts,
-    GpuExporters,
-    PullTarget,
-    ScrapeTarget,
-)
-from benchrun.effects.lookups import LookUps, Tools
+from benchrun.decide import Arrival, Collected, Context, Decision, Facts, GpuExporters, PullTarget, ScrapeTarget
+from benchrun.effects import LookUps, Tools
 from benchrun.measure import bucketed, encode
 from benchrun.measure.exposition import Sample
 from benchrun.observe import RunKey
-from benchrun.plan.pods import Owner, metadata, stamped
-from benchrun.plan.stored_records import TimelinePart, stage_config_map
+from benchrun.plan import Owner, TimelinePart, metadata, stage_config_map, stamped
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.run_reconciler import RunReconciler
 from benchrun.runtime.sessions import Sessions

@@ -9,8 +9,8 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from benchrun.decide.decision import MAX_BACKLOG_BYTES, Arrival, Collected, PullTarget
-from benchrun.effects.pod_http import FetchError
+from benchrun.decide import MAX_BACKLOG_BYTES, Arrival, Collected, PullTarget
+from benchrun.effects import FetchError
 from benchrun.runtime.client_polling import (
     BETWEEN_ANSWERS_SECONDS,
     LONGEST_RETRY_SECONDS,

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from benchrun.decide.decision import Collected, GpuEndpoint, ScrapeTarget
-from benchrun.effects.pod_http import FetchError, HttpFetcher
+from benchrun.decide import Collected, GpuEndpoint, ScrapeTarget
+from benchrun.effects import FetchError, HttpFetcher
 from benchrun.measure.exposition import Sample
 from benchrun.runtime.scraping import Scraper
 from benchrun.runtime.telemetry import Telemetry

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 from benchrun import names
-from benchrun.effects.connection import LEADER_WORKER_SET
-from benchrun.effects.errors import ClusterError, Forbidden, NotFound, NotServed, Unavailable
+from benchrun.effects import LEADER_WORKER_SET, ClusterError, Forbidden, NotFound, NotServed, Unavailable
 from benchrun.observe import Child, RunKey, SweepKey, child_of, is_finished, sweep_of_run, view_builders
 from benchrun.runtime.indexes import Body, Indexes
 from benchrun.runtime.watching import Lister

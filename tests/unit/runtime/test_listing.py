@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 from benchrun import names
-from benchrun.effects.connection import CHILD_KINDS, EXTENSION_KINDS
-from benchrun.effects.errors import Forbidden, Unavailable
+from benchrun.effects import CHILD_KINDS, EXTENSION_KINDS, Forbidden, Unavailable
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.watching import ALL_NAMESPACES, VERIFIED_AFTER_SECONDS, Lister
 from unit.runtime.bodies import KEY, NAMESPACE, child_body, pod_body, run_body, stage_body

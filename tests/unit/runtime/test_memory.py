@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from benchrun import names
-from benchrun.decide.decision import Arrival
+from benchrun.decide import Arrival
 from benchrun.observe import Child, Children, RunKey
 from benchrun.runtime.memory import Memories, RunMemory
 

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 from benchrun.api import Live
-from benchrun.decide.decision import Decision
-from benchrun.effects.errors import Unavailable
-from benchrun.effects.lease import LEASE_SECONDS, WATCH_SECONDS
+from benchrun.decide import Decision
+from benchrun.effects import LEASE_SECONDS, WATCH_SECONDS, Unavailable
 from benchrun.observe import RunKey
 from benchrun.runtime import process
 from benchrun.runtime.background_tasks import ENDS_REMEMBERED, ENDS_WITHIN_SECONDS, RESTART_SECONDS

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 from benchrun import names
-from benchrun.decide.decision import Compilations, Decision, Facts
-from benchrun.effects import errors
-from benchrun.effects.connection import LEADER_WORKER_SET
+from benchrun.decide import Compilations, Decision, Facts
+from benchrun.effects import LEADER_WORKER_SET, errors
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.queue import Later
 from benchrun.runtime.reconciler import LONGEST_SECONDS, MOST_FAILURES, RETRY_SECONDS, Reconciler

@@ -7,8 +7,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from benchrun.decide.decision import Compilations, Event, LogTail, Ref
-from benchrun.effects.errors import ClusterError, Conflict, Invalid, Throttled, Unavailable
+from benchrun.decide import Compilations, Event, LogTail, Ref
+from benchrun.effects import ClusterError, Conflict, Invalid, Throttled, Unavailable
 from benchrun.runtime.queue import Later
 from benchrun.runtime.run_reconciler import LAST_WORDS_SECONDS
 from unit.runtime.bodies import KEY, NAMESPACE, child_body, run_body

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from benchrun import names
 from benchrun.api import BenchmarkRunStatus, as_json
-from benchrun.decide.decision import Decision, Event, Facts, Ref
-from benchrun.effects.errors import ClusterError, Forbidden, Invalid, NotFound, Throttled, Unavailable
+from benchrun.decide import Decision, Event, Facts, Ref
+from benchrun.effects import ClusterError, Forbidden, Invalid, NotFound, Throttled, Unavailable
 from benchrun.observe import Declared
-from benchrun.plan.pods import stamped
+from benchrun.plan import stamped
 from benchrun.runtime.queue import Later
 from unit.runtime.bodies import KEY, NAMESPACE, UID, child_body, run_body, stage_body
 from unit.runtime.memory_cluster import status_of

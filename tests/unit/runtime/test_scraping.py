@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 from itertools import pairwise
 
-from benchrun.decide.decision import Collected, ScrapeTarget
-from benchrun.effects.pod_http import FetchError
+from benchrun.decide import Collected, ScrapeTarget
+from benchrun.effects import FetchError
 from benchrun.runtime.scraping import Scraper
 from benchrun.runtime.telemetry import Telemetry
 from unit.runtime.fakes import PAGE, Web, loop_now

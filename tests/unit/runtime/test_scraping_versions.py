@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from benchrun.decide.decision import Collected, ScrapeTarget
-from benchrun.effects.pod_http import FetchError
+from benchrun.decide import Collected, ScrapeTarget
+from benchrun.effects import FetchError
 from benchrun.runtime.scraping import Scraper
 from benchrun.runtime.telemetry import Telemetry
 from unit.runtime.fakes import PAGE, Web, loop_now

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 from benchrun import names
-from benchrun.decide.decision import PullTarget, ScrapeTarget
-from benchrun.effects.connection import LEADER_WORKER_SET
-from benchrun.effects.errors import ClusterError, Forbidden, Unavailable
+from benchrun.decide import PullTarget, ScrapeTarget
+from benchrun.effects import LEADER_WORKER_SET, ClusterError, Forbidden, Unavailable
 from benchrun.observe import Run, RunKey
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import RunMemory

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.decide.decision import GpuExporters
+from benchrun.decide import GpuExporters
 from benchrun.runtime.settings import BadSetting, Settings
 
 IMAGE = {"BENCHRUN_CLIENT_IMAGE": "registry.example/client:1"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.decide.decision import Decision, Facts
-from benchrun.effects.errors import Unavailable
+from benchrun.decide import Decision, Facts
+from benchrun.effects import Unavailable
 from benchrun.runtime.queue import Later
 from unit.runtime.fast_time import now, passing, run_fast
 from unit.runtime.scene import RUNNING, Scene, arrival, sample, stage

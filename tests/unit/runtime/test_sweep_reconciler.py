@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 from benchrun.api.sweep import KIND as SWEEP_KIND
-from benchrun.decide.decision import Ref
-from benchrun.effects.errors import Conflict, Forbidden, Invalid, Unavailable
-from benchrun.effects.judge_child import JudgeChild, NotJudged
+from benchrun.decide import Ref
+from benchrun.effects import Conflict, Forbidden, Invalid, JudgeChild, NotJudged, Unavailable
 from benchrun.judge_process.job import END, Part, SweepJob, SweepTable, read_job
 from benchrun.judge_process.judging import table_job
 from benchrun.names import API_VERSION, KIND

@@ -8,7 +8,7 @@ from typing import Any
 
 import kopf
 import pytest
-from benchrun.effects.connection import CHILD_KINDS, RESOURCES
+from benchrun.effects import CHILD_KINDS, RESOURCES
 from benchrun.observe import Key, SweepKey
 from benchrun.runtime import watching
 from benchrun.runtime.indexes import Indexes

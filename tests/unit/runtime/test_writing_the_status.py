@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from benchrun.api import BenchmarkRunStatus, Live, ServerStatus
-from benchrun.decide.decision import Ending, Event, Judging, Ref
+from benchrun.decide import Ending, Event, Judging, Ref
 from benchrun.runtime.run_reconciler import JUDGED_WITHIN_SECONDS, RUNS_A_SECOND, SETTLE_SECONDS, STORED_WITHIN_SECONDS
 from unit.runtime.fast_time import passing, run_fast
 from unit.runtime.memory_cluster import status_of

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from benchrun.sizing.config_json import model_shape
-from benchrun.sizing.serve_args import ServeArgs
-from benchrun.sizing.sizing import Sizing, sizing_of
-from benchrun.sizing.vllm_settings import engine_of
+from benchrun.sizing import ServeArgs, Sizing, engine_of, model_shape, sizing_of
 from unit.sizing.configs import Config
 
 

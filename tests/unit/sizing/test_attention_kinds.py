@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from benchrun.sizing.attention_kinds import (
+from benchrun.sizing import (
     MOST,
+    UnknownShape,
     attention_of_layers,
     list_if_any,
     number_if_any,
@@ -15,7 +16,6 @@ from benchrun.sizing.attention_kinds import (
     whole,
     whole_if_any,
 )
-from benchrun.sizing.cache_layers import UnknownShape
 from unit.sizing.configs import Config
 
 LETTERS = {"Full": "F", "Sliding": "S", "State": "_"}

@@ -5,12 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from benchrun.sizing.block_pool import UNLIMITED_TOKENS, Fit, Group, Memory, Pool, fit_of, pool_of, sequence_bytes
-from benchrun.sizing.cache_layers import Layer, ModelShape
-from benchrun.sizing.config_json import model_shape
-from benchrun.sizing.serve_args import ServeArgs
-from benchrun.sizing.sizing import Sizing, sizing_of
-from benchrun.sizing.vllm_settings import Engine, engine_of
+from benchrun.sizing import (
+    UNLIMITED_TOKENS,
+    Engine,
+    Fit,
+    Group,
+    Layer,
+    Memory,
+    ModelShape,
+    Pool,
+    ServeArgs,
+    Sizing,
+    engine_of,
+    fit_of,
+    model_shape,
+    pool_of,
+    sequence_bytes,
+    sizing_of,
+)
 from unit.sizing import configs, published
 
 KEEPS_ALL = Group(layers=1, block_tokens=16, window_tokens=None)

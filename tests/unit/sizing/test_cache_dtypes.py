@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.sizing.cache_layers import KNOWN, Layer, UnknownCacheType, head_bytes, is_quantized
+from benchrun.sizing import KNOWN, Layer, UnknownCacheType, head_bytes, is_quantized
 
 HEAD = Layer(kind="Full", heads=8, values=256)
 LATENT = Layer(kind="Latent", heads=1, values=576)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from benchrun.sizing.cache_layers import UnknownShape
-from benchrun.sizing.config_json import MAX_LAYERS, model_shape
+from benchrun.sizing import MAX_LAYERS, UnknownShape, model_shape
 from hypothesis import given, strategies as st
 from unit.sizing import configs, published
 from unit.sizing.configs import LLAMA_8B, Config

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from benchrun.sizing.config_json import model_shape
-from benchrun.sizing.serve_args import ServeArgs
-from benchrun.sizing.vllm_settings import beyond_context
+from benchrun.sizing import ServeArgs, beyond_context, model_shape
 from unit.sizing import configs
 
 SHAPE = replace(model_shape(configs.LLAMA_8B), context_tokens=8192)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.sizing.block_pool import sequence_bytes
-from benchrun.sizing.config_json import model_shape
+from benchrun.sizing import model_shape, sequence_bytes
 from unit.sizing import configs, published
 from unit.sizing.configs import Config
 from unit.sizing.sized import sized

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.sizing.serve_args import ServeArgs, UnreadableValue, bytes_of, is_flag, memory, tokens_of
+from benchrun.sizing import ServeArgs, UnreadableValue, bytes_of, is_flag, memory, tokens_of
 from hypothesis import given, strategies as st
 
 

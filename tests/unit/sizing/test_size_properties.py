@@ -5,11 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from benchrun.sizing.block_pool import Fit, sequence_bytes
-from benchrun.sizing.config_json import model_shape
-from benchrun.sizing.serve_args import ServeArgs
-from benchrun.sizing.sizing import Sizing, sizing_of
-from benchrun.sizing.vllm_settings import engine_of
+from benchrun.sizing import Fit, ServeArgs, Sizing, engine_of, model_shape, sequence_bytes, sizing_of
 from hypothesis import given, strategies as st
 from unit.sizing import configs, published
 

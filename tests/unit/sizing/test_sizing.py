@@ -6,12 +6,7 @@ Against vLLM itself: tests/client/test_kv_cache_sizing.py.
 from __future__ import annotations
 
 import pytest
-from benchrun.sizing.block_pool import Memory
-from benchrun.sizing.cache_layers import UnknownCacheType
-from benchrun.sizing.config_json import model_shape
-from benchrun.sizing.serve_args import ServeArgs
-from benchrun.sizing.sizing import changes, sizing_of
-from benchrun.sizing.vllm_settings import engine_of
+from benchrun.sizing import Memory, ServeArgs, UnknownCacheType, changes, engine_of, model_shape, sizing_of
 from unit.sizing import configs
 from unit.sizing.configs import Config
 from unit.sizing.sized import sized

@@ -6,10 +6,17 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
-from benchrun.sizing.cache_layers import ModelShape
-from benchrun.sizing.config_json import model_shape
-from benchrun.sizing.serve_args import ServeArgs, UnreadableValue
-from benchrun.sizing.vllm_settings import Engine, compute_dtype, default_step_tokens, engine_of, max_model_tokens
+from benchrun.sizing import (
+    Engine,
+    ModelShape,
+    ServeArgs,
+    UnreadableValue,
+    compute_dtype,
+    default_step_tokens,
+    engine_of,
+    max_model_tokens,
+    model_shape,
+)
 from unit.sizing import configs
 
 GIB = 2**30

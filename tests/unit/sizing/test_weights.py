@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.sizing.weight_files import NotWeights, bytes_by_header, bytes_by_index
+from benchrun.sizing import NotWeights, bytes_by_header, bytes_by_index
 
 
 def test_an_index_says_it_outright() -> None:

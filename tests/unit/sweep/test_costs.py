@@ -8,7 +8,7 @@ from benchrun.api.sweep import essence
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.sweep.measured import Side, costs
 from benchrun.judge.sweep.table import table
-from benchrun.plan.variants import variants
+from benchrun.plan import planned_variants
 from benchrun.report.sweep_rows import best_rows, front_rows, variant_rows
 from unit.judge.comparison.sides import CELL, row, run
 from unit.plan.specs import spec_body
@@ -25,7 +25,7 @@ def one(name: str, **figures: float | None) -> MeasuredRun:
 
 
 def side(*runs: MeasuredRun) -> Side:
-    [made] = variants(sweep_spec([variant("base")]))
+    [made] = planned_variants(sweep_spec([variant("base")]))
     return Side(made, runs)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from benchrun.api.sweep import MAX_NAME, MAX_RETRIES
 from benchrun.names import MAX_RUN_NAME
-from benchrun.plan.pods import Owner
-from benchrun.plan.variants import PlannedRun, attempts, planned_runs, run_manifest, variants
+from benchrun.plan import Owner, PlannedRun, attempts, planned_runs, planned_variants, run_manifest
 from hypothesis import given, strategies as st
 from unit.plan.specs import spec_body
 from unit.sweep.sweeps import NAMESPACE, THREE, UID, sweep_spec, variant
@@ -13,7 +12,7 @@ from unit.sweep.sweeps import NAMESPACE, THREE, UID, sweep_spec, variant
 
 def planned(name: str = "s", **changes: object) -> tuple[PlannedRun, ...]:
     spec = sweep_spec(changes.pop("listed", THREE), **changes)  # type: ignore[arg-type]
-    return planned_runs(name, spec, variants(spec))
+    return planned_runs(name, spec, planned_variants(spec))
 
 
 def test_as_listed_every_variant_comes_once_before_any_is_replicated() -> None:

@@ -8,7 +8,7 @@ from benchrun.api.sweep import essence
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.sweep.measured import Side, server_figures
 from benchrun.judge.sweep.table import table
-from benchrun.plan.variants import variants
+from benchrun.plan import planned_variants
 from unit.judge.comparison.sides import CELL, row, run
 from unit.sweep.sweeps import sweep_spec, variant
 
@@ -22,7 +22,7 @@ def read(name: str, *, verdict: str = "Valid", **figures: float) -> MeasuredRun:
 
 
 def side(*runs: MeasuredRun) -> Side:
-    [made] = variants(sweep_spec([variant("base")]))
+    [made] = planned_variants(sweep_spec([variant("base")]))
     return Side(made, runs)
 
 

@@ -14,7 +14,7 @@ from benchrun.judge.result_row import PER_GPU
 from benchrun.judge.sweep.best import best_variants, contenders, pareto_front
 from benchrun.judge.sweep.measured import Side, found_loads
 from benchrun.judge.sweep.table import ONE_LEFT, Table, table
-from benchrun.plan.variants import Variant, variants
+from benchrun.plan import Variant, planned_variants
 from unit.judge.comparison.sides import CELL, repeated, row, run, servers
 from unit.sweep.sweeps import sweep_spec, variant
 
@@ -25,7 +25,7 @@ Sides = Mapping[str, Sequence[MeasuredRun]]
 def sides(given: Sides, **settings: Mapping[str, Any]) -> list[Side]:
     """Variants with these runs; what is given for a variant by name is set in it."""
     spec = sweep_spec([variant(name, **settings.get(name, {})) for name in given])
-    made: dict[str, Variant] = {found.name: found for found in variants(spec)}
+    made: dict[str, Variant] = {found.name: found for found in planned_variants(spec)}
     return [
         Side(made[name], tuple(MeasuredRun(r.name, r.uid, made[name].spec, r.status) for r in runs))
         for name, runs in given.items()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from benchrun.api import BenchmarkRunSpec
-from benchrun.plan.variants import Variant, spec_body, variants
+from benchrun.plan import Variant, planned_variants, spec_body
 from unit.plan.specs import spec_body as template_body, workload
 from unit.sweep.sweeps import axis, sweep_spec, variant
 
@@ -21,7 +21,7 @@ TEMPLATE = template_body(
 
 
 def made(*listed: dict[str, Any], **changes: Any) -> tuple[Variant, ...]:
-    return variants(sweep_spec(listed, template=TEMPLATE, **changes))
+    return planned_variants(sweep_spec(listed, template=TEMPLATE, **changes))
 
 
 def server(settings: dict[str, Any]) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def test_an_engine_without_api_server_is_varied_like_a_server() -> None:
         offline={"image": "vllm:1", "args": ["--max-model-len=4096"]},
         workloads=[workload(load={"requestRates": ["inf"]})],
     )
-    [only] = variants(sweep_spec([variant("v", "--max-num-seqs=8")], template=offline))
+    [only] = planned_variants(sweep_spec([variant("v", "--max-num-seqs=8")], template=offline))
     body = spec_body(only.spec)
     assert body["offline"]["args"] == ["--max-model-len=4096", "--max-num-seqs=8"]
     assert "server" not in body
@@ -85,7 +85,7 @@ def test_nodes_are_varied_and_count_their_gpus() -> None:
 def test_what_only_a_server_has_is_refused_by_name_for_an_engine_without_one(field: str) -> None:
     offline = template_body(server=None, offline={"image": "v"}, workloads=[workload(load={"batchSizes": [1]})])
     with pytest.raises(ValueError, match=rf"spec\.matrix: variant two: {field} can't be set"):
-        variants(sweep_spec([variant("two", **{field: 2})], template=offline))
+        planned_variants(sweep_spec([variant("two", **{field: 2})], template=offline))
 
 
 def test_gpus_are_those_of_the_variant() -> None:
@@ -94,7 +94,7 @@ def test_gpus_are_those_of_the_variant() -> None:
 
 
 def test_settings_of_all_axes_are_laid_over_one_after_the_other() -> None:
-    found = variants(sweep_spec(matrix={"grid": [axis("a", "1", "2"), axis("b", "3")]}, template=TEMPLATE))
+    found = planned_variants(sweep_spec(matrix={"grid": [axis("a", "1", "2"), axis("b", "3")]}, template=TEMPLATE))
     assert [v.spec.server.args[1:] for v in found if v.spec.server] == [["--a=1", "--b=3"], ["--a=2", "--b=3"]]
 
 
@@ -113,7 +113,7 @@ def test_settings_of_all_axes_are_laid_over_one_after_the_other() -> None:
 def test_two_axes_that_set_the_same_are_refused(settings: dict[str, Any], what: str) -> None:
     both = [{"name": name, "values": [{"name": "v", **settings}]} for name in ("one", "two")]
     with pytest.raises(ValueError, match=rf"variant one=v,two=v: two axes set {what}"):
-        variants(sweep_spec(matrix={"grid": both}, template=TEMPLATE))
+        planned_variants(sweep_spec(matrix={"grid": both}, template=TEMPLATE))
 
 
 def test_a_variant_whose_run_is_none_is_refused_by_name_and_field() -> None:
@@ -122,4 +122,4 @@ def test_a_variant_whose_run_is_none_is_refused_by_name_and_field() -> None:
     with pytest.raises(
         ValueError, match=r"^spec\.matrix: variant many: its run's spec\.server\.args: List should have"
     ):
-        variants(sweep_spec([variant("base"), many], template=crowded))
+        planned_variants(sweep_spec([variant("base"), many], template=crowded))

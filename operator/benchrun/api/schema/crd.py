@@ -26,15 +26,12 @@ class Definition:
     short_name: str
     max_name: int
     description: str
-    noun: str
-    """What messages call an object of it."""
+    noun: str  # What messages call an object of it.
     spec: type[SpecModel]
     mutable_fields: Sequence[str]
     status: type[StatusModel]
-    columns: Sequence[tuple[str, str, str]]
-    """Of `kubectl get`: heading, path and description."""
-    wide_columns: Sequence[tuple[str, str, str]]
-    """Those that come with `-o wide` only."""
+    columns: Sequence[tuple[str, str, str]]  # Of `kubectl get`: heading, path and description.
+    wide_columns: Sequence[tuple[str, str, str]]  # Those that come with `-o wide` only.
 
     @property
     def name(self) -> str:

@@ -237,8 +237,7 @@ class SweepTable(StatusModel):
     best: list[BestVariant] = Field(default_factory=list)
     front: list[FrontPoint] = Field(default_factory=list)
     scope: Scope | None = None
-    verdict: Verdict | None = None
-    """The worst of all rows."""
+    verdict: Verdict | None = None  # The worst of all rows.
     verdicts: Annotated[dict[_Name, Verdict], Field(max_length=MAX_VARIANTS)] = Field(default_factory=dict)
     """By variant, of those that have figures."""
     outcomes: Annotated[dict[_Name, Outcome], Field(max_length=MAX_VARIANTS)] = Field(default_factory=dict)

@@ -13,9 +13,17 @@ from rich.text import Text
 
 from benchrun.cli import errors, model_folder, shared_options
 from benchrun.report.exit_codes import PASSED
-from benchrun.sizing import block_pool, cache_layers, serve_args
-from benchrun.sizing.sizing import Sizing, changes, sizing_of
-from benchrun.sizing.vllm_settings import Engine, beyond_context, engine_of
+from benchrun.sizing import (
+    Engine,
+    Sizing,
+    beyond_context,
+    block_pool,
+    cache_layers,
+    changes,
+    engine_of,
+    serve_args,
+    sizing_of,
+)
 
 
 def show_sizing(console: Console, name: str, sizing: Sizing, notes: Sequence[str]) -> None:

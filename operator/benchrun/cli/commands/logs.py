@@ -37,8 +37,7 @@ class _Logs:
     roles: Sequence[str]
     tail: int
     console: Console
-    shown: set[str] = field(default_factory=set)
-    """Roles of which there was a line."""
+    shown: set[str] = field(default_factory=set)  # Roles of which there was a line.
 
     async def print_now(self) -> None:
         """As they are, role after role. Raises KubectlError."""

@@ -16,9 +16,7 @@ from benchrun.api.sweep import (
     VariantStatus,
     read_sweep_status,
 )
-from benchrun.decide import condition_table
-from benchrun.decide.decision import CANCELLED, Ending, Event, Ref
-from benchrun.decide.run_state import Unacceptable
+from benchrun.decide import CANCELLED, Ending, Event, Ref, Unacceptable, condition_table
 from benchrun.decide.sweep.sweep_state import (
     SweepDecision,
     SweepFacts,
@@ -29,8 +27,7 @@ from benchrun.decide.sweep.sweep_state import (
 )
 from benchrun.names import KIND
 from benchrun.observe import SweptRun
-from benchrun.plan.stages import estimate
-from benchrun.plan.variants import PlannedRun, Variant, run_manifest
+from benchrun.plan import PlannedRun, Variant, estimate, run_manifest
 
 
 def decide(facts: SweepFacts) -> SweepDecision:

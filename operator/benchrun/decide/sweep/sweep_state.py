@@ -13,13 +13,9 @@ from pydantic import ValidationError
 
 from benchrun.api import BenchmarkRunStatus, Code, Reason, first_problem
 from benchrun.api.sweep import MAX_ROWS, BenchmarkSweepSpec, BenchmarkSweepStatus, SweepTable, TabledRun, named
-from benchrun.decide.decision import Event, Manifest, Ref
-from benchrun.decide.failures import SERVER_SETTINGS
-from benchrun.decide.run_state import Unacceptable
+from benchrun.decide import SERVER_SETTINGS, Event, Manifest, Ref, Unacceptable
 from benchrun.observe import Sweep, SweptRun
-from benchrun.plan.pods import Owner
-from benchrun.plan.stages import cells
-from benchrun.plan.variants import PlannedRun, Variant, attempts, planned_runs, variants
+from benchrun.plan import Owner, PlannedRun, Variant, attempts, cells, planned_runs, planned_variants
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +232,7 @@ def accept_sweep(sweep: Sweep) -> tuple[BenchmarkSweepSpec, tuple[Variant, ...]]
     """The spec, checked, and its variants: all are made before any run is. Raises Unacceptable naming the field's path."""
     try:
         spec = BenchmarkSweepSpec.model_validate(sweep.spec)
-        made = variants(spec)
+        made = planned_variants(spec)
     except ValidationError as error:
         raise Unacceptable(first_problem(error)) from error
     except ValueError as error:

@@ -29,12 +29,9 @@ NO_CV = "the results do not say how the repeats scatter"
 class Figure:
     """One side's value."""
 
-    value: float | None
-    """Geometric mean over the runs; None where one has none."""
-    log_mean: Mean | None = None
-    """None: the noise is not known."""
-    problem: str | None = None
-    """Why one of them is None."""
+    value: float | None  # Geometric mean over the runs; None where one has none.
+    log_mean: Mean | None = None  # None: the noise is not known.
+    problem: str | None = None  # Why one of them is None.
 
 
 def figure_of(metric: ComparedMetric, cell: str, side: Sequence[MeasuredRun]) -> Figure:

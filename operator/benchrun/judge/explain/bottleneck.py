@@ -158,10 +158,8 @@ class Observed:
     stretches: Sequence[Stretch]
     lengths: Lengths | None
     requests: int
-    always_busy: bool
-    """Whether the load keeps the server supplied: users, or all at once."""
-    client: StageFinding | None
-    """ClientSaturated, where the client was found to be."""
+    always_busy: bool  # Whether the load keeps the server supplied: users, or all at once.
+    client: StageFinding | None  # ClientSaturated, where the client was found to be.
 
     @property
     def queues(self) -> bool:

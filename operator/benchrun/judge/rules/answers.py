@@ -78,8 +78,7 @@ class _Answers:
     count: int
     unended: int
     """Without the server's closing count. All of them: every token count is the load engine's guess."""
-    percent: float
-    """Received tokens of those expected; 100 where none were expected."""
+    percent: float  # Received tokens of those expected; 100 where none were expected.
     evidence: Evidence
 
 

@@ -38,8 +38,7 @@ class _Sign:
     name: str
     value: float
     threshold: float
-    invalid_factor: float = math.inf
-    """Times the threshold above which the stage is Invalid."""
+    invalid_factor: float = math.inf  # Times the threshold above which the stage is Invalid.
 
     @property
     def load(self) -> float:

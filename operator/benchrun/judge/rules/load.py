@@ -111,12 +111,9 @@ class Overload:
 
     arrival_rate: float
     completion_rate: float
-    under_way_before: int
-    """In the middle of the arrivals, those in the client's queue included."""
-    under_way_after: int
-    """When the last request was due."""
-    seconds: float
-    """Between the two."""
+    under_way_before: int  # In the middle of the arrivals, those in the client's queue included.
+    under_way_after: int  # When the last request was due.
+    seconds: float  # Between the two.
 
 
 def overload_of(stages: Sequence[StageProfile], found: Sequence[StageFinding]) -> Overload | None:

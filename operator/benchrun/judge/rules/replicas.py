@@ -8,8 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from benchrun_client.contract import ServerEdge
 
 from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFinding, StageProfile
-from benchrun.measure import REQUESTS_FINISHED, answering, by_role, of_vllm, proxy_figures, rise, rise_at, rounded
-from benchrun.measure.windows import is_busy
+from benchrun.measure import (
+    REQUESTS_FINISHED,
+    answering,
+    by_role,
+    is_busy,
+    of_vllm,
+    proxy_figures,
+    rise,
+    rise_at,
+    rounded,
+)
 
 MAX_NAMES_CHARS = 200
 

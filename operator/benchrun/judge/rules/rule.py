@@ -32,14 +32,12 @@ class StageFinding:
 
     code: Code
     severity: Severity
-    stage_id: str
-    """The stage; the cell's id where it is about all its repeats."""
+    stage_id: str  # The stage; the cell's id where it is about all its repeats.
     evidence: Evidence = field(default_factory=dict)
     """The figures that decided, and the threshold they crossed."""
     weight: float = 0.0
     """How marked it is, to pick the worst stage of a code; compared within the code only."""
-    default_severity: Severity | None = None
-    """What the rule found, where the spec changed it."""
+    default_severity: Severity | None = None  # What the rule found, where the spec changed it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +45,7 @@ class NotChecked:
     """A rule whose input is missing: not the same as having found nothing."""
 
     code: Code
-    why: str
-    """In a few words: "no counters at both edges"."""
+    why: str  # In a few words: "no counters at both edges".
 
 
 Found = Iterable[StageFinding | NotChecked]
@@ -84,8 +81,7 @@ class StageSummary:
     stage_id: str
     sequence: int
     probe: Probe | None
-    batches: Mapping[str, Sequence[float]]
-    """As its profile has them."""
+    batches: Mapping[str, Sequence[float]]  # As its profile has them.
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,7 @@ from itertools import pairwise
 from statistics import median
 
 from benchrun.judge.rules.rule import Code, Found, NotChecked, Rules, StageFinding, StageProfile
-from benchrun.measure import exposition, percentiles, rounded
-from benchrun.measure.windows import Window
+from benchrun.measure import Window, exposition, percentiles, rounded
 from benchrun.names import ROLE_PREFILL
 
 

@@ -150,8 +150,7 @@ class _Course:
     """One figure of one cell over its repeats, in order of measurement."""
 
     cell: CellSummary
-    repeats: Sequence[Sequence[float]]
-    """Batch means of each."""
+    repeats: Sequence[Sequence[float]]  # Batch means of each.
 
     @property
     def means(self) -> Sequence[float]:

@@ -75,12 +75,10 @@ class _Beginning:
 
     requests: int
     median_us: float
-    usual_us: float
-    """Median of all others."""
+    usual_us: float  # Median of all others.
     slowest_other_us: float
     slow_from_us: float
-    chance: float
-    """How likely a random order puts so many slow ones first."""
+    chance: float  # How likely a random order puts so many slow ones first.
     is_certain: bool
     """By chance, or because only the first is slow and no other is a third as slow."""
 

@@ -20,8 +20,7 @@ class Contender:
 
     side: Side
     cell: str
-    per_gpu: Figure
-    """Output tokens a second and GPU."""
+    per_gpu: Figure  # Output tokens a second and GPU.
 
     @property
     def throughput(self) -> float:

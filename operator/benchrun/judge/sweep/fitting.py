@@ -25,8 +25,7 @@ class Findings:
     rows: tuple[Row, ...]
     best: tuple[BestVariant, ...]
     front: tuple[FrontPoint, ...]
-    searches: tuple[tuple[FoundLoad, ...], ...] = ()
-    """Of each variant, as listed."""
+    searches: tuple[tuple[FoundLoad, ...], ...] = ()  # Of each variant, as listed.
 
 
 _Cut = Callable[[Findings], Findings]

@@ -11,7 +11,7 @@ from benchrun.api.sweep import FoundLoad
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.objectives import TRUSTED as TRUSTED
 from benchrun.measure import rounded
-from benchrun.plan.variants import Variant
+from benchrun.plan import Variant
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,7 @@ from benchrun.judge.sweep.best import best_variants, contenders, pareto_front
 from benchrun.judge.sweep.fitting import Findings, fitted
 from benchrun.judge.sweep.measured import Side, cells_of, costs, found_loads, server_figures
 from benchrun.measure import rounded
-from benchrun.plan.stages import cells
-from benchrun.plan.variants import variants
+from benchrun.plan import cells, planned_variants
 
 SHOWN: tuple[ComparedMetric, ...] = (*DEFAULT_METRICS, "TotalTokenThroughput")
 OF_A_SPLIT_FIRST: tuple[ComparedMetric, ...] = ("MeanTTFT", "MeanE2EL")
@@ -44,8 +43,7 @@ class Table:
 
     rows: tuple[Row, ...]
     scope: Scope | None
-    outcomes: Mapping[str, Outcome]
-    """By variant; the baseline has none."""
+    outcomes: Mapping[str, Outcome]  # By variant; the baseline has none.
 
 
 def table(
@@ -155,7 +153,7 @@ def sweep_table(
 
     `measured`: by uid. `missing`: by variant, why it has no figures. Raises ValueError where the spec has no variants.
     """
-    listed = variants(spec)
+    listed = planned_variants(spec)
     finished = [run for run in runs if run.uid in measured]
     sides = [
         Side(

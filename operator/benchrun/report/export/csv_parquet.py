@@ -18,8 +18,7 @@ from benchrun.api import (
     exported_figures,
 )
 from benchrun.judge.result_row import certainty, costs, gpus_of, tokens_per_joule
-from benchrun.measure import cells
-from benchrun.measure.windows import Replica
+from benchrun.measure import Replica, cells
 from benchrun.names import ROLE_PROXY
 from benchrun.report.export.encoders import Column, Table, Value, as_csv, as_parquet, table_of
 from benchrun.report.export.exported_run import ExportedRun, ExportedStage, pools, server_version
@@ -39,8 +38,7 @@ class _StageRow:
     run: ExportedRun
     stage: ExportedStage
     server: ServerStatus | None
-    metrics: Mapping[str, float | None]
-    """By vLLM's names, with the costs and tokens per joule."""
+    metrics: Mapping[str, float | None]  # By vLLM's names, with the costs and tokens per joule.
     uncertain: Sequence[str]
     answering: RoleFigures | None
     """Of the servers that write answers; the table of servers has those of every role."""

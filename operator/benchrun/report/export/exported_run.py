@@ -19,11 +19,19 @@ from benchrun.api import (
     answering,
 )
 from benchrun.judge.result_row import proxy_role, role_figures
-from benchrun.measure import LATENCIES, GpuFigures, Latency, Pools, gpu_figures, pools_of
+from benchrun.measure import (
+    LATENCIES,
+    GpuFigures,
+    Latency,
+    Pools,
+    Replica,
+    gpu_figures,
+    pools_of,
+    replicas,
+    stage_windows,
+)
 from benchrun.measure.exposition import Sample
-from benchrun.measure.windows import Replica, replicas, windows
-from benchrun.plan.searches import probed_cells
-from benchrun.plan.stages import cells
+from benchrun.plan import cells, probed_cells
 
 TRUSTED: tuple[Verdict, ...] = ("Valid", "Suspect")
 """Verdicts of stages that are exported without `--include-invalid`."""
@@ -35,23 +43,16 @@ class ExportedStage:
 
     record: StageRecord
     workload: Workload
-    cell: str
-    """`chat/rate=4`."""
+    cell: str  # `chat/rate=4`.
     repeat: int
-    verdict: Verdict
-    """Of its cell, by the run's status; Unknown where that has no row of it."""
-    findings: tuple[str, ...]
-    """Codes found at its cell."""
+    verdict: Verdict  # Of its cell, by the run's status; Unknown where that has no row of it.
+    findings: tuple[str, ...]  # Codes found at its cell.
     servers: tuple[RoleFigures, ...]
     """From the servers' metrics endpoints, by role; the proxy's among them."""
-    replicas: tuple[Replica, ...]
-    """Each server of those roles."""
-    gpus: GpuFigures
-    """Of all roles; unknown where one has no samples."""
-    began: datetime
-    """The first request."""
-    ended: datetime
-    """The last answer."""
+    replicas: tuple[Replica, ...]  # Each server of those roles.
+    gpus: GpuFigures  # Of all roles; unknown where one has no samples.
+    began: datetime  # The first request.
+    ended: datetime  # The last answer.
 
     @property
     def id(self) -> str:
@@ -117,7 +118,7 @@ def exported(
         if cell is None:
             continue
         row = rows.get(cell.id)
-        sampled = windows(record, samples, scrape_interval=spec.measurement.scrape_interval_seconds)
+        sampled = stage_windows(record, samples, scrape_interval=spec.measurement.scrape_interval_seconds)
         stage = ExportedStage(
             record=record,
             workload=workloads[cell.workload],

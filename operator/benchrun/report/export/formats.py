@@ -20,8 +20,7 @@ class Format:
     """One format. `files` and `document` raise NotExportable."""
 
     summary: str
-    files: Callable[[ExportedRun], Files]
-    """Contents for a folder."""
+    files: Callable[[ExportedRun], Files]  # Contents for a folder.
     document: Callable[[ExportedRun, TableName], bytes]
     """For a file, or for standard output; the table is of formats that are tables."""
     is_text: bool = True

@@ -35,10 +35,8 @@ class Table(NamedTuple):
     rows: Rows
     words: frozenset[str] = frozenset()
     """Headers of columns with a verdict, an outcome or a severity."""
-    folded: bool = False
-    """Collapsed until it is clicked: data behind a chart."""
-    stacked: bool = False
-    """Long sentences: on a narrow screen the cells of a row are stacked."""
+    folded: bool = False  # Collapsed until it is clicked: data behind a chart.
+    stacked: bool = False  # Long sentences: on a narrow screen the cells of a row are stacked.
 
     def is_numeric(self, column: int) -> bool:
         """Whether it holds figures, which are aligned to the right."""
@@ -55,10 +53,8 @@ class Chart(NamedTuple):
 
     title: str
     spec: ChartSpec
-    description: str
-    """For screen readers: what is drawn, and where the same data are in text."""
-    wide: bool = False
-    """Scrolls sideways on a narrow screen; others shrink to it."""
+    description: str  # For screen readers: what is drawn, and where the same data are in text.
+    wide: bool = False  # Scrolls sideways on a narrow screen; others shrink to it.
 
 
 class Charts(NamedTuple):
@@ -82,8 +78,7 @@ class FindingCard(NamedTuple):
     where: str
     meaning: str
     remedy: str
-    sentence: str
-    """The evidence in words."""
+    sentence: str  # The evidence in words.
     evidence: Sequence[tuple[str, str]]
 
 

@@ -15,7 +15,7 @@ from benchrun.judge.stage_profile import expected_load
 from benchrun.measure import level_metrics, pooled_metrics, pools_of, queue_pools
 from benchrun.measure.exposition import Sample
 from benchrun.names import cell_id
-from benchrun.plan.searches import axis_of
+from benchrun.plan import axis_of
 
 AXIS_UNITS: Mapping[Axis, str] = {
     "rate": "requests/s", "concurrency": "users", "speed": "times as fast", "batch": "requests a batch"
@@ -33,16 +33,12 @@ class Reported:
     name: str
     namespace: str
     uid: str
-    written: Mapping[str, object]
-    """The spec as the API server holds it."""
+    written: Mapping[str, object]  # The spec as the API server holds it.
     spec: BenchmarkRunSpec
     status: BenchmarkRunStatus
-    records: Sequence[StageRecord] = ()
-    """Those that are left, in order of measurement."""
-    samples: Sequence[Sample] = ()
-    """Of the servers, oldest first."""
-    notes: Sequence[str] = field(default=())
-    """What could not be read."""
+    records: Sequence[StageRecord] = ()  # Those that are left, in order of measurement.
+    samples: Sequence[Sample] = ()  # Of the servers, oldest first.
+    notes: Sequence[str] = field(default=())  # What could not be read.
 
     def records_of(self, cell: str) -> list[StageRecord]:
         """The repeats of a cell that are left."""
@@ -126,8 +122,7 @@ class ReportedSweep:
     name: str
     namespace: str
     uid: str
-    written: Mapping[str, object]
-    """The spec as the API server holds it."""
+    written: Mapping[str, object]  # The spec as the API server holds it.
     spec: BenchmarkSweepSpec | None
     """None: it is of another version, or not valid; the status is shown all the same."""
     status: BenchmarkSweepStatus

@@ -7,9 +7,8 @@ from functools import cache
 from typing import Any
 
 from benchrun.api import BenchmarkRunSpec, Bottleneck, Finding, ServerStatus, Waiting
+from benchrun.report.html import Chart, Charts, ChartSpec, Element, Fold, Prose, Reported, Section, Table
 from benchrun.report.html.page import page
-from benchrun.report.html.page_elements import Chart, Charts, ChartSpec, Element, Fold, Prose, Section, Table
-from benchrun.report.html.report_data import Reported
 from report_kit.simulated_run import SimulatedRun, held_against, simulated_run
 
 HOSTILE = (

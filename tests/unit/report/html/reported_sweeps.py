@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
+from benchrun.report.html import ReportedSweep
 from benchrun.report.html.page import Draw, sweep_page
-from benchrun.report.html.report_data import ReportedSweep
 from unit.plan.specs import concurrencies, spec_body, workload
 from unit.report.finished_sweeps import Measured, finished_sweep
 from unit.report.html.reported_runs import HOSTILE, plain

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cache
 
 from benchrun.api import BenchmarkRunSpec, SearchResult
-from benchrun.report.html.report_data import Reported
+from benchrun.report.html import Reported
 from benchrun_client.contract import Probe, StageRecord, open_stage_id
 from report_kit.simulated_run import SimulatedRun, simulated_run
 from unit.report.html.reported_runs import reported

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from benchrun.api import Result, Truncated
-from benchrun.report.html.report_data import Reported, restored
+from benchrun.report.html import Reported, restored
 from unit.report.html.reported_runs import measured, reported, with_status
 
 CUT = [

@@ -12,8 +12,7 @@ import yaml
 from benchrun.api.sweep import MAX_NAME, BenchmarkSweepSpec, BenchmarkSweepStatus
 from benchrun.cli.html_page import draw
 from benchrun.observe import untrusted_json as raw
-from benchrun.report.html.page_elements import Facts, Section, Verdict
-from benchrun.report.html.report_data import ReportedSweep
+from benchrun.report.html import Facts, ReportedSweep, Section, Verdict
 from benchrun.report.html.sections.comparison import MAX_DRAWN_CELLS, changes_section, front_section
 from benchrun.report.html.sections.provenance import manifest, sweep_provenance_section
 from benchrun.report.html.sections.results import sweep_limits_section, sweep_results_section

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
+from benchrun.report.html import ChartSpec
 from benchrun.report.html.charts import theme
-from benchrun.report.html.page_elements import ChartSpec
 
 ROW_HEIGHT = 24
 MAX_LABEL_WIDTH, CHARACTER_WIDTH = 150, 7.2
@@ -112,8 +112,7 @@ class Point:
 
     variant: str
     tpot_ms: float
-    per_gpu: float
-    """Output tokens a second and GPU."""
+    per_gpu: float  # Output tokens a second and GPU.
     on_front: bool
     text: str
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
+from benchrun.report.html import ChartSpec
 from benchrun.report.html.charts import theme
-from benchrun.report.html.page_elements import ChartSpec
 from benchrun.report.knee import Knee
 
 MARKED_SHARES = (0.5, 0.99)
@@ -69,13 +69,11 @@ class LoadValue:
     """One figure at one load; `text` is shown under the pointer."""
 
     load: float
-    line: str
-    """Which line it belongs to: "median", "p99"."""
+    line: str  # Which line it belongs to: "median", "p99".
     value: float
     verdict: str
     text: str
-    low: float | None = None
-    """Ends of its interval."""
+    low: float | None = None  # Ends of its interval.
     high: float | None = None
 
 
@@ -149,8 +147,7 @@ MARGIN = 1.1
 class Probe:
     """One load that was tried; `text` is shown under the pointer."""
 
-    number: int
-    """From 1, as tried."""
+    number: int  # From 1, as tried.
     load: float
     outcome: str
     text: str

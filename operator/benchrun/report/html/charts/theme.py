@@ -10,7 +10,7 @@ from operator import attrgetter
 
 from benchrun.measure import Distribution
 from benchrun.measure.exposition import Sample
-from benchrun.report.html.page_elements import ChartSpec
+from benchrun.report.html import ChartSpec
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 """Names the grammar. Nothing is fetched."""
@@ -159,8 +159,7 @@ def cdf_points(distribution: Distribution) -> list[tuple[float, float]]:
 class Span:
     """What all servers together did in a span of time. None: no sample."""
 
-    start: float
-    """Seconds since the origin."""
+    start: float  # Seconds since the origin.
     end: float
     running: Band | None
     waiting: Band | None

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from benchrun.report.html import ChartSpec
 from benchrun.report.html.charts import theme
-from benchrun.report.html.page_elements import ChartSpec
 
 AXIS_WIDTH = 46
 """Of the labels on the left: equal in all panels, so that they share one time axis."""
@@ -24,8 +24,7 @@ _UNITS = (("s", 1.0, 300.0), ("min", 60.0, 10_800.0), ("h", 3600.0, float("inf")
 class StageBar:
     """One stage; `text` is shown under the pointer."""
 
-    start: float
-    """Seconds since the first request."""
+    start: float  # Seconds since the first request.
     end: float
     label: str
     text: str
@@ -39,8 +38,7 @@ class _Frame:
     unit: str
     unit_seconds: float
     first: float
-    last: float
-    """Ends of the time axis, in the unit."""
+    last: float  # Ends of the time axis, in the unit.
     width: int
 
     def at(self, seconds: float) -> float:
@@ -53,8 +51,7 @@ class _Layer(NamedTuple):
 
     mark: Mapping[str, object]
     x: str
-    encoding: Mapping[str, object]
-    """But for x."""
+    encoding: Mapping[str, object]  # But for x.
     rows: Sequence[Mapping[str, object]]
 
 

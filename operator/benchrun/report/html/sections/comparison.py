@@ -8,9 +8,8 @@ from benchrun.api import KEYS, Change
 from benchrun.judge.comparison.figures import HIGHER_IS_BETTER, SCOPES
 from benchrun.judge.sweep.measured import TRUSTED
 from benchrun.report.comparison_rows import comparison_rows, interval, reasons, signed, unpaired
+from benchrun.report.html import Chart, Charts, Element, Heading, Prose, Reported, ReportedSweep, Section, Table
 from benchrun.report.html.charts.changes import MAX_COLOURS, Bar, Point, change_chart, front_chart
-from benchrun.report.html.page_elements import Chart, Charts, Element, Heading, Prose, Section, Table
-from benchrun.report.html.report_data import Reported, ReportedSweep
 from benchrun.report.sweep_rows import change_rows, front_rows
 from benchrun.report.tables import ABSENT, Rows, figure
 

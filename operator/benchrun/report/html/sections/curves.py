@@ -11,9 +11,21 @@ from benchrun_client.contract import StageRecord, open_stage
 from benchrun.api import Result, SearchResult
 from benchrun.judge.search_results import outcome_of
 from benchrun.measure import QUEUED_E2EL, Distribution, latencies, totals
+from benchrun.report.html import (
+    AXIS_TITLES,
+    AXIS_UNITS,
+    Chart,
+    Charts,
+    Curve,
+    Element,
+    Heading,
+    Prose,
+    Reported,
+    Section,
+    Table,
+    curves,
+)
 from benchrun.report.html.charts.curves import LoadValue, Probe, course_chart, load_chart
-from benchrun.report.html.page_elements import Chart, Charts, Element, Heading, Prose, Section, Table
-from benchrun.report.html.report_data import AXIS_TITLES, AXIS_UNITS, Curve, Reported, curves
 from benchrun.report.knee import CurvePoint, Knee, knee
 from benchrun.report.result_rows import metric
 from benchrun.report.tables import ABSENT, Column, Rows, figure, table_of

@@ -9,11 +9,24 @@ from benchrun_client.contract import StageRecord
 
 from benchrun.api import Code, Result
 from benchrun.measure import LATENCIES, Distribution, Latency, failed_requests, latencies, milliseconds
+from benchrun.report.html import (
+    AXIS_UNITS,
+    Chart,
+    Charts,
+    Curve,
+    Element,
+    Fold,
+    Heading,
+    Prose,
+    Reported,
+    Section,
+    Table,
+    curves,
+    load_text,
+)
 from benchrun.report.html.charts.curves import Line, cdf_chart
 from benchrun.report.html.charts.theme import CDF_POINTS, FINE_SPANS, RAMP, SPANS, WIDE_WIDTH, cdf_points, spans
 from benchrun.report.html.charts.timeline import StageBar, timeline_chart
-from benchrun.report.html.page_elements import Chart, Charts, Element, Fold, Heading, Prose, Section, Table
-from benchrun.report.html.report_data import AXIS_UNITS, Curve, Reported, curves, load_text
 from benchrun.report.tables import Rows, figure
 
 MAX_LINES = len(RAMP)

@@ -11,9 +11,8 @@ from benchrun.api import BenchmarkRunSpec, DatasetStatus, ServerStatus
 from benchrun.api.sweep import spec as sweep_api
 from benchrun.names import API_VERSION, KIND, MAX_RUN_NAME
 from benchrun.observe import untrusted_json as raw
-from benchrun.plan.variants import Variant, variants
-from benchrun.report.html.page_elements import Code, Element, Facts, Fold, Prose, Section, Table, facts
-from benchrun.report.html.report_data import Reported, ReportedSweep
+from benchrun.plan import Variant, planned_variants
+from benchrun.report.html import Code, Element, Facts, Fold, Prose, Reported, ReportedSweep, Section, Table, facts
 from benchrun.report.result_rows import price_text
 from benchrun.report.run_summary import startup_text
 from benchrun.report.tables import ABSENT, Column, Rows, figure, table_of
@@ -112,7 +111,7 @@ def sweep_provenance_section(sweep: ReportedSweep) -> Section:
     made: tuple[Variant, ...] = ()
     # None where the matrix does not fit its template: the sweep was refused for it.
     with suppress(ValueError):
-        made = variants(sweep.spec) if sweep.spec is not None else ()
+        made = planned_variants(sweep.spec) if sweep.spec is not None else ()
     if made:
         rows = tuple((str(variant.number), variant.name, _set_by(variant.spec, template)) for variant in made)
         settings = Rows(("number", "variant", "beyond the template"), rows)

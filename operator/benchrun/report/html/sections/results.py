@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from benchrun.observe import untrusted_json as raw
-from benchrun.report.html.page_elements import Element, Fold, Prose, Section, Table
-from benchrun.report.html.report_data import Reported, ReportedSweep
+from benchrun.report.html import Element, Fold, Prose, Reported, ReportedSweep, Section, Table
 from benchrun.report.result_rows import explanation_rows, interval_rows, result_rows, texts_per_prompt
 from benchrun.report.sweep_rows import LEGEND, cuts, left_out, variant_rows
 from benchrun.report.tables import ABSENT, UNCERTAIN_NOTE, Rows, has_uncertain

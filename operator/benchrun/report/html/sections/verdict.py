@@ -13,8 +13,19 @@ from benchrun.judge.rules.rule import SEVERITIES
 from benchrun.judge.sweep.best import THROUGHPUT
 from benchrun.report import exit_codes
 from benchrun.report.comparison_rows import GATES, WORDS
-from benchrun.report.html.page_elements import Code, Element, Facts, FindingCard, Prose, Section, Table, Verdict, facts
-from benchrun.report.html.report_data import Reported, ReportedSweep
+from benchrun.report.html import (
+    Code,
+    Element,
+    Facts,
+    FindingCard,
+    Prose,
+    Reported,
+    ReportedSweep,
+    Section,
+    Table,
+    Verdict,
+    facts,
+)
 from benchrun.report.result_rows import objective_rows
 from benchrun.report.sweep_rows import best_rows, failure
 from benchrun.report.tables import ABSENT, Column, Rows, figure, table_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import yaml
 from benchrun.api import BenchmarkRunSpec, DatasetStatus
 from benchrun.names import MAX_RUN_NAME
-from benchrun.report.html.page_elements import Facts
+from benchrun.report.html import Facts
 from benchrun.report.html.sections.provenance import manifest, provenance_section
 from unit.report.html.reported_runs import (
     measured,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from benchrun.report.html import Section
 from benchrun.report.html.charts.curves import OUTCOMES
-from benchrun.report.html.page_elements import Section
 from benchrun.report.html.sections.curves import load_curves_section, searches_section
 from benchrun.report.html.sections.distributions_timeline import distributions_section, timeline_section
 from unit.report.html.reported_runs import charts_of, data_of, prose_of, reported, tables_of

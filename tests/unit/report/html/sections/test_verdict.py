@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from benchrun.api import Condition, SearchResult
 from benchrun.judge.rules.rule import SEVERITIES
-from benchrun.report.html.page_elements import Code, Facts, FindingCard, Verdict
+from benchrun.report.html import Code, Facts, FindingCard, Verdict
 from benchrun.report.html.sections.verdict import findings_section, verdict_section
 from unit.report.html.reported_runs import (
     RATES,
