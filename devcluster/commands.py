@@ -7,18 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from devcluster import (
-    base_images,
-    down,
-    go_modules,
-    images,
-    leader_worker_set,
-    node,
-    status,
-    tools,
-    up,
-    vllm_cpu,
-)
+from devcluster import base_images, down, go_modules, images, leader_worker_set, node, status, tools, up, vllm_cpu
 from devcluster.reporting import DevclusterError, say
 from devcluster.settings import Settings, from_environment
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 import aiohttp
 
 from benchrun_client.contract import CacheReset, LoadPoint, Plan, Probe, Search, Stage, Warmup, WarmupOutcome
-from benchrun_client.datasets.samples import Sample
+from benchrun_client.datasets.rows import Sample
 from benchrun_client.failures import type_and_text
 from benchrun_client.http_session import NETWORK_ERRORS
 from benchrun_client.load.client_cost import CostWatch

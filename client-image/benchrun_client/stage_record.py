@@ -90,8 +90,7 @@ class RawStage:
     scalars: dict[str, float | int | None]
     instants: Instants
     unix_minus_perf: float  # Added to the instants it gives Unix time.
-    previous_answer: float
-    """When the answer before this stage came (`time.perf_counter`, as the instants)."""
+    previous_answer: float  # When the answer before this stage came (`time.perf_counter`, as the instants).
     ttfts: list[float]
     itls: list[list[float]]
     input_lens: list[int]

@@ -22,8 +22,8 @@ from benchrun_client.contract import (
 )
 from benchrun_client.datasets.mix import interleaved, portions_of
 from benchrun_client.datasets.random_words import RandomPrompts, Start, write_prefix_repetition
+from benchrun_client.datasets.rows import Portion, Sample, Slot, prompts_digest
 from benchrun_client.datasets.run_datasets import RunDatasets, is_drawn
-from benchrun_client.datasets.samples import Portion, Sample, Slot, prompts_digest
 from benchrun_client.datasets.timed_trace import Entry, write_trace
 from benchrun_client.failures import RunFailure
 from benchrun_client.search.bisection import first
@@ -42,8 +42,7 @@ class Traffic:
     warmups: tuple[tuple[Sample, ...], ...]
     probes: Mapping[str, tuple[Sample, ...]] = field(default_factory=dict)
     """For stages of a search, by their id. Random ones, but for the first, are written when it is known which will be needed."""
-    starts: Collection[Start] = ()
-    """How the random prompts begin, that none written later begins so."""
+    starts: Collection[Start] = ()  # How the random prompts begin, that none written later begins so.
     shared_prefix_tokens: Mapping[Api, int] = field(default_factory=dict)
     """Tokens that every prompt of an endpoint begins with."""
     datasets: Mapping[str, tuple[DatasetFacts, ...]] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from client.processes import CLIENT_ROOT, VLLM_PYTHON, free_port, simulator
 SPREAD = """
 import asyncio, json, sys
 from benchrun_client.contract import LoadPoint
-from benchrun_client.datasets.samples import Sample
+from benchrun_client.datasets.rows import Sample
 from benchrun_client.load.engine import VllmEngine, Load
 from benchrun_client.server.readiness import Deadline, Servers, wait_healthy
 from benchrun_client.http_session import open_session

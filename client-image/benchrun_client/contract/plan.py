@@ -147,8 +147,7 @@ class RoleServers(Message):
 class Target(Message):
     """The server to measure."""
 
-    base_url: LongText
-    """Where requests go; a host name is resolved once, when all servers are there."""
+    base_url: LongText  # Where requests go; a host name is resolved once, when all servers are there.
     servers: int = Field(ge=0, le=1024)
     """Addresses the host name must have before anything is sent; 0: the URL is used as it is."""
     behind: tuple[RoleServers, ...] = Field((), max_length=8)

@@ -114,8 +114,7 @@ class ServerEdge(Message):
     """Digest of what the server reports of its configuration (labels of cache_config_info); equal servers have equal ones."""
     models: ShortText | None = None
     """From /v1/models: each model with where it comes from and its max_model_len; None: unknown."""
-    served: ServedModel | None = None
-    """Its entry for the model that requests name; None: it lists none."""
+    served: ServedModel | None = None  # Its entry for the model that requests name; None: it lists none.
 
 
 class CacheReset(Message):
@@ -198,8 +197,7 @@ class StageRecord(Message):
     """The server's answer to one extra request, sent when every request failed."""
     client: ClientFigures
     cache_reset: CacheReset | None = None  # Under the policy Reset.
-    warmup: WarmupOutcome | None = None
-    """Of the stage's workload, in the record of its first stage alone."""
+    warmup: WarmupOutcome | None = None  # Of the stage's workload, in the record of its first stage alone.
     probe: Probe | None = None  # Of a stage that a search chose; the load of others is in the plan.
     shards: Shards | None = None  # Where several processes sent it; None: one did.
 

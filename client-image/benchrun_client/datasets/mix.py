@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import chain
 
 from benchrun_client.contract import MixData
-from benchrun_client.datasets.samples import Portion, Sample, Slot
+from benchrun_client.datasets.rows import Portion, Sample, Slot
 
 _VERSION = "benchrun.mix/1"
 

@@ -16,8 +16,7 @@ from typing import Any
 from benchrun_client.contract import CustomData, HuggingFaceData, ShareGPTData
 from benchrun_client.datasets.files import invalid, not_found, opened
 from benchrun_client.datasets.lines import json_lines, json_type, json_value, listed, text_field
-from benchrun_client.datasets.rows import ROW_KINDS, Fitting, Row, RowFile, RowKind, RowReader
-from benchrun_client.datasets.samples import Sample
+from benchrun_client.datasets.rows import ROW_KINDS, Fitting, Row, RowFile, RowKind, RowReader, Sample
 from benchrun_client.failures import RunFailure, first_line
 
 

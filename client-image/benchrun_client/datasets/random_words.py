@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from benchrun_client.contract import PrefixRepetitionData, RandomData
-from benchrun_client.datasets.samples import Counting, Portion, Sample, Slot
+from benchrun_client.datasets.rows import Counting, Portion, Sample, Slot
 from benchrun_client.failures import RunFailure
 from benchrun_client.tokenizer import Api
 

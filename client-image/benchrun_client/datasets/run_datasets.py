@@ -12,8 +12,17 @@ from pkgutil import iter_modules
 
 from benchrun_client.contract import AgentData, DatasetFacts, DatasetFields, TextsData, TimedTraceData
 from benchrun_client.datasets.agent import Clock, agent_samples, read_conversation
-from benchrun_client.datasets.rows import ROW_KINDS, Fitting, different_prompts, read_pools, rows_a_prompt
-from benchrun_client.datasets.samples import Counting, Portion, Sample, repeated_by
+from benchrun_client.datasets.rows import (
+    ROW_KINDS,
+    Counting,
+    Fitting,
+    Portion,
+    Sample,
+    different_prompts,
+    read_pools,
+    repeated_by,
+    rows_a_prompt,
+)
 from benchrun_client.datasets.texts import duplicated
 from benchrun_client.datasets.timed_trace import Trace, read_trace
 

@@ -12,8 +12,7 @@ from dataclasses import replace
 from benchrun_client.contract import TextsData
 from benchrun_client.datasets.files import OpenedFile, invalid, opened
 from benchrun_client.datasets.lines import MAX_LINE_BYTES, json_lines, lines, listed, text_field
-from benchrun_client.datasets.rows import ROW_KINDS, Fitting, Row, RowFile, RowKind, RowReader
-from benchrun_client.datasets.samples import Sample
+from benchrun_client.datasets.rows import ROW_KINDS, Fitting, Row, RowFile, RowKind, RowReader, Sample
 
 EMPTY = "EmptyText"
 

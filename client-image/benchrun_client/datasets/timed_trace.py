@@ -18,8 +18,7 @@ from benchrun_client.contract import DatasetFacts, TimedTraceData
 from benchrun_client.datasets.files import invalid, opened
 from benchrun_client.datasets.lines import json_lines, json_type, listed
 from benchrun_client.datasets.random_words import Draft, WordWriter, batches
-from benchrun_client.datasets.rows import TOO_LONG
-from benchrun_client.datasets.samples import Portion, Sample
+from benchrun_client.datasets.rows import TOO_LONG, Portion, Sample
 from benchrun_client.failures import RunFailure
 
 Block = int | str

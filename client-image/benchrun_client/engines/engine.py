@@ -45,13 +45,11 @@ class Engine:
     environment: Mapping[str, str]  # Variables of every server; a user's own win over them.
     development_mode: str
     """The variable that opens `reset_path`, and with it endpoints that run code and show variables."""
-    node_address: str
-    """The variable with the address at which the other nodes of a server find this one."""
+    node_address: str  # The variable with the address at which the other nodes of a server find this one.
     transfer_address: str  # The variable with the address at which other servers fetch KV cache.
     serve_args: Callable[[str, str, str | None, str | None], list[str]]
     """Arguments from the model's path or hub id (the first of them), its served name, its revision and its tokenizer."""
-    node_args: Callable[[int], list[str]]
-    """Further ones of each pod of a server over so many nodes."""
+    node_args: Callable[[int], list[str]]  # Further ones of each pod of a server over so many nodes.
     worker_args: tuple[str, ...]  # Further ones of the pods that don't answer requests.
     transfer_args: Callable[[str, str | None, Mapping[str, object] | None], list[str]]
     """Further ones from the connector's name, the role (prefill or decode; None: both) and the connector's own settings."""
@@ -82,7 +80,6 @@ class Engine:
     log_prefix: re.Pattern[str]  # What each line begins with; lines of one message share it.
     cause_is_above: str  # Words of an error that only points to its cause further up in the log.
     log_causes: tuple[LogCause, ...]  # The surest first.
-    startup_phases: Callable[[str], StartupPhases]
-    """Of a log from its beginning; as far as it goes."""
+    startup_phases: Callable[[str], StartupPhases]  # Of a log from its beginning; as far as it goes.
     compilations: Callable[[str], tuple[float, ...]]
     """When kernels were compiled while serving, in Unix seconds, in order. The kubelet's instant begins each line."""

@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NoReturn, Protocol
 
 from benchrun_client.contract import Engine as EngineName, LoadPoint
-from benchrun_client.datasets.samples import Sample
+from benchrun_client.datasets.rows import Sample
 from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import proxies_set
 from benchrun_client.load.vllm_patches import Sessions, SharedMetrics, UserRamp, always_ready
@@ -91,8 +91,7 @@ class LoadEngine(Protocol):
     """Sends one load after the other."""
 
     name: EngineName
-    instants: Instants
-    """Of the load under way, or of the last one; what is left of one that was cut short."""
+    instants: Instants  # Of the load under way, or of the last one; what is left of one that was cut short.
 
     async def run(self, load: Load, servers: Servers) -> Outcome:
         """Send one load; returns when every request has ended. Failed requests are in the outcome, not raised."""

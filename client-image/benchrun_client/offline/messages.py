@@ -19,8 +19,7 @@ class OfflineLoad(Message):
     output_tokens: tuple[Annotated[int, Field(ge=1)], ...]  # To generate, one entry a prompt.
     batch_size: int | None = Field(default=None, ge=1)
     """So many prompts a call, one call after the other; None: all in one."""
-    api: Literal["Completions", "Chat"] = "Completions"
-    """Chat puts each prompt into the model's chat template."""
+    api: Literal["Completions", "Chat"] = "Completions"  # Chat puts each prompt into the model's chat template.
     ignore_eos: bool = True
 
     @model_validator(mode="after")

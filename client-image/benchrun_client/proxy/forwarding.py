@@ -18,8 +18,17 @@ import aiohttp
 from aiohttp import web
 
 from benchrun_client.proxy.metrics import Outcome, ProxyMetrics
-from benchrun_client.proxy.roles import Places, Role, Unreachable
-from benchrun_client.proxy.upstream import Broken, open_answer, passed_on, post, refusal, relay
+from benchrun_client.proxy.upstream import (
+    Broken,
+    Places,
+    Role,
+    Unreachable,
+    open_answer,
+    passed_on,
+    post,
+    refusal,
+    relay,
+)
 
 REQUEST_ID = "X-Request-Id"
 TRANSFER = "kv_transfer_params"

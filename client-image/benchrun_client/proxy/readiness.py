@@ -18,8 +18,7 @@ import aiohttp
 from benchrun_client.failures import error_text, shorten
 from benchrun_client.http_session import NETWORK_ERRORS, answer_of
 from benchrun_client.proxy import forwarding
-from benchrun_client.proxy.roles import Role, RoleName, Unreachable
-from benchrun_client.proxy.upstream import WholeAnswer, post
+from benchrun_client.proxy.upstream import Role, RoleName, Unreachable, WholeAnswer, post
 
 PROVED_EVERY_SECONDS = 1.0
 TRIED_EVERY_SECONDS = 0.25

@@ -23,8 +23,17 @@ from benchrun_client.http_session import listen, open_session
 from benchrun_client.proxy.forwarding import Forwarder
 from benchrun_client.proxy.metrics import ProxyMetrics
 from benchrun_client.proxy.readiness import Readiness
-from benchrun_client.proxy.roles import Places, Role, Unreachable
-from benchrun_client.proxy.upstream import Broken, forwarding_session, open_answer, passed_on, refusal, relay
+from benchrun_client.proxy.upstream import (
+    Broken,
+    Places,
+    Role,
+    Unreachable,
+    forwarding_session,
+    open_answer,
+    passed_on,
+    refusal,
+    relay,
+)
 from benchrun_client.server.cache_reset import reset_caches
 from benchrun_client.server.readiness import FIRST_REQUEST_SECONDS
 

@@ -77,8 +77,7 @@ class Ended(Message):
     requests: Count
     succeeded: Count
     began_late_seconds: Finite  # How long after the agreed instant this shard began.
-    answered_at: Finite | None
-    """Its last answer, Unix seconds by the gate's clock; None: it had no request."""
+    answered_at: Finite | None  # Its last answer, Unix seconds by the gate's clock; None: it had no request.
 
 
 class Part(Message):

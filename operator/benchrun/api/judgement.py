@@ -49,8 +49,7 @@ class Judgement(StatusModel):
     valid_reason: str = Field(Reason.INVALID_CELLS, max_length=128)
     """Reason of the condition Valid of a run that was measured to its end."""
     message: _Text = ""  # Message of a run that was measured to its end.
-    all_requests_failed: bool = False
-    """In all stages: the run has failed, though it was measured to its end."""
+    all_requests_failed: bool = False  # In all stages: the run has failed, though it was measured to its end.
     diagnostic: Annotated[str, Field(max_length=1000)] | None = None
     """The server's own answer to one more request, where every request of a stage failed."""
     measured_anything: bool = False  # Whether there is one record at least.

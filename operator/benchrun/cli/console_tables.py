@@ -14,7 +14,7 @@ from benchrun.api import BenchmarkRunStatus, plain_text
 from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.cli.commands.compare import show_comparison
 from benchrun.judge.comparison.figures import SCOPES
-from benchrun.report import result_rows, sweep_rows, tables
+from benchrun.report import sweep_rows, tables
 
 COLOURS = {"Valid": "green", "Suspect": "yellow", "Invalid": "red", "Note": "cyan", "Failed": "red"}
 ENDED_EARLY = ("Failed", "Cancelled")
@@ -28,7 +28,7 @@ def show_result(
     name: str,
     status: BenchmarkRunStatus,
     *,
-    texts_per_prompt: Mapping[str, int] = result_rows.NO_TEXTS,
+    texts_per_prompt: Mapping[str, int] = tables.NO_TEXTS,
     wide: bool = False,
 ) -> None:
     """Verdict, load points with their bottlenecks, findings; `wide` adds the total of tokens and the intervals of
@@ -41,7 +41,7 @@ def show_result(
             console.print(Text.assemble("measured until then: ", (verdict, COLOURS.get(verdict, ""))))
         _show_load_points(console, status, texts_per_prompt, wide=wide)
     if status.findings:
-        console.print(as_table(result_rows.finding_rows(status)), width=prose_width(console))
+        console.print(as_table(tables.finding_rows(status)), width=prose_width(console))
     if status.comparison is not None:
         show_comparison(console, status.comparison, before=status.comparison.baseline.name, after=name)
     if status.log_tail:
@@ -57,14 +57,14 @@ def title(name: str, word: str, sentence: str | None) -> Text:
 def _show_load_points(
     console: Console, status: BenchmarkRunStatus, texts_per_prompt: Mapping[str, int], *, wide: bool
 ) -> None:
-    points = result_rows.result_rows(status, texts_per_prompt=texts_per_prompt, wide=wide)
+    points = tables.result_rows(status, texts_per_prompt=texts_per_prompt, wide=wide)
     show_figures(console, points, names=("load point",), wide=wide)
     console.print(Text("latencies in milliseconds; running and waiting are means over the stages", style="dim"))
     if tables.has_uncertain(points):
         console.print(Text(tables.UNCERTAIN_NOTE, style="dim"))
-    if (explained := result_rows.explanation_rows(status)).rows:
+    if (explained := tables.explanation_rows(status)).rows:
         console.print(as_table(explained), width=prose_width(console))
-    if wide and (intervals := result_rows.interval_rows(status)).rows:
+    if wide and (intervals := tables.interval_rows(status)).rows:
         console.print(as_table(intervals))
 
 
@@ -104,7 +104,7 @@ def show_sweep(
     name: str,
     status: BenchmarkSweepStatus,
     *,
-    texts_per_prompt: Mapping[str, int] = result_rows.NO_TEXTS,
+    texts_per_prompt: Mapping[str, int] = tables.NO_TEXTS,
     wide: bool = False,
 ) -> None:
     """State, tables, remarks, and what was cut."""

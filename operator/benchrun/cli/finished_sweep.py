@@ -20,7 +20,7 @@ from benchrun.decide import Unacceptable
 from benchrun.decide.sweep import decide_sweep, sweep_state
 from benchrun.judge.sweep.table import sweep_table
 from benchrun.observe import run_outcomes, untrusted_json as raw, view_builders, views
-from benchrun.report import exit_codes, markdown, result_rows
+from benchrun.report import exit_codes, markdown, tables
 
 NO_EXTRA = "the HTML report needs two more packages: pip install 'benchrun-operator[report]'"
 
@@ -110,7 +110,7 @@ def show_found(found: FoundSweep, options: argparse.Namespace, console: Console)
         return [body for body in manifests.objects_in(options.file) if body.get("kind") == names.KIND]
 
     found = replace(found, status=whole_table(found.sweep, found.status, runs_of))
-    name, texts = found.sweep.name, result_rows.texts_per_prompt(raw.mapping(found.sweep.spec.get("template")))
+    name, texts = found.sweep.name, tables.texts_per_prompt(raw.mapping(found.sweep.spec.get("template")))
     code = exit_codes.sweep_exit_code(found.status)
     if options.html is not None:
         if code is None:

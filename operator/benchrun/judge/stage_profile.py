@@ -40,8 +40,7 @@ class ExpectedLoad:
     ignore_eos: bool
     cache_policy: CachePolicy
     scrape_interval_seconds: float
-    follows_trace: bool = False
-    """Whether requests arrive at recorded instants: an open loop without a rate."""
+    follows_trace: bool = False  # Whether requests arrive at recorded instants: an open loop without a rate.
     through_service: bool = False
     """Whether requests go through a Service, whose pods were listed when the run began: others may join it."""
     offline: bool = False
@@ -51,8 +50,7 @@ class ExpectedLoad:
     servers: Mapping[str, int] = field(default_factory=dict)
     """How many servers of each role the run starts; empty at an endpoint."""
     served_name: str = ""  # The name in the requests.
-    model: str | None = None
-    """The hub id or path in the arguments of the run's servers; None at an endpoint."""
+    model: str | None = None  # The hub id or path in the arguments of the run's servers; None at an endpoint.
 
     @property
     def all_at_once(self) -> bool:
@@ -106,8 +104,7 @@ class StageProfile:
     record: StageRecord
     expected: ExpectedLoad
     thresholds: Thresholds = field(default_factory=Thresholds)
-    windows: tuple[Window, ...] = ()
-    """The operator's samples of the servers during the stage, by role."""
+    windows: tuple[Window, ...] = ()  # The operator's samples of the servers during the stage, by role.
     compilations: tuple[float, ...] | None = None
     """Unix seconds at which the server compiled, over the whole run, by its log; None: the log could not be read."""
     servers: Sequence[ServerStatus] = ()  # One entry a role, from the status.

@@ -52,8 +52,7 @@ class Thresholds:
     concurrency_suspect_percent: float = 95.0
     """Of the expected users, over the time in which all of them should wait for answers. The next request leaves within
     microseconds of an answer, so even 5 % mean a late client or too few requests."""
-    queue_wait_note_ms: float = 1.0
-    """Of mean or p99. Below it the client's queue is its own bookkeeping."""
+    queue_wait_note_ms: float = 1.0  # Of mean or p99. Below it the client's queue is its own bookkeeping.
     queue_wait_note_percent: float = 1.0  # Of the mean latency: less does not matter beside it.
     client_gap_suspect_ms: float = 5.0
     """TTFT at the client beyond the server's own. A near network, HTTP and one turn of an event loop take 1 to 3 ms."""

@@ -4,7 +4,6 @@ from benchrun.measure.cells import *
 from benchrun.measure.counters import *
 from benchrun.measure.exposition import *
 from benchrun.measure.gpus import *
-from benchrun.measure.optional_numbers import *
 from benchrun.measure.percentiles import *
 from benchrun.measure.plateau import *
 from benchrun.measure.queueing import *

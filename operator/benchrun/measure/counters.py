@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from benchrun_client.contract import PROXY_COUNTERS, START_TIME, ServerEdge, StageRecord
 from benchrun_client.engines import ENGINE
 
-from benchrun.measure.cells import duration_seconds
-from benchrun.measure.optional_numbers import is_believable, ratio, sum_of_all
+from benchrun.measure.cells import duration_seconds, is_believable, ratio, sum_of_all
 from benchrun.names import ANSWERING_ROLES, PREFILLING_ROLES, ROLE_PROXY
 
 ADMISSION_REJECTIONS = "admission_rejections_total"
@@ -99,8 +98,7 @@ class ProxyFigures:
     """Of the proxy between prefill and decode, over one or more stages; None where it does not count that."""
 
     added_mean_ms: float | None  # Of the time to first token, what neither role took.
-    queued_mean_ms: float | None
-    """Wait for a free place under the proxy's limit of requests at once."""
+    queued_mean_ms: float | None  # Wait for a free place under the proxy's limit of requests at once.
     cores: float | None
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from benchrun_client.engines import ENGINE
 
 from benchrun.api import Sample as Sample, plain_text
-from benchrun.measure.optional_numbers import is_believable
+from benchrun.measure.cells import is_believable
 from benchrun.measure.server_figures import combined
 
 MAX_SERIES = 4096

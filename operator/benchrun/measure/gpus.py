@@ -10,8 +10,8 @@ from itertools import pairwise
 from statistics import fmean
 
 from benchrun.api import GPU_SERIES, Sample
+from benchrun.measure.cells import known, sum_of_all
 from benchrun.measure.exposition import UnreadableMetrics, series_of
-from benchrun.measure.optional_numbers import known, sum_of_all
 from benchrun.measure.server_figures import combined
 from benchrun.measure.windows import Window
 

@@ -96,15 +96,13 @@ class Pressure:
     queued_running: float | None  # Running on average while others waited.
     waiting_mean: float
     waiting_max: float
-    waiting_first: float | None
-    """Of the first sample with a queue, and of the last: how the queue went."""
+    waiting_first: float | None  # Of the first sample with a queue, and of the last: how the queue went.
     waiting_last: float | None
     kv_mean_percent: float | None
     kv_max_percent: float | None
     preemptions: float | None
     prefix_hit_percent: float | None
-    hold: Hold | None
-    """What held back in most samples with a queue; None: nothing waited, or it is not known."""
+    hold: Hold | None  # What held back in most samples with a queue; None: nothing waited, or it is not known.
     sequence_limit: float | None
     """How many may run: the setting, else the ceiling that the samples show, else None."""
     sequence_limit_is_set: bool

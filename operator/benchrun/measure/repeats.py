@@ -9,8 +9,7 @@ from statistics import fmean
 
 from benchrun_client.contract import StageRecord
 
-from benchrun.measure.cells import LATENCIES, mean_ms, rounded, totals
-from benchrun.measure.optional_numbers import known
+from benchrun.measure.cells import LATENCIES, known, mean_ms, rounded, totals
 from benchrun.measure.percentiles import variance_inflation
 from benchrun.measure.significance import fisher_p_value, mean_of
 

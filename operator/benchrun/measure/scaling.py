@@ -10,7 +10,7 @@ from itertools import combinations, pairwise
 from typing import NamedTuple
 
 from benchrun.api import Sample
-from benchrun.measure.optional_numbers import known
+from benchrun.measure.cells import known
 from benchrun.measure.queueing import Lengths, Pressure
 from benchrun.measure.windows import Window
 

@@ -10,8 +10,7 @@ from benchrun_client.contract import ServerEdge
 
 from benchrun.api import ROLE_FIGURES, SAMPLE_FIGURES, Figure, RoleFigures, Sample
 from benchrun.measure import counters
-from benchrun.measure.cells import rounded
-from benchrun.measure.optional_numbers import is_believable, known, ratio, sum_of_all, sum_of_known
+from benchrun.measure.cells import is_believable, known, ratio, rounded, sum_of_all, sum_of_known
 
 Stages = Sequence[Sequence[ServerEdge]]
 """The edges of one role, stage by stage."""

@@ -218,8 +218,7 @@ class Trend:
 
     relative_change: float
     """From the begin of the series to its end, as a share of its mean: 0.5 is half the mean upward."""
-    p_value: float
-    """Two-sided: how likely a series that keeps its level would seem to move so steadily."""
+    p_value: float  # Two-sided: how likely a series that keeps its level would seem to move so steadily.
 
 
 def trend(values: Sequence[float], *, batches: int = BATCHES) -> Trend | None:

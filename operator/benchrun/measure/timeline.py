@@ -18,7 +18,7 @@ from statistics import fmean
 from typing import Any, Literal
 
 from benchrun.api import SAMPLE_FIGURES, Live, Sample, timestamp
-from benchrun.measure.optional_numbers import is_believable, known, sum_of_known
+from benchrun.measure.cells import is_believable, known, sum_of_known
 
 SCHEMA: Literal["benchrun.timeline/1"] = "benchrun.timeline/1"
 FULL_DETAIL_SAMPLES = 2048

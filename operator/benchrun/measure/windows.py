@@ -11,8 +11,7 @@ from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
 
 from benchrun.api import START_DECIMALS, RoleFigures, Sample
 from benchrun.measure import counters
-from benchrun.measure.cells import duration_seconds
-from benchrun.measure.optional_numbers import ratio
+from benchrun.measure.cells import duration_seconds, ratio
 from benchrun.measure.server_figures import role_figures
 
 # A stage's window is found by each server's own count of generated tokens, which both the client's edges and the operator's
@@ -35,8 +34,7 @@ class PodWindow:
     pod: str
     edge: ServerEdge | None  # Of the server that they come from; None where it is not known.
     samples: tuple[Sample, ...]
-    present: bool
-    """Whether it was scraped around the stage at all: one that came later is not waited for."""
+    present: bool  # Whether it was scraped around the stage at all: one that came later is not waited for.
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +52,7 @@ class Replica:
     """One server within one stage. A count is None where an edge lacks it, or the server was restarted in between."""
 
     address: str
-    pod: str | None
-    """Where its samples come from; None where no pod's samples are known to be its own."""
+    pod: str | None  # Where its samples come from; None where no pod's samples are known to be its own.
     requests_finished: float | None
     prompt_tokens: float | None
     generation_tokens: float | None

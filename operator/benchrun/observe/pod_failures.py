@@ -21,8 +21,7 @@ class Evidence:
     """A pod, and what its main container left behind."""
 
     pod: Pod
-    log: str
-    """End of the container's log: the fetched tail where there is one, else its termination message."""
+    log: str  # End of the container's log: the fetched tail where there is one, else its termination message.
     words: str  # The error in it, without the traceback.
 
     @property

@@ -31,8 +31,7 @@ class Child:
     stage_id: str | None = None
     plan_digest: str | None = None
     """The client's Job and ConfigMaps of stages: digest of the plan that the client was given."""
-    ends_search: str | None = None
-    """ConfigMaps of stages: the workload whose search ended with this one."""
+    ends_search: str | None = None  # ConfigMaps of stages: the workload whose search ended with this one.
     stored_bytes: int = 0
     created_at: datetime | None = None
     failure: str | None = None
@@ -76,8 +75,7 @@ class Pod:
     """Why the main container does not run: ErrImagePull, CrashLoopBackOff, CreateContainerConfigError ..."""
     waiting_message: str | None = None
     terminated: Termination | None = None  # How the main container ended, if it is not running now.
-    last_terminated: Termination | None = None
-    """How the main container ended the time before (restarts > 0)."""
+    last_terminated: Termination | None = None  # How the main container ended the time before (restarts > 0).
     pod_reason: str | None = None  # Why the whole pod ended, for example Evicted.
     pod_message: str | None = None
 

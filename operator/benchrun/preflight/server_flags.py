@@ -33,8 +33,7 @@ class Flag:
 
     takes: Takes
     choices: tuple[str, ...] = ()  # Values that are allowed; empty: any.
-    is_object: bool = False
-    """Whether the value is JSON, which may also be given by parts: --name.key value."""
+    is_object: bool = False  # Whether the value is JSON, which may also be given by parts: --name.key value.
 
 
 @dataclass(frozen=True, slots=True)

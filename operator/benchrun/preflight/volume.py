@@ -29,8 +29,7 @@ class Volume:
     runs: int = 1  # More than one for a sweep, whose figures are those of all its runs together.
     stages: int
     requests: int
-    probe_stages: int
-    """Of the stages, those that searches take at most: with their requests an upper bound."""
+    probe_stages: int  # Of the stages, those that searches take at most: with their requests an upper bound.
     gpus: int  # Of one run; of a sweep the most that one has.
     open_stages: int  # Stages at a finite rate, whose length follows from the spec.
     least_seconds: int  # That these take together.

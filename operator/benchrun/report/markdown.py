@@ -9,16 +9,18 @@ from benchrun.api import BenchmarkRunStatus
 from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.judge.comparison.figures import SCOPES
 from benchrun.report.comparison_rows import comparison_rows, reasons
-from benchrun.report.result_rows import (
+from benchrun.report.sweep_rows import LEGEND, best_rows, change_rows, cuts, front_rows, remarks, variant_rows
+from benchrun.report.tables import (
     NO_TEXTS,
+    UNCERTAIN_NOTE,
+    Rows,
     explanation_rows,
     finding_rows,
+    has_uncertain,
     interval_rows,
     objective_rows,
     result_rows,
 )
-from benchrun.report.sweep_rows import LEGEND, best_rows, change_rows, cuts, front_rows, remarks, variant_rows
-from benchrun.report.tables import UNCERTAIN_NOTE, Rows, has_uncertain
 
 _MARKUP = re.compile(r"([\\`*_\[\]~])")
 _LIVE = {

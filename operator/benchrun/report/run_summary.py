@@ -13,9 +13,8 @@ from benchrun.judge.comparison.figures import SCOPES
 from benchrun.observe import Run, Sweep, untrusted_json as raw
 from benchrun.report import run_list
 from benchrun.report.comparison_rows import signed
-from benchrun.report.result_rows import price_text
 from benchrun.report.sweep_rows import remarks
-from benchrun.report.tables import age, figure, format_seconds
+from benchrun.report.tables import age, figure, format_seconds, price_text
 
 MAX_CODES = 6
 """Findings named; the rest are counted."""

@@ -8,8 +8,18 @@ from benchrun.api import KEYS, OUTPUT_COST, SHOWN_FIGURES, TOKENS_PER_JOULE
 from benchrun.api.sweep import BenchmarkSweepStatus, BestVariant, FrontPoint, Row, VariantStatus
 from benchrun.judge.result_row import PER_GPU
 from benchrun.report.comparison_rows import CHANGE_HEADERS, change_cells
-from benchrun.report.result_rows import NO_TEXTS, cost_columns, cost_header, metric, texts_a_second
-from benchrun.report.tables import ABSENT, Column, Rows, figure, table_of
+from benchrun.report.tables import (
+    ABSENT,
+    NO_TEXTS,
+    Column,
+    Rows,
+    cost_columns,
+    cost_header,
+    figure,
+    metric,
+    table_of,
+    texts_a_second,
+)
 
 LEGEND = (
     "means over the runs; latencies in milliseconds; running, waiting, KV max and hits are what the servers report: "

@@ -1,12 +1,30 @@
-"""Tables of text, and how numbers and lengths of time are written in them; no layout."""
+"""Tables that people read: columns, rows and figures, and the tables of one run's results."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
+from types import MappingProxyType
 from typing import Generic, TypeVar
+
+from benchrun.api import (
+    OUTPUT_COST,
+    SHOWN_FIGURES,
+    TOKENS_PER_JOULE,
+    TOTAL_COST,
+    BenchmarkRunStatus,
+    CostStatus,
+    Result,
+    RoleFigures,
+)
+from benchrun.api.sweep import Row
+from benchrun.judge.result_row import PER_GPU, gpus_of
+from benchrun.judge.rules.all_rules import evidence_sentence
+from benchrun.names import ROLE_DECODE, ROLE_PROXY
+from benchrun.observe import untrusted_json as raw
 
 ABSENT = "-"
 """Shown where nothing was measured: never 0."""
@@ -107,3 +125,172 @@ def sparkline(values: Sequence[float | None], *, top: float | None = None, width
     shares = (min(max(value or 0.0, 0.0) / highest, 1.0) if highest > 0 else 0.0 for value in shown)
     bars = (BARS[min(int(share * len(BARS)), len(BARS) - 1)] for share in shares)
     return "".join(GAP if value is None else bar for value, bar in zip(shown, bars, strict=True)).ljust(width)
+
+
+# ---- result rows ------------------------------------------------------------------------------------------------------
+
+NO_TEXTS: Mapping[str, int] = MappingProxyType({})
+"""Of a run whose workloads do not pack texts."""
+R = TypeVar("T", bound=Result | Row)
+
+
+def metric(key: str, *, unit: str = "") -> Callable[[Result | Row], str]:
+    """The cell of a column: this figure of a row of a run or sweep."""
+    return lambda row: figure(row.metrics.get(key), unit=unit)
+
+
+def texts_per_prompt(spec: Mapping[str, object]) -> dict[str, int]:
+    """By workload, only those whose dataset is `texts`. Of a run's spec as the API server holds it; what is missing, as in the
+    spec of another version, counts as nothing."""
+    found: dict[str, int] = {}
+    for workload in raw.mappings(spec.get("workloads")):
+        dataset = raw.mapping(workload.get("dataset"))
+        if "texts" in dataset:
+            texts = raw.mapping(dataset["texts"])
+            found[raw.text(workload.get("name"))] = raw.number(texts.get("textsPerPrompt"), default=1)
+    return found
+
+
+def texts_a_second(request_throughput: float | None, workload: str, texts: Mapping[str, int]) -> str:
+    """For a column."""
+    known = request_throughput is not None and workload in texts
+    return figure((request_throughput or 0.0) * texts[workload] if known else None)
+
+
+def cost_header(currency: str | None) -> str:
+    """Of the column of a million output tokens: those that `tok/s` counts."""
+    return f"{currency or 'cost'}/Mtok"
+
+
+def cost_columns(currency: str | None) -> tuple[Column[R], ...]:
+    """Where a price is known: of a million output tokens, and of a million of all tokens where the table is wide."""
+    total = f"{currency or 'cost'}/total Mtok"
+    return (
+        Column(cost_header(currency), metric(OUTPUT_COST), optional=True),
+        Column(total, metric(TOTAL_COST), wide=True, optional=True),
+    )
+
+
+def price_text(cost: CostStatus) -> str:
+    """`4.98 USD an hour`."""
+    if cost.per_hour is None:
+        return "not known: the price is per GPU, and no server holds one"
+    return f"{figure(cost.per_hour, digits=5)} {cost.currency} an hour"
+
+
+def result_rows(
+    status: BenchmarkRunStatus, *, texts_per_prompt: Mapping[str, int] = NO_TEXTS, wide: bool = False
+) -> Rows:
+    """One row a load point: throughput, latencies in milliseconds, and what the server did meanwhile. Texts a second where a
+    workload packs texts into prompts; the cost of a million tokens where the spec names a price; total tokens a second, of prompts
+    too, where it may be `wide`. Throughput per GPU where the servers hold several."""
+    per_gpu = metric(PER_GPU) if gpus_of(status.servers) > 1 else lambda row: ABSENT
+    columns: tuple[Column[Result], ...] = (
+        Column("load point", lambda row: row.cell),
+        Column("req/s", metric("request_throughput")),
+        Column(
+            "texts/s",
+            lambda row: texts_a_second(row.metrics.get("request_throughput"), row.workload, texts_per_prompt),
+            optional=True,
+        ),
+        Column("tok/s", metric("output_throughput")),
+        Column("total tok/s", metric("total_token_throughput"), wide=True),
+        Column("per GPU", per_gpu, optional=True),
+        *cost_columns(status.cost.currency if status.cost is not None else None),
+        Column("tok/J", metric(TOKENS_PER_JOULE), optional=True),
+        Column("GPU W", _watts, wide=True, optional=True),
+        Column("TTFT p50", lambda row: _latency(row, "ttft", "50")),
+        Column("p99", lambda row: _latency(row, "ttft", "99")),
+        Column("TPOT p50", lambda row: _latency(row, "tpot", "50")),
+        Column("E2EL p99", lambda row: _latency(row, "e2el", "99")),
+        *(Column(shown.column, partial(_by_role, name=name, unit=shown.unit)) for name, shown in SHOWN_FIGURES.items()),
+        # Share of the prompts that the decode servers fetched from the prefill servers.
+        Column(
+            "fetched", lambda row: _of_role(row, ROLE_DECODE, lambda role: role.fetched_percent, "%"), optional=True
+        ),
+        Column("proxy ms", lambda row: _of_role(row, ROLE_PROXY, lambda role: role.added_mean_ms), optional=True),
+        Column("failed", _failed),
+        Column("verdict", lambda row: row.verdict),
+    )
+    return table_of(columns, status.results, wide=wide)
+
+
+def _by_role(result: Result, *, name: str, unit: str) -> str:
+    """Of prefill and decode both: 0.3/2.1."""
+    roles = (role for role in result.roles if role.role != ROLE_PROXY)
+    return "/".join(figure(getattr(role, name), unit=unit) for role in roles) or ABSENT
+
+
+def _of_role(result: Result, name: str, value: Callable[[RoleFigures], float | None], unit: str = "") -> str:
+    return figure(next((value(role) for role in result.roles if role.role == name), None), unit=unit)
+
+
+def _watts(result: Result) -> str:
+    """Of the GPUs of all roles."""
+    powers = [role.gpu_power_mean_watts for role in result.roles if role.gpu_power_mean_watts is not None]
+    return figure(sum(powers) if powers else None)
+
+
+def _latency(result: Result, name: str, percentile: str) -> str:
+    """In milliseconds, marked where it is uncertain. The median stands in where the spec does not name the 50th percentile."""
+    key = f"p{percentile}_{name}_ms"
+    value = result.metrics.get(key)
+    if value is None and percentile == "50":
+        value = result.metrics.get(f"median_{name}_ms")
+    return figure(value, unit=UNCERTAIN if key in result.uncertain else "")
+
+
+def _failed(result: Result) -> str:
+    failed, completed = result.metrics.get("failed"), result.metrics.get("completed")
+    return ABSENT if failed is None or completed is None else f"{failed:.0f}/{failed + completed:.0f}"
+
+
+def interval_rows(status: BenchmarkRunStatus) -> Rows:
+    """One row a percentile: what was measured, its 95 % interval, and the figure of the steady state."""
+    rows = tuple(
+        (
+            result.cell,
+            key.removesuffix("_ms"),
+            figure(value, digits=4, unit=UNCERTAIN if key in result.uncertain else ""),
+            *(figure(end, digits=4) for end in result.intervals.get(key, (None, None))),
+            figure(result.steady.get(key), digits=4),
+        )
+        for result in status.results
+        for key, value in result.metrics.items()
+        if key in result.intervals or key in result.uncertain
+    )
+    return Rows(("load point", "percentile (ms)", "measured", "at least", "at most", "steady state"), rows)
+
+
+def objective_rows(status: BenchmarkRunStatus) -> Rows:
+    """One row an objective and load point; none where the spec has no objectives."""
+    rows = tuple(
+        (
+            result.cell,
+            f"{each.metric} p{each.percentile} at most {each.max_milliseconds} ms",
+            figure(each.measured_milliseconds, digits=4),
+            each.outcome,
+        )
+        for result in status.results
+        for each in result.objectives
+    )
+    return Rows(("load point", "objective", "measured (ms)", "outcome"), rows)
+
+
+def explanation_rows(status: BenchmarkRunStatus) -> Rows:
+    """Why requests waited and what limits, of the load points where something does."""
+    found: list[tuple[str, ...]] = []
+    for row in status.results:
+        if row.waiting and row.waiting.reason != "None":
+            found.append((row.cell, "waiting", row.waiting.reason, row.waiting.sentence))
+        if row.bottleneck and row.bottleneck.limit != "None":
+            found.append((row.cell, "limit", row.bottleneck.limit, row.bottleneck.sentence))
+    return Rows(("load point", "", "", "because"), tuple(found))
+
+
+def finding_rows(status: BenchmarkRunStatus) -> Rows:
+    """One row a finding: what it is, where it was worst, what to do."""
+    rows = tuple(
+        (f.severity, f.code, f.worst_stage, evidence_sentence(f.code, f.evidence), f.remedy) for f in status.findings
+    )
+    return Rows(("severity", "finding", "worst stage", "evidence", "what to do"), rows)

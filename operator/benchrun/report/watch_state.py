@@ -13,8 +13,7 @@ from benchrun.api import BenchmarkRunStatus, Live
 from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.observe import untrusted_json as raw
 from benchrun.report.exit_codes import exit_code
-from benchrun.report.result_rows import texts_per_prompt
-from benchrun.report.tables import figure
+from benchrun.report.tables import figure, texts_per_prompt
 
 MAX_SAMPLES = 120
 """Live figures kept of a run: at one in five seconds ten minutes, and more than a terminal is wide."""
@@ -69,8 +68,7 @@ class FollowedRun:
     name: str
     status: BenchmarkRunStatus
     created_at: datetime | None = None
-    texts_per_prompt: Mapping[str, int] = field(default_factory=dict)
-    """Of workloads that pack texts, by name."""
+    texts_per_prompt: Mapping[str, int] = field(default_factory=dict)  # Of workloads that pack texts, by name.
     trouble: str | None = None  # Why the cluster can't be read at the moment; None: all is well.
     samples: tuple[Live, ...] = ()  # Live figures seen, oldest first.
     stages: tuple[StageLine, ...] = ()

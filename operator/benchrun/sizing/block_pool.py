@@ -114,8 +114,7 @@ class Memory:
     total: int
     utilization: float
     weights: int
-    overhead: int
-    """Activations, CUDA graphs, communication: whatever is neither weights nor KV cache."""
+    overhead: int  # Activations, CUDA graphs, communication: whatever is neither weights nor KV cache.
 
     @property
     def usable(self) -> int:

@@ -13,12 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from benchrun_simulator import kv_transfer, sim_flags, vllm_flags
-from benchrun_simulator.refusals import (
-    USAGE,
-    check_bounds,
-    kv_cache_too_small,
-    model_length_too_large,
-)
+from benchrun_simulator.refusals import USAGE, check_bounds, kv_cache_too_small, model_length_too_large
 from benchrun_simulator.settings import Settings
 
 DEFAULT_MODEL = "Qwen/Qwen3-0.6B"

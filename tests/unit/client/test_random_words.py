@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from benchrun_client.contract import RandomData
 from benchrun_client.datasets.random_words import DISTINCT_WORDS, RandomPrompts
-from benchrun_client.datasets.samples import Sample, Slot
+from benchrun_client.datasets.rows import Sample, Slot
 from benchrun_client.failures import RunFailure
 from benchrun_client.tokenizer import Api
 from unit.client.plans import stage, warmup

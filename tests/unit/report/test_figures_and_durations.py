@@ -8,16 +8,7 @@ import pytest
 from benchrun.api import Change
 from benchrun.report.comparison_rows import interval, signed
 from benchrun.report.html.sections.verdict import evidence_text
-from benchrun.report.tables import (
-    ABSENT,
-    BARS,
-    age,
-    clock,
-    figure,
-    format_seconds,
-    parse_seconds,
-    sparkline,
-)
+from benchrun.report.tables import ABSENT, BARS, age, clock, figure, format_seconds, parse_seconds, sparkline
 from hypothesis import given, strategies as st
 
 

@@ -8,14 +8,7 @@ from typing import Any
 import pytest
 from benchrun.api import BenchmarkRunStatus
 from benchrun.report.live_view import NO_OPERATOR, LiveView, live_view
-from benchrun.report.watch_state import (
-    MAX_SAMPLES,
-    FollowedRun,
-    StageLine,
-    stage_figures,
-    stage_line,
-    updated_run,
-)
+from benchrun.report.watch_state import MAX_SAMPLES, FollowedRun, StageLine, stage_figures, stage_line, updated_run
 from unit.measure.records import record
 from unit.report.going_on import BEGIN, at, ended, followed, live, run_body, running
 

@@ -8,17 +8,19 @@ import pytest
 from benchrun.api import BenchmarkRunStatus, Bottleneck, CostStatus, Finding, ObjectiveResult, ServerStatus, Waiting
 from benchrun.observe import run_of
 from benchrun.report.markdown import markdown
-from benchrun.report.result_rows import (
+from benchrun.report.run_summary import run_summary
+from benchrun.report.tables import (
+    Rows,
     explanation_rows,
+    figure,
     finding_rows,
+    has_uncertain,
     interval_rows,
     objective_rows,
     price_text,
     result_rows,
     texts_per_prompt,
 )
-from benchrun.report.run_summary import run_summary
-from benchrun.report.tables import Rows, figure, has_uncertain
 from unit.plan.specs import spec_body, workload
 from unit.report.going_on import BEGIN, ended, run_body
 from unit.report.statuses import LIMIT, WAITING, result, status

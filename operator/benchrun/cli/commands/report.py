@@ -9,7 +9,7 @@ from rich.console import Console
 
 from benchrun.api import BenchmarkRunStatus, plain_text
 from benchrun.cli import console_tables, errors, finished_run, finished_sweep, shared_options
-from benchrun.report import exit_codes, live_view, markdown, result_rows
+from benchrun.report import exit_codes, live_view, markdown, tables
 
 SUMMARY = "show the result of a run or a sweep; the exit code is that of its verdict"
 DESCRIPTION = """\
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     if code is None:
         console.print(live_view.progress_line(status), markup=False)
         return exit_codes.PASSED
-    texts = result_rows.texts_per_prompt(found.spec)
+    texts = tables.texts_per_prompt(found.spec)
     if options.markdown:
         print(plain_text(markdown.markdown(found.name, status, texts_per_prompt=texts, wide=options.wide)), end="")
     else:

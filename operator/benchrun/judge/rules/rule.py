@@ -35,8 +35,7 @@ class StageFinding:
     stage_id: str  # The stage; the cell's id where it is about all its repeats.
     evidence: Evidence = field(default_factory=dict)
     """The figures that decided, and the threshold they crossed."""
-    weight: float = 0.0
-    """How marked it is, to pick the worst stage of a code; compared within the code only."""
+    weight: float = 0.0  # How marked it is, to pick the worst stage of a code; compared within the code only.
     default_severity: Severity | None = None  # What the rule found, where the spec changed it.
 
 

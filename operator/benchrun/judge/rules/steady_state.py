@@ -91,8 +91,7 @@ def _growing_queue(stage: StageProfile) -> Found:
 class _Moved:
     """A figure whose trend is both large and significant."""
 
-    percent: float
-    """From the first to the last of its values, by the trend; negative where it fell."""
+    percent: float  # From the first to the last of its values, by the trend; negative where it fell.
     evidence: Evidence
 
 

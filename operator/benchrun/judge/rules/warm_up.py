@@ -79,8 +79,7 @@ class _Beginning:
     slowest_other_us: float
     slow_from_us: float
     chance: float  # How likely a random order puts so many slow ones first.
-    is_certain: bool
-    """By chance, or because only the first is slow and no other is a third as slow."""
+    is_certain: bool  # By chance, or because only the first is slow and no other is a third as slow.
 
 
 def _slow_beginning(stage: StageProfile) -> _Beginning:

@@ -47,8 +47,7 @@ class ExportedStage:
     repeat: int
     verdict: Verdict  # Of its cell, by the run's status; Unknown where that has no row of it.
     findings: tuple[str, ...]  # Codes found at its cell.
-    servers: tuple[RoleFigures, ...]
-    """From the servers' metrics endpoints, by role; the proxy's among them."""
+    servers: tuple[RoleFigures, ...]  # From the servers' metrics endpoints, by role; the proxy's among them.
     replicas: tuple[Replica, ...]  # Each server of those roles.
     gpus: GpuFigures  # Of all roles; unknown where one has no samples.
     began: datetime  # The first request.

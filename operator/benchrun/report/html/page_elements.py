@@ -33,8 +33,7 @@ class Table(NamedTuple):
 
     caption: str
     rows: Rows
-    words: frozenset[str] = frozenset()
-    """Headers of columns with a verdict, an outcome or a severity."""
+    words: frozenset[str] = frozenset()  # Headers of columns with a verdict, an outcome or a severity.
     folded: bool = False  # Collapsed until it is clicked: data behind a chart.
     stacked: bool = False  # Long sentences: on a narrow screen the cells of a row are stacked.
 

@@ -7,7 +7,7 @@ import json
 
 import pytest
 from aiohttp import web
-from benchrun_client.proxy.roles import Places
+from benchrun_client.proxy.upstream import Places
 from unit.client.proxy.between import ASKED, Server, between, prefilling, saying
 
 

@@ -19,8 +19,7 @@ class Line:
     """The distribution of one load point."""
 
     label: str
-    points: Sequence[tuple[float, float]]
-    """Milliseconds, and the share of all that is at most as long."""
+    points: Sequence[tuple[float, float]]  # Milliseconds, and the share of all that is at most as long.
 
 
 def cdf_chart(lines: Sequence[Line], *, legend: str) -> ChartSpec:

@@ -27,8 +27,7 @@ from benchrun.report.html import (
 )
 from benchrun.report.html.charts.curves import LoadValue, Probe, course_chart, load_chart
 from benchrun.report.knee import CurvePoint, Knee, knee
-from benchrun.report.result_rows import metric
-from benchrun.report.tables import ABSENT, Column, Rows, figure, table_of
+from benchrun.report.tables import ABSENT, Column, Rows, figure, metric, table_of
 
 LATENCIES = {"ttft": "TTFT", "tpot": "TPOT", "e2el": "E2EL"}
 _QUEUED = "_including_client_queue"

@@ -13,9 +13,8 @@ from benchrun.names import API_VERSION, KIND, MAX_RUN_NAME
 from benchrun.observe import untrusted_json as raw
 from benchrun.plan import Variant, planned_variants
 from benchrun.report.html import Code, Element, Facts, Fold, Prose, Reported, ReportedSweep, Section, Table, facts
-from benchrun.report.result_rows import price_text
 from benchrun.report.run_summary import startup_text
-from benchrun.report.tables import ABSENT, Column, Rows, figure, table_of
+from benchrun.report.tables import ABSENT, Column, Rows, figure, price_text, table_of
 
 _Pairs = Iterable[tuple[str, str | None]]
 REPEAT_SUFFIX = "-again"

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from benchrun.observe import untrusted_json as raw
 from benchrun.report.html import Element, Fold, Prose, Reported, ReportedSweep, Section, Table
-from benchrun.report.result_rows import explanation_rows, interval_rows, result_rows, texts_per_prompt
 from benchrun.report.sweep_rows import LEGEND, cuts, left_out, variant_rows
-from benchrun.report.tables import ABSENT, UNCERTAIN_NOTE, Rows, has_uncertain
+from benchrun.report.tables import (
+    ABSENT,
+    UNCERTAIN_NOTE,
+    Rows,
+    explanation_rows,
+    has_uncertain,
+    interval_rows,
+    result_rows,
+    texts_per_prompt,
+)
 
 MAX_NAMED = 8
 """Load points listed by name where nothing limits them."""

@@ -26,9 +26,8 @@ from benchrun.report.html import (
     Verdict,
     facts,
 )
-from benchrun.report.result_rows import objective_rows
 from benchrun.report.sweep_rows import best_rows, failure
-from benchrun.report.tables import ABSENT, Column, Rows, figure, table_of
+from benchrun.report.tables import ABSENT, Column, Rows, figure, objective_rows, table_of
 
 MEANINGS = {
     "Valid": "The rules looked for the mistakes they know and found none.",

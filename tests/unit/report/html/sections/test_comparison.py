@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import pytest
 from benchrun.report.html.sections.comparison import comparison_section
-from unit.report.html.reported_runs import (
-    charts_of,
-    compared,
-    data_of,
-    reported,
-)
+from unit.report.html.reported_runs import charts_of, compared, data_of, reported
 
 
 def test_each_figure_of_the_comparison_has_its_bars_with_intervals() -> None:

@@ -14,15 +14,7 @@ from benchrun.report.html.sections.distributions_timeline import (
     timeline_section,
 )
 from report_kit.simulated_run import simulated_run
-from unit.report.html.reported_runs import (
-    charts_of,
-    data_of,
-    measured,
-    prose_of,
-    reported,
-    tables_of,
-    with_status,
-)
+from unit.report.html.reported_runs import charts_of, data_of, measured, prose_of, reported, tables_of, with_status
 
 
 def test_each_latency_has_its_distribution() -> None:

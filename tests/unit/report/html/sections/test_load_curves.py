@@ -6,14 +6,7 @@ import math
 
 from benchrun.report.html.sections.curves import load_curves_section
 from report_kit.simulated_run import simulated_run
-from unit.report.html.reported_runs import (
-    charts_of,
-    data_of,
-    measured,
-    prose_of,
-    reported,
-    with_status,
-)
+from unit.report.html.reported_runs import charts_of, data_of, measured, prose_of, reported, with_status
 
 KINDS = ("TTFT", "TPOT", "E2EL", "Output tokens/s")
 

@@ -7,12 +7,7 @@ from benchrun.api import BenchmarkRunSpec, DatasetStatus
 from benchrun.names import MAX_RUN_NAME
 from benchrun.report.html import Facts
 from benchrun.report.html.sections.provenance import manifest, provenance_section
-from unit.report.html.reported_runs import (
-    measured,
-    reported,
-    tables_of,
-    with_status,
-)
+from unit.report.html.reported_runs import measured, reported, tables_of, with_status
 
 
 def test_provenance_names_what_really_ran() -> None:

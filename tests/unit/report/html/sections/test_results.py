@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from benchrun.api import Truncated
 from benchrun.report.html.sections.results import limits_section, results_section
-from unit.report.html.reported_runs import (
-    RATES,
-    measured,
-    prose_of,
-    reported,
-    tables_of,
-    with_status,
-)
+from unit.report.html.reported_runs import RATES, measured, prose_of, reported, tables_of, with_status
 
 
 def test_results_have_a_row_a_load_point_and_intervals_behind_a_click() -> None:

@@ -7,14 +7,7 @@ from benchrun.api import Condition, SearchResult
 from benchrun.judge.rules.rule import SEVERITIES
 from benchrun.report.html import Code, Facts, FindingCard, Verdict
 from benchrun.report.html.sections.verdict import findings_section, verdict_section
-from unit.report.html.reported_runs import (
-    RATES,
-    measured,
-    prose_of,
-    reported,
-    tables_of,
-    with_status,
-)
+from unit.report.html.reported_runs import RATES, measured, prose_of, reported, tables_of, with_status
 
 
 def condition(type_: str, status: str, reason: str) -> Condition:
