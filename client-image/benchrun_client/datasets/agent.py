@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchrun_client.contract import AgentData, DatasetFacts
-from benchrun_client.datasets.files import invalid, opened
-from benchrun_client.datasets.lines import json_type, json_value
+from benchrun_client.datasets.files import invalid, json_type, json_value, opened
 from benchrun_client.datasets.rows import Counting, Portion, Sample, common_start, repeated_by
 
 BUILT_IN = Path(__file__).with_name("agent_conversation.json")

@@ -14,8 +14,16 @@ from itertools import islice
 from typing import Any
 
 from benchrun_client.contract import CustomData, HuggingFaceData, ShareGPTData
-from benchrun_client.datasets.files import invalid, not_found, opened
-from benchrun_client.datasets.lines import json_lines, json_type, json_value, listed, text_field
+from benchrun_client.datasets.files import (
+    invalid,
+    json_lines,
+    json_type,
+    json_value,
+    listed,
+    not_found,
+    opened,
+    text_field,
+)
 from benchrun_client.datasets.rows import ROW_KINDS, Fitting, Row, RowFile, RowKind, RowReader, Sample
 from benchrun_client.failures import RunFailure, first_line
 

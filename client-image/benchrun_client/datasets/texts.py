@@ -10,8 +10,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from benchrun_client.contract import TextsData
-from benchrun_client.datasets.files import OpenedFile, invalid, opened
-from benchrun_client.datasets.lines import MAX_LINE_BYTES, json_lines, lines, listed, text_field
+from benchrun_client.datasets.files import (
+    MAX_LINE_BYTES,
+    OpenedFile,
+    invalid,
+    json_lines,
+    lines,
+    listed,
+    opened,
+    text_field,
+)
 from benchrun_client.datasets.rows import ROW_KINDS, Fitting, Row, RowFile, RowKind, RowReader, Sample
 
 EMPTY = "EmptyText"

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchrun_client.contract import DatasetFacts, TimedTraceData
-from benchrun_client.datasets.files import invalid, opened
-from benchrun_client.datasets.lines import json_lines, json_type, listed
+from benchrun_client.datasets.files import invalid, json_lines, json_type, listed, opened
 from benchrun_client.datasets.random_words import Draft, WordWriter, batches
 from benchrun_client.datasets.rows import TOO_LONG, Portion, Sample
 from benchrun_client.failures import RunFailure

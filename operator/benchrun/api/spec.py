@@ -11,8 +11,7 @@ from benchrun.api import measurement, workloads
 from benchrun.api.base import ATOMIC, NUMBER, Rule, SpecModel, Unique, exactly_one
 from benchrun.api.comparison import Baseline, Cost
 from benchrun.api.measurement import Client, Measurement, Objective, Validity
-from benchrun.api.model_source import Model
-from benchrun.api.server import Endpoint, Offline, Server, Started
+from benchrun.api.server import Endpoint, Model, Offline, Server, Started
 from benchrun.api.workloads import MAX_CELLS, MAX_STAGES, MAX_WORKLOADS, Workload
 
 MUTABLE_FIELDS = (

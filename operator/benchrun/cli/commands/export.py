@@ -15,7 +15,7 @@ from rich.console import Console
 from benchrun.api import plain_text
 from benchrun.cli import errors, finished_run, shared_options
 from benchrun.report.exit_codes import PASSED
-from benchrun.report.export import encoders, exported_run
+from benchrun.report.export import encoders, formats
 from benchrun.report.export.formats import FORMATS, TABLES, Format, TableName
 
 GROUP = "benchrun.exports"
@@ -67,15 +67,15 @@ def run(options: argparse.Namespace, console: Console) -> int:
     del console  # What goes to standard output is the export alone.
     finished = finished_run.finished_run(options)
     run = finished.run
-    whole = exported_run.exported(
+    whole = formats.exported(
         run.namespace, run.name, run.uid, finished.spec, finished.status, finished.records, finished.samples
     )
     known = [stage.id for stage in whole.stages]
     for name in options.stage:
         if name not in known:
             raise errors.unknown("stage", name, known)
-    wanted = exported_run.only(whole, options.stage) if options.stage else whole
-    kept, untrusted = (wanted, {}) if options.include_invalid else exported_run.trusted(wanted)
+    wanted = formats.only(whole, options.stage) if options.stage else whole
+    kept, untrusted = (wanted, {}) if options.include_invalid else formats.trusted(wanted)
     notes = [f"left out: {cell}: {why}; --include-invalid exports it" for cell, why in untrusted.items()]
     count = Counter(stage.cell for stage in whole.stages)
     notes += [
@@ -95,7 +95,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     return PASSED
 
 
-def _write(chosen: Format, table: TableName, kept: exported_run.ExportedRun, output: str) -> list[str]:
+def _write(chosen: Format, table: TableName, kept: formats.ExportedRun, output: str) -> list[str]:
     """Lines that say what was written where."""
     if output == STANDARD_OUTPUT:
         if not chosen.is_text and sys.stdout.isatty():

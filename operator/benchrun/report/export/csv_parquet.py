@@ -21,8 +21,16 @@ from benchrun.judge.result_row import certainty, costs, gpus_of, tokens_per_joul
 from benchrun.measure import Replica, cells
 from benchrun.names import ROLE_PROXY
 from benchrun.report.export.encoders import Column, Table, Value, as_csv, as_parquet, table_of
-from benchrun.report.export.exported_run import ExportedRun, ExportedStage, pools, server_version
-from benchrun.report.export.formats import TABLES, Format, TableName, register
+from benchrun.report.export.formats import (
+    TABLES,
+    ExportedRun,
+    ExportedStage,
+    Format,
+    TableName,
+    pools,
+    register,
+    server_version,
+)
 
 _KEYS: tuple[Column[Any], ...] = (
     Column("namespace", "text", lambda row: row.run.namespace),

@@ -1,15 +1,191 @@
-"""The formats of `benchrun export`. Every module of this package that calls `register` adds its own."""
+"""A finished run as exports see it, and the formats of `benchrun export`.
+
+Every module of this package that calls `register` adds its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Literal, get_args
 
+from benchrun_client.contract import StageRecord
+
+from benchrun.api import (
+    BenchmarkRunSpec,
+    BenchmarkRunStatus,
+    Code,
+    RoleFigures,
+    ServerStatus,
+    Verdict,
+    Workload,
+    answering,
+)
+from benchrun.judge.result_row import proxy_role, role_figures
+from benchrun.measure import (
+    LATENCIES,
+    GpuFigures,
+    Latency,
+    Pools,
+    Replica,
+    gpu_figures,
+    pools_of,
+    replicas,
+    stage_windows,
+)
+from benchrun.measure.exposition import Sample
+from benchrun.plan import cells, probed_cells
 from benchrun.report.export.encoders import Files
-from benchrun.report.export.exported_run import ExportedRun
+
+TRUSTED: tuple[Verdict, ...] = ("Valid", "Suspect")
+"""Verdicts of stages that are exported without `--include-invalid`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedStage:
+    """One stage."""
+
+    record: StageRecord
+    workload: Workload
+    cell: str  # `chat/rate=4`.
+    repeat: int
+    verdict: Verdict  # Of its cell, by the run's status; Unknown where that has no row of it.
+    findings: tuple[str, ...]  # Codes found at its cell.
+    servers: tuple[RoleFigures, ...]  # From the servers' metrics endpoints, by role; the proxy's among them.
+    replicas: tuple[Replica, ...]  # Each server of those roles.
+    gpus: GpuFigures  # Of all roles; unknown where one has no samples.
+    began: datetime  # The first request.
+    ended: datetime  # The last answer.
+
+    @property
+    def id(self) -> str:
+        """`chat/rate=4/r2`; of a search, `chat/search-07/r1`."""
+        return self.record.stage_id
+
+    @property
+    def judgement(self) -> str:
+        """`Suspect (Drift, ColdStart)`."""
+        return f"{self.verdict} ({', '.join(self.findings)})" if self.findings else self.verdict
+
+    @property
+    def request_rate(self) -> float | None:
+        """Requests a second that the load engine was to send; None: all at once."""
+        return self.record.scalars.get("request_rate")
+
+    @property
+    def max_concurrency(self) -> int | None:
+        """Most requests that may be in flight; None: no limit."""
+        limit = self.record.scalars.get("max_concurrency")
+        return None if limit is None else int(limit)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedRun:
+    """A run with the stages that are to be exported, in order of measurement."""
+
+    namespace: str
+    name: str
+    uid: str
+    spec: BenchmarkRunSpec
+    status: BenchmarkRunStatus
+    stages: tuple[ExportedStage, ...]
+
+    @property
+    def server(self) -> ServerStatus | None:
+        """What is known of the server; all of a role are alike. Of several roles, the one that writes answers."""
+        return answering(self.status.servers)
+
+    def cells(self) -> Sequence[tuple[str, Sequence[ExportedStage]]]:
+        """Stages by their cell: in order of the cells' first stages, each cell's by repeat."""
+        names = dict.fromkeys(stage.cell for stage in self.stages)
+        by_repeat = sorted(self.stages, key=lambda stage: stage.repeat)
+        return [(name, [stage for stage in by_repeat if stage.cell == name]) for name in names]
+
+
+def exported(
+    namespace: str,
+    name: str,
+    uid: str,
+    spec: BenchmarkRunSpec,
+    status: BenchmarkRunStatus,
+    records: Sequence[StageRecord],
+    samples: Sequence[Sample],
+) -> ExportedRun:
+    """The run with every record that is kept. Records of a stage that the spec does not have are skipped."""
+    workloads = {workload.name: workload for workload in spec.workloads}
+    places = {stage: cell for cell in (*cells(spec), *probed_cells(spec, records)) for stage in cell.stage_ids}
+    rows = {row.cell: row for row in status.results}
+    stages = []
+    for record in records:
+        cell = places.get(record.stage_id)
+        if cell is None:
+            continue
+        row = rows.get(cell.id)
+        sampled = stage_windows(record, samples, scrape_interval=spec.measurement.scrape_interval_seconds)
+        stage = ExportedStage(
+            record=record,
+            workload=workloads[cell.workload],
+            cell=cell.id,
+            repeat=cell.stage_ids.index(record.stage_id) + 1,
+            verdict=row.verdict if row is not None else "Unknown",
+            findings=tuple(row.findings) if row is not None else (),
+            servers=(*role_figures(sampled), *proxy_role([record])),
+            replicas=replicas(record, samples),
+            gpus=gpu_figures(sampled) if all(window.samples for window in sampled) else GpuFigures(),
+            began=_instant(record.first_send_unix_us),
+            ended=_instant(record.last_receive_unix_us),
+        )
+        stages.append(stage)
+    return ExportedRun(namespace, name, uid, spec, status, tuple(stages))
+
+
+def server_version(run: ExportedRun, stage: ExportedStage) -> str | None:
+    """vLLM's version, as the servers of this stage reported it; else as the run's status has it."""
+    reported = next((edge.version for edge in stage.record.servers if edge.version), None)
+    return reported or (run.server.version if run.server is not None else None)
+
+
+def only(run: ExportedRun, stage_ids: Collection[str]) -> ExportedRun:
+    """The run with only these stages."""
+    return replace(run, stages=tuple(stage for stage in run.stages if stage.id in stage_ids))
+
+
+def trusted(run: ExportedRun) -> tuple[ExportedRun, Mapping[str, str]]:
+    """The run without the stages whose numbers can't be trusted, and why each of their cells was left out."""
+    left_out = {
+        stage.cell: "not judged" if stage.verdict == "Unknown" else stage.judgement
+        for stage in run.stages
+        if stage.verdict not in TRUSTED
+    }
+    return replace(run, stages=tuple(stage for stage in run.stages if stage.verdict in TRUSTED)), left_out
+
+
+def pools(stages: Sequence[ExportedStage]) -> Pools:
+    """Measured latencies of these stages of a cell, in microseconds; without gaps between chunks of several tokens."""
+    chunks = any(Code.CHUNKS_ARE_NOT_TOKENS.value in stage.findings for stage in stages)
+    hidden: Latency | None = "itl" if chunks else None
+    measured = pools_of([stage.record for stage in stages])
+    return {latency: pool for latency, pool in measured.items() if pool.count and latency != hidden}
+
+
+def _instant(unix_us: int) -> datetime:
+    return datetime.fromtimestamp(unix_us // 1_000_000, tz=UTC).replace(microsecond=unix_us % 1_000_000)
+
+
+_LATENCIES = tuple(f"_{latency}_ms" for latency in LATENCIES)
+
+
+def engine_figures(stage: ExportedStage) -> Mapping[str, float | int | None]:
+    """The load engine's own, under its names. Its 0 for a latency that was not measured is None here."""
+    measured = tuple(f"_{latency}_ms" for latency in pools([stage]))
+    return {
+        name: None if name.endswith(_LATENCIES) and not name.endswith(measured) else value
+        for name, value in stage.record.scalars.items()
+    }
+
 
 TableName = Literal["stages", "servers", "replicas", "requests"]
 TABLES: tuple[TableName, ...] = get_args(TableName)

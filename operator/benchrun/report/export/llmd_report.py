@@ -16,8 +16,7 @@ from benchrun.api import RoleFigures
 from benchrun.measure import Distribution, Pools, percentile_interval, rounded, totals
 from benchrun.names import ROLE_PROXY
 from benchrun.report.export.encoders import Files, Json, NotExportable, seconds, without_unknown
-from benchrun.report.export.exported_run import ExportedRun, ExportedStage, pools
-from benchrun.report.export.formats import Format, register
+from benchrun.report.export.formats import ExportedRun, ExportedStage, Format, pools, register
 from benchrun.report.export.llmd_scenario import scenario
 
 _PERCENTILES = {

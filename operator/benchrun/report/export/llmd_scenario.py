@@ -14,7 +14,7 @@ from benchrun.api import answering
 from benchrun.judge.result_row import gpus_of
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_SERVER
 from benchrun.report.export.encoders import Json, without_unknown
-from benchrun.report.export.exported_run import ExportedRun, ExportedStage, server_version
+from benchrun.report.export.formats import ExportedRun, ExportedStage, server_version
 
 _SHORT = {"-tp": "--tensor-parallel-size", "-pp": "--pipeline-parallel-size", "-dp": "--data-parallel-size"}
 Flags = Mapping[str, str | None]

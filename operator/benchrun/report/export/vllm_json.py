@@ -13,8 +13,7 @@ from collections.abc import Iterable
 
 from benchrun.judge.result_row import certainty
 from benchrun.report.export.encoders import Files, Json, as_json, as_json_lines
-from benchrun.report.export.exported_run import ExportedRun, ExportedStage, engine_figures, pools
-from benchrun.report.export.formats import Format, register
+from benchrun.report.export.formats import ExportedRun, ExportedStage, Format, engine_figures, pools, register
 from benchrun.report.export.llmd_scenario import flags_of, parallelism_of
 
 _BACKENDS = {"Completions": "openai", "Chat": "openai-chat"}

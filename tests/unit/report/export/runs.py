@@ -12,7 +12,7 @@ from typing import Any
 
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, Result, ServerStatus, Verdict
 from benchrun.measure.exposition import Sample
-from benchrun.report.export.exported_run import ExportedRun, ExportedStage, exported
+from benchrun.report.export.formats import ExportedRun, ExportedStage, exported
 from benchrun_client.contract import GapCounts, RequestColumns, StageRecord
 from unit.measure.records import edge, record, sample, served
 from unit.plan.specs import Json, concurrencies, spec_body, workload

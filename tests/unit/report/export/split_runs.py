@@ -7,7 +7,7 @@ from typing import Any
 
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, ServerStatus
 from benchrun.measure.exposition import Sample
-from benchrun.report.export.exported_run import ExportedRun
+from benchrun.report.export.formats import ExportedRun
 from benchrun_client.contract import PROXY_COUNTERS, START_TIME, ServerEdge, StageRecord
 from unit.measure.records import edge, served
 from unit.plan.specs import Json

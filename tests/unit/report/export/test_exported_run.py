@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus
 from benchrun.report.export.csv_parquet import request_table
-from benchrun.report.export.exported_run import engine_figures, exported, only, pools, server_version, trusted
+from benchrun.report.export.formats import engine_figures, exported, only, pools, server_version, trusted
 from benchrun_client.contract import Probe
 from unit.measure.records import edge
 from unit.report.export.runs import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchrun.measure.exposition import Sample
 from benchrun.report.export.csv_parquet import replica_table, server_table
 from benchrun.report.export.encoders import Value
-from benchrun.report.export.exported_run import ExportedRun
+from benchrun.report.export.formats import ExportedRun
 from benchrun_client.contract import START_TIME, ServerEdge
 from unit.measure.records import edge
 from unit.report.export.runs import CHAT, STAGES, UID, measured, reading, run, spec, status

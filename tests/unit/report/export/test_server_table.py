@@ -6,7 +6,7 @@ from benchrun.api import BenchmarkRunStatus
 from benchrun.measure.exposition import Sample
 from benchrun.report.export.csv_parquet import server_table, stage_table
 from benchrun.report.export.encoders import Table, Value
-from benchrun.report.export.exported_run import ExportedRun
+from benchrun.report.export.formats import ExportedRun
 from unit.report.export.runs import CHAT, GPU, STAGES, UID, endpoint_spec, measured, reading, run, status
 from unit.report.export.split_runs import split_reading, split_run
 

@@ -13,7 +13,7 @@ from benchrun.api import CostStatus
 from benchrun.measure import LATENCIES
 from benchrun.report.export.csv_parquet import request_table, stage_table
 from benchrun.report.export.encoders import Table, Value, as_csv
-from benchrun.report.export.exported_run import ExportedRun
+from benchrun.report.export.formats import ExportedRun
 from unit.report.export.runs import (
     CAPPED,
     CELLS,
