@@ -131,7 +131,7 @@ def sparkline(values: Sequence[float | None], *, top: float | None = None, width
 
 NO_TEXTS: Mapping[str, int] = MappingProxyType({})
 """Of a run whose workloads do not pack texts."""
-R = TypeVar("T", bound=Result | Row)
+R = TypeVar("R", bound=Result | Row)
 
 
 def metric(key: str, *, unit: str = "") -> Callable[[Result | Row], str]:
