@@ -116,7 +116,7 @@ BAD = {
     "leads-to-a-page": (
         custom({"url": f"{files.SERVER}/moved?token={files.TOKEN}"}),
         "DatasetInvalid",
-        (f"{files.SERVER}/moved (led on to {files.SERVER}/login)", "HTML page"),
+        (f"{files.SERVER}/moved (redirected to {files.SERVER}/login)", "HTML page"),
     ),
     "broken-line": (
         custom({"url": f"{files.SERVER}/files/broken.jsonl"}),
