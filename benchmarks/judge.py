@@ -22,7 +22,7 @@ from benchrun.api import BenchmarkRunSpec
 from benchrun.judge.results import cell_context, results
 from benchrun.judge.rules.all_rules import judge_cell
 from benchrun.judge.thresholds import thresholds_of
-from benchrun.judge_process.judging import PackedRecords
+from benchrun.judge_process.opened_job import PackedRecords
 from benchrun.measure.exposition import Sample
 from benchrun.plan import cells
 from benchrun_client.contract import ClientFigures, StageRecord, open_record, seal

@@ -27,7 +27,7 @@ from benchrun_client.contract import (
     seal,
 )
 from benchrun_client.record_server import RecordServer
-from benchrun_client.run_state import RunState
+from benchrun_client.run_progress import RunState
 
 from runs_kit.metrics_page import Server, Work
 

@@ -19,8 +19,8 @@ from benchrun_client.datasets.rows import Sample
 from benchrun_client.failures import type_and_text
 from benchrun_client.http_session import NETWORK_ERRORS
 from benchrun_client.load.client_cost import CostWatch
-from benchrun_client.load.engine import Divided, Load, LoadEngine, Outcome
-from benchrun_client.run_state import RunState
+from benchrun_client.load.vllm_benchmark import Divided, Load, LoadEngine, Outcome
+from benchrun_client.run_progress import RunState
 from benchrun_client.search import bisection
 from benchrun_client.search.probes import SearchPrompts, StagePrompts, stage_at
 from benchrun_client.server.cache_reset import reset_caches

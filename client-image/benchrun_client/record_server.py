@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from benchrun_client.contract import TOKEN_HEADER, Acknowledgement, ClientPhase, pack_delivery
 from benchrun_client.http_session import listen, metric_family
-from benchrun_client.run_state import RunState
+from benchrun_client.run_progress import RunState
 
 MAX_WAIT_SECONDS = 30.0
 MAX_BODY_BYTES = 4096

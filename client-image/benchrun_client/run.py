@@ -25,13 +25,13 @@ from pydantic import ValidationError
 from benchrun_client.contract import Plan, Stage
 from benchrun_client.failures import RunFailure, as_failure, first_line, report_failure
 from benchrun_client.http_session import BackgroundLoop, open_session, tls_context
-from benchrun_client.load.engine import LoadEngine, VllmEngine
+from benchrun_client.load.vllm_benchmark import LoadEngine, VllmEngine
 from benchrun_client.measuring import Measuring
 from benchrun_client.offline.engine_client import OfflineEngine
 from benchrun_client.processes import end_process
 from benchrun_client.record_process import RecordProcess, packed
 from benchrun_client.record_server import RecordServer
-from benchrun_client.run_state import RunState
+from benchrun_client.run_progress import RunState
 from benchrun_client.search.probes import SearchPrompts
 from benchrun_client.search.prompt_writer import PromptWriter
 from benchrun_client.server.readiness import FIRST_REQUEST_SECONDS, wait_for_servers

@@ -12,8 +12,8 @@ from typing import Any, cast
 import pytest
 from benchrun.api import BenchmarkRunStatus, Live
 from benchrun.observe import HEADLINE_FIGURES, RunKey
-from benchrun.runtime.process import Operator
 from benchrun.runtime.settings import Settings
+from benchrun.runtime.wiring import Operator
 from chart.rendering import NAMESPACE
 from prometheus_client.parser import text_string_to_metric_families
 

@@ -17,7 +17,7 @@ SPREAD = """
 import asyncio, json, sys
 from benchrun_client.contract import LoadPoint
 from benchrun_client.datasets.rows import Sample
-from benchrun_client.load.engine import VllmEngine, Load
+from benchrun_client.load.vllm_benchmark import VllmEngine, Load
 from benchrun_client.server.readiness import Deadline, Servers, wait_healthy
 from benchrun_client.http_session import open_session
 

@@ -20,7 +20,7 @@ from benchrun_client.contract import Plan, Target
 from benchrun_client.engines import ENGINE
 from benchrun_client.failures import RunFailure, error_text, first_line, shorten
 from benchrun_client.http_session import NETWORK_ERRORS, answer_of, host_and_port, open_session
-from benchrun_client.run_state import RunState
+from benchrun_client.run_progress import RunState
 from benchrun_client.server.first_request import send_canary, served_models
 from benchrun_client.server.identity import identify
 from benchrun_client.stage_record import Identity, micros

@@ -13,7 +13,7 @@ from pathlib import Path
 from benchrun_client.contract import GATE_PORT, Shards, Stage
 from benchrun_client.failures import TERMINATION_LOG_VARIABLE
 from benchrun_client.http_session import BackgroundLoop
-from benchrun_client.load.engine import Divided
+from benchrun_client.load.vllm_benchmark import Divided
 from benchrun_client.shards.gate_server import GateServer
 from benchrun_client.shards.load_split import Shard, share_of
 from benchrun_client.shards.merging import ShardedStage

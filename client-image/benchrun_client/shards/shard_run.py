@@ -15,7 +15,7 @@ from dataclasses import replace
 from benchrun_client.contract import Stage
 from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import tls_context
-from benchrun_client.load.engine import Divided
+from benchrun_client.load.vllm_benchmark import Divided
 from benchrun_client.measuring import StageSender
 from benchrun_client.record_process import RecordProcess, packed
 from benchrun_client.run import BaseRun, find_all, freeze_heap, read_plan, vllm_engine

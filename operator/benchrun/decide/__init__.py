@@ -4,7 +4,7 @@ from benchrun.decide.children import *
 from benchrun.decide.condition_table import *
 from benchrun.decide.decide_run import *
 from benchrun.decide.decision import *
-from benchrun.decide.failures import *
+from benchrun.decide.early_endings import *
 from benchrun.decide.finish import *
 from benchrun.decide.run_state import *
 from benchrun.decide.servers import *

@@ -13,7 +13,7 @@ from benchrun.decide import children, condition_table, servers
 from benchrun.decide.condition_table import Step, current_step, progress
 from benchrun.decide.deadlines import deadlines, grace_ends, no_pod_at, noticed, results_refused, with_refusal
 from benchrun.decide.decision import Decision, Ending, EndpointPods, Event, Facts, Question
-from benchrun.decide.failures import client_diagnosis, ending, hidden_cause, last_words, server_diagnosis
+from benchrun.decide.early_endings import client_diagnosis, ending, hidden_cause, last_words, server_diagnosis
 from benchrun.decide.finish import after_finish, final_status, judging
 from benchrun.decide.run_state import RunState, Unacceptable, accept
 from benchrun.measure import live

@@ -20,7 +20,7 @@ from benchrun.api import (
     RoleFigures,
     ServerStatus,
 )
-from benchrun.judge.explain.cells import Explanation
+from benchrun.judge.explain.cell_explanations import Explanation
 from benchrun.judge.objectives import TRUSTED, inconclusive, objective_results, request_limits
 from benchrun.judge.rules.all_rules import verdict_of_findings
 from benchrun.judge.rules.rule import SEVERITIES, CellContext, Code, StageFinding

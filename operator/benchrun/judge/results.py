@@ -20,7 +20,7 @@ from benchrun.api import (
     Verdict,
 )
 from benchrun.judge.comparison.against_baseline import SHARE_BYTES
-from benchrun.judge.explain.cells import Limits, Seen, explanations, seen_at
+from benchrun.judge.explain.cell_explanations import Limits, Seen, explanations, seen_at
 from benchrun.judge.objectives import TRUSTED
 from benchrun.judge.result_row import cost_status, gpus_of, measured_row, row, with_costs, with_throughput_per_gpu
 from benchrun.judge.rules.all_rules import aggregate, judge_cell, judge_run, verdict_of_findings, worst

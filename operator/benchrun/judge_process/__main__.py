@@ -16,7 +16,7 @@ import sys
 import traceback
 
 from benchrun.judge_process.job import MAX_JUDGEMENT_BYTES, Job, read_job
-from benchrun.judge_process.judging import judge_job, table_job
+from benchrun.judge_process.opened_job import judge_job, table_job
 
 NO_MORE_JOBS = 100
 NICENESS = 10  # a judgement may wait; scraping and letting go, in the process beside it, may not

@@ -8,7 +8,7 @@ from benchrun.measure.percentiles import *
 from benchrun.measure.plateau import *
 from benchrun.measure.queueing import *
 from benchrun.measure.repeats import *
-from benchrun.measure.scaling import *
+from benchrun.measure.response_to_load import *
 from benchrun.measure.server_figures import *
 from benchrun.measure.significance import *
 from benchrun.measure.timeline import *

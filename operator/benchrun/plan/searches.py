@@ -87,7 +87,7 @@ def _seed(spec: BenchmarkRunSpec, workload: str, *, probe: int, repeat: int, uid
 
 def problem_with(envelope: Envelope, searches: Sequence[contract.Search], *, listed: int) -> str | None:
     """Why the record can't be of one of these searches, whose stages follow the `listed` ones; None: its envelope is
-    valid. Its load is in the record (`benchrun.judge_process.judging`)."""
+    valid. Its load is in the record (`benchrun.judge_process.opened_job`)."""
     most = listed + sum(search.most_stages for search in searches)
     if envelope.sequence >= most:
         return f"the plan has {most} stages" if listed == most else f"the plan has at most {most} stages"

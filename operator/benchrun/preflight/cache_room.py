@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from benchrun.api import BenchmarkRunSpec, Workload
 from benchrun.plan import answering_servers, gpus_of
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
-from benchrun.preflight.volume import longest_request
+from benchrun.preflight.request_volume import longest_request
 from benchrun.sizing import ServeArgs, Sizing, memory
 
 ARGS = "spec.server.args"

@@ -17,9 +17,9 @@ import kopf
 
 from benchrun.decide import decide
 from benchrun.runtime import watching
-from benchrun.runtime.process import Operator
 from benchrun.runtime.run_reconciler import Decide
 from benchrun.runtime.settings import BadSetting, LogFormat, LogLevel, Settings
+from benchrun.runtime.wiring import Operator
 
 _PLAIN = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 _NOISY = ("aiohttp.access", "asyncio", "kopf._core.engines", "kopf.objects")

@@ -11,9 +11,9 @@ import pytest
 import yaml
 from benchrun.cli.__main__ import main
 from benchrun.cli.commands.check import as_json, show_check, volume_sentence
-from benchrun.preflight.manifests import Checked
+from benchrun.preflight.manifest_checks import Checked
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
-from benchrun.preflight.volume import Volume
+from benchrun.preflight.request_volume import Volume
 from rich.console import Console
 from unit.preflight.checks import manifest
 from unit.sizing.configs import QWEN_32B

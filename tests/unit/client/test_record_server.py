@@ -10,9 +10,9 @@ import aiohttp
 import pytest
 from benchrun_client.contract import Acknowledgement, Delivery, Failure, unpack_delivery
 from benchrun_client.record_server import MAX_BODY_BYTES, RecordServer
-from benchrun_client.run_state import RunState
+from benchrun_client.run_progress import RunState
 from unit.client.plans import TOKEN, TOKEN_DIGEST
-from unit.client.test_run_state import sealed
+from unit.client.test_run_progress import sealed
 
 
 class WatchedState(RunState):

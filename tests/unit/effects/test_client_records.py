@@ -20,7 +20,7 @@ from benchrun_client.contract import (
     seal,
 )
 from benchrun_client.record_server import RecordServer
-from benchrun_client.run_state import RunState as Ledger
+from benchrun_client.run_progress import RunState as Ledger
 from unit.measure.records import record
 
 TOKEN = "0123456789abcdef" * 4

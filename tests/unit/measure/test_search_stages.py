@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.judge_process.judging import probe_problem
+from benchrun.judge_process.opened_job import probe_problem
 from benchrun_client.contract import Probe, StageRecord
 from hypothesis import given, strategies as st
 from unit.client.search.searches import search

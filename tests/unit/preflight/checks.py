@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchrun.api import BenchmarkRunSpec
-from benchrun.preflight.manifests import Checked, Known, check_run
+from benchrun.preflight.manifest_checks import Checked, Known, check_run
 from benchrun.preflight.remark import Level
 from unit.api.spec_cases import minimal
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from benchrun.api import BenchmarkRunSpec
-from benchrun.preflight.manifests import CHECKS, Known, check_objects, check_run
+from benchrun.preflight.manifest_checks import CHECKS, Known, check_objects, check_run
 from benchrun.preflight.remark import LEVELS
 from benchrun.sizing import model_shape
 from hypothesis import given, settings, strategies as st

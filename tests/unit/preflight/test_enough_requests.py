@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from benchrun.measure import percentile_ranks
 from benchrun.preflight.remark import Remark
-from benchrun.preflight.volume import sample_remarks
+from benchrun.preflight.request_volume import sample_remarks
 from hypothesis import given, strategies as st
 from unit.api.spec_cases import absent, workload
 from unit.preflight.checks import checked, said, spec

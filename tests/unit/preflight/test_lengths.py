@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.preflight.manifests import Known
+from benchrun.preflight.manifest_checks import Known
 from benchrun.sizing import model_shape
 from unit.api.spec_cases import workload
 from unit.preflight.checks import checked, said

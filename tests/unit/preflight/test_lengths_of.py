@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from benchrun.api import Workload
-from benchrun.preflight.volume import Lengths, lengths_of, longest_request
+from benchrun.preflight.request_volume import Lengths, lengths_of, longest_request
 from unit.api.spec_cases import workload
 
 FILE = {"path": "/data/rows"}

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from benchrun.preflight.manifests import Known
+from benchrun.preflight.manifest_checks import Known
 from benchrun.preflight.remark import Level
 from benchrun.sizing import model_shape
 from unit.api.spec_cases import absent

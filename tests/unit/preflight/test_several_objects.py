@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.preflight.manifests import Checked, Known, check_objects, check_sweep
-from benchrun.preflight.volume import volume_of
+from benchrun.preflight.manifest_checks import Checked, Known, check_objects, check_sweep
+from benchrun.preflight.request_volume import volume_of
 from benchrun.sizing import model_shape
 from unit.api.spec_cases import minimal
 from unit.preflight.checks import manifest, said, spec

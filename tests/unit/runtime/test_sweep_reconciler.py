@@ -13,7 +13,7 @@ from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.decide import Ref
 from benchrun.effects import Conflict, Forbidden, Invalid, JudgeChild, NotJudged, Unavailable
 from benchrun.judge_process.job import END, Part, SweepJob, SweepTable, read_job
-from benchrun.judge_process.judging import table_job
+from benchrun.judge_process.opened_job import table_job
 from benchrun.names import API_VERSION, KIND
 from benchrun.observe import Key, RunKey, SweepKey, sweep_of_run
 from benchrun.runtime.indexes import Indexes

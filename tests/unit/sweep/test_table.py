@@ -12,8 +12,8 @@ from benchrun.api.sweep import FoundLoad, essence
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.result_row import PER_GPU
 from benchrun.judge.sweep.best import best_variants, contenders, pareto_front
-from benchrun.judge.sweep.measured import Side, found_loads
 from benchrun.judge.sweep.table import ONE_LEFT, Table, table
+from benchrun.judge.sweep.variant_figures import Side, found_loads
 from benchrun.plan import Variant, planned_variants
 from unit.judge.comparison.sides import CELL, repeated, row, run, servers
 from unit.sweep.sweeps import sweep_spec, variant

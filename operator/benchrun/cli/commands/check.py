@@ -17,9 +17,9 @@ from rich.text import Text
 from benchrun.api import json_name
 from benchrun.cli import errors, manifests, model_folder, shared_options
 from benchrun.cli.commands.kv_cache import add_memory_options
-from benchrun.preflight.manifests import CHECKS, Checked, Known, check_objects
+from benchrun.preflight.manifest_checks import CHECKS, Checked, Known, check_objects
 from benchrun.preflight.remark import LEVELS, Level
-from benchrun.preflight.volume import Volume
+from benchrun.preflight.request_volume import Volume
 from benchrun.report import exit_codes, tables
 
 _WORDS: dict[Level, str] = {"Error": "error", "Warning": "warning", "Note": "note", "NotChecked": "not checked"}

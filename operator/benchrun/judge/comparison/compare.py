@@ -12,7 +12,7 @@ from benchrun.judge.comparison.comparability import Side, cell_obstacle, obstacl
 from benchrun.judge.comparison.figures import HIGHER_IS_BETTER, Figure, figure_of, gate, sentence
 from benchrun.judge.explain.bottleneck import MAX_PREEMPTED_PERCENT, growth, pair_evidence, throughput_is_flat
 from benchrun.judge.explain.waiting import percent
-from benchrun.measure import rounded, scaling, significance
+from benchrun.measure import response_to_load, rounded, significance
 
 # Hochberg's procedure keeps the chance of any false Better or Worse in the whole comparison at 5 %. Each interval is taken at the
 # level at which Hochberg puts that question, so that it excludes 0 exactly where the word is Better or Worse.
@@ -164,13 +164,13 @@ def limits(
 ) -> dict[str, Bottleneck]:
     """By load point, of those that are comparable: a limit that the two sides together show. Most show none."""
     points = {cell: (_point(names[0], cell, baseline), _point(names[1], cell, candidate)) for cell in cells}
-    pairs = {cell: scaling.comparisons([p for p in both if p is not None]) for cell, both in points.items()}
+    pairs = {cell: response_to_load.comparisons([p for p in both if p is not None]) for cell, both in points.items()}
     return {cell: limit for cell, found in pairs.items() if found and (limit := _limit_of(found[0])) is not None}
 
 
-def _limit_of(pair: scaling.Comparison) -> Bottleneck | None:
+def _limit_of(pair: response_to_load.Comparison) -> Bottleneck | None:
     """Throughput that falls is not flat: there, what was changed did harm."""
-    if abs(pair.change_percent) <= scaling.FLAT_PERCENT:
+    if abs(pair.change_percent) <= response_to_load.FLAT_PERCENT:
         return throughput_is_flat(pair, f"from {pair.low.name} to {pair.high.name}")
     usage = pair.high.kv_percent
     if not pair.grows or usage is None or usage < KV_NEARLY_FULL_PERCENT:
@@ -180,17 +180,17 @@ def _limit_of(pair: scaling.Comparison) -> Bottleneck | None:
     return Bottleneck(limit="KVMemory", sentence=sentence, evidence=evidence)
 
 
-def _point(name: str, cell: str, side: Side) -> scaling.OperatingPoint | None:
+def _point(name: str, cell: str, side: Side) -> response_to_load.OperatingPoint | None:
     """What ran on average, tokens a second and the most KV cache in use; None unless every run of the side shows them."""
     points = [point for run in side if (row := run.row(cell)) is not None and (point := _of_row(row)) is not None]
     if len(points) != len(side):
         return None
     usage = [point.kv_percent for point in points if point.kv_percent is not None]
     running, throughput = fmean(point.running for point in points), fmean(point.throughput for point in points)
-    return scaling.OperatingPoint(name, running, throughput, max(usage, default=None))
+    return response_to_load.OperatingPoint(name, running, throughput, max(usage, default=None))
 
 
-def _of_row(row: Result) -> scaling.OperatingPoint | None:
+def _of_row(row: Result) -> response_to_load.OperatingPoint | None:
     throughput, server = row.metrics.get("total_token_throughput"), row.roles[0] if row.roles else None
     if server is None or server.running_mean is None or throughput is None:
         return None
@@ -199,4 +199,4 @@ def _of_row(row: Result) -> scaling.OperatingPoint | None:
     is_starved = Code.CLIENT_SATURATED in row.findings and (server.waiting_mean or 0.0) < MIN_WAITING
     if not is_supplied or works_twice or is_starved:
         return None
-    return scaling.OperatingPoint(row.cell, server.running_mean, throughput, server.kv_cache_max_percent)
+    return response_to_load.OperatingPoint(row.cell, server.running_mean, throughput, server.kv_cache_max_percent)

@@ -10,7 +10,7 @@ from benchrun.api import KEYS, Objective
 from benchrun.api.sweep import BestVariant, FrontPoint
 from benchrun.judge.comparison.compare import Question, answers
 from benchrun.judge.comparison.figures import Figure, figure_of
-from benchrun.judge.sweep.measured import TRUSTED, Side
+from benchrun.judge.sweep.variant_figures import TRUSTED, Side
 from benchrun.measure import rounded
 
 

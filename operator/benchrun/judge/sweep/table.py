@@ -27,8 +27,8 @@ from benchrun.judge.comparison.figures import figure_of
 from benchrun.judge.result_row import PER_GPU
 from benchrun.judge.rules.all_rules import worst
 from benchrun.judge.sweep.best import best_variants, contenders, pareto_front
-from benchrun.judge.sweep.fitting import Findings, fitted
-from benchrun.judge.sweep.measured import Side, cells_of, costs, found_loads, server_figures
+from benchrun.judge.sweep.table_size import Findings, fitted
+from benchrun.judge.sweep.variant_figures import Side, cells_of, costs, found_loads, server_figures
 from benchrun.measure import rounded
 from benchrun.plan import cells, planned_variants
 

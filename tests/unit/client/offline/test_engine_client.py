@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 from benchrun_client.contract import LoadPoint
 from benchrun_client.datasets.rows import Sample
-from benchrun_client.load.engine import Load
+from benchrun_client.load.vllm_benchmark import Load
 from benchrun_client.offline.engine_client import OfflineEngine
 from benchrun_client.offline.messages import OfflineAnswer, OfflineTimes
 from benchrun_client.server.readiness import Servers

@@ -15,7 +15,7 @@ from benchrun_client.contract import (
     Failure,
     Sealed,
 )
-from benchrun_client.run_state import RunState
+from benchrun_client.run_progress import RunState
 from hypothesis import given, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from unit.client.plans import TOKEN, TOKEN_DIGEST

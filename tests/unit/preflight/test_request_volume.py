@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.preflight.volume import volume_of
+from benchrun.preflight.request_volume import volume_of
 from unit.preflight.checks import checked, said, spec
 
 DEADLINE = "spec.runDeadlineSeconds"

@@ -13,12 +13,12 @@ from benchrun.api import Live
 from benchrun.decide import Decision
 from benchrun.effects import LEASE_SECONDS, WATCH_SECONDS, Unavailable
 from benchrun.observe import RunKey
-from benchrun.runtime import process
+from benchrun.runtime import wiring
 from benchrun.runtime.background_tasks import ENDS_REMEMBERED, ENDS_WITHIN_SECONDS, RESTART_SECONDS
 from benchrun.runtime.indexes import Indexes
-from benchrun.runtime.process import Operator
 from benchrun.runtime.settings import Settings
 from benchrun.runtime.telemetry import MAX_LAG_SECONDS, MAX_SILENCE_SECONDS
+from benchrun.runtime.wiring import Operator
 from kubernetes.aio.client.configuration import Configuration
 from unit.runtime.bodies import KEY, NAMESPACE, child_body, run_body
 from unit.runtime.fast_time import FastLoop, in_fast_time, now, passing, run_fast
@@ -44,9 +44,9 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Fenced:
     async def channel_key(*_: object, **__: object) -> bytes:
         return b"k" * 32
 
-    monkeypatch.setattr(process, "configuration", configuration)
-    monkeypatch.setattr(process, "channel_key", channel_key)
-    monkeypatch.setattr(process, "KubernetesApi", lambda connection, *, count: there)
+    monkeypatch.setattr(wiring, "configuration", configuration)
+    monkeypatch.setattr(wiring, "channel_key", channel_key)
+    monkeypatch.setattr(wiring, "KubernetesApi", lambda connection, *, count: there)
     return there
 
 
@@ -230,7 +230,7 @@ async def test_waiting_for_an_api_server_is_no_problem_of_this_process(cluster: 
 def lease(monkeypatch: pytest.MonkeyPatch) -> MemoryLease:
     """What operators that elect a leader share."""
     there = MemoryLease()
-    monkeypatch.setattr(process, "LeaseApi", lambda connection, *, namespace, name: there)
+    monkeypatch.setattr(wiring, "LeaseApi", lambda connection, *, namespace, name: there)
     return there
 
 

@@ -6,7 +6,7 @@ import json
 
 from benchrun.api import Change
 from benchrun.api.sweep import MAX_ROWS, BestVariant, FoundLoad, FrontPoint, Row
-from benchrun.judge.sweep.fitting import MAX_BYTES, Findings, fitted
+from benchrun.judge.sweep.table_size import MAX_BYTES, Findings, fitted
 from unit.plan.specs import concurrencies, spec_body, workload
 from unit.report.finished_sweeps import Measured, finished_sweep
 from unit.sweep.simulated import SimulatedCluster, SimulatedOperator

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchrun.preflight.manifests import Known, check_objects
+from benchrun.preflight.manifest_checks import Known, check_objects
 from unit.preflight.checks import manifest
 
 

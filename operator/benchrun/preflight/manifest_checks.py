@@ -14,9 +14,9 @@ from benchrun.names import GROUP, KIND
 from benchrun.plan import Variant, answering_args, planned_variants
 from benchrun.preflight.cache_room import ARGS, node_remarks, room_remarks, seats_remarks
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
+from benchrun.preflight.request_volume import Volume, length_remarks, sample_remarks, volume_of, volume_remarks
 from benchrun.preflight.schema import Object, spec_of
 from benchrun.preflight.server_flags import flag_remarks
-from benchrun.preflight.volume import Volume, length_remarks, sample_remarks, volume_of, volume_remarks
 from benchrun.sizing import (
     ALLOW_LONGER,
     Memory,
