@@ -2,4 +2,3 @@
 
 from benchrun.report.html.page_elements import *
 from benchrun.report.html.report_data import *
-from benchrun.report.html.svg import *

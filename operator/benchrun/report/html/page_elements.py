@@ -93,7 +93,7 @@ def facts(title: str, pairs: Iterable[tuple[str, str | None]]) -> Facts:
     return Facts(title, tuple((name, value) for name, value in pairs if value))
 
 
-class Code(NamedTuple):
+class CodeBlock(NamedTuple):
     """Text kept as it is."""
 
     label: str
@@ -106,7 +106,7 @@ class Heading(NamedTuple):
     text: str
 
 
-Element = Prose | Verdict | Table | Chart | Charts | Fold | FindingCard | Facts | Code | Heading
+Element = Prose | Verdict | Table | Chart | Charts | Fold | FindingCard | Facts | CodeBlock | Heading
 
 
 class Section(NamedTuple):

@@ -12,7 +12,7 @@ from benchrun.api.sweep import spec as sweep_api
 from benchrun.names import API_VERSION, KIND, MAX_RUN_NAME
 from benchrun.observe import untrusted_json as raw
 from benchrun.plan import Variant, planned_variants
-from benchrun.report.html import Code, Element, Facts, Fold, Prose, Reported, ReportedSweep, Section, Table, facts
+from benchrun.report.html import CodeBlock, Element, Facts, Fold, Prose, Reported, ReportedSweep, Section, Table, facts
 from benchrun.report.run_summary import startup_text
 from benchrun.report.tables import ABSENT, Column, Rows, figure, price_text, table_of
 
@@ -176,7 +176,7 @@ def repeat_section(of: Reported | ReportedSweep) -> Section:
         f"Save it and {give}. It is the spec of this {kind} under another name, since a finished {kind} never starts again. Image "
         f"tags may point to other images by now; {ran}."
     )
-    return Section("repeat", "Measure it again", (Prose(lead), Code("Manifest", manifest(of))))
+    return Section("repeat", "Measure it again", (Prose(lead), CodeBlock("Manifest", manifest(of))))
 
 
 def manifest(of: Reported | ReportedSweep) -> str:

@@ -14,7 +14,7 @@ from benchrun.judge.sweep.best import THROUGHPUT
 from benchrun.report import exit_codes
 from benchrun.report.comparison_rows import GATES, WORDS
 from benchrun.report.html import (
-    Code,
+    CodeBlock,
     Element,
     Facts,
     FindingCard,
@@ -61,7 +61,7 @@ def verdict_section(run: Reported) -> Section:
     if (objectives := objective_rows(status)).rows:
         elements.append(Table("Objectives", objectives, words=frozenset({"outcome"})))
     if status.log_tail:
-        elements.append(Code("Last lines of the server's log", status.log_tail))
+        elements.append(CodeBlock("Last lines of the server's log", status.log_tail))
     return Section("verdict", "Verdict", tuple(elements))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from benchrun.api import Condition, SearchResult
 from benchrun.judge.rules.rule import SEVERITIES
-from benchrun.report.html import Code, Facts, FindingCard, Verdict
+from benchrun.report.html import CodeBlock, Facts, FindingCard, Verdict
 from benchrun.report.html.sections.verdict import findings_section, verdict_section
 from unit.report.html.reported_runs import RATES, measured, prose_of, reported, tables_of, with_status
 
@@ -47,7 +47,7 @@ def test_what_a_search_found_stands_with_the_verdict() -> None:
 
 def test_the_last_words_of_the_server_are_kept_as_they_are() -> None:
     blocks = verdict_section(with_status(reported(), log_tail="a\n  b")).elements
-    assert [block.text for block in blocks if isinstance(block, Code)] == ["a\n  b"]
+    assert [block.text for block in blocks if isinstance(block, CodeBlock)] == ["a\n  b"]
 
 
 def test_findings_stand_worst_first_with_evidence_and_remedy() -> None:
