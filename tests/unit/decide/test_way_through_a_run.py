@@ -92,5 +92,5 @@ def test_a_plan_that_stands_is_not_written_again(monkeypatch: pytest.MonkeyPatch
     def never(*_: object, **__: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(children, "client_plan", never)
+    monkeypatch.setattr(children, "plan_of_client", never)
     assert applied(Scene().client_ready().decide()) == ["Deployment server"]
