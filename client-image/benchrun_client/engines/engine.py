@@ -38,7 +38,8 @@ class Engine:
 
     name: str
 
-    # How it is started. Its image's entry point is the server.
+    # How it is started.
+    command: tuple[str, ...] = ()  # In place of its image's entry point; empty: that is the server.
     container: str
     port: int
     user: int
@@ -55,7 +56,7 @@ class Engine:
     """Further ones from the connector's name, the role (prefill or decode; None: both) and the connector's own settings."""
     flag_warnings: Mapping[str, str]
     """What goes wrong with a flag that the operator sets, or that hides something from it."""
-    short_flags: Mapping[str, str]  # Long names of the short flags that sizing looks at.
+    short_flags: Mapping[str, str]  # By its own flag, with dashes: vLLM's long name of what means the same.
 
     # Paths of its HTTP server, beside those of the OpenAI API.
     health_path: str
@@ -78,7 +79,7 @@ class Engine:
 
     # Its log.
     log_prefix: re.Pattern[str]  # What each line begins with; lines of one message share it.
-    cause_is_above: str  # Words of an error that only points to its cause further up in the log.
+    cause_is_above: str  # Words of an error that only points to its cause further up in the log; never empty.
     log_causes: tuple[LogCause, ...]  # The surest first.
     startup_phases: Callable[[str], StartupPhases]  # Of a log from its beginning; as far as it goes.
     compilations: Callable[[str], tuple[float, ...]]

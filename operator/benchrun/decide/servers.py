@@ -28,8 +28,8 @@ def scrape_targets(state: RunState) -> tuple[decision.ScrapeTarget, ...]:
         return ()
     interval = state.spec.measurement.scrape_interval_seconds
     if state.spec.endpoint is not None:
-        addresses = endpoint_addresses(state)
-        return tuple(decision.ScrapeTarget(names.ROLE_SERVER, a, f"http://{a}/metrics", interval) for a in addresses)
+        addresses, path = endpoint_addresses(state), ENGINE.metrics_path
+        return tuple(decision.ScrapeTarget(names.ROLE_SERVER, a, f"http://{a}{path}", interval) for a in addresses)
     return tuple(
         decision.ScrapeTarget(
             role=pod.role,

@@ -17,6 +17,7 @@ from benchrun_client.contract import (
     Target,
     Warmup,
 )
+from benchrun_client.engines import ENGINE
 from pydantic import TypeAdapter
 
 from benchrun.api import BenchmarkRunSpec, Load, Model, Workload
@@ -101,10 +102,10 @@ def _target(owner: Owner, spec: BenchmarkRunSpec, endpoint_addresses: tuple[str,
     if spec.endpoint.service_ref is not None:
         reference = spec.endpoint.service_ref
         base = f"http://{reference.name}.{owner.namespace}.svc:{reference.port}"
-        urls = tuple(f"http://{address}/metrics" for address in endpoint_addresses)
+        urls = tuple(f"http://{address}{ENGINE.metrics_path}" for address in endpoint_addresses)
         return Target(base_url=base, servers=0, metrics_urls=urls, ca_file=ca_file, **common)
     base = (spec.endpoint.url or "").rstrip("/")
-    return Target(base_url=base, servers=0, metrics_urls=(f"{base}/metrics",), ca_file=ca_file, **common)
+    return Target(base_url=base, servers=0, metrics_urls=(f"{base}{ENGINE.metrics_path}",), ca_file=ca_file, **common)
 
 
 def _context_tokens(spec: BenchmarkRunSpec) -> int | None:

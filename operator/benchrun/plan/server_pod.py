@@ -54,6 +54,7 @@ def server_pod_template(
         "name": ENGINE.container,
         "image": server.image,
         "imagePullPolicy": "IfNotPresent",
+        **({"command": [*ENGINE.command]} if ENGINE.command else {}),
         "args": args,
         "env": pods.environment(ENGINE.environment, files.env, pods.env_vars(server.env), own_env),
         # No liveness or start-up probe: a restart voids the measurement, and how long loading may take is the run's own deadline.

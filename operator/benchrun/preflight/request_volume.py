@@ -7,14 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from benchrun_client.contract import (
-    CustomData,
-    HuggingFaceData,
-    PrefixRepetitionData,
-    RandomData,
-    ShareGPTData,
-    TextsData,
-)
+from benchrun_client.contract import PrefixRepetitionData, RandomData, ShareGPTData, TextsData
 
 from benchrun.api import AgentDataset, BenchmarkRunSpec, Dataset, Workload, datasets_of
 from benchrun.measure import least_count, percentile_ranks
@@ -101,9 +94,9 @@ def lengths_of(dataset: Dataset) -> Lengths:
             return Lengths(rows.max_prompt_tokens, rows.output_tokens or rest, drops_long_rows=True)
         case TextsData() as texts:
             return Lengths(None, texts.output_tokens_per_text * texts.texts_per_prompt, drops_long_rows=True)
-        case CustomData(output_tokens=forced) | HuggingFaceData(output_tokens=forced):
-            return Lengths(None, forced, drops_long_rows=True)
-    return Lengths(None, None, drops_long_rows=not isinstance(dataset.single, AgentDataset))
+        case AgentDataset():
+            return Lengths(None, None, drops_long_rows=False)
+    return Lengths(None, getattr(dataset.single, "output_tokens", None), drops_long_rows=True)
 
 
 def longest_request(workload: Workload, workloads: Sequence[Workload], *, max_tokens: int | None) -> int | None:

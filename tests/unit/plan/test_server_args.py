@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from benchrun.api import Model
-from benchrun.plan import server_args
-from unit.plan.specs import Json
+from benchrun.plan import server_args, server_pod, server_pod_template
+from benchrun_client.engines import ENGINE
+from unit.plan.specs import Json, spec
 
 PVC = {"pvc": {"claimName": "models", "path": "qwen"}}
 
@@ -48,3 +51,11 @@ def test_arguments_name_the_model(expected: list[str], model: Json) -> None:
 def test_the_users_flags_come_last_and_verbatim() -> None:
     flags = ["--max-model-len=100", "--served-model-name=mine", '--override={"a b": 1}']
     assert server_args(Model(name="m"), flags)[-3:] == flags
+
+
+def test_an_engine_whose_image_does_not_begin_with_its_server_has_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_pod, "ENGINE", replace(ENGINE, command=("python3", "-m", "server")))
+    run = spec()
+    assert run.server is not None
+    (container,) = server_pod_template(run.model, run.server, args=["--x"])["containers"]
+    assert (container["command"], container["args"]) == (["python3", "-m", "server"], ["--x"])

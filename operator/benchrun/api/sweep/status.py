@@ -10,6 +10,7 @@ from benchrun.api.base import ATOMIC, SET, StatusModel, list_map
 from benchrun.api.cells import COSTS, KEYS, TOKENS_PER_JOULE, answering
 from benchrun.api.comparison import Change, Outcome, Scope
 from benchrun.api.conditions import Conditions
+from benchrun.api.server_figures import SHOWN_FIGURES
 from benchrun.api.status import BenchmarkRunStatus, Bottleneck, Instant, Metrics, Result, StatusText, Truncated, Verdict
 from benchrun.api.sweep.spec import MAX_REPLICATIONS, MAX_VARIANTS
 from benchrun.api.validation import read_leniently
@@ -110,6 +111,12 @@ class VariantStatus(StatusModel):
     outcome: Outcome | None = Field(None, description="Summary of the comparison; absent for the baseline.")
 
 
+_MEANS, _MAXIMA = (
+    ", ".join(name for name, figure in SHOWN_FIGURES.items() if (figure.by == "max") == is_most)
+    for is_most in (False, True)
+)
+
+
 class Row(StatusModel):
     """One variant at one load point: its runs together."""
 
@@ -125,8 +132,7 @@ class Row(StatusModel):
         default_factory=dict,
         description="Figures under vLLM's own names, the geometric mean over the runs; output_throughput_per_gpu beside "
         "them (of a server without GPUs, of the server), and the costs of a run's rows where the template names a price. Then the "
-        "servers' own words: running_mean, waiting_mean and prefix_hit_percent, the mean over the runs, and "
-        "kv_cache_max_percent, the most of any run.",
+        f"servers' own words: {_MEANS}, the mean over the runs, and {_MAXIMA}, the most of any run.",
     )
     changes: Annotated[list[Change], Field(max_length=7, json_schema_extra=list_map("metric"))] = Field(
         default_factory=list,
