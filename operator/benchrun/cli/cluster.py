@@ -133,6 +133,7 @@ class Kubectl:
                     await asyncio.wait_for(process.communicate(), END_SECONDS)
                 except TimeoutError:
                     process.kill()
+                    await process.wait()
 
     def _json(self, *what: str, given: str | None = None) -> Body:
         return json_object(self._output(*what, "--output=json", given=given))
