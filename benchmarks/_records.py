@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 from benchrun_client.contract import (
+    GAP_LEVELS,
+    MAX_GAP_SLICES,
     START_TIME,
     ClientFigures,
     Engine,
     GapCounts,
+    GapSlices,
     RequestColumns,
     ServerEdge,
     StageRecord,
@@ -44,6 +49,20 @@ def gap_counts(gaps: Iterable[int]) -> GapCounts:
     """How often each gap occurs, in microseconds."""
     counts = Counter(gaps)
     return GapCounts(us=tuple(sorted(counts)), count=tuple(counts[us] for us in sorted(counts)))
+
+
+def even_slices(gaps: GapCounts) -> GapSlices | None:
+    """Every slice of time has the same gaps."""
+    through = list(accumulate(gaps.count))
+    if not through:
+        return None
+    places = [bisect_left(through, through[-1] * level / 100) for level in GAP_LEVELS]
+    above = tuple((through[-1] - through[place]) // MAX_GAP_SLICES for place in places)
+    return GapSlices(
+        edges_us=tuple(gaps.us[place] for place in places),
+        gaps=(-(-through[-1] // MAX_GAP_SLICES),) * MAX_GAP_SLICES,
+        above=above * MAX_GAP_SLICES,
+    )
 
 
 def server_edge(requests: RequestColumns, *, start_time: float, generated: float = 0.0) -> ServerEdge:
@@ -90,6 +109,7 @@ def stage_record(
         scalars={"duration": (ended_us - began_us) / 1e6},
         requests=requests,
         gaps=gaps,
+        gap_slices=even_slices(gaps),
         servers=(edge,),
         errors={},
         client=client,

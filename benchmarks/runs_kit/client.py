@@ -72,7 +72,7 @@ class PlayedClient:
                 self._ledger.add(made)
             began, seconds, data = _now_us(), max(0.0, end - time.monotonic()), _random(stage)
             until = began / 1e6 + seconds
-            server.begin(Work(stage.requests, data.input_tokens, data.output_tokens, began=began / 1e6, ends=until))
+            server.begin(Work(stage.requests, data.input.mean, data.output.mean, began=began / 1e6, ends=until))
             await asyncio.sleep(max(0.0, end - time.monotonic()))
             after = server.counters()
             edge = ServerEdge(address=f"{self._address}:8000", before=before, after=after)
@@ -92,7 +92,7 @@ class PlayedClient:
 
     def _record(self, sequence: int, edge: ServerEdge, *, began_us: int) -> StageRecord:
         stage = self._plan.stages[sequence]
-        requests, gaps = _latencies(stage.requests, _random(stage).output_tokens)
+        requests, gaps = _latencies(stage.requests, _random(stage).output.mean)
         return stage_record(
             stage.id,
             sequence,

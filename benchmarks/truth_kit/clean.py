@@ -3,23 +3,40 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from itertools import cycle, islice
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, cycle, islice
+from typing import Any
 
 from truth_kit.lab import Experiment
 from truth_kit.mistakes import open_loop, users
 
 STAGE_SECONDS = 11.5
 CELLS_A_RUN = 5
-REPEATS = 5
+REPEATS, QUEUE_REPEATS = 5, 4
 _TTFTS_MS, _TPOTS_MS, _JITTERS_MS = (8, 20, 60, 150), (4, 8, 15), (0, 1, 2)
 _RATES, _USERS, _TOKENS = ("4", "10", "25", "40"), (1, 4, 12, 24), (8, 24, 48)
 
+QUEUE_LOADS: Mapping[float, float] = {0.5: 12.0, 0.7: 12.0, 0.8: 12.0, 0.9: 20.0, 0.95: 30.0}
+"""Load in shares of capacity, and how long its stages take in seconds: several relaxation times of the queue."""
+_LENGTHS = ((32, 4, 5), (64, 12, 3), (256, 40, 1))
+"""Prompt tokens, output tokens, and of nine requests so many: lengths vary by more than their mean."""
+_SLOTS = (3, 4, 6)
+_QUEUE_TTFT_MS, _QUEUE_TPOT_MS, _PER_RUNNING_US, _PREFILL_US = 50, 6, 200, 100
+
 
 def clean_runs(stages: int, *, seed: int = 1) -> Iterator[Experiment]:
-    """Runs with so many stages in all: five load points five times each, on servers of different speed."""
-    draw = random.Random(seed)
-    for number in range(-(-stages // (CELLS_A_RUN * REPEATS))):
+    """Runs with so many stages in all, two without queues and then one with."""
+    plain, queues = _plain_runs(random.Random(seed)), _queueing_runs(random.Random(seed))
+    runs = chain.from_iterable((next(plain), next(plain), next(queues)) for _ in cycle("-"))
+    while stages > 0:
+        run = next(runs)
+        stages -= CELLS_A_RUN * run.repeats
+        yield run
+
+
+def _plain_runs(draw: random.Random) -> Iterator[Experiment]:
+    """Five load points five times each, on servers of different speed that are never full."""
+    for number in cycle(range(1000)):
         ttft, tpot, jitter = draw.choice(_TTFTS_MS), draw.choice(_TPOTS_MS), draw.choice(_JITTERS_MS)
         kinds = islice(cycle(("open", "users")), number % 2, number % 2 + CELLS_A_RUN)
         workloads = []
@@ -33,10 +50,43 @@ def clean_runs(stages: int, *, seed: int = 1) -> Iterator[Experiment]:
                 workload = users(count, max(10 * count, int(count * STAGE_SECONDS / seconds_a_request)), tokens=tokens)
             workloads.append({**workload, "name": f"w{position}"})
         flags = (f"--sim-ttft-ms={ttft}", f"--sim-tpot-ms={tpot}", f"--sim-jitter-ms={jitter}", f"--seed={number}")
-        yield Experiment(
-            name=f"clean-{number} ttft={ttft} tpot={tpot} jitter={jitter}",
-            workloads=workloads,
-            servers=(flags,),
-            repeats=REPEATS,
-            measurement={"warmup": {"auto": {}}, "seed": number},
+        name = f"clean-{number} ttft={ttft} tpot={tpot} jitter={jitter}"
+        yield _run(name, workloads, flags, number, REPEATS)
+
+
+def _queueing_runs(draw: random.Random) -> Iterator[Experiment]:
+    """Servers that are full much of the time: requests wait for a slot, tokens take longer the more run, and lengths vary."""
+    parts: list[Mapping[str, Any]] = [
+        {"name": f"part{n}", "dataset": {"random": {"inputTokens": prompt, "outputTokens": tokens}}}
+        for n, (prompt, tokens, _) in enumerate(_LENGTHS)
+    ]
+    mix = {"mix": [{"workload": f"part{n}", "weight": weight} for n, (_, _, weight) in enumerate(_LENGTHS)]}
+    for number in cycle(range(1000)):
+        slots = draw.choice(_SLOTS)
+        workloads = [
+            {**open_loop(f"{load * _capacity(slots):.2f}", seconds, dataset=mix), "name": f"w{100 * load:.0f}"}
+            for load, seconds in QUEUE_LOADS.items()
+        ]
+        flags = (
+            *(f"--sim-ttft-ms={_QUEUE_TTFT_MS}", f"--sim-tpot-ms={_QUEUE_TPOT_MS}", f"--max-num-seqs={slots}"),
+            *(f"--sim-tpot-us-per-running={_PER_RUNNING_US}", f"--sim-prefill-us-per-token={_PREFILL_US}"),
         )
+        yield _run(f"queue-{number} slots={slots}", [*parts, *workloads], flags, number, QUEUE_REPEATS)
+
+
+def _capacity(slots: int) -> float:
+    """Requests a second that a full server answers."""
+    total = sum(weight for _, _, weight in _LENGTHS)
+    a_token_ms = _QUEUE_TPOT_MS + _PER_RUNNING_US * slots / 1000
+    mean_ms = sum(
+        weight * (_QUEUE_TTFT_MS + prompt * _PREFILL_US / 1000 + (tokens - 1) * a_token_ms) / total
+        for prompt, tokens, weight in _LENGTHS
+    )
+    return 1000 * slots / mean_ms
+
+
+def _run(
+    name: str, workloads: Sequence[Mapping[str, Any]], flags: Sequence[str], seed: int, repeats: int
+) -> Experiment:
+    measurement = {"warmup": {"auto": {}}, "seed": seed}
+    return Experiment(name=name, workloads=workloads, servers=(tuple(flags),), repeats=repeats, measurement=measurement)

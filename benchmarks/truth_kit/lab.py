@@ -8,15 +8,15 @@ import secrets
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import httpx
-from benchrun.api import BenchmarkRunSpec, Code, Severity
+from benchrun.api import BenchmarkRunSpec, Severity
 from benchrun.judge.results import Judged, results
 from benchrun.measure.exposition import Sample, UnreadableMetrics, parse_sample
 from benchrun.plan import Owner, cells, plan_of_client
@@ -31,7 +31,8 @@ from benchrun_client.contract import (
     unpack_delivery,
 )
 
-from truth_kit.processes import TINY_MODEL, Server, client, cpu_quota, server, stand_still
+from truth_kit.physical import Standstill, cpu_quota, delaying, losing, neighbours, stand_still
+from truth_kit.processes import TINY_MODEL, Server, client, free_port, server
 
 TOKEN = secrets.token_hex(32)
 SHOWN = {TOKEN_HEADER: TOKEN}
@@ -45,16 +46,26 @@ class Experiment:
     name: str
     workloads: Sequence[Mapping[str, Any]]
     servers: Sequence[Sequence[str]] = ((),)
-    """Flags of each simulated server."""
+    """Flags of each server."""
+    real_servers: bool = False
+    """They are vLLM on CPUs instead of simulated ones, and have no log of their own."""
     repeats: int = 1
     measurement: Mapping[str, Any] = field(default_factory=dict)
-    expected: Mapping[Code, Severity] = field(default_factory=dict)
+    expected: Mapping[str, Severity] = field(default_factory=dict)
     evidence: Mapping[str, str] = field(default_factory=dict)
     """Words that the evidence of one of the expected findings must hold."""
     client_cpu_share: float | None = None
     """So much of a core for the client once it measures."""
-    client_stopped: tuple[float, float] | None = None
-    """From when until when the client's process stands still, in seconds after its first measured request."""
+    client_stopped: Standstill | None = None
+    server_cpu_share: float | None = None
+    """So much of a core for the first server."""
+    server_stopped: Standstill | None = None
+    path_delay_ms: float = 0.0
+    """Of everything between client and server, each way."""
+    path_loss_percent: float = 0.0
+    """Of the packets between them."""
+    neighbours: int = 0
+    """Processes beside them that never rest."""
     read_servers: bool = True
     """Whether the operator can read the servers' metrics pages."""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -107,22 +118,56 @@ class Failed(RuntimeError):
     """The client gave up; the text is its own."""
 
 
+async def measure_all(
+    experiments: Sequence[Experiment], *, lanes: int, say: Callable[[str], None]
+) -> AsyncIterator[tuple[Experiment, Outcome]]:
+    """Run them, so many at a time; in the order in which they end. One that fails is told and left out."""
+    lane = asyncio.Semaphore(lanes)
+
+    async def one(experiment: Experiment) -> tuple[Experiment, Outcome | Failed]:
+        async with lane:
+            try:
+                return experiment, await measure(experiment)
+            except Failed as failure:
+                return experiment, failure
+
+    for ended in asyncio.as_completed([one(experiment) for experiment in experiments]):
+        experiment, outcome = await ended
+        if isinstance(outcome, Failed):
+            say(f"{experiment.name}: {outcome}")
+            continue
+        say(f"{experiment.name}: {len(outcome.records)} stages in {outcome.wall_seconds:.0f} s")
+        yield experiment, outcome
+
+
 async def measure(experiment: Experiment) -> Outcome:
     """Run an experiment. Raises Failed when the client could not measure it."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="truth-") as name:
         folder = Path(name)
         async with AsyncExitStack() as stack:
-            servers = [
-                await stack.enter_async_context(server(folder, flags, environment=dict(experiment.environment)))
-                for flags in experiment.servers
-            ]
-            spec = experiment.spec(servers[0].url)
+            each = partial(server, folder, environment=dict(experiment.environment), real=experiment.real_servers)
+            servers = [await stack.enter_async_context(each(flags)) for flags in experiment.servers]
+            spec = experiment.spec(await _on_its_way(stack, experiment, servers[0]))
             records, samples = await _measure(stack, experiment, _plan(spec, servers), servers, folder)
         # Read once the servers have ended: they write their log when they have time.
         truth = tuple(line for each in servers for line in _log(each))
     compilations = tuple(at for each in servers for at in each.compilations)
     return Outcome(spec, tuple(records), tuple(samples), compilations, truth, time.monotonic() - began)
+
+
+async def _on_its_way(stack: AsyncExitStack, experiment: Experiment, to: Server) -> str:
+    """The URL under which the client reaches the server, once all is in place that is to disturb them."""
+    stack.enter_context(neighbours(experiment.neighbours))
+    stack.enter_context(losing(to.port, experiment.path_loss_percent))
+    if experiment.server_cpu_share is not None:
+        group = stack.enter_context(cpu_quota(uuid.uuid4().hex[:8], experiment.server_cpu_share))
+        (group / "cgroup.procs").write_text(str(to.process.pid))
+    if not experiment.path_delay_ms:
+        return to.url
+    port = free_port()
+    await stack.enter_async_context(delaying(port, to.port, experiment.path_delay_ms))
+    return f"http://127.0.0.1:{port}"
 
 
 async def _measure(
@@ -137,12 +182,17 @@ async def _measure(
         client(plan_file, group=group, processes=experiment.client_processes, ahead=experiment.client_ahead)
     )
     http = await stack.enter_async_context(httpx.AsyncClient(trust_env=False, timeout=30))
+    stops = [
+        (each, stop)
+        for each, stop in ((process, experiment.client_stopped), (servers[0].process, experiment.server_stopped))
+        if stop
+    ]
     samples: list[Sample] = []
     read = servers if experiment.read_servers else ()
     scraping = [asyncio.create_task(_scrape(http, each, f"server-{n}", samples)) for n, each in enumerate(read)]
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            return await _pull(http, url, plan, process, group, stopped=experiment.client_stopped), samples
+            return await _pull(http, url, plan, process, group, stops=stops), samples
     finally:
         for task in scraping:
             task.cancel()
@@ -168,12 +218,12 @@ async def _pull(
     process: asyncio.subprocess.Process,
     group: Path | None,
     *,
-    stopped: tuple[float, float] | None,
+    stops: Sequence[tuple[asyncio.subprocess.Process, Standstill]],
 ) -> list[StageRecord]:
     """Every record, acknowledged as it comes; as the operator does."""
     records: list[StageRecord] = []
     seen, held = -1, False
-    standing: asyncio.Task[None] | None = None
+    standing: list[asyncio.Task[None]] = []
     while True:
         try:
             answer = await http.get(
@@ -191,16 +241,14 @@ async def _pull(
             (group / "cgroup.procs").write_text(str(process.pid))
             held = True
         began = delivery.progress.first_request_unix_us
-        if stopped is not None and standing is None and began is not None:
-            start, end = (began / 1e6 + seconds for seconds in stopped)
-            standing = asyncio.create_task(stand_still(process, from_unix=start, until_unix=end))
+        if stops and not standing and began is not None:
+            standing = [asyncio.create_task(stand_still(of, stop, began_unix=began / 1e6)) for of, stop in stops]
         records += [open_record(body) for body in bodies]
         if bodies:
             said = Acknowledgement(through=len(records)).model_dump_json()
             await http.post(f"{url}/ack", content=said, headers=SHOWN)
         if len(records) == len(plan.stages):
-            if standing is not None:
-                await standing
+            await asyncio.gather(*standing)
             return records
 
 

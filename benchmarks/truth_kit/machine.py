@@ -57,12 +57,12 @@ class Machine:
 
 
 @contextmanager
-def watched() -> Iterator[Machine]:
-    """Watch every core for as long as the context is open."""
+def watched(*, every_core: bool = True) -> Iterator[Machine]:
+    """Watch every core, or none, for as long as the context is open."""
     with tempfile.TemporaryDirectory(prefix="truth-machine-") as folder:
         logs, processes = [], []
         try:
-            for core in sorted(os.sched_getaffinity(0)):
+            for core in sorted(os.sched_getaffinity(0)) if every_core else ():
                 logs.append(Path(folder) / str(core))
                 for role in ("watch", "awake"):
                     with logs[-1].open("a") as log:

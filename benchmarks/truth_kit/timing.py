@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import compress
-from statistics import fmean
+from itertools import chain, compress
 from typing import Any
 
 from benchrun.judge.stage_profile import expected_load
@@ -16,11 +15,14 @@ from benchrun_client.contract import StageRecord
 
 from truth_kit.lab import Outcome
 
-FORGIVEN_MS = 5.0
+FORGIVEN_MS = {"ttft": 1.0, "e2el": 1.0, "tpot": 0.2, "itl": 0.2}
+"""What a request takes from the server's socket to the client's code and back, and how finely an event loop hands out tokens."""
 SLACK_SECONDS = 0.015
 """A request arrives this much after it was sent, at most; a stage begins later than that after the last sending of another."""
+PERCENTS = (50, 99)
 
 Line = Mapping[str, Any]
+Figures = Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +49,15 @@ class Error:
 
 
 def errors(outcome: Outcome) -> Iterator[Error]:
-    """Mean, median and p99 of TTFT, E2EL and TPOT, and the throughput, of every stage."""
-    offset = time.time() - time.monotonic()
-    rates = {stage: expected_load(outcome.spec, cell).rate for cell in cells(outcome.spec) for stage in cell.stage_ids}
-    for record in outcome.records:
-        lines = _of_stage(record, outcome.truth, offset)
-        if len(lines) == len(record.requests.ok):
-            yield from _of_latencies(record, lines)
-            yield _of_throughput(record, lines, rates[record.stage_id])
+    """Mean, median and p99 of every latency, and the throughput, of every stage whose requests are all in the server's log."""
+    for record, lines, rate in _stages(outcome):
+        told, true = _told(record), _true(lines)
+        for latency, values in told.items():
+            if values.count and true[latency].count:
+                yield from _of_latency(record.stage_id, latency, true[latency], values)
+        tokens = sum(compress(record.requests.output_tokens, record.requests.ok))
+        measured = tokens / duration_seconds(record)
+        yield Error(record.stage_id, "output throughput", _throughput(lines, rate), measured)
 
 
 def ttft_error(outcome: Outcome, stage: str) -> float | None:
@@ -63,56 +66,66 @@ def ttft_error(outcome: Outcome, stage: str) -> float | None:
     return next((e.signed_percent for e in found), None)
 
 
-def _of_stage(record: StageRecord, truth: Sequence[Line], offset: float) -> list[Line]:
-    first = record.first_send_unix_us / 1e6 - offset
-    # Up to the last send, not the last answer: the next stage begins hardly later.
-    last = first + max(record.requests.start_us) / 1e6
-    return [line for line in truth if first - SLACK_SECONDS <= line["arrived_at"] <= last + SLACK_SECONDS]
+def true_figures(outcome: Outcome) -> Iterator[Figures]:
+    """The headline figures of each stage as the server's log has them, by their names in the results."""
+    for _, lines, rate in _stages(outcome):
+        true = _true(lines)
+        yield {
+            "output_throughput": _throughput(lines, rate),
+            "mean_ttft_ms": true["ttft"].mean() or 0.0,
+            "mean_tpot_ms": true["tpot"].mean() or 0.0,
+            "p99_ttft_ms": true["ttft"].percentile(99) or 0.0,
+        }
 
 
-def _of_latencies(record: StageRecord, lines: Sequence[Line]) -> Iterator[Error]:
+def _stages(outcome: Outcome) -> Iterator[tuple[StageRecord, Sequence[Line], float | None]]:
+    """Each stage with its lines of the log and its rate; those whose lines are not its requests are left out."""
+    offset = time.time() - time.monotonic()
+    rates = {stage: expected_load(outcome.spec, cell).rate for cell in cells(outcome.spec) for stage in cell.stage_ids}
+    for record in outcome.records:
+        first = record.first_send_unix_us / 1e6 - offset
+        # Up to the last send, not the last answer: the next stage begins hardly later.
+        last = first + max(record.requests.start_us) / 1e6
+        lines = [x for x in outcome.truth if first - SLACK_SECONDS <= x["arrived_at"] <= last + SLACK_SECONDS]
+        if len(lines) == len(record.requests.ok):
+            yield record, lines, rates[record.stage_id]
+
+
+def _told(record: StageRecord) -> dict[str, Distribution]:
     columns = record.requests
-    told = {
-        "ttft": [us / 1000 for us in compress(columns.ttft_us, columns.ok)],
-        "e2el": [us / 1000 for us in compress(columns.e2el_us, columns.ok)],
-        "tpot": [
-            (e2el - ttft) / (tokens - 1) / 1000
-            for e2el, ttft, tokens in zip(columns.e2el_us, columns.ttft_us, columns.output_tokens, strict=True)
-            if tokens > 1
-        ],
+    longer = [ok and tokens > 1 for ok, tokens in zip(columns.ok, columns.output_tokens, strict=True)]
+    rows = zip(columns.e2el_us, columns.ttft_us, columns.output_tokens, strict=True)
+    return {
+        "ttft": Distribution.of(us / 1000 for us in compress(columns.ttft_us, columns.ok)),
+        "e2el": Distribution.of(us / 1000 for us in compress(columns.e2el_us, columns.ok)),
+        "tpot": Distribution.of((e2el - ttft) / (tokens - 1) / 1000 for e2el, ttft, tokens in compress(rows, longer)),
+        "itl": Distribution.of_counts((us / 1000, n) for us, n in zip(record.gaps.us, record.gaps.count, strict=True)),
     }
-    true = {
-        "ttft": [1000 * (line["first_sent_at"] - line["arrived_at"]) for line in lines],
-        "e2el": [1000 * (line["last_sent_at"] - line["arrived_at"]) for line in lines],
-        "tpot": [
-            1000 * (line["last_sent_at"] - line["first_sent_at"]) / (line["output_tokens"] - 1)
-            for line in lines
-            if line["output_tokens"] > 1
-        ],
-    }
-    for latency, values in told.items():
-        if not values or not true[latency]:
-            continue
-        measured, truth = Distribution.of(values), Distribution.of(true[latency])
-        yield Error(record.stage_id, f"mean {latency}", fmean(true[latency]), fmean(values), FORGIVEN_MS)
-        for percent in (50, 99):
-            yield Error(
-                record.stage_id,
-                f"p{percent} {latency}",
-                truth.percentile(percent) or 0.0,
-                measured.percentile(percent) or 0.0,
-                FORGIVEN_MS,
-            )
 
 
-def _of_throughput(record: StageRecord, lines: Sequence[Line], rate: float | None) -> Error:
+def _true(lines: Sequence[Line]) -> dict[str, Distribution]:
+    longer = [line for line in lines if line["output_tokens"] > 1]
+    return {
+        "ttft": Distribution.of(1000 * (line["first_sent_at"] - line["arrived_at"]) for line in lines),
+        "e2el": Distribution.of(1000 * (line["last_sent_at"] - line["arrived_at"]) for line in lines),
+        "tpot": Distribution.of(
+            1000 * (line["last_sent_at"] - line["first_sent_at"]) / (line["output_tokens"] - 1) for line in longer
+        ),
+        "itl": Distribution.of(us / 1000 for us in chain.from_iterable(line["gaps_us"] for line in lines)),
+    }
+
+
+def _of_latency(stage: str, latency: str, truth: Distribution, measured: Distribution) -> Iterator[Error]:
+    forgiven = FORGIVEN_MS[latency]
+    yield Error(stage, f"mean {latency}", truth.mean() or 0.0, measured.mean() or 0.0, forgiven)
+    for percent in PERCENTS:
+        true, told = truth.percentile(percent) or 0.0, measured.percentile(percent) or 0.0
+        yield Error(stage, f"p{percent} {latency}", true, told, forgiven)
+
+
+def _throughput(lines: Sequence[Line], rate: float | None) -> float:
     arrivals, last_sent = [line["arrived_at"] for line in lines], max(line["last_sent_at"] for line in lines)
     # n arrivals at a rate take n gaps, of which one comes before the first; the engine sets the last at n / rate.
     began = min(arrivals) if rate is None else max(arrivals) - len(arrivals) / rate
-    tokens = sum(compress(record.requests.output_tokens, record.requests.ok))
-    return Error(
-        record.stage_id,
-        "output throughput",
-        sum(line["output_tokens"] for line in lines) / (last_sent - began),
-        tokens / duration_seconds(record),
-    )
+    tokens: int = sum(line["output_tokens"] for line in lines)
+    return float(tokens / (last_sent - began))

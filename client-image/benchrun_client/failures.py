@@ -18,6 +18,7 @@ BadInput = Literal[
     "TokenizerNotFound",
     "TokenizerUnusable",
     "ModelGated",
+    "ChatTemplateInvalid",
     "DatasetNotFound",
     "DatasetInvalid",
     "DatasetTooSmall",

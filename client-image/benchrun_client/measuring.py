@@ -14,7 +14,17 @@ from dataclasses import replace
 
 import aiohttp
 
-from benchrun_client.contract import CacheReset, LoadPoint, Plan, Probe, Search, Stage, Warmup, WarmupOutcome
+from benchrun_client.contract import (
+    CacheReset,
+    LoadPoint,
+    Plan,
+    Probe,
+    RoundTrips,
+    Search,
+    Stage,
+    Warmup,
+    WarmupOutcome,
+)
 from benchrun_client.datasets.rows import Sample
 from benchrun_client.failures import type_and_text
 from benchrun_client.http_session import NETWORK_ERRORS
@@ -26,6 +36,7 @@ from benchrun_client.search.probes import SearchPrompts, StagePrompts, stage_at
 from benchrun_client.server.cache_reset import reset_caches
 from benchrun_client.server.first_request import complete, words_of
 from benchrun_client.server.readiness import Found, Servers
+from benchrun_client.server.round_trips import measure_round_trips
 from benchrun_client.server.snapshot import Snapshot, take, take_idle, take_settled
 from benchrun_client.shards.first_shard import FirstShard, OthersResult
 from benchrun_client.stage_record import RawEdge, RawStage, micros, scalars_of
@@ -63,7 +74,7 @@ class StageSender:
             watch.on_answer()
 
         options = stage.seed, stage.load, stage.api, stage.ignore_eos
-        load = Load(prompts.samples, *options, divided, on_send, on_answer)
+        load = Load(prompts.samples, *options, divided, on_send, on_answer, sampling=stage.sampling)
         own = load.own.samples
         watch = CostWatch(requests=len(own))
         outcome = await self._engine.run(load, self._servers)
@@ -83,11 +94,14 @@ class StageSender:
             itls=result["itls"],
             decodes=result.get("decodes"),
             input_lens=result["input_lens"],
+            expected_lens=[sample.input_tokens for sample in own],
             output_lens=result["output_lens"],
             requested_lens=[sample.output_tokens for sample in own],
             repeated_tokens=sum(sample.repeated_tokens for sample in own),
             errors=result["errors"],
             cost=watch.cost(),
+            api=stage.api,
+            sampling=stage.sampling,
         )
         return raw, outcome
 
@@ -118,9 +132,12 @@ class Measuring(StageSender):
         """Taken after the last stage: the next one begins with them."""
         self._warmed_up: dict[str, WarmupOutcome] = {}
         """By workload, until a record has it."""
+        self._round_trips: RoundTrips | None = None
 
     async def run(self) -> None:
         """Warm up, measure every stage, hand each over as soon as it is measured."""
+        if not self._plan.target.offline:
+            self._round_trips = await measure_round_trips(self._session, self._servers.urls)
         if self._plan.warmups:
             await self._warm_up()
         self._snapshots = await self._take()
@@ -139,21 +156,20 @@ class Measuring(StageSender):
         )
 
     async def _search(self, search: Search) -> None:
-        """Measure one load after the other, each chosen by the results before it."""
+        """Measure one load after the other, each chosen by the results before it, and confirm the one found."""
         position: bisection.Position | None = bisection.first(search)
-        total: bisection.LoadResult | None = None
+        results: list[bisection.LoadResult] = []
         while position is not None:
             stage = stage_at(search, position)
             prompts = await self._prompts.take(stage)
             self._prompts.write_ahead(search, position)
             raw = await self._measure(stage, prompts)
-            result = bisection.load_result(search, raw)
-            total = total + result if total is not None and position.repeat > 1 else result
-            outcome = bisection.outcome_of(search, total)
+            results = [*(results if position.repeat > 1 else []), bisection.load_result(search, position, raw)]
+            outcome = bisection.outcome_of(search, position, results)
             following = bisection.after(search, position, outcome)
-            value = bisection.spelled(position.value)
+            value, confirms = bisection.spelled(position.value), position.confirmation > 0
             log.info("%s at %s: %s", stage.id, value, outcome)
-            self._hand_over(replace(raw, probe=Probe(value=value, ends_search=following is None)))
+            self._hand_over(replace(raw, probe=Probe(value=value, ends_search=following is None, confirms=confirms)))
             position = following
 
     async def _warm_up(self) -> None:
@@ -161,14 +177,15 @@ class Measuring(StageSender):
         start = time.perf_counter()
         # How many successes the servers are to have counted is unknown after a warm-up cut short: idle is enough.
         before = await self._take()
-        for warmup, samples in zip(self._plan.warmups, self._traffic.warmups, strict=True):
+        for warmup, samples in zip(self._plan.warmups, self._traffic.warmups, strict=False):
             self._warmed_up[warmup.workload] = await self._send_warmup(warmup, samples)
         self._last_answer = time.perf_counter()
         self._state.note("warmup_us", micros(self._last_answer - start))
         await self._take_settled(before, completed=0)
 
     async def _send_warmup(self, warmup: Warmup, samples: Sequence[Sample]) -> WarmupOutcome:
-        load = Load(samples, warmup.seed, LoadPoint(max_concurrency=warmup.concurrency), warmup.api, ignore_eos=True)
+        point = LoadPoint(max_concurrency=warmup.concurrency)
+        load = Load(samples, warmup.seed, point, warmup.api, ignore_eos=True, sampling=warmup.sampling)
         start = time.perf_counter()
         try:
             async with asyncio.timeout(warmup.max_seconds):
@@ -181,7 +198,8 @@ class Measuring(StageSender):
         ok, ended = instants.ok.count(True), sum(map(bool, instants.answered))
         if ended > ok:
             log.warning("warm-up of %s: %d of %d requests failed", warmup.workload, ended - ok, warmup.requests)
-        return WarmupOutcome(requests=warmup.requests, answered=ok, failed=ended - ok, took_us=micros(took))
+        counts = {"requests": warmup.requests, "concurrency": warmup.concurrency, "answered": ok, "failed": ended - ok}
+        return WarmupOutcome(**counts, took_us=micros(took))
 
     async def _reset_caches(self) -> CacheReset:
         """Empty the prefix caches; then take the snapshot that the next stage begins with."""
@@ -215,6 +233,8 @@ class Measuring(StageSender):
             servers=self._edges(before, after),
             cache_reset=reset,
             warmup=self._warmed_up.pop(stage.workload, None),
+            round_trips=self._round_trips,
+            chat_template=self._traffic.chat_template,
         )
         self._last_answer = max(*outcome.instants.answered, others.last_answer)
         self._measured += 1
@@ -241,6 +261,7 @@ class Measuring(StageSender):
                     model=self._plan.target.served_model,
                     prompt=sample.prompt,
                     output_tokens=sample.output_tokens,
+                    sampling=stage.sampling,
                 )
         except NETWORK_ERRORS as error:
             return type_and_text(error)

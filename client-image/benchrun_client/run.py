@@ -22,13 +22,14 @@ from typing import Any, NoReturn, TypeVar
 
 from pydantic import ValidationError
 
-from benchrun_client.contract import Plan, Stage
+from benchrun_client.contract import PROFILE_STAGE, Plan, Stage, seal
 from benchrun_client.failures import RunFailure, as_failure, first_line, report_failure
 from benchrun_client.http_session import BackgroundLoop, open_session, tls_context
 from benchrun_client.load.vllm_benchmark import LoadEngine, VllmEngine
 from benchrun_client.measuring import Measuring
 from benchrun_client.offline.engine_client import OfflineEngine
 from benchrun_client.processes import end_process
+from benchrun_client.profiling import Profiling
 from benchrun_client.record_process import RecordProcess, packed
 from benchrun_client.record_server import RecordServer
 from benchrun_client.run_progress import RunState
@@ -146,7 +147,8 @@ class Run(BaseRun):
         waiting = self._watched(wait_for_servers(plan, material, self._state, tls=tls))
         self._record_process = self._background.run(RecordProcess.start())
         writer = self._prompt_writer(plan)
-        engine: LoadEngine = OfflineEngine() if plan.target.offline else vllm_engine(plan, counter, tls=tls)
+        offline = OfflineEngine(chat_template=counter.chat_template) if plan.target.offline else None
+        engine: LoadEngine = offline or vllm_engine(plan, counter, tls=tls)
         traffic = write_traffic(plan, material, counter)
         if writer is not None:
             # Questions are answered in order: nobody needs to wait for this one.
@@ -166,7 +168,7 @@ class Run(BaseRun):
 
         async def measure() -> None:
             async with open_session(tls=tls, seconds=FIRST_REQUEST_SECONDS) as session:
-                await Measuring(
+                measuring = Measuring(
                     plan,
                     engine,
                     found,
@@ -177,17 +179,31 @@ class Run(BaseRun):
                     hand_over=self._hand_over,
                     prompts=SearchPrompts(traffic.probes, write if writer else None),
                     shards=self._shards,
-                ).run()
+                )
+                await measuring.run()
+                if plan.profile is not None:
+                    profiling = Profiling(plan.profile, engine, found.servers, traffic.warmups[-1], session)
+                    await self._profile(profiling, plan)
 
         asyncio.run(measure())
         self._finish_recording()
         if self._gate is not None:
             self._background.run(self._gate.close())
-        self._state.expect(len(self._recording))
+        self._deliver(len(self._recording) + (plan.profile is not None))
+
+    def _deliver(self, records: int) -> None:
+        """Tell that all is measured, and stay until every record was fetched."""
+        self._state.expect(records)
         self._state.enter("Done")
         log.info("all stages measured")
         self._background.run(self._server.wait_until_delivered())
         self._background.run(self._server.stop())
+
+    async def _profile(self, profiling: Profiling, plan: Plan) -> None:
+        """Once every record is made: none of them is ever lost to it."""
+        await asyncio.gather(*map(asyncio.wrap_future, self._recording))
+        self._state.enter("Measuring", stage=PROFILE_STAGE)
+        self._state.add(seal(await profiling.record(plan, sequence=len(self._recording))))
 
     def _open_gate(self, plan: Plan) -> GateServer:
         """Wait for the other shards, start those of this pod, and end the run when one is lost."""
@@ -210,7 +226,7 @@ class Run(BaseRun):
         except RunFailure:
             self._state.begin(run_uid=peek_run_uid(self._plan_path), token_digest=None, records=0)
             raise
-        records = None if plan.searches else len(plan.stages)
+        records = None if plan.searches or plan.profile else len(plan.stages)
         self._state.begin(run_uid=plan.run_uid, token_digest=plan.token_digest, records=records)
         return plan
 

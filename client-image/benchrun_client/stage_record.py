@@ -3,29 +3,38 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
-from itertools import chain, compress
+from itertools import accumulate, compress
 from numbers import Integral, Real
+from operator import and_
 from typing import Any
 
 from benchrun_client.contract import (
+    GAP_LEVELS,
+    MAX_GAP_SLICES,
     MAX_GAP_VALUES,
     MOST,
     CacheReset,
     ClientFigures,
+    Connections,
     DatasetFacts,
     Engine,
     GapCounts,
+    GapSlices,
     Probe,
     RequestColumns,
+    RoundTrips,
+    Sampling,
     ServedModel,
     ServerEdge,
     StageRecord,
     WarmupOutcome,
 )
 from benchrun_client.failures import shorten
+from benchrun_client.tokenizer import Api
 
 MAX_SCALARS = 200
 MAX_ERRORS = 8
@@ -44,6 +53,8 @@ class Instants:
     ok: list[bool] = field(default_factory=list)
     ended: list[bool] = field(default_factory=list)
     """Whether the server's own count of tokens came, which closes a stream; vLLM calls one without it a success."""
+    connects: list[float] | None = None
+    """How long each new connection took, in seconds, in any order; None: that is not noted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +65,8 @@ class ClientCost:
     wall_seconds: float
     throttled_periods: int | None
     lags: list[float]  # How late the event loop came to each of the probe's ticks.
+    node_cpu_seconds: float | None = None  # As in `ClientFigures`.
+    stolen_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +112,9 @@ class RawStage:
     repeated_tokens: int
     errors: list[str]
     cost: ClientCost
+    api: Api
+    sampling: Sampling
+    expected_lens: list[int] | None = None  # Tokens of the prompts by the client's own count.
     decodes: list[float] | None = None
     """From the first token to the last, where the gaps between them are not known; None: they are."""
     shared_prefix_tokens: int = 0
@@ -108,11 +124,14 @@ class RawStage:
     cache_reset: CacheReset | None = None
     warmup: WarmupOutcome | None = None
     probe: Probe | None = None  # Of a search's stage; known once its outcome is.
+    round_trips: RoundTrips | None = None
+    chat_template: str | None = None
 
 
 _COPIED = (
     *("run_uid", "plan_digest", "sequence", "stage_id", "prompts_digest", "engine", "scalars"),
-    *("shared_prefix_tokens", "repeated_tokens", "datasets", "cache_reset", "warmup", "probe"),
+    *("shared_prefix_tokens", "repeated_tokens", "datasets", "cache_reset", "warmup", "probe", "sampling"),
+    *("round_trips", "chat_template"),
 )
 """Fields that the record takes as they are."""
 
@@ -121,16 +140,20 @@ def record_of(raw: RawStage) -> StageRecord:
     """The record of a stage."""
     instants, cost = raw.instants, raw.cost
     first = instants.sent[0]
+    by_slice = sliced_gaps(raw)
     return StageRecord(
         **{name: getattr(raw, name) for name in _COPIED},
         first_send_unix_us=micros(first + raw.unix_minus_perf),
         last_receive_unix_us=micros(max(instants.answered) + raw.unix_minus_perf),
         idle_before_us=micros(first - raw.previous_answer),
-        requests=_columns(raw),
-        gaps=gap_counts(Counter(micros(gap) for gap in chain.from_iterable(compress(raw.itls, instants.ok)))),
+        requests=request_columns(raw),
+        gaps=gap_counts(sum(by_slice, Counter[int]())),
+        gap_slices=gap_slices(by_slice),
         servers=tuple(map(_server_edge, raw.servers)),
+        expected_input_tokens=_expected_tokens(raw),
         errors=error_counts(error for error, ok in zip(raw.errors, instants.ok, strict=True) if not ok),
         diagnostic=shorten(raw.diagnostic, MAX_DIAGNOSTIC_CHARACTERS) if raw.diagnostic else None,
+        connections=_connections(instants.connects),
         client=ClientFigures(
             cpu_seconds=cost.cpu_seconds,
             wall_seconds=cost.wall_seconds,
@@ -138,7 +161,27 @@ def record_of(raw: RawStage) -> StageRecord:
             # The smallest lag that 99 % of the ticks do not exceed.
             lag_p99_us=micros(sorted(cost.lags)[math.ceil(0.99 * len(cost.lags)) - 1]) if cost.lags else None,
             lag_max_us=micros(max(cost.lags)) if cost.lags else None,
+            node_cpu_seconds=cost.node_cpu_seconds,
+            stolen_seconds=cost.stolen_seconds,
         ),
+    )
+
+
+def _token_gaps(raw: RawStage) -> Iterable[tuple[float, Sequence[float]]]:
+    """Of each answer: when the first of its gaps between tokens began, and these gaps. A chat begins with a chunk that only names
+    the role, with the first token right behind it: where there are more chunks than tokens, that gap is not one between tokens."""
+    columns = (raw.instants.sent, raw.ttfts, raw.itls, raw.output_lens, raw.instants.ok)
+    for sent, ttft, gaps, tokens, ok in zip(*columns, strict=True):
+        skipped = 1 if raw.api == "Chat" and 0 < tokens <= len(gaps) else 0
+        if ok and len(gaps) > skipped:
+            yield sent + ttft + sum(gaps[:skipped]), gaps[skipped:]
+
+
+def _connections(connects: Sequence[float] | None) -> Connections | None:
+    if connects is None:
+        return None
+    return Connections(
+        opened=len(connects), total_us=micros(sum(connects)), longest_us=micros(max(connects, default=0))
     )
 
 
@@ -147,7 +190,8 @@ def micros(seconds: float) -> int:
     return max(round(seconds * 1_000_000), 0)
 
 
-def _columns(raw: RawStage) -> RequestColumns:
+def request_columns(raw: RawStage) -> RequestColumns:
+    """The values of each request, as the record holds them."""
     instants = raw.instants
     first = instants.sent[0]
     decodes = raw.decodes if raw.decodes is not None else map(sum, raw.itls)
@@ -163,6 +207,11 @@ def _columns(raw: RawStage) -> RequestColumns:
         ended=tuple([1 if ended else 0 for ended in instants.ended]),
         ok=tuple([1 if ok else 0 for ok in instants.ok]),
     )
+
+
+def _expected_tokens(raw: RawStage) -> int | None:
+    counted = map(and_, raw.instants.ok, raw.instants.ended)
+    return None if raw.expected_lens is None else sum(compress(raw.expected_lens, counted))
 
 
 def _server_edge(edge: RawEdge) -> ServerEdge:
@@ -183,6 +232,42 @@ def gap_counts(counts: Counter[int]) -> GapCounts:
         counts = rounded
     ordered = sorted(counts.items())
     return GapCounts(us=tuple(us for us, _ in ordered), count=tuple(count for _, count in ordered))
+
+
+def sliced_gaps(raw: RawStage) -> list[Counter[int]]:
+    """The gaps of successful requests in microseconds, by equal slices of time from the first send to the last token."""
+    rows = list(_token_gaps(raw))
+    first = min(raw.instants.sent, default=0.0)
+    tokens_at = [list(accumulate(gaps, initial=began - first)) for began, gaps in rows]
+    length = max((at[-1] for at in tokens_at), default=0.0) / MAX_GAP_SLICES or 1.0
+    slices = [Counter[int]() for _ in range(MAX_GAP_SLICES)]
+    for (_, gaps), at in zip(rows, tokens_at, strict=True):
+        place = 0
+        while place < len(gaps):
+            number = min(max(int(at[place + 1] / length), 0), MAX_GAP_SLICES - 1)
+            until = (
+                max(bisect_left(at, (number + 1) * length) - 1, place + 1) if number < MAX_GAP_SLICES - 1 else len(gaps)
+            )
+            slices[number].update(map(micros, gaps[place:until]))
+            place = until
+    return slices
+
+
+def gap_slices(slices: Sequence[Counter[int]]) -> GapSlices | None:
+    """How many gaps of each slice are above percentiles of all; None without gaps."""
+    counts = sorted(sum(slices, Counter[int]()).items())
+    through = list(accumulate(count for _, count in counts))
+    if not through:
+        return None
+    ranks = [math.ceil(through[-1] * level / 100) for level in GAP_LEVELS]
+    edges = [counts[bisect_left(through, rank)][0] for rank in ranks]
+    above: list[int] = []
+    for of_slice in slices:
+        over = [0] * (len(edges) + 1)
+        for us, count in of_slice.items():
+            over[bisect_left(edges, us)] += count
+        above += reversed(list(accumulate(reversed(over[1:]))))
+    return GapSlices(edges_us=tuple(edges), gaps=tuple(each.total() for each in slices), above=tuple(above))
 
 
 def error_counts(errors: Iterable[str]) -> dict[str, int]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
+import hashlib
 import json
 from collections.abc import Callable, Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal
 
-from benchrun_client.contract import Target
-from benchrun_client.failures import RunFailure, first_line
+from benchrun_client.contract import MAX_TEMPLATE_CHARACTERS, Target
+from benchrun_client.failures import RunFailure, first_line, type_and_text
+from benchrun_client.light_imports import transformers
 
 Api = Literal["Completions", "Chat"]
 
@@ -19,15 +20,42 @@ MAX_WORDS = 16_384
 MIN_WORDS = 256
 _CHUNK = 4096
 _BATCH = 256
+_PROBE = "benchrun"
 
 
 class TokenCounter:
     """Counts tokens with a Hugging Face tokenizer."""
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: Any, *, chat_template: str | None = None) -> None:
+        """`chat_template`: in place of the tokenizer's own. Raises RunFailure `ChatTemplateInvalid`."""
         self.tokenizer = tokenizer
         """For the load engine."""
+        self.chat_template = chat_template
+        if chat_template is not None:
+            tokenizer.chat_template = chat_template
+            self._try_template()
         self._has_template = bool(getattr(tokenizer, "chat_template", None))
+
+    def _try_template(self) -> None:
+        """Render one message, as every request will be. transformers renders in Jinja's sandbox; how long it may take is bounded by
+        the run's startupDeadlineSeconds, and no server waits for it."""
+        try:
+            rendered = self._rendered(_PROBE)
+        # A template raises what it likes: Jinja's errors, or any of Python's.
+        except Exception as error:
+            line = getattr(error, "lineno", None)
+            where = f" (line {line})" if isinstance(line, int) else ""
+            problem = f"chatTemplate cannot render a user's message{where}: {type_and_text(error)}"
+            raise RunFailure("ChatTemplateInvalid", problem) from error
+        if _PROBE not in rendered:
+            raise RunFailure(
+                "ChatTemplateInvalid", "chatTemplate leaves out the user's message: all prompts would be equal"
+            )
+
+    @property
+    def template_digest(self) -> str | None:
+        """SHA-256 of the template that was given; None: the tokenizer's own is used."""
+        return None if self.chat_template is None else hashlib.sha256(self.chat_template.encode()).hexdigest()
 
     def count(self, texts: Sequence[str], *, api: Api) -> list[int]:
         """Tokens of each text as a prompt of its own: special tokens and chat template included."""
@@ -82,17 +110,33 @@ class TokenCounter:
 
 
 def load_tokenizer(target: Target) -> TokenCounter:
-    """Load the tokenizer that the plan names. Raises RunFailure: `TokenizerNotFound` or `ModelGated`."""
+    """Load the tokenizer that the plan names. Raises RunFailure: `TokenizerNotFound`, `ModelGated` or `ChatTemplateInvalid`."""
     name = target.tokenizer
     if name.startswith((".", "/")) and not Path(name).is_dir():
         problem = f"there is no directory {name} in the client's container"
         raise RunFailure("TokenizerNotFound", f"{problem}: check model.source, or name another model.tokenizer")
-    transformers = importlib.import_module("transformers")
     try:
-        return TokenCounter(transformers.AutoTokenizer.from_pretrained(name, revision=target.tokenizer_revision))
+        found = transformers().AutoTokenizer.from_pretrained(name, revision=target.tokenizer_revision)
     # Anything can come out of a foreign library here (OSError, ValueError, KeyError, ImportError, hub errors).
     except Exception as error:
         raise _loading_failure(name, error) from error
+    return TokenCounter(found, chat_template=None if target.chat_template is None else _template(target.chat_template))
+
+
+def _template(path: str) -> str:
+    """The text of a chat template. Raises RunFailure `ChatTemplateInvalid`."""
+    try:
+        with Path(path).open("rb") as file:
+            text = file.read(4 * MAX_TEMPLATE_CHARACTERS + 1).decode()
+    except OSError as error:
+        problem = "chatTemplate: its ConfigMap or key does not exist"
+        raise RunFailure("ChatTemplateInvalid", f"{problem} ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise RunFailure("ChatTemplateInvalid", f"chatTemplate is not valid UTF-8 (byte {error.start})") from error
+    if not text.strip() or len(text) > MAX_TEMPLATE_CHARACTERS:
+        problem = f"chatTemplate has {len(text):,} characters: 1 to {MAX_TEMPLATE_CHARACTERS:,} are allowed"
+        raise RunFailure("ChatTemplateInvalid", problem)
+    return text
 
 
 def _loading_failure(name: str, error: Exception) -> RunFailure:

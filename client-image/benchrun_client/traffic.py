@@ -39,7 +39,7 @@ class Traffic:
     """Samples ready to send, in the order of the plan's stages and warm-ups."""
 
     stages: tuple[tuple[Sample, ...], ...]
-    warmups: tuple[tuple[Sample, ...], ...]
+    warmups: tuple[tuple[Sample, ...], ...]  # The last of them is the load to profile, where there is one.
     probes: Mapping[str, tuple[Sample, ...]] = field(default_factory=dict)
     """For stages of a search, by their id. Random ones, but for the first, are written when it is known which will be needed."""
     starts: Collection[Start] = ()  # How the random prompts begin, that none written later begins so.
@@ -47,6 +47,7 @@ class Traffic:
     """Tokens that every prompt of an endpoint begins with."""
     datasets: Mapping[str, tuple[DatasetFacts, ...]] = field(default_factory=dict)
     """What was read for each workload."""
+    chat_template: str | None = None  # SHA-256 of the one that was given in place of the model's own.
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,12 @@ class Material:
 
 
 def slots_of(plan: Plan) -> tuple[Slot, ...]:
-    """Every part of the run that sends requests: of a search every possible stage."""
-    return (*_measured(plan), *plan.warmups)
+    """Every part of the run that sends requests: of a search every possible stage, of a warm-up what is not a repetition."""
+    return (*_measured(plan), *(warmup.model_copy(update={"requests": _prompts(warmup)}) for warmup in plan.unmeasured))
+
+
+def _prompts(warmup: Warmup) -> int:
+    return min(warmup.prompts or warmup.requests, warmup.requests)
 
 
 def is_written_late(plan: Plan, search: Search) -> bool:
@@ -136,11 +141,15 @@ def write_traffic(plan: Plan, material: Material, counter: TokenCounter) -> Traf
     samples = {i: made[sources[i]][: slot.requests] for i, slot in enumerate(slots) if i not in late}
     return Traffic(
         stages=tuple(samples[i] for i in range(fixed)),
-        warmups=tuple(samples[i] for i in range(len(measured), len(slots))),
+        warmups=tuple(
+            tuple(islice(cycle(samples[len(measured) + i]), warmup.requests))
+            for i, warmup in enumerate(plan.unmeasured)
+        ),
         probes={measured[i].id: samples[i] for i in range(fixed, len(measured)) if i in samples},
         starts=prompts.starts,
         shared_prefix_tokens={api: counter.shared_prefix(api=api) for api in plan.apis},
         datasets=material.datasets,
+        chat_template=counter.template_digest,
     )
 
 
@@ -170,8 +179,8 @@ def check_lengths(plan: Plan, material: Material, *, context_tokens: int, whose:
 
 def _lengths(portion: Portion, material: Material, place: Place) -> Sequence[tuple[int, int]]:
     match portion.data:
-        case RandomData(input_tokens=input_tokens, output_tokens=output_tokens):
-            return [(input_tokens, output_tokens)]
+        case RandomData() as random:
+            return [(random.input.max, random.output.max)]
         case PrefixRepetitionData(output_tokens=output_tokens) as data:
             return [(data.prefix_tokens + data.suffix_tokens, output_tokens)]
     # Under Share a stage without rows of its own sends rows that are checked with the stage that has them.

@@ -93,6 +93,11 @@ def cell_id(workload: str, axis: str, value: str) -> str:
     return f"{workload}/{axis}={value}"
 
 
+def confirmation_id(cell: str) -> str:
+    """The same load, measured anew to confirm what a search found there: `chat/rate=4/confirmation`."""
+    return f"{cell}/confirmation"
+
+
 def stage_id(workload: str, axis: str, value: str, repeat: int) -> str:
     """One repeat of a cell: `chat/rate=4/r2`."""
     return f"{cell_id(workload, axis, value)}/r{repeat}"

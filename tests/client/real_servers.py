@@ -48,9 +48,16 @@ def vllm_server(model: Path, flags: Sequence[str], log: Path) -> Iterator[VllmSe
     """Start a server; it ends with the block."""
     port = free_port()
     own = (f"--port={port}", "--host=127.0.0.1", "--enforce-eager")
+    with vllm_process([VLLM_PYTHON.with_name("vllm"), "serve", model, *own, *flags], port, log) as server:
+        yield server
+
+
+@contextmanager
+def vllm_process(words: Sequence[str | Path], port: int, log: Path) -> Iterator[VllmServer]:
+    """Start a server by a whole command, which names the port; it ends with the block."""
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [VLLM_PYTHON.with_name("vllm"), "serve", model, *own, *flags],
+            words,
             env={**os.environ, **VARIABLES},
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -77,8 +77,17 @@ def datasets(folder: Path) -> Mapping[str, Data]:
                 MixPart(weight=2, data=CustomData(file=lines)),
             )
         ),
+        "vllm": RandomData(generator="VLLM", seed=0, input_tokens=80, output_tokens=4),
+        "vllm-longer": RandomData(generator="VLLM", seed=0, input_tokens=160, output_tokens=4),
+        "growing": AgentData(file=written(folder, "turns.json", json.dumps(_turns())), turns=3, input_output_ratio=20),
         "forced": sharegpt(str(_talks(folder)), output_tokens=2048),
     }
+
+
+def _turns() -> dict[str, list[dict[str, str]]]:
+    """Three answers, each after more to read."""
+    roles = ["user", "assistant"] * 3
+    return {"messages": [{"role": role, "content": told(f"{role} {n}", 3)} for n, role in enumerate(roles)]}
 
 
 def _talks(folder: Path) -> Path:
@@ -159,7 +168,25 @@ def test_lengths_are_counted_as_the_server_counts_them(measured: Measured) -> No
             assert sum(record.requests.input_tokens) == counted
 
 
-@pytest.mark.parametrize("workload", ["custom", "copies", "static", "dynamic", "prefixed", "trace", "mixed"])
+def test_a_shared_seed_sends_the_same_prompts_again_at_any_length(measured: Measured) -> None:
+    """Of 80 tokens the cache has four blocks whole, since the last token is always computed."""
+    blocks = BLOCK_TOKENS * REQUESTS
+    first, second = map(hit_tokens, measured.records["vllm"])
+    longer, again = map(hit_tokens, measured.records["vllm-longer"])
+    assert first == 0
+    assert 3.5 * blocks <= second <= 5 * blocks
+    assert 4 * blocks <= longer <= 5 * blocks
+    assert 8.5 * blocks <= again <= 10 * blocks
+
+
+def test_a_growing_conversation_finds_its_last_request(measured: Measured) -> None:
+    for record in measured.records["growing"]:
+        assert hit_tokens(record) > 0.2 * sum(record.requests.input_tokens)
+        ratios = [a / b for a, b in zip(record.requests.input_tokens, record.requests.asked_tokens, strict=True)]
+        assert ratios == pytest.approx([20] * REQUESTS, rel=0.1)
+
+
+@pytest.mark.parametrize("workload", ["custom", "copies", "static", "dynamic", "growing", "prefixed", "trace", "mixed"])
 def test_nothing_is_found_in_the_cache_that_was_not_declared(measured: Measured, workload: str) -> None:
     for record in measured.records[workload]:
         assert hit_tokens(record) <= declared(record)

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import pytest
 from benchrun_client.load.vllm_patches import USER_GAP_SECONDS
-from client.processes import CLIENT_ROOT, VLLM_PYTHON, free_port, simulator
+from client.processes import CLIENT_ROOT, TINY_MODEL, VLLM_PYTHON, free_port, simulator
 
 SPREAD = """
 import asyncio, json, sys
@@ -39,10 +39,33 @@ asyncio.run(main())
 """
 
 
+LOADED = """
+import sys
+from benchrun_client.load.vllm_benchmark import VllmEngine
+from benchrun_client.light_imports import transformers
+transformers().AutoTokenizer.from_pretrained(sys.argv[1])
+VllmEngine(tokenizer=None, model="tiny", percentiles=("50",), tls=None)
+print(sys.modules.keys() & {"torch", "vllm.lora", "vllm.multimodal", "datasets"})
+import torch
+print(torch.zeros(2).sum().item())
+"""
+
+
 def successes(url: str) -> float:
     with urllib.request.urlopen(f"{url}/metrics") as response:
         page = response.read().decode()
     return sum(map(float, re.findall(r"^vllm:request_success_total\{.*\} (\S+)$", page, re.MULTILINE)))
+
+
+def test_tokenizer_and_engine_are_loaded_without_torch() -> None:
+    done = subprocess.run(
+        [VLLM_PYTHON, "-c", LOADED, str(TINY_MODEL)],
+        env={**os.environ, "PYTHONPATH": str(CLIENT_ROOT)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.splitlines()[-2:] == ["set()", "0.0"], done.stderr
 
 
 def test_requests_take_turns_over_all_servers() -> None:
@@ -72,3 +95,63 @@ def test_users_begin_one_by_one_and_results_stay_with_their_requests() -> None:
     assert all(at >= when for at, when in zip(sent, due, strict=True))
     assert sent == sorted(sent)
     assert output_lens == [4 + n for n in range(10)]
+
+
+ASKED = """
+import asyncio, json, sys
+from aiohttp import web
+from benchrun_client.contract import LoadPoint, Sampling
+from benchrun_client.datasets.rows import Sample
+from benchrun_client.load.vllm_benchmark import VllmEngine, Load
+from benchrun_client.server.readiness import Servers
+
+bodies = []
+
+async def answer(request):
+    bodies.append(await request.json())
+    response = web.StreamResponse()
+    await response.prepare(request)
+    choice = {"text": "x", "delta": {"content": "x"}}
+    for event in ({"choices": [choice]}, {"choices": [choice]}, {"usage": {"completion_tokens": 2}}):
+        await response.write(b"data: " + json.dumps(event).encode() + b"\\n\\n")
+        await asyncio.sleep(0.02)
+    return response
+
+async def main():
+    app = web.Application()
+    app.add_routes([web.post("/v1/completions", answer), web.post("/v1/chat/completions", answer)])
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    servers = Servers((f"http://127.0.0.1:{runner.addresses[0][1]}",), ())
+    engine = VllmEngine(tokenizer=None, model="tiny", percentiles=("50",), tls=None)
+    found = []
+    for api in ("Completions", "Chat"):
+        for sampling in (Sampling(), Sampling(temperature=0.7, top_k=5, repetition_penalty=1.1, stop=("END",))):
+            samples = [Sample(f"{n} word word", 3, 2) for n in range(12)]
+            load = Load(samples, 1, LoadPoint(max_concurrency=4), api, ignore_eos=False, sampling=sampling)
+            outcome = await engine.run(load, servers)
+            assert all(outcome.instants.ok), outcome.result["errors"]
+            found.append([api, sampling.body(), bodies[:], outcome.instants.connects, outcome.result["ttfts"]])
+            bodies.clear()
+    print(json.dumps(found))
+
+asyncio.run(main())
+"""
+
+
+def test_every_request_says_how_tokens_are_chosen_and_connections_are_noted() -> None:
+    """In place of what this version of vLLM sends by itself; and each stage opens its own connections, one for each user."""
+    told = subprocess.run(
+        [VLLM_PYTHON, "-c", ASKED],
+        env={**os.environ, "PYTHONPATH": str(CLIENT_ROOT)},
+        check=True,
+        stdout=subprocess.PIPE,
+    )
+    for api, sampling, bodies, connects, ttfts in json.loads(told.stdout.splitlines()[-1]):
+        assert len(bodies) == 12
+        assert all(body.items() >= sampling.items() for body in bodies), (api, sampling, bodies[0])
+        # One of them finds the connection over which vLLM has read the metrics, in versions that do.
+        assert len(connects) in (3, 4)
+        assert 0 < max(connects) < max(ttfts)

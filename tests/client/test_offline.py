@@ -18,6 +18,8 @@ from client.processes import CLIENT_ROOT, TINY_MODEL, VLLM_PYTHON, client, free_
 from unit.client.plans import plan, stage, warmup
 
 INPUT_TOKENS, OUTPUT_TOKENS, REQUESTS = 64, 32, 96
+TEMPLATE_WORDS = 8
+"""Of three tokens each: more than the tolerance of the counts could hide."""
 FLAGS = ("--dtype=float32", "--max-model-len=512", "--max-num-seqs=16", "--enforce-eager", "--seed=1")
 _CPU = {"VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
 
@@ -49,10 +51,13 @@ class Measured:
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
     folder, port = tmp_path_factory.mktemp("offline"), free_port()
     data = RandomData(input_tokens=INPUT_TOKENS, output_tokens=OUTPUT_TOKENS)
+    template = folder / "chat.jinja"
+    template.write_text(f"{' the' * TEMPLATE_WORDS}{{% for m in messages %}} {{{{ m.content }}}}{{% endfor %}}")
     whole = plan(
         stage(id="all/rate=inf/r1", workload="all", load=LoadPoint(), data=data, requests=REQUESTS, seed=3),
         stage(id="by/batch=8/r1", workload="by", load=LoadPoint(batch_size=8), data=data, requests=24, seed=4),
         stage(id="by/batch=1/r1", workload="by", load=LoadPoint(batch_size=1), data=data, requests=3, seed=5),
+        stage(id="talk/rate=inf/r1", workload="talk", load=LoadPoint(), data=data, requests=8, seed=6, api="Chat"),
         warmups=(warmup(workload="all", data=data, requests=16, concurrency=8),),
         target={
             "base_url": f"http://127.0.0.1:{port}",
@@ -60,6 +65,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
             "served_model": str(TINY_MODEL),
             "tokenizer": str(TINY_MODEL),
             "offline": True,
+            "chat_template": str(template),
         },
     )
     with engine(port), client(folder, whole) as running:
@@ -73,6 +79,7 @@ def test_every_request_was_answered_as_long_as_asked(measured: Measured) -> None
         "all/rate=inf/r1": REQUESTS,
         "by/batch=8/r1": 24,
         "by/batch=1/r1": 3,
+        "talk/rate=inf/r1": 8,
     }
     for record in measured.records.values():
         assert all(record.requests.ok)
@@ -80,6 +87,7 @@ def test_every_request_was_answered_as_long_as_asked(measured: Measured) -> None
 
 
 def test_the_engines_counters_tell_of_the_same_requests_and_tokens(measured: Measured) -> None:
+    """Those of chats with the words of the template that the client was given: the model's own is shorter."""
     for record in measured.records.values():
         (edge,) = record.servers
         assert edge.before is not None

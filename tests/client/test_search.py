@@ -19,13 +19,12 @@ from benchrun_client.contract import Plan, Progress, StageRecord, Target, open_s
 from client.processes import TINY_MODEL, client, free_port, simulator
 from unit.client.plans import TOKEN_DIGEST
 
-SEQUENCES, TTFT_MS, TPOT_MS, OUTPUT_TOKENS = 8, 50, 20, 17
+SEQUENCES, TTFT_MS, TPOT_MS, OUTPUT_TOKENS = 8, 50, 5, 17
 SERVICE_SECONDS = (TTFT_MS + (OUTPUT_TOKENS - 1) * TPOT_MS) / 1000
 CAPACITY = SEQUENCES / SERVICE_SECONDS
-"""Requests a second that the server completes, and no more: 21.6."""
-LIMIT_MS = 250
-"""Far above the 50 ms of a request that finds a place, whatever else the machine does; far below what one waits that finds none:
-an answer takes 370 ms."""
+"""Requests a second that the server completes, and no more: 61.5."""
+LIMIT_MS = 120
+"""Far above the 50 ms of a request that finds a place, and far below what one waits that finds none: an answer takes 130 ms."""
 RATE_TOLERANCE_PERCENT = 20
 MAX_IDLE_SECONDS = 0.5
 
@@ -35,8 +34,8 @@ def spec() -> BenchmarkRunSpec:
     users = {"axis": "Concurrency", "from": "4", "to": "64", "tolerancePercent": "1"}
     rate = {
         "axis": "RequestRate",
-        "from": "8",
-        "to": "80",
+        "from": "20",
+        "to": "200",
         "tolerancePercent": str(RATE_TOLERANCE_PERCENT),
         "maxRepeats": 2,
     }
@@ -45,15 +44,15 @@ def spec() -> BenchmarkRunSpec:
             "model": {"name": "tiny"},
             "endpoint": {"url": "http://replaced"},
             "workloads": [
-                {"name": "users", "dataset": dataset, "load": {"search": users}, "requests": 60},
-                {"name": "rate", "dataset": dataset, "load": {"search": rate}, "durationSeconds": 6},
+                {"name": "users", "dataset": dataset, "load": {"search": users}, "requests": 600},
+                {"name": "rate", "dataset": dataset, "load": {"search": rate}, "durationSeconds": 20},
             ],
             "objectives": [{"metric": "TTFT", "percentile": "90", "maxMilliseconds": LIMIT_MS}],
             # On a machine with other work the client is late at times. That is the judge's concern, and its tests'.
             "validity": {
                 "severities": [
                     {"code": code, "severity": "Note"}
-                    for code in ("ClientSaturated", "ClientThrottled", "RateNotAchieved")
+                    for code in ("ClientSaturated", "ClientServerGap", "ClientThrottled", "RateNotAchieved")
                 ]
             },
         }
@@ -105,8 +104,8 @@ def test_it_finds_the_rate_that_the_server_completes(searched: Searched) -> None
     assert answer.outcome == "Bracketed", answer
     assert answer.lower is not None
     assert answer.upper is not None
-    # Below capacity a queue of chance arrivals already costs some; the first seconds beyond it do not cost enough.
-    assert 0.6 * CAPACITY < float(answer.lower) < float(answer.upper) < 1.3 * CAPACITY
+    # Nothing above capacity is reported; how far below it stays is the price of certainty in stages of 20 s.
+    assert 0.4 * CAPACITY < float(answer.lower) < float(answer.upper) < 1.3 * CAPACITY
     assert answer.resolution_percent is not None
     assert answer.resolution_percent <= RATE_TOLERANCE_PERCENT
 
@@ -128,7 +127,7 @@ def test_no_bound_is_exceeded(searched: Searched) -> None:
         places = [open_stage(r.stage_id) for r in searched.of(search.workload)]
         probes = {place[1] for place in places if place is not None}
         assert probes == set(range(1, len(probes) + 1))
-        assert len(probes) <= search.max_probes
+        assert len(probes) <= search.most_probes
         assert max(place[2] for place in places if place is not None) <= search.max_repeats
 
 

@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any
 
 import pytest
-from benchrun_client.contract import LoadPoint, Plan, Progress, RandomData, Stage, StageRecord
+from benchrun_client.contract import LoadPoint, Plan, Progress, RandomData, Sampling, Stage, StageRecord
 from client.processes import TINY_MODEL, VLLM_PYTHON, client, free_port, simulator
 from unit.client.plans import plan, sharegpt, stage, warmup
 
@@ -153,8 +153,20 @@ def test_our_columns_agree_with_vllms_own_figures(measured: Measured) -> None:
         assert scalars["median_ttft_ms"] == pytest.approx(median(columns.ttft_us) / 1000, abs=0.001)
         assert scalars["median_e2el_ms"] == pytest.approx(median(columns.e2el_us) / 1000, abs=0.001)
         assert "p99.9_itl_ms" in scalars
-        mean_itl = sum(us * n for us, n in zip(record.gaps.us, record.gaps.count, strict=True)) / sum(record.gaps.count)
-        assert scalars["mean_itl_ms"] == pytest.approx(mean_itl / 1000, abs=0.001)
+        # vLLM counts the gap behind the role of a chat as well, which we do not: it is not one between tokens.
+        assert sum(record.gaps.count) == sum(columns.output_tokens) - len(columns.ok)
+        roles = len(columns.ok) if record.stage_id.startswith("talk/") else 0
+        vllms_mean_us = (sum(columns.e2el_us) - sum(columns.ttft_us)) / (sum(record.gaps.count) + roles)
+        assert scalars["mean_itl_ms"] == pytest.approx(vllms_mean_us / 1000, abs=0.001)
+
+
+def test_records_say_how_tokens_were_chosen_and_which_connections_were_opened(measured: Measured) -> None:
+    for record in measured.records:
+        assert record.sampling == Sampling()
+        assert record.connections is not None
+        # With four users; in the open loop one for each request that finds none idle.
+        assert 1 <= record.connections.opened <= (len(record.requests.ok) if "rate" in record.stage_id else 4)
+        assert 0 < record.connections.longest_us <= max(record.requests.ttft_us)
 
 
 def test_arrivals_are_those_of_vllm_bench_serve_with_that_seed(measured: Measured) -> None:
@@ -185,7 +197,7 @@ def test_repeats_send_different_prompts(measured: Measured) -> None:
 def test_the_first_stage_tells_what_became_of_the_warm_up(measured: Measured) -> None:
     told = measured.records[0].warmup
     assert told is not None
-    assert (told.requests, told.answered, told.failed) == (8, 8, 0)
+    assert (told.requests, told.concurrency, told.answered, told.failed) == (8, 4, 8, 0)
     assert [record.warmup for record in measured.records[1:]] == [None] * (len(measured.records) - 1)
 
 
@@ -203,6 +215,24 @@ def test_the_client_tells_what_it_cost_itself(measured: Measured) -> None:
         assert 0 < record.client.cpu_seconds < record.client.wall_seconds
         assert record.engine.name == "vllm"
         assert not record.engine.trust_env
+
+
+def test_the_path_was_measured_once_and_is_told_by_every_record(measured: Measured) -> None:
+    (trips,) = {record.round_trips for record in measured.records}
+    assert trips is not None
+    assert trips.count == 20
+    assert 0 < trips.median_us <= trips.p95_us < 50_000
+
+
+def test_the_cpu_of_the_api_server_and_of_the_node_is_told(measured: Measured) -> None:
+    for record in measured.records:
+        (edge,) = record.servers
+        assert edge.before is not None
+        assert edge.after is not None
+        assert edge.after["process_cpu_seconds_total"] > edge.before["process_cpu_seconds_total"]
+        assert record.client.node_cpu_seconds is not None
+        assert record.client.stolen_seconds is not None
+        assert 0 <= record.client.stolen_seconds <= record.client.node_cpu_seconds
 
 
 def test_every_answer_came_to_its_end_at_the_length_asked_for(measured: Measured) -> None:

@@ -54,7 +54,9 @@ def test_a_minimal_run_is_filled_in(namespace: Namespace) -> None:
         "workloads": [
             {
                 "name": "chat",
-                "dataset": {"random": {"inputTokens": 1024, "outputTokens": 128}},
+                "dataset": {
+                    "random": {"generator": "Distinct"}
+                },  # Lengths or distributions of them: neither is filled in.
                 "load": {"requestRates": ["1", "4"]},
                 "requests": 100,
                 "api": "Completions",

@@ -13,9 +13,9 @@ from kit.runs import children_selector, condition, finished, is_finished, simula
 from kit.watching import Watch
 
 SEATS = 2
-"""The server answers two at a time, in 40 + 20 x 10 = 240 ms; with three users each waits another 120 ms for the first token."""
-TTFT_LIMIT_MS = 100
-SERVER = ("--sim-ttft-ms=40", "--sim-tpot-ms=10", f"--max-num-seqs={SEATS}")
+"""The server answers two at a time, in 40 + 20 x 5 = 140 ms; with three users each waits another 70 ms for the first token."""
+TTFT_LIMIT_MS = 80
+SERVER = ("--sim-ttft-ms=40", "--sim-tpot-ms=5", f"--max-num-seqs={SEATS}")
 
 
 @pytest.fixture(scope="module")
@@ -59,18 +59,18 @@ def status(shelf: Namespace) -> Object:
             "name": "highest",
             "dataset": {"random": {"inputTokens": 64, "outputTokens": 21}},
             "load": search,
-            "requests": 40,
+            "requests": 120,  # Enough for a p90 that is Met or Missed with a third of the error: a search confirms three loads.
         },
     ]
     objectives = [{"metric": "TTFT", "percentile": "90", "maxMilliseconds": TTFT_LIMIT_MS}]
     shelf.apply(simulated_run("sources", args=SERVER, workloads=workloads, objectives=objectives))
-    run = finished(shelf, "sources", timeout_seconds=150)
+    run = finished(shelf, "sources", timeout_seconds=240)
     assert condition(run, "Complete")["status"] == "True", run["status"]
     found: Object = run["status"]
     return found
 
 
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(300)
 def test_every_row_of_every_source_is_accounted_for(status: Object) -> None:
     # A stage of 16 requests, each prompt four times, two texts to a prompt: 8 rows.
     expected = {

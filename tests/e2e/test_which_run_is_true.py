@@ -30,6 +30,7 @@ WORKLOADS = [
         "load": {"concurrencies": [2]},
         "requests": 12,
         "ignoreEOS": False,
+        "sampling": {"temperature": "1"},  # Chosen greedily, the words of a model without sense go round in circles.
     },
     {
         "name": "crowd",

@@ -19,7 +19,7 @@ FOLDER = Path(__file__).parents[2] / "examples"
 LATENCIES = ("ttft", "tpot", "itl", "e2el")
 PERCENTILES = ("50", "95", "99")
 KINDS = {"BenchmarkRun": RUN, "BenchmarkSweep": SWEEP}
-COLUMNS = 300  # wide enough that no cell of a table takes two lines
+COLUMNS = 400  # wide enough that no cell of a table takes two lines
 
 
 def example(file: str) -> dict[str, Object]:

@@ -15,6 +15,9 @@ VLLM_IMAGE = os.environ.get("VLLM_IMAGE", "docker.io/vllm/vllm-openai:dev")
 
 OF_A_BUSY_MACHINE = [
     {"code": "ClientSaturated", "severity": "Note"},
+    {"code": "ClientServerGap", "severity": "Note"},
+    {"code": "FrontendSaturated", "severity": "Note"},
+    {"code": "PathSlow", "severity": "Note"},
     {"code": "RateNotAchieved", "severity": "Note"},
     {"code": "ConcurrencyNotReached", "severity": "Note"},
 ]

@@ -20,10 +20,11 @@ def test_texts_packed_differently_stand_in_one_table(namespace: Namespace) -> No
     found = {row["workload"]: row["metrics"] for row in status["results"]}
 
     texts = {name: found[name]["completed"] * packed[name] for name in packed}
-    assert len(set(texts.values())) == 1, "every row classifies as many texts"
+    few = texts.pop("packed-12-tenth")
+    assert set(texts.values()) == {10 * few}, "every other row classifies ten times as many"
     # A text is a token of output, however packed; the instruction is sent once a prompt.
-    assert {found[name]["total_output_tokens"] for name in packed} == set(texts.values())
-    fewest, *_, most = sorted(packed, key=lambda name: -packed[name])
+    assert {found[name]["total_output_tokens"] for name in texts} == set(texts.values())
+    fewest, *_, most = sorted(texts, key=lambda name: -packed[name])
     assert found[most]["total_input_tokens"] > 1.1 * found[fewest]["total_input_tokens"]
     # No copy came from the cache, which is off.
     assert {row["roles"][0].get("prefixHitPercent") for row in status["results"]} == {None}
@@ -34,3 +35,24 @@ def test_texts_packed_differently_stand_in_one_table(namespace: Namespace) -> No
     for name, row in shown.items():
         assert float(row["texts/s"]) == pytest.approx(found[name]["request_throughput"] * packed[name], rel=0.01)
         assert float(row["total tok/s"]) == pytest.approx(found[name]["total_token_throughput"], rel=0.01)
+
+    # Is it full? A row for the tenth of the texts.
+    in_all = said.table("texts in all", "figure", "12 a prompt")
+    assert [row["texts in all"] for row in in_all if row["figure"] == "texts/s"] == ["1920", "192"]
+    # What the server did is in a profile of the last workload, whatever it says on two cores.
+    assert status["profile"]["evidence"]["workload"] == "single"
+    assert sum(status["profile"]["kernels"].values()) > 0
+
+
+def test_texts_in_one_prompt_stand_against_as_many_prompts(namespace: Namespace) -> None:
+    wanted = example("e4-one-long-or-many-short-tiny.yaml")
+    namespace.apply(wanted["e4-reviews"], on_a_busy_machine(wanted["e4-first-table-tiny"]))
+    status = measured(namespace, RUN, "e4-first-table-tiny", timeout_seconds=600)
+    figures = {row["workload"]: row["metrics"] for row in status["results"]}
+    table = benchrun(namespace, "report", "e4-first-table-tiny").table("texts in all", "figure", "all in one prompt")
+    assert {row["texts in all"] for row in table} == {"12", "3"}
+    for row in table:
+        n = row["texts in all"]
+        for column, workload in (("all in one prompt", f"{n}-in-one-prompt"), ("one a prompt", f"{n}-prompts-of-one")):
+            key = {"total tok/s": "total_token_throughput", "tok/s": "output_throughput"}.get(row["figure"])
+            assert key is None or float(row[column]) == pytest.approx(figures[workload][key], rel=0.01)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import pytest
 from kit.examples import LATENCIES, PERCENTILES, benchrun, example, finding, measured, on_a_busy_machine, rows
-from kit.kubectl import Namespace
+from kit.kubectl import RUN as RUN_KIND, Namespace
 
 pytestmark = pytest.mark.timeout(1800)
 
-RUN = "BenchmarkRun"
+RUN, SWEEP = "BenchmarkRun", "BenchmarkSweep"
+FILE = "e1-which-run-is-true-tiny.yaml"
 
 
 def test_which_run_is_true_is_answered_by_cache_hits(namespace: Namespace) -> None:
     # One after the other, as on a cluster with one GPU: two servers on two cores would be each other's noise.
     statuses = {}
-    for name, wanted in example("e1-which-run-is-true-tiny.yaml").items():
+    runs = {name: body for name, body in example(FILE).items() if body["kind"] == RUN}
+    for name, wanted in runs.items():
         namespace.apply(on_a_busy_machine(wanted))
         statuses[name] = measured(namespace, RUN, name, timeout_seconds=700)
     same, new = statuses["e1-same-prompts-tiny"], statuses["e1-new-prompts-tiny"]
@@ -35,6 +37,14 @@ def test_which_run_is_true_is_answered_by_cache_hits(namespace: Namespace) -> No
     assert {row["roles"][0]["prefixHitPercent"] for row in new["results"]} == {0}
     assert "PrefixCacheContaminated" not in {each["code"] for each in new["findings"]}
 
+    # Fewer tokens than expected: the model ended its answers.
+    (short,) = [
+        each for each in rows(new)["ends-early/concurrency=4"]["explanations"] if each["question"] == "AnswerLength"
+    ]
+    assert short["answer"] == "StopToken"
+    assert short["evidence"].items() >= {"requests": 24, "expectedTokens": 24 * 512}.items()
+    assert 0 < short["evidence"]["outputTokens"] < 24 * 512
+
     said = benchrun(namespace, "report", "e1-same-prompts-tiny")
     assert said.exit_code == 4
     (shown,) = [row for row in said.table("severity", "finding") if row["finding"] == "PrefixCacheContaminated"]
@@ -46,3 +56,35 @@ def test_which_run_is_true_is_answered_by_cache_hits(namespace: Namespace) -> No
     bounds = [row for row in said.table("load point", "percentile (ms)") if row["load point"] == "mix/rate=5"]
     assert {row["percentile (ms)"] for row in bounds} == {f"p{p}_{name}" for p in PERCENTILES for name in LATENCIES}
     assert all(float(row["at least"]) <= float(row["measured"]) <= float(row["at most"]) for row in bounds)
+
+
+def test_the_riddle_is_one_sweep_whose_hits_explain_every_run(namespace: Namespace) -> None:
+    name = "e1-riddle-tiny"
+    namespace.apply(on_a_busy_machine(example(FILE)[name]))
+    status = measured(namespace, SWEEP, name, timeout_seconds=1500)
+    hits = {
+        (row["variant"], row["cell"].partition("/")[0]): row["metrics"].get("prefix_hit_percent")
+        for row in status["results"]
+    }
+    on = {workload: share for (variant, workload), share in hits.items() if variant == "cache-on"}
+    # Blocks of 128 tokens: what the run before left, of the tokens of this one.
+    expected = [0, 128 / 300, *[256 / 300] * 3, 256 / 1750, 1664 / 1750, 1664 / 2500, 2432 / 3000]
+    assert list(on.values()) == pytest.approx([100 * share for share in expected], abs=3)
+    assert {share for (variant, _), share in hits.items() if variant == "cache-off"} == {None}
+    verdicts = {row["cell"]: row["verdict"] for row in status["results"] if row["variant"] == "cache-on"}
+    assert [verdict == "Invalid" for verdict in verdicts.values()] == [False, *[True] * 8]
+
+
+def test_requests_wait_for_a_place_whatever_the_cache(namespace: Namespace) -> None:
+    name = "e1-waiting-tiny"
+    namespace.apply(on_a_busy_machine(example(FILE)[name]))
+    status = measured(namespace, SWEEP, name, timeout_seconds=1500)
+    variants = [f"seqs={seqs},cache={cache}" for seqs in (8, 16) for cache in ("off", "on")]
+    assert [row["variant"] for row in status["results"]] == [variant for variant in variants for _ in range(3)]
+    # New prompts: whether they are looked up or not, nothing is found.
+    assert not any(row["metrics"].get("prefix_hit_percent") for row in status["results"])
+    # 32 at once, and 8 places: 24 wait for one.
+    for number in (1, 2):
+        run = namespace.get(RUN_KIND, f"{name}-v{number}-r1")
+        crowd = rows(run["status"])["prompts-32/rate=inf"]
+        assert crowd["waiting"]["reason"] == "SequenceLimit", crowd["waiting"]

@@ -26,3 +26,36 @@ class Message(BaseModel):
     """Base of everything that operator and client send each other: closed and immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class Sampling(Message):
+    """How the server chooses each token. Temperature 0 is greedy: always the likeliest one.
+
+    All of it is sent, off where it is not asked for: for what a request leaves open, vLLM takes the values of the model's
+    generation_config.json, or of its own arguments (`ModelConfig.get_diff_sampling_param`, vLLM 0.32).
+    """
+
+    temperature: float = Field(0, ge=0, le=2, allow_inf_nan=False)
+    top_p: float = Field(1, gt=0, le=1, allow_inf_nan=False)  # 1: off.
+    top_k: int = Field(0, ge=0, le=1_000_000)  # 0: off.
+    repetition_penalty: float = Field(1, gt=0, le=2, allow_inf_nan=False)  # 1: off.
+    stop: tuple[Annotated[str, Field(min_length=1, max_length=64)], ...] = Field((), max_length=4)
+
+    def body(self) -> dict[str, object]:
+        """Fields of a request, as vLLM names them. Greedy ones leave out what only narrows the choice: vLLM ignores it."""
+        narrowed = {"top_p": self.top_p, "top_k": self.top_k or -1, "min_p": 0.0} if self.temperature else {}
+        penalties = {"repetition_penalty": self.repetition_penalty, "presence_penalty": 0.0, "frequency_penalty": 0.0}
+        stop = {"stop": list(self.stop)} if self.stop else {}
+        return {"temperature": self.temperature, **narrowed, **penalties, **stop}
+
+    def in_words(self) -> str:
+        """`greedy`, or `temperature 0.7, top-p 0.9`: whatever is not off."""
+        words = [f"temperature {self.temperature:g}" if self.temperature else "greedy"]
+        words += [f"top-p {self.top_p:g}"] if self.top_p != 1 else []
+        words += [f"top-k {self.top_k}"] if self.top_k else []
+        words += [f"repetition penalty {self.repetition_penalty:g}"] if self.repetition_penalty != 1 else []
+        words += [f"{len(self.stop)} stop texts"] if self.stop else []
+        return ", ".join(words)
+
+
+GREEDY = Sampling()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal, get_args
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from benchrun_client.contract.base import Count, Hex, LongText, Message, ShortText
 
@@ -53,13 +53,71 @@ class DatasetFields(Message):
 # Generated: prompts of random words.
 
 
-class RandomData(DatasetFields):
-    """Random tokens of fixed length. No prompt shares its beginning with another, so the prefix cache stays cold; under
-    cachePolicy Share every stage sends the same ones."""
+class DrawnLengths(Message):
+    """Drawn from a normal distribution that is cut at min and max, in tokens."""
 
+    model_config = ConfigDict(strict=True)
+    mean: Length = Field(description="Before the cut.")
+    stdev: Length = Field(description="Likewise.")
+    min: Length = Field(description="Shortest.")
+    max: Length = Field(description="Longest.")
+
+
+class RandomData(DatasetFields):
+    """Random tokens, of fixed or drawn length. No prompt shares its beginning with another, so the prefix cache stays cold."""
+
+    rules_in_spec = (
+        (
+            "!(has(self.inputTokens) && has(self.inputLengths)) && !(has(self.outputTokens) && has(self.outputLengths))",
+            "set inputTokens or inputLengths, and outputTokens or outputLengths, not both",
+        ),
+        *(
+            (f"!has({of}) || ({of}.min <= {of}.mean && {of}.mean <= {of}.max)", "mean must be from min to max")
+            for of in ("self.inputLengths", "self.outputLengths")
+        ),
+        (
+            "self.generator == 'VLLM' ? !has(self.inputLengths) && !has(self.outputLengths) : !has(self.seed)",
+            "seed needs generator VLLM, which draws no lengths",
+        ),
+    )
     kind: Literal["random"] = "random"
-    input_tokens: Length = Field(1024, description="Length of every prompt, in tokens.")
-    output_tokens: Length = Field(128, description="Tokens requested for every answer.")
+    generator: Literal["Distinct", "VLLM"] = Field(
+        "Distinct",
+        description="VLLM: as `vllm bench serve --dataset-name random`; prompts may repeat.",
+    )
+    seed: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = Field(
+        None,
+        description="Its --seed, in every stage; workloads with equal seeds send equal beginnings.",
+    )
+    input_lengths: DrawnLengths | None = Field(None, description="Instead of inputTokens.")
+    output_lengths: DrawnLengths | None = Field(None, description="Instead of outputTokens.")
+    input_tokens: Length | None = Field(
+        None, validate_default=True, description="Length of every prompt, in tokens; 1024 without inputLengths."
+    )
+    output_tokens: Length | None = Field(
+        None, validate_default=True, description="Tokens requested for every answer; 128 without outputLengths."
+    )
+
+    @field_validator("input_tokens", "output_tokens")
+    @classmethod
+    def _fixed(cls, tokens: int | None, info: ValidationInfo) -> int | None:
+        lengths, default = ("input_lengths", 1024) if info.field_name == "input_tokens" else ("output_lengths", 128)
+        return default if tokens is None and info.data.get(lengths) is None else tokens
+
+    @property
+    def input(self) -> DrawnLengths:
+        """Lengths of the prompts; a fixed one is its own mean, min and max."""
+        return self.input_lengths or _always(self.input_tokens)
+
+    @property
+    def output(self) -> DrawnLengths:
+        """Tokens requested for the answers, likewise."""
+        return self.output_lengths or _always(self.output_tokens)
+
+
+def _always(tokens: int | None) -> DrawnLengths:
+    assert tokens is not None, "where no lengths are drawn the length is fixed"
+    return DrawnLengths(mean=tokens, stdev=1, min=tokens, max=tokens)
 
 
 class PrefixRepetitionData(DatasetFields):
@@ -80,7 +138,11 @@ class AgentData(DatasetFields):
     file: DataFile | None = None  # None: the conversation that comes with the client.
     variants: Count | None = Field(None, ge=1)
     """Different dates in a stage; None: each request has its own. 1 is a static prefix."""
-    output_tokens: Length | None = None  # None: the length of the conversation's last answer.
+    turns: Annotated[int, Field(ge=1, le=64)] = 1
+    """Requests of a conversation, each with more of it than the one before; 1 is all of it, up to its last answer."""
+    output_tokens: Length | None = None  # None: the length of the answer that comes next in the conversation.
+    input_output_ratio: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    """Tokens of a prompt for each that is requested, in place of output_tokens; 100 is common of agents."""
 
 
 # Read from files or the hub: each row is used once a run.
@@ -89,7 +151,7 @@ class AgentData(DatasetFields):
 class ShareGPTData(DatasetFields):
     """Conversations from a ShareGPT file. The first turn of a conversation is the prompt. Each row is used once a run (under
     cachePolicy Share all stages of a workload send the same rows). Left out and counted: prompts and answers below 4 tokens,
-    what is longer than the limits here or than the model takes, and prompts that came before."""
+    what is longer than the limits or the model takes, and prompts that came before."""
 
     kind: Literal["shareGPT"] = "shareGPT"
     file: DataFile = Field(description="Where the JSON file is.")
@@ -141,8 +203,7 @@ class TextsData(DatasetFields):
     )
     duplicate: Annotated[int, Field(ge=1, le=10_000)] = Field(
         1,
-        description="How often each prompt is sent, one right after the other. All but the first can come from the prefix cache; "
-        "that is declared, so it does not count as contamination.",
+        description="How often each prompt is sent, one right after the other; that is declared.",
     )
 
 
@@ -169,10 +230,9 @@ class HuggingFaceData(DatasetFields):
 
 
 class TimedTraceData(DatasetFields):
-    """Recorded requests, replayed: a JSON Lines file with the instant of each request, the lengths of prompt and answer, and the
-    blocks that its prompt was made of. The words are random; equal blocks within a stage get equal words, and that is declared.
-    Each stage sends the first requests of the trace: at their instants under load.traceSpeeds, else by the load. Left out
-    and counted: what is longer than the model takes."""
+    """Recorded requests: JSON Lines with the instant of each, the lengths of prompt and answer, and the blocks that its prompt was
+    made of. The words are random; equal blocks within a stage get equal words, and that is declared. Each stage sends the first
+    ones: at their instants under load.traceSpeeds, else by the load. Left out and counted: what is longer than the model takes."""
 
     kind: Literal["timedTrace"] = "timedTrace"
     file: DataFile = Field(description="Where the JSON Lines file is.")

@@ -10,11 +10,21 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from benchrun_client.contract.base import Count, DecimalText, Hex, LongText, Message, Seed, Tokens
+from benchrun_client.contract.base import GREEDY, Count, DecimalText, Hex, LongText, Message, Sampling, Seed, Tokens
+from benchrun_client.contract.certainty import ERROR
 from benchrun_client.contract.datasets import Data
 
-MAX_OPEN_STAGES = 256
-"""Most stages of a search."""
+CONFIRMATIONS = 3
+"""Most loads at which a search confirms what it found: that load, then lower ones."""
+MAX_OPEN_STAGES = 280
+"""Most stages of a search, its confirmations included."""
+
+
+def confirmation_error(max_repeats: int) -> float:
+    """How often, at most, one look at a confirmation calls a load Met that is not. `ERROR` is shared out evenly (Bonferroni) over
+    every look that there may be: `CONFIRMATIONS` loads, each judged anew after each of `max_repeats` stages. So it holds for the
+    search as a whole."""
+    return ERROR / (CONFIRMATIONS * max_repeats)
 
 
 class Limit(Message):
@@ -26,8 +36,8 @@ class Limit(Message):
 
 
 class Search(Message):
-    """Stages whose load depends on the results before them: the highest load that keeps every limit is looked for. Measured
-    after all stages; several searches one after the other."""
+    """Stages whose load depends on the results before them: the highest load that keeps every limit is looked for, then
+    confirmed by stages of its own. Measured after all stages; several searches one after the other."""
 
     workload: str = Field(max_length=40)
     axis: Literal["rate", "concurrency"]
@@ -35,7 +45,7 @@ class Search(Message):
     highest: str = Field(max_length=24)
     tolerance_percent: str = Field(max_length=24)
     """The search ends once the bracket is as narrow, relative to its lower end."""
-    max_probes: int = Field(ge=1, le=MAX_OPEN_STAGES)  # Most load points.
+    max_probes: int = Field(ge=1, le=MAX_OPEN_STAGES)  # Most load points, apart from confirmations.
     max_repeats: int = Field(ge=1, le=MAX_OPEN_STAGES)
     """Most stages of a load point: it is repeated while its outcome is Inconclusive."""
     objectives: tuple[Limit, ...] = Field(min_length=1, max_length=16)
@@ -47,6 +57,7 @@ class Search(Message):
     """Of every stage that there may be, probe by probe."""
     api: Literal["Completions", "Chat"] = "Completions"
     ignore_eos: bool = True
+    sampling: Sampling = GREEDY
 
     @model_validator(mode="after")
     def _is_whole(self) -> Search:
@@ -57,9 +68,14 @@ class Search(Message):
         return self
 
     @property
+    def most_probes(self) -> int:
+        """How many load points there can be, confirmations included: these are numbered after the others."""
+        return self.max_probes + CONFIRMATIONS
+
+    @property
     def most_stages(self) -> int:
         """How many stages there can be."""
-        return self.max_probes * self.max_repeats
+        return self.most_probes * self.max_repeats
 
     def requests_at(self, value: Decimal) -> int:
         """Requests of a stage at this load: fixed, or rate x duration rounded up."""
@@ -73,6 +89,7 @@ class Probe(Message):
 
     value: str = Field(max_length=24)  # Requests a second or users, in its one spelling.
     ends_search: bool  # The search ended with this stage.
+    confirms: bool = False  # Measured to confirm what was found, not to find it.
 
 
 def open_stage_id(workload: str, probe: int, repeat: int) -> str:
@@ -91,6 +108,8 @@ _OPEN_STAGE = re.compile(r"([a-z0-9-]{1,40})/search-([0-9]{2,3})/r([1-9][0-9]{0,
 
 PLAN_SCHEMA: Literal["benchrun.plan/2"] = "benchrun.plan/2"
 PLAN_FILE = "plan.json"
+MAX_TEMPLATE_CHARACTERS = 65_536
+"""Of a chat template; the longest of known models have some 20,000."""
 MAX_REQUESTS_A_STAGE = 50_000
 """With the bound on distinct gaps, what keeps a record below the 1 MiB that a ConfigMap holds."""
 
@@ -119,6 +138,7 @@ class Stage(Message):
     seed: Seed
     api: Literal["Completions", "Chat"] = "Completions"
     ignore_eos: bool = True
+    sampling: Sampling = GREEDY
 
 
 CachePolicy = Literal["Isolate", "Reset", "Share"]
@@ -130,10 +150,23 @@ class Warmup(Message):
     workload: str = Field(max_length=40)
     data: Data
     requests: Count = Field(ge=1)
+    prompts: Count | None = Field(None, ge=1)
+    """Different ones, sent by turns: rows of a file are used once, and a warm-up needs many in flight, not many texts. None:
+    as many as requests."""
     concurrency: Count = Field(ge=1)
     seed: Seed
     max_seconds: Count = Field(ge=1)
     api: Literal["Completions", "Chat"] = "Completions"
+    sampling: Sampling = GREEDY
+
+
+class ProfilePlan(Message):
+    """A few seconds under the server's own profiler, after everything was measured."""
+
+    load: Warmup  # Sent as a warm-up is, in the stage's place.
+    seconds: Count = Field(ge=1)  # Of the load that are profiled.
+    max_seconds: Count = Field(ge=1)  # Until it is given up, whatever it waits for.
+    reader_port: Count | None = None  # Where the server's pod tells of its trace; None: nobody there can.
 
 
 class RoleServers(Message):
@@ -157,6 +190,7 @@ class Target(Message):
     served_model: LongText
     tokenizer: LongText  # Path or hub id the tokenizer is loaded from.
     tokenizer_revision: LongText | None = None
+    chat_template: LongText | None = None  # Path of a template in place of the tokenizer's own; the server has it, too.
     context_tokens: Tokens | None = None
     """Longest request that the server will take, where its arguments say so: rows beyond it are left out."""
     ca_file: LongText | None = None
@@ -175,6 +209,7 @@ class Plan(Message):
     stages: tuple[Stage, ...] = Field(max_length=1024)
     searches: tuple[Search, ...] = Field((), max_length=16)
     warmups: tuple[Warmup, ...] = Field((), max_length=64)
+    profile: ProfilePlan | None = None
     cache_policy: CachePolicy = "Isolate"
     """Reset: the prefix cache of every server is emptied before each stage."""
     percentiles: tuple[DecimalText, ...] = Field(max_length=64)
@@ -188,6 +223,11 @@ class Plan(Message):
         return self
 
     @property
+    def unmeasured(self) -> tuple[Warmup, ...]:
+        """Every load that is sent and not measured."""
+        return (*self.warmups, *((self.profile.load,) if self.profile is not None else ()))
+
+    @property
     def apis(self) -> tuple[Literal["Completions", "Chat"], ...]:
         """Every endpoint that is measured, once."""
         return tuple(dict.fromkeys([*(s.api for s in self.stages), *(s.api for s in self.searches)]))
@@ -197,10 +237,14 @@ class Plan(Message):
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     def to_json(self) -> str:
-        """Canonical JSON: sorted keys, no spaces. A plan without a search or a proxy leaves them out."""
+        """Canonical JSON: sorted keys, no spaces. A plan without a search, a profile, a proxy or a template leaves them out."""
         document = self.model_dump(mode="json", by_alias=True)
+        if self.profile is None:
+            del document["profile"]
         if not self.searches:
             del document["searches"]
         if not self.target.behind:
             del document["target"]["behind"]
+        if self.target.chat_template is None:
+            del document["target"]["chat_template"]
         return json.dumps(document, sort_keys=True, separators=(",", ":"))

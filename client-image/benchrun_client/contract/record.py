@@ -14,10 +14,14 @@ from typing import Annotated, Literal
 from pydantic import FailFast, Field, ValidationError, model_validator
 from pydantic_core import from_json
 
-from benchrun_client.contract.base import Count, Finite, Hex, Message, Micros, Number, ShortText
+from benchrun_client.contract.base import Count, Finite, Hex, Message, Micros, Number, Sampling, ShortText
 from benchrun_client.contract.datasets import DatasetFacts
+from benchrun_client.contract.gaps import GapCounts, GapSlices
 from benchrun_client.contract.plan import MAX_REQUESTS_A_STAGE, Probe, open_stage
+from benchrun_client.contract.profile import PROFILE_STAGE, Profile
 
+PROCESS_CPU = "process_cpu_seconds_total"
+"""CPU seconds of the process that answers HTTP: of a vLLM its API server, which the engine is not a part of."""
 PROXY_COUNTERS = (
     "benchrun_proxy_requests_total",
     "benchrun_proxy_added_seconds_sum",
@@ -27,9 +31,9 @@ PROXY_COUNTERS = (
     "benchrun_proxy_time_to_first_token_seconds_count",
     "benchrun_proxy_loop_lag_seconds_sum",
     "benchrun_proxy_loop_lag_seconds_count",
-    "process_cpu_seconds_total",
+    PROCESS_CPU,
 )
-"""Series of the proxy between prefill and decode, by their whole names; of a vLLM the last one is left out."""
+"""Series of the proxy between prefill and decode, by their whole names; a vLLM has the last one, too."""
 START_TIME = "process_start_time_seconds"
 """Kept in an edge snapshot beside the counters: a change of it is a restart."""
 MAX_ID_CHARACTERS = 300
@@ -52,12 +56,11 @@ MAX_PACKED_BYTES = 1_000_000
 """Largest record, packed: a ConfigMap holds 1 MiB, and metadata besides."""
 MAX_RECORDS = 1024
 """Records of a run."""
-MAX_GAP_VALUES = 50_000
-"""Distinct gaps between tokens in a record."""
 MAX_COMMAS = 700_000
-"""In a record's JSON: the columns of the largest one hold 450,000 values, its gaps 100,000, and texts may hold some, too."""
+"""In a record's JSON: the columns of the largest one hold 450,000 values, its gaps and their slices 101,000, and texts may hold
+some, too."""
 MAX_NESTED = 16_384
-"""Objects, lists and keys in a record's JSON: the largest one has 5,000, and texts may hold such characters, too."""
+"""Objects, lists and keys in a record's JSON: the largest one has 6,000, and texts may hold such characters, too."""
 
 Column = Annotated[tuple[Micros, ...], Field(max_length=MAX_REQUESTS_A_STAGE), FailFast()]
 Counts = Annotated[tuple[Count, ...], Field(max_length=MAX_REQUESTS_A_STAGE), FailFast()]
@@ -84,21 +87,6 @@ class RequestColumns(Message):
         lengths = {name: len(getattr(self, name)) for name in type(self).model_fields}
         if len(set(lengths.values())) != 1:
             raise ValueError(f"columns must be equally long, got {lengths}")
-        return self
-
-
-class GapCounts(Message):
-    """Inter-token gaps (ITL) as exact counts: `count[i]` gaps of `us[i]` microseconds; `us` ascends."""
-
-    us: Annotated[tuple[Micros, ...], Field(max_length=MAX_GAP_VALUES), FailFast()] = ()
-    count: Annotated[tuple[Count, ...], Field(max_length=MAX_GAP_VALUES), FailFast()] = ()
-
-    @model_validator(mode="after")
-    def _ascending(self) -> GapCounts:
-        if len(self.us) != len(self.count):
-            raise ValueError("us and count must be equally long")
-        if any(a >= b for a, b in zip(self.us, self.us[1:], strict=False)):
-            raise ValueError("us must ascend")
         return self
 
 
@@ -131,9 +119,18 @@ class WarmupOutcome(Message):
     """The result of a workload's warm-up. Answered and failed together are fewer than requested where its time was up."""
 
     requests: Count = Field(ge=1)  # Asked for.
+    concurrency: Count | None = None  # Of them in flight at once, at most; None: unknown.
     answered: Count
     failed: Count
     took_us: Micros
+
+
+class RoundTrips(Message):
+    """Small HTTP requests, one at a time on warm connections, while the servers idled before the first stage."""
+
+    count: Count = Field(ge=1)
+    median_us: Micros  # Of several servers, of the furthest one.
+    p95_us: Micros  # Over all of them.
 
 
 class ClientFigures(Message):
@@ -146,6 +143,10 @@ class ClientFigures(Message):
     lag_p99_us: Micros | None = None
     """99th percentile of how late the client's event loop ran what was due: it delays sending and receiving."""
     lag_max_us: Micros | None = None
+    node_cpu_seconds: Finite | None = Field(None, ge=0)
+    """CPU time that the client's node used or wanted, over all its CPUs, `stolen_seconds` included; None: unknown."""
+    stolen_seconds: Finite | None = Field(None, ge=0)
+    """Of it, what the hypervisor gave to others (`steal` in /proc/stat)."""
 
 
 class Engine(Message):
@@ -154,6 +155,14 @@ class Engine(Message):
     name: str = Field(max_length=60)
     version: str = Field(max_length=60)
     trust_env: bool  # True: proxy variables were set, and aiohttp looked them up within every TTFT.
+
+
+class Connections(Message):
+    """Connections that a stage's requests opened (TCP, and TLS where it is used). The time is within their TTFT."""
+
+    opened: Count
+    total_us: Micros  # Of all of them together.
+    longest_us: Micros
 
 
 class Shards(Message):
@@ -180,6 +189,8 @@ class StageRecord(Message):
     shared_prefix_tokens: Count = 0
     """Tokens that every prompt begins with (special tokens, what a chat template puts first): to be found in the prefix
     cache without anybody's fault."""
+    expected_input_tokens: Count | None = None
+    """By the client's own count, of the answers that came with the server's count; None: not known."""
     repeated_tokens: Count = 0
     """Prompt tokens, summed over the requests and beyond those, that the dataset repeats on purpose."""
     datasets: Annotated[tuple[DatasetFacts, ...], Field(max_length=16), FailFast()] = ()
@@ -190,27 +201,36 @@ class StageRecord(Message):
     """The load engine's own figures under its own names."""
     requests: RequestColumns
     gaps: GapCounts
+    gap_slices: GapSlices | None = None  # None: not known, as in records that were made before they were kept.
     servers: Annotated[tuple[ServerEdge, ...], Field(max_length=64), FailFast()]
     errors: Annotated[dict[ShortText, Count], Field(max_length=8)]
     """The most frequent error texts and how often each came."""
     diagnostic: Annotated[str, Field(max_length=1000)] | None = None
     """The server's answer to one extra request, sent when every request failed."""
     client: ClientFigures
+    connections: Connections | None = None  # None: not noted, or nothing was sent over HTTP.
+    sampling: Sampling | None = None  # As it was sent. None: the record is older than that; not known.
+    chat_template: Hex | None = None  # SHA-256 of the text that was given in place of the model's own. None: none was.
     cache_reset: CacheReset | None = None  # Under the policy Reset.
     warmup: WarmupOutcome | None = None  # Of the stage's workload, in the record of its first stage alone.
     probe: Probe | None = None  # Of a stage that a search chose; the load of others is in the plan.
     shards: Shards | None = None  # Where several processes sent it; None: one did.
+    round_trips: RoundTrips | None = None  # Measured once, in every record; None: not measured.
+    profile: Profile | None = None  # Of the stage that is profiled; nothing else in its record is measured.
 
     @model_validator(mode="after")
-    def _has_requests(self) -> StageRecord:
-        if not self.requests.ok:
+    def _is_whole(self) -> StageRecord:
+        if not self.requests.ok and self.profile is None:
             raise ValueError("a stage has at least one request")
+        if (self.profile is None) == (self.stage_id == PROFILE_STAGE):
+            raise ValueError(f"a profile is of the stage {PROFILE_STAGE}, and of no other")
         return self
 
 
 def packed_record(record: StageRecord) -> bytes:
-    """gzip of the record's JSON; the same record always gives the same bytes. That of one process has no `shards`."""
-    left_out = {"shards"} if record.shards is None else None
+    """gzip of the record's JSON; the same record always gives the same bytes. `shards`, `gap_slices` and `profile` are left out
+    where there are none."""
+    left_out = {name for name in ("shards", "gap_slices", "profile") if getattr(record, name) is None}
     document = record.model_dump(mode="json", by_alias=True, exclude=left_out)
     return gzip.compress(json.dumps(document, sort_keys=True, separators=(",", ":")).encode(), mtime=0)
 

@@ -4,17 +4,21 @@ That is how agents talk to a model: a long history that hardly changes, and a cl
 of a stage carry the same date, so all but the first are the same. With a dynamic one each goes a day further back, so they have
 in common what stands before the date, and no more: a system turn, if there is one, of which the built-in conversation has a
 line. The time of day is the stage's own: stages don't meet in the prefix cache.
+
+With several turns a conversation is sent as it grows: each request has all of the one before, with the recorded answer. Requests of
+one conversation are far apart, so that each finds the one before it in the cache as long as fewer users than conversations send.
 """
 
 from __future__ import annotations
 
 import hashlib
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchrun_client.contract import AgentData, DatasetFacts
 from benchrun_client.datasets.files import invalid, json_type, json_value, opened
@@ -29,6 +33,13 @@ _NAMES = {
 }  # fmt: skip
 
 
+class Turn(NamedTuple):
+    """A conversation as far as one request has it."""
+
+    after: str  # The rest of the prompt, up to an answer.
+    answer: str  # That one; empty where the conversation ends with something else.
+
+
 @dataclass(frozen=True, slots=True)
 class Conversation:
     """A conversation that has been read, as the text that is sent."""
@@ -36,8 +47,7 @@ class Conversation:
     name: str
     sha256: str
     before: str  # What stands before date and time: a system turn, if there is one.
-    after: str  # The rest, up to the last answer.
-    answer: str  # That one; empty where the conversation ends with something else.
+    turns: tuple[Turn, ...]  # Each goes on from the one before.
 
     def facts(self, *, part: int) -> DatasetFacts:
         """What was read: one row."""
@@ -76,43 +86,70 @@ def agent_samples(
     api = portion.api
     rng = random.Random(portion.seed)
     time, first = clock.draw(rng), FIRST_DAY + timedelta(days=rng.randrange(DAYS))
-    variants = min(data.variants or portion.requests, portion.requests)
-    dates = [str(first - timedelta(days=n)) for n in range(variants)]
+    schedule = _schedule(portion.requests, turns=data.turns, variants=data.variants or portion.requests)
+    dates = [str(first - timedelta(days=n)) for n in range(1 + max(day for day, _ in schedule))]
+    different = list(dict.fromkeys(schedule))
     # The time before the date: that of another stage differs within the first few tokens.
-    prompts = [f"{conversation.before}{time} {day}\n{conversation.after}" for day in dates]
-    lengths = counter.count(prompts, api=api)
-    output = data.output_tokens or counter.count([conversation.answer], api="Completions")[0]
+    prompts = [f"{conversation.before}{time} {dates[day]}\n{conversation.turns[turn].after}" for day, turn in different]
+    lengths = dict(zip(different, counter.count(prompts, api=api), strict=True))
+    texts = dict(zip(different, prompts, strict=True))
+    answers = counter.count([turn.answer for turn in conversation.turns], api="Completions")
     common = counter.shared_prefix(api=api)
     tokens_of = cache(lambda start: repeated_by(start, counter=counter, api=api))
     samples = []
-    for n in range(portion.requests):
-        prompt, tokens = prompts[n % variants], lengths[n % variants]
-        if n >= variants:
-            repeated = max(0, tokens - common)
+    longest: dict[int, int] = {}  # Of each day, the last turn that was sent.
+    for n, (day, turn) in enumerate(schedule):
+        tokens = lengths[day, turn]
+        if day in longest:
+            repeated = max(0, lengths[day, min(turn, longest[day])] - common)
         elif n == 0:
             repeated = tokens_of(conversation.before)
         else:
             # Of all days before, the next one has most in common with this one.
-            repeated = tokens_of(f"{conversation.before}{time} {common_start(dates[n - 1], dates[n])}")
-        samples.append(Sample(prompt, tokens, output, repeated))
+            repeated = tokens_of(f"{conversation.before}{time} {common_start(dates[day - 1], dates[day])}")
+        longest[day] = max(turn, longest.get(day, 0))
+        ratio = data.input_output_ratio
+        output = data.output_tokens or (answers[turn] if ratio is None else max(1, round(tokens / ratio)))
+        samples.append(Sample(texts[day, turn], tokens, output, repeated))
     return tuple(samples)
+
+
+def _schedule(requests: int, *, turns: int, variants: int) -> list[tuple[int, int]]:
+    """Day and turn of each request. Places take turns; each holds a conversation that goes on by a turn, and then the next one.
+    They begin at different turns, so that all lengths are in flight at any time: a steady load."""
+    places = -(-requests // turns)
+    days: dict[tuple[int, int], int] = {}
+    found = []
+    for n in range(requests):
+        place, turn = n % places, n // places + n % places
+        day = days.setdefault((place, turn // turns), len(days))
+        found.append((day % variants, turn % turns))
+    return found
 
 
 def _conversation(content: bytes, *, name: str, sha256: str, data: AgentData) -> Conversation:
     turns = _turns(json_value(content, name=name, should_be="It must be JSON."), name)
-    answer = turns.pop()[1] if turns[-1][0] == "Assistant" else ""
-    if not answer and data.output_tokens is None:
-        raise invalid(
-            f"{name} does not end with an answer whose length could be requested: set outputTokens, or add an assistant's turn"
-        )
-    user = next((place for place, (role, _) in enumerate(turns) if role == "User"), None)
+    if turns[-1][0] != "Assistant" and not (data.output_tokens or data.input_output_ratio):
+        problem = f"{name} does not end with an answer whose length could be requested"
+        raise invalid(f"{problem}: set outputTokens or inputOutputRatio, or add an assistant's turn")
+    user = next((place for place, (role, _) in enumerate(turns[: _ends(turns)[-1]]) if role == "User"), None)
     if user is None:
         raise invalid(f"{name} has no user's turn before the last answer")
-    if len(turns) == 1:
-        return Conversation(name, sha256, "", turns[0][1], answer)
+    ends = [end for end in _ends(turns) if end > user]
+    if len(ends) < data.turns:
+        raise invalid(f"{name} has {len(ends)} answers behind the first user's turn; turns asks for {data.turns}")
+    kept = [ends[(n + 1) * len(ends) // data.turns - 1] for n in range(data.turns)]
     before = "".join(f"{role}: {text}\n\n" for role, text in turns[:user])
-    after = "\n\n".join([turns[user][1], *(f"{role}: {text}" for role, text in turns[user + 1 :])])
-    return Conversation(name, sha256, f"{before}User: ", after, answer)
+    named = len(turns[: ends[-1]]) > 1
+    parts = [turns[user][1], *(f"{role}: {text}" for role, text in turns[user + 1 :])]
+    made = (Turn("\n\n".join(parts[: end - user]), turns[end][1] if end < len(turns) else "") for end in kept)
+    return Conversation(name, sha256, f"{before}User: " if named else "", tuple(made))
+
+
+def _ends(turns: Sequence[tuple[str, str]]) -> list[int]:
+    """Where a prompt may end: before each answer, and behind a last turn that is none."""
+    answers = [place for place, (role, _) in enumerate(turns) if role == "Assistant"]
+    return answers if turns[-1][0] == "Assistant" else [*answers, len(turns)]
 
 
 def _turns(parsed: Any, name: str) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 from itertools import chain
 
-from benchrun_client.contract import MixData
+from benchrun_client.contract import MixData, RandomData, SingleData, Warmup
 from benchrun_client.datasets.rows import Portion, Sample, Slot
 
 _VERSION = "benchrun.mix/1"
@@ -16,10 +16,10 @@ _VERSION = "benchrun.mix/1"
 def portions_of(slot: Slot) -> tuple[Portion, ...]:
     """The share of each dataset of a slot; a dataset whose weight is too small for one request has none."""
     if not isinstance(slot.data, MixData):
-        return (Portion(slot.workload, 0, slot.data, slot.requests, slot.seed, slot.api),)
+        return (Portion(slot.workload, 0, _sent(slot, slot.data), slot.requests, slot.seed, slot.api),)
     shares = shared_out(slot.requests, [part.weight for part in slot.data.parts])
     return tuple(
-        Portion(slot.workload, number, part.data, requests, _part_seed(slot.seed, number), slot.api)
+        Portion(slot.workload, number, _sent(slot, part.data), requests, _part_seed(slot.seed, number), slot.api)
         for number, (part, requests) in enumerate(zip(slot.data.parts, shares, strict=True))
         if requests
     )
@@ -43,6 +43,12 @@ def interleaved(slot: Slot, parts: Sequence[Sequence[Sample]]) -> tuple[Sample, 
     random.Random(slot.seed).shuffle(order)
     nexts = [iter(samples) for samples in parts]
     return tuple(next(nexts[number]) for number in order)
+
+
+def _sent(slot: Slot, data: SingleData) -> SingleData:
+    """The dataset; a warm-up sends random prompts that no stage sends, whatever seed and generator these have."""
+    is_fixed = isinstance(slot, Warmup) and isinstance(data, RandomData)
+    return data.model_copy(update={"generator": "Distinct", "seed": None}) if is_fixed else data
 
 
 def _part_seed(seed: int, part: int) -> int:

@@ -11,10 +11,12 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import TypeVar
 
-from benchrun_client.contract import PrefixRepetitionData, RandomData
+from benchrun_client.contract import DrawnLengths, PrefixRepetitionData, RandomData
 from benchrun_client.datasets.rows import Counting, Portion, Sample, Slot
+from benchrun_client.datasets.vllm_random import vllm_samples
 from benchrun_client.failures import RunFailure
 from benchrun_client.tokenizer import Api
 
@@ -116,15 +118,36 @@ class RandomPrompts(WordWriter):
     def write(self, slot: Slot | Portion, data: RandomData) -> tuple[Sample, ...]:
         """The samples of one stage, warm-up or portion: a function of its seed, lengths and number alone, but for collisions.
         Raises RunFailure: `InvalidPlan` when special tokens and template alone fill the prompt."""
+        if data.generator == "VLLM":
+            return vllm_samples(self._counter, slot, data)
         # random.Random and its integer arithmetic give the same prompts on every version of Python and numpy.
         rng = random.Random(slot.seed)
-        length = self.room(data.input_tokens, api=slot.api, whose="inputTokens")
         samples: list[Sample] = []
-        for batch in batches(range(slot.requests)):
-            drafts = [Draft(self.distinct(rng, length), data.input_tokens) for _ in batch]
+        for batch in batches(drawn_lengths(data, seed=slot.seed, requests=slot.requests)):
+            rooms = [(self.room(tokens, api=slot.api, whose="inputTokens"), tokens) for tokens, _ in batch]
+            drafts = [Draft(self.distinct(rng, room), tokens) for room, tokens in rooms]
             prompts = self.exact(rng, drafts, api=slot.api)
-            samples += (Sample(prompt, data.input_tokens, data.output_tokens) for prompt in prompts)
+            samples += (Sample(prompt, *lengths) for prompt, lengths in zip(prompts, batch, strict=True))
         return tuple(samples)
+
+
+def drawn_lengths(data: RandomData, *, seed: int, requests: int) -> list[tuple[int, int]]:
+    """Tokens of prompt and answer, request by request: a function of these arguments alone, so that servers that are compared
+    get the same ones, whatever their tokenizer. The first requests of a longer stage have the same lengths."""
+    rng = random.Random(f"lengths {seed}")
+    return [(_drawn(data.input, rng), _drawn(data.output, rng)) for _ in range(requests)]
+
+
+def _drawn(lengths: DrawnLengths, rng: random.Random) -> int:
+    """One length, by inversion of the normal distribution between its cuts (Devroye 1986, II.2)."""
+    if lengths.min == lengths.max:
+        return lengths.min
+    normal = NormalDist(lengths.mean, lengths.stdev)
+    low, high = normal.cdf(lengths.min - 0.5), normal.cdf(lengths.max + 0.5)
+    place = low + rng.random() * (high - low)
+    # Strictly between 0 and 1, where the inverse is finite.
+    tokens = round(normal.inv_cdf(min(max(place, 1e-15), 1 - 1e-15)))
+    return min(max(tokens, lengths.min), lengths.max)
 
 
 def write_prefix_repetition(writer: WordWriter, portion: Portion, data: PrefixRepetitionData) -> tuple[Sample, ...]:

@@ -63,6 +63,8 @@ def prompts_digest(samples: Sequence[Sample]) -> str:
 class Counting(Protocol):
     """Counts tokens the way the server will."""
 
+    tokenizer: Any
+
     def count(self, texts: Sequence[str], *, api: Api) -> list[int]:
         """Tokens of each text as a separate prompt."""
         ...

@@ -7,7 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from benchrun_client.engines.engine import Engine as Engine, LogCause as LogCause, StartupPhases as StartupPhases
+from benchrun_client.engines.engine import (
+    Engine as Engine,
+    LogCause as LogCause,
+    ServedFiles as ServedFiles,
+    StartupPhases as StartupPhases,
+)
 from benchrun_client.engines.vllm import VLLM
 
 ENGINES: Mapping[str, Engine] = {"vllm": VLLM}

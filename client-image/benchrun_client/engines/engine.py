@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,19 @@ class StartupPhases:
     load: float | None = None
     compile: float | None = None
     warm_up: float | None = None
+    chosen: Mapping[str, str] = field(default_factory=dict)
+    """What the server chose for itself, by setting: its attention backend, its dtype. Bounded in number and length."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedFiles:
+    """What a server is to serve."""
+
+    path: str  # Of the model in the pod, or its id on the hub.
+    name: str  # What requests call it.
+    revision: str | None = None
+    tokenizer: str | None = None  # None: the model's own.
+    chat_template: str | None = None  # Path in the pod. None: the model's own.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,14 +61,18 @@ class Engine:
     """The variable that opens `reset_path`, and with it endpoints that run code and show variables."""
     node_address: str  # The variable with the address at which the other nodes of a server find this one.
     transfer_address: str  # The variable with the address at which other servers fetch KV cache.
-    serve_args: Callable[[str, str, str | None, str | None], list[str]]
-    """Arguments from the model's path or hub id (the first of them), its served name, its revision and its tokenizer."""
+    serve_args: Callable[[ServedFiles, Sequence[str]], list[str]]
+    """Arguments for a model, the first of them its path or hub id; a command in place of the entry point may carry some."""
+    filled_in: Callable[[Sequence[str], ServedFiles], list[str]]  # That command, with the values of its placeholders.
+    owned_flag: Callable[[Sequence[str]], tuple[int, str] | None]
+    """The first flag that the operator sets, among words that the user wrote: its place, and what to do instead."""
+    command_problem: Callable[[Sequence[str]], tuple[int, str] | None]  # Likewise, of a command.
     node_args: Callable[[int], list[str]]  # Further ones of each pod of a server over so many nodes.
     worker_args: tuple[str, ...]  # Further ones of the pods that don't answer requests.
     transfer_args: Callable[[str, str | None, Mapping[str, object] | None], list[str]]
     """Further ones from the connector's name, the role (prefill or decode; None: both) and the connector's own settings."""
     flag_warnings: Mapping[str, str]
-    """What goes wrong with a flag that the operator sets, or that hides something from it."""
+    """What goes wrong with a flag that hides something from the operator."""
     short_flags: Mapping[str, str]  # By its own flag, with dashes: vLLM's long name of what means the same.
 
     # Paths of its HTTP server, beside those of the OpenAI API.
@@ -64,6 +81,11 @@ class Engine:
     version_path: str
     metrics_path: str
     reset_path: str
+    start_profile_path: str
+    stop_profile_path: str
+    profile_remedy: str  # What a server without these paths lacks.
+    profiled: Callable[[str, str], tuple[list[str], Mapping[str, str]]]
+    """Further arguments and variables that open them, from the server's image and the directory for traces."""
     is_reset: Callable[[str], bool]
     """Whether the body of an answer with status 200 reports that it was emptied."""
 
@@ -71,6 +93,7 @@ class Engine:
     sample_series: Mapping[str, tuple[str, ...]]
     """Of a figure in the operator's samples, the names of its series, newest first: an endpoint with several counts once."""
     counter_series: Mapping[str, str]  # Of a counter in the client's records, its series.
+    labelled_counters: Mapping[str, tuple[str, str]]  # Likewise, its series and the label of its lines.
     settings_series: str  # The series whose labels are the server's settings.
     measured_settings: frozenset[str]
     """Labels of it that are no settings: they differ a little between equal servers."""

@@ -1,12 +1,14 @@
 """What the client costs, and how late it is, from a stage's first send to its last answer.
 
 A client that is late sends late and reads tokens late, and the server looks slow. So a probe notes how late the load's own
-event loop comes to ticks at even intervals. CPU limits show in the kernel's count of throttled periods.
+event loop comes to ticks at even intervals. CPU limits show in the kernel's count of throttled periods, and a hypervisor
+that gives the CPUs to others in the time that it stole.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from array import array
 from collections.abc import Callable, Sequence
@@ -30,6 +32,21 @@ def throttled_periods(files: Sequence[Path] = CPU_STAT_FILES) -> int | None:
         except (OSError, ValueError, KeyError):
             continue
     return None
+
+
+def node_cpu_seconds(file: Path = Path("/proc/stat")) -> tuple[float, float] | None:
+    """CPU seconds so far that the node used or wanted, and those of them that were stolen; None when it does not tell.
+
+    proc_stat(5): user, nice, system, idle, iowait, irq, softirq and steal, over all CPUs; a guest's time is within user.
+    """
+    try:
+        with file.open() as lines:
+            fields = lines.readline().split()
+        user, nice, system, _, _, irq, softirq, steal = map(int, fields[1:9])
+    except (OSError, ValueError):
+        return None
+    per_second = os.sysconf("SC_CLK_TCK")
+    return (user + nice + system + irq + softirq + steal) / per_second, steal / per_second
 
 
 TICK_SECONDS = 0.02
@@ -73,8 +90,11 @@ class LagProbe:
         return self._lags[: max(int((at - self._start) / self._seconds), 0)].tolist()
 
 
-def _usage() -> tuple[float, float, int | None]:
-    return time.perf_counter(), time.process_time(), throttled_periods()
+_Usage = tuple[float, float, int | None, tuple[float, float] | None]
+
+
+def _usage() -> _Usage:
+    return time.perf_counter(), time.process_time(), throttled_periods(), node_cpu_seconds()
 
 
 class CostWatch:
@@ -97,10 +117,16 @@ class CostWatch:
 
     def cost(self) -> ClientCost:
         """The account, once the engine has returned: every request has been sent and has ended."""
-        (first_wall, first_cpu, first), (last_wall, last_cpu, last) = self._first, self._last
+        (first_wall, first_cpu, first, first_node), (last_wall, last_cpu, last, last_node) = self._first, self._last
+        node, stolen = None, None
+        if first_node is not None and last_node is not None:
+            # Of a CPU that was taken offline the kernel may count less than before.
+            node, stolen = (max(b - a, 0.0) for a, b in zip(first_node, last_node, strict=True))
         return ClientCost(
             cpu_seconds=last_cpu - first_cpu,
             wall_seconds=last_wall - first_wall,
             throttled_periods=None if first is None or last is None else last - first,
             lags=self._probe.stop(at=self._last_time),
+            node_cpu_seconds=node,
+            stolen_seconds=stolen,
         )

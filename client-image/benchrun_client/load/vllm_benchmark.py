@@ -21,7 +21,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import importlib
 import importlib.metadata
 import io
 import ssl
@@ -30,11 +29,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn, Protocol
 
-from benchrun_client.contract import Engine as EngineName, LoadPoint
+from benchrun_client.contract import GREEDY, Engine as EngineName, LoadPoint, Sampling
 from benchrun_client.datasets.rows import Sample
 from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import proxies_set
-from benchrun_client.load.vllm_patches import Sessions, SharedMetrics, UserRamp, always_ready
+from benchrun_client.light_imports import vllm_benchmark
+from benchrun_client.load.vllm_patches import CONNECTS, Sessions, SharedMetrics, UserRamp, always_ready
 from benchrun_client.server.first_request import PATHS
 from benchrun_client.server.readiness import Servers
 from benchrun_client.shards.load_split import Shard, Share, arrivals_of
@@ -69,6 +69,7 @@ class Load:
     on_send: Callable[[], None] = lambda: None
     """Called before the first request, on the path of the measurement; `on_answer` after each."""
     on_answer: Callable[[], None] = lambda: None
+    sampling: Sampling = GREEDY
 
     @property
     def own(self) -> Load:
@@ -98,11 +99,11 @@ class LoadEngine(Protocol):
 
 
 class VllmEngine:
-    """vLLM's benchmark: imported once, which takes half a minute of CPU, and used for every load of a run."""
+    """vLLM's benchmark: imported once, and used for every load of a run."""
 
     def __init__(self, *, tokenizer: Any, model: str, percentiles: Sequence[str], tls: ssl.SSLContext | None) -> None:
-        self._serve: Any = importlib.import_module("vllm.benchmarks.serve")
-        self._sample_type = importlib.import_module("vllm.benchmarks.datasets").SampleRequest
+        self._serve = vllm_benchmark()
+        self._sample_type = self._serve.SampleRequest
         self._parser = _Parser()
         self._serve.add_cli_args(self._parser)
         self._model, self._percentiles = model, percentiles
@@ -113,7 +114,7 @@ class VllmEngine:
 
     async def run(self, load: Load, servers: Servers) -> Outcome:
         """As `LoadEngine.run`."""
-        self.instants, self._load = Instants(), load
+        self.instants, self._load, self._body = Instants(connects=[]), load, load.sampling.body()
         # Requests take turns over the servers; each shard begins with another.
         first = 0 if load.divided is None else load.divided.shard.number % len(servers.urls)
         self._urls = [url + PATHS[load.api] for url in (*servers.urls[first:], *servers.urls[:first])]
@@ -227,6 +228,9 @@ class VllmEngine:
                 self._load.on_send()
             # Requests take turns over the servers; a connection pool alone would favour whoever answers first.
             request_func_input.api_url = self._urls[number % len(self._urls)]
+            # Some versions have no argument for part of it, and defaults that differ; each sends what is here, over its own.
+            request_func_input.extra_body = self._body
+            CONNECTS.set(instants.connects)
             instants.answered.append(0.0)
             instants.ok.append(False)
             instants.ended.append(False)

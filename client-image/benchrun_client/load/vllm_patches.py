@@ -7,6 +7,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import Any
 
@@ -49,6 +50,10 @@ class _OneAnswer:
         return self._text
 
 
+CONNECTS: ContextVar[list[float] | None] = ContextVar("CONNECTS", default=None)
+"""Where the task of a request, which vLLM makes for each, notes how long its new connection took, in seconds."""
+
+
 class Sessions:
     """Stands in for the aiohttp module inside vLLM's benchmark, which wants proxy look-ups and the system's certificates. It also
     closes what vLLM leaves open when a load is cut short."""
@@ -61,7 +66,8 @@ class Sessions:
         return getattr(self._module, name)
 
     def ClientSession(self, *args: Any, **kwargs: Any) -> Any:  # noqa: N802 (the name it stands in for)
-        session = self._module.ClientSession(*args, **{**kwargs, "trust_env": self._trust_env})
+        traces = [*kwargs.get("trace_configs", ()), _noting_connects(self._module.TraceConfig())]
+        session = self._module.ClientSession(*args, **{**kwargs, "trust_env": self._trust_env, "trace_configs": traces})
         self._opened.append(session)
         return session
 
@@ -74,6 +80,21 @@ class Sessions:
         """Close every session opened since the last call; closing twice is harmless."""
         while self._opened:
             await self._opened.pop().close()
+
+
+def _noting_connects(trace: Any) -> Any:
+    """An aiohttp.TraceConfig that notes in `CONNECTS`. A connection that is used again calls neither function."""
+
+    async def begin(_: Any, context: SimpleNamespace, __: Any) -> None:
+        context.began = time.perf_counter()
+
+    async def end(_: Any, context: SimpleNamespace, __: Any) -> None:
+        if (connects := CONNECTS.get()) is not None:
+            connects.append(time.perf_counter() - context.began)
+
+    trace.on_connection_create_start.append(begin)
+    trace.on_connection_create_end.append(end)
+    return trace
 
 
 USER_GAP_SECONDS = 0.002

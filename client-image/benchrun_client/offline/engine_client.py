@@ -24,7 +24,9 @@ SILENCE_SECONDS = 60.0
 class OfflineEngine:
     """A `load.engine.LoadEngine`: vLLM's engine in another pod."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, chat_template: str | None = None) -> None:
+        """`chat_template`: in place of the model's own."""
+        self._chat_template = chat_template
         self.name = EngineName(name="vllm-offline", version=importlib.metadata.version("vllm"), trust_env=False)
         self.instants = Instants()
         """Of the load under way, or of the last one."""
@@ -34,7 +36,7 @@ class OfflineEngine:
         self.instants = Instants()
         start = time.perf_counter()
         load.on_send()
-        answer = await _generate(servers.urls[0], load)
+        answer = await _generate(servers.urls[0], load, self._chat_template)
         answered = time.perf_counter()
         requests = len(load.samples)
         for _ in range(requests):
@@ -52,13 +54,15 @@ class OfflineEngine:
         return Outcome(result, self.instants)
 
 
-async def _generate(url: str, load: Load) -> OfflineAnswer:
+async def _generate(url: str, load: Load, chat_template: str | None) -> OfflineAnswer:
     body = OfflineLoad(
         prompts=tuple(sample.prompt for sample in load.samples),
         output_tokens=tuple(sample.output_tokens for sample in load.samples),
         batch_size=load.point.batch_size,
         api=load.api,
         ignore_eos=load.ignore_eos,
+        sampling=load.sampling,
+        chat_template=chat_template,
     )
     timeout, headers = (
         aiohttp.ClientTimeout(total=None, sock_read=SILENCE_SECONDS),

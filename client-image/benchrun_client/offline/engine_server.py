@@ -88,15 +88,14 @@ def generated(llm: Any, load: OfflineLoad) -> OfflineTimes:
 
 
 def _call(llm: Any, load: OfflineLoad, first: int, end: int, *, begun: float) -> OfflineTimes:
-    # Sampling as in vLLM's `benchmarks/throughput.py` (one call) and `benchmarks/latency.py` (one call a batch).
-    fixed = {"n": 1, "temperature": 1.0, "top_p": 1.0, "ignore_eos": load.ignore_eos}
+    fixed = {"n": 1, "ignore_eos": load.ignore_eos, **load.sampling.body()}
     sampling = importlib.import_module("vllm").SamplingParams
     params = [sampling(**fixed, max_tokens=tokens) for tokens in load.output_tokens[first:end]]
     prompts = load.prompts[first:end]
     start, wall = time.perf_counter(), time.time()
     if load.api == "Chat":
         messages = [[{"role": "user", "content": prompt}] for prompt in prompts]
-        outputs = llm.chat(messages, params, use_tqdm=False)
+        outputs = llm.chat(messages, params, use_tqdm=False, chat_template=load.chat_template)
     else:
         outputs = llm.generate(list(prompts), params, use_tqdm=False)
     took = time.perf_counter() - start

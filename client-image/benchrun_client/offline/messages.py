@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from benchrun_client.contract import MAX_REQUESTS_A_STAGE, Message
+from benchrun_client.contract import GREEDY, MAX_REQUESTS_A_STAGE, MAX_TEMPLATE_CHARACTERS, Message, Sampling
 
 LOAD_PATH = "/load"
 Seconds = Annotated[float, Field(ge=0)]
@@ -19,8 +19,10 @@ class OfflineLoad(Message):
     output_tokens: tuple[Annotated[int, Field(ge=1)], ...]  # To generate, one entry a prompt.
     batch_size: int | None = Field(default=None, ge=1)
     """So many prompts a call, one call after the other; None: all in one."""
-    api: Literal["Completions", "Chat"] = "Completions"  # Chat puts each prompt into the model's chat template.
+    api: Literal["Completions", "Chat"] = "Completions"  # Chat puts each prompt into a chat template.
+    chat_template: str | None = Field(None, max_length=MAX_TEMPLATE_CHARACTERS)  # None: the model's own.
     ignore_eos: bool = True
+    sampling: Sampling = GREEDY
 
     @model_validator(mode="after")
     def _equally_long(self) -> OfflineLoad:

@@ -4,120 +4,97 @@ From the lowest load on it doubles until a load does not meet the objectives, th
 never gets more than twice the load that it has borne. A load whose outcome is Inconclusive is measured again, up to a bound;
 if it is still Inconclusive, it bounds the search from above as a missed one does.
 
-Whether a percentile keeps its limit is decided with 95 % certainty by the operator's test of a load point: its interval for the
-percentile lies wholly below (above) the limit if and only if so many (few) values are within the limit that chance alone would
-hardly do that were the percentile at the limit (binomial).
+These looks only steer: of many loads the highest that met is likely one that was lucky. So new stages, with prompts of their own,
+then measure the load found once more, later than what led there; only they count. Where they do not meet the objectives for
+certain, lower loads are confirmed in its place. The error is shared out over all looks at confirmations.
+
+Whether a percentile keeps its limit is decided by the operator's test of a load point (`benchrun_client.contract.certainty`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
-from itertools import chain, compress
-from operator import add
-from typing import Literal
+from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from operator import add, sub
 
-from benchrun_client.contract import Limit, Search, binomial
-from benchrun_client.stage_record import RawStage
-
-Outcome = Literal["Met", "Missed", "Inconclusive"]
-ERROR = 0.025
-"""On each side: how often, at most, either outcome is wrong."""
-NEGLIGIBLE = 1e-12
-
-
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """The values of one objective's metric."""
-
-    values: int = 0
-    within: int = 0  # How many of them keep the limit.
-
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(self.values + other.values, self.within + other.within)
-
-
-def outcome(tally: Tally, percent: float) -> Outcome:
-    """Met or Missed where that is certain."""
-    share = percent / 100
-    if tally.values == 0:
-        return "Inconclusive"
-    if _is_rarely_reached(tally.within, tally.values, share):
-        return "Met"
-    if _is_rarely_reached(tally.values - tally.within, tally.values, 1 - share):
-        return "Missed"
-    return "Inconclusive"
-
-
-def _is_rarely_reached(successes: int, trials: int, share: float) -> bool:
-    """Whether so many successes, or more, come with a probability of at most `ERROR`."""
-    if successes <= trials * share:
-        return False
-    tail = 0.0
-    for count in range(successes, trials + 1):
-        term = binomial(trials, share, count)
-        tail += term
-        # Above the mean each term is smaller than the one before.
-        if tail > ERROR or term < NEGLIGIBLE:
-            break
-    return tail <= ERROR
-
-
-HALF_A_MICROSECOND = 0.5e-6
-"""Records hold whole microseconds: what is rounded down to the limit keeps it."""
+from benchrun_client.contract import (
+    CONFIRMATIONS,
+    ERROR,
+    GapCounts,
+    GapSample,
+    GapSlices,
+    LatencySample,
+    Outcome,
+    RequestColumns,
+    RequestSample,
+    Search,
+    StageParts,
+    confirmation_error,
+    decided,
+    stage_parts,
+)
+from benchrun_client.stage_record import RawStage, gap_counts, gap_slices, request_columns, sliced_gaps
 
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """One stage, or several of the same load together."""
+    """One stage, as far as its outcome depends on it."""
 
-    requests: int
-    failed: int
-    tallies: tuple[Tally, ...]  # In the order of the search's objectives.
-
-    def __add__(self, other: LoadResult) -> LoadResult:
-        both = zip(self.tallies, other.tallies, strict=True)
-        return LoadResult(self.requests + other.requests, self.failed + other.failed, tuple(a + b for a, b in both))
+    failed: int  # Requests.
+    parts: StageParts
+    values: Mapping[str, Sequence[float | None]]
+    """By metric the value of every request in microseconds: infinite for a failed one, None for one without."""
+    gaps: tuple[GapCounts, GapSlices | None] = (GapCounts(), None)  # Only where the search has an objective on ITL.
 
 
-def load_result(search: Search, raw: RawStage) -> LoadResult:
+def load_result(search: Search, here: Position, raw: RawStage) -> LoadResult:
     """The result of one stage."""
+    columns = request_columns(raw)
+    due, ends = map(sub, columns.start_us, columns.queue_us), map(add, columns.start_us, columns.e2el_us)
+    users = int(here.value) if search.axis == "concurrency" else None
+    metrics = {limit.metric for limit in search.objectives}
+    slices = sliced_gaps(raw) if "ITL" in metrics else []
     return LoadResult(
-        requests=len(raw.instants.ok),
-        failed=raw.instants.ok.count(False),
-        tallies=tuple(_tally(limit, raw) for limit in search.objectives),
+        failed=columns.ok.count(0),
+        parts=stage_parts(list(due), list(ends), users=users),
+        values={metric: _values(metric, columns) for metric in metrics - {"ITL"}},
+        gaps=(gap_counts(sum(slices, Counter[int]())), gap_slices(slices)),
     )
 
 
-def outcome_of(search: Search, result: LoadResult) -> Outcome:
-    """Met: every objective for certain. Missed: one of them for certain, or more requests failed than a valid number may have."""
-    if 100 * result.failed > float(search.max_failed_percent) * result.requests:
+def _values(metric: str, columns: RequestColumns) -> list[float | None]:
+    values: Iterable[float | None] = columns.ttft_us if metric == "TTFT" else columns.e2el_us
+    if metric == "TPOT":
+        rows = zip(columns.e2el_us, columns.ttft_us, columns.output_tokens, strict=True)
+        values = ((e2el - ttft) / (tokens - 1) if tokens > 1 else None for e2el, ttft, tokens in rows)
+    return [value if ok else math.inf for value, ok in zip(values, columns.ok, strict=True)]
+
+
+def outcome_of(search: Search, here: Position, results: Sequence[LoadResult]) -> Outcome:
+    """Of all stages of a load together. Met: every objective for certain. Missed: one of them for certain, or more requests failed
+    than a valid number may have."""
+    requests, failed = sum(len(each.parts.order) for each in results), sum(each.failed for each in results)
+    if 100 * failed > float(search.max_failed_percent) * requests:
         return "Missed"
-    rows = zip(search.objectives, result.tallies, strict=True)
-    outcomes = [outcome(tally, float(limit.percentile)) for limit, tally in rows]
+    error = confirmation_error(search.max_repeats) if here.confirmation else ERROR
+    outcomes = set[Outcome]()
+    for limit in search.objectives:
+        sample, percent = _sample(limit.metric, results), float(limit.percentile)
+        found = decided(sample, percent, 1000.0 * limit.max_milliseconds, error=error)[0] if sample.count else None
+        outcomes.add(found.outcome if found is not None else "Inconclusive")
     worst: tuple[Outcome, ...] = ("Missed", "Inconclusive")
     return next((each for each in worst if each in outcomes), "Met")
 
 
-def _tally(limit: Limit, raw: RawStage) -> Tally:
-    values = list(_seconds(limit.metric, raw))
-    most = limit.max_milliseconds / 1000 + HALF_A_MICROSECOND
-    return Tally(values=len(values), within=sum(map(most.__ge__, values)))
-
-
-def _seconds(metric: str, raw: RawStage) -> Iterable[float]:
-    ttfts, gaps = list(compress(raw.ttfts, raw.instants.ok)), list(compress(raw.itls, raw.instants.ok))
-    match metric:
-        case "TTFT":
-            return ttfts
-        case "ITL":
-            return chain.from_iterable(gaps)
-        case "E2EL":
-            return map(add, ttfts, map(sum, gaps))
-    # TPOT: an answer of one token has none.
-    tokens = compress(raw.output_lens, raw.instants.ok)
-    return (sum(each) / (count - 1) for each, count in zip(gaps, tokens, strict=True) if count > 1)
+def _sample(metric: str, results: Sequence[LoadResult]) -> LatencySample:
+    parts = [each.parts for each in results]
+    if metric != "ITL":
+        return RequestSample(parts, [each.values[metric] for each in results])
+    shares = [each.failed / max(1, len(each.parts.order) - each.failed) for each in results]
+    return GapSample(parts, [each.gaps for each in results], shares)
 
 
 FACTOR = 2
@@ -130,13 +107,14 @@ SMALLEST_EXPONENT = -6
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """One measurement of a search, and the bracket that it is to narrow."""
+    """One measurement of a search, and the bracket that it is to narrow or to confirm."""
 
     number: int  # Of the probe: each is another load, counted from 1.
     repeat: int
     value: Decimal
     met: Decimal | None = None  # Highest load that met the objectives so far.
     not_met: Decimal | None = None  # Lowest one that did not.
+    confirmation: int = 0  # Counted from 1; 0: it looks for the load.
 
 
 def first(search: Search) -> Position:
@@ -148,12 +126,21 @@ def after(search: Search, here: Position, outcome: Outcome) -> Position | None:
     """The next measurement; None: the search has ended. `outcome` is that of all repeats at this load together."""
     if outcome == "Inconclusive" and here.repeat < search.max_repeats:
         return replace(here, repeat=here.repeat + 1)
+    if here.confirmation:
+        return None if outcome == "Met" else _confirmation(here, _below(search, here))
     met = here.value if outcome == "Met" else here.met
     not_met = here.not_met if outcome == "Met" else here.value
-    if here.number == search.max_probes:
+    value = None if here.number == search.max_probes else _next_value(search, met, not_met)
+    if value is not None:
+        return Position(here.number + 1, 1, value, met, not_met)
+    return _confirmation(replace(here, met=met, not_met=not_met), met)
+
+
+def _confirmation(here: Position, value: Decimal | None) -> Position | None:
+    """The first stage of the next confirmation; None: there is no load to confirm, or it was tried often enough."""
+    if value is None or here.confirmation == CONFIRMATIONS:
         return None
-    value = _next_value(search, met, not_met)
-    return None if value is None else Position(here.number + 1, 1, value, met, not_met)
+    return replace(here, number=here.number + 1, repeat=1, value=value, confirmation=here.confirmation + 1)
 
 
 def may_follow(search: Search, here: Position) -> tuple[Position, ...]:
@@ -175,7 +162,19 @@ def _next_value(search: Search, met: Decimal | None, not_met: Decimal | None) ->
         return None if met >= highest else min(met * FACTOR, highest)
     if (not_met - met) * 100 <= met * Decimal(search.tolerance_percent):
         return None
-    middle = (met * not_met).sqrt()
-    exponent = 0 if search.axis == "concurrency" else max(middle.adjusted() - SIGNIFICANT_DIGITS + 1, SMALLEST_EXPONENT)
-    middle = middle.quantize(Decimal(1).scaleb(exponent))
+    middle = _rounded(search, (met * not_met).sqrt(), ROUND_HALF_EVEN)
     return middle if met < middle < not_met else None
+
+
+def _below(search: Search, here: Position) -> Decimal | None:
+    """The load to confirm where this one was not: lower by the tolerance, after that by four times as much, never below the lowest."""
+    lowest = Decimal(search.lowest)
+    if here.value <= lowest:
+        return None
+    step = 1 + here.confirmation**2 * Decimal(search.tolerance_percent) / 100
+    return max(lowest, _rounded(search, here.value / step, ROUND_FLOOR))
+
+
+def _rounded(search: Search, value: Decimal, rounding: str) -> Decimal:
+    exponent = 0 if search.axis == "concurrency" else max(value.adjusted() - SIGNIFICANT_DIGITS + 1, SMALLEST_EXPONENT)
+    return value.quantize(Decimal(1).scaleb(exponent), rounding)

@@ -23,7 +23,7 @@ def every_stage(search: Search) -> tuple[Stage, ...]:
     """Every possible stage, with as many requests as it may have: the first at the lowest load, others at the highest."""
     return tuple(
         _stage(search, number, repeat, search.lowest if number == 1 else search.highest)
-        for number in range(1, search.max_probes + 1)
+        for number in range(1, search.most_probes + 1)
         for repeat in range(1, search.max_repeats + 1)
     )
 
@@ -40,6 +40,7 @@ def _stage(search: Search, number: int, repeat: int, value: str) -> Stage:
         seed=search.seeds[(number - 1) * search.max_repeats + repeat - 1],
         api=search.api,
         ignore_eos=search.ignore_eos,
+        sampling=search.sampling,
     )
 
 

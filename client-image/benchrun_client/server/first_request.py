@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import aiohttp
 
+from benchrun_client.contract import GREEDY, Sampling
 from benchrun_client.engines import ENGINE
 from benchrun_client.failures import RunFailure, error_text, shorten
 from benchrun_client.http_session import NETWORK_ERRORS, Answer, answer_of
@@ -36,11 +37,18 @@ async def served_models(session: aiohttp.ClientSession, url: str) -> dict[str, i
 
 
 async def complete(
-    session: aiohttp.ClientSession, url: str, *, api: Api, model: str, prompt: str, output_tokens: int
+    session: aiohttp.ClientSession,
+    url: str,
+    *,
+    api: Api,
+    model: str,
+    prompt: str,
+    output_tokens: int,
+    sampling: Sampling = GREEDY,
 ) -> Answer:
-    """One plain completion, not streamed."""
+    """One plain completion, not streamed. Settings that the server refuses are refused here as in the load."""
     content = {"messages": [{"role": "user", "content": prompt}]} if api == "Chat" else {"prompt": prompt}
-    body = {"model": model, "max_tokens": output_tokens, **content}
+    body = {"model": model, "max_tokens": output_tokens, **content, **sampling.body()}
     async with session.post(url + PATHS[api], json=body) as response:
         return await answer_of(response)
 

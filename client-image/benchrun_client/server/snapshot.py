@@ -15,7 +15,7 @@ from itertools import compress
 
 import aiohttp
 
-from benchrun_client.contract import MOST, PROXY_COUNTERS, START_TIME
+from benchrun_client.contract import MOST, PROCESS_CPU, PROXY_COUNTERS, START_TIME
 from benchrun_client.engines import ENGINE
 from benchrun_client.http_session import NETWORK_ERRORS, read_bounded
 
@@ -54,13 +54,14 @@ def parse_metrics(text: str) -> Snapshot | None:
             continue
         series, value = _sample(line)
         if (name := _NAMES.get(series)) is not None and value is not None:
-            found[name] = found.get(name, 0.0) + value
+            labelled = (n for n, (of, label) in ENGINE.labelled_counters.items() if of == series and label in line)
+            for each in (name, *labelled):
+                found[each] = found.get(each, 0.0) + value
     if _OF_PROXY not in found:
-        # Only of the proxy is the process itself of interest.
-        found = {name: value for name, value in found.items() if name not in PROXY_COUNTERS}
+        found = {name: value for name, value in found.items() if name not in PROXY_COUNTERS or name == PROCESS_CPU}
     # A sum may be out of bounds where none of its parts is; what a record does not take is left out.
     found = {name: value for name, value in found.items() if abs(value) <= MOST}
-    if not found.keys() - {START_TIME}:
+    if not found.keys() - {START_TIME, PROCESS_CPU}:
         return None
     return Snapshot(running=found.pop(_RUNNING, None), counters=found)
 

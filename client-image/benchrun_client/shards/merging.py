@@ -15,7 +15,15 @@ from dataclasses import dataclass
 from itertools import accumulate
 from math import fsum, sqrt
 
-from benchrun_client.contract import ClientFigures, GapCounts, RequestColumns, Shards, StageRecord
+from benchrun_client.contract import (
+    ClientFigures,
+    Connections,
+    GapCounts,
+    GapSlices,
+    RequestColumns,
+    Shards,
+    StageRecord,
+)
 from benchrun_client.stage_record import MAX_ERRORS, gap_counts
 
 Scalars = dict[str, float | int | None]
@@ -162,6 +170,8 @@ def merged(parts: Sequence[StageRecord], sharded: ShardedStage) -> StageRecord:
         counts.update(dict(zip(part.gaps.us, part.gaps.count, strict=True)))
         errors.update(part.errors)
     gaps = gap_counts(counts)
+    counted = [part.expected_input_tokens for part in parts]
+    slices = [part.gap_slices for part in parts if part.gap_slices is not None]
     return first.model_copy(
         update={
             "first_send_unix_us": began,
@@ -169,6 +179,7 @@ def merged(parts: Sequence[StageRecord], sharded: ShardedStage) -> StageRecord:
             "idle_before_us": max(first.idle_before_us - (first.first_send_unix_us - began), 0),
             "requests": columns,
             "gaps": gaps,
+            "gap_slices": _summed(slices) if slices else None,
             "scalars": figures_of(
                 columns,
                 gaps,
@@ -176,12 +187,22 @@ def merged(parts: Sequence[StageRecord], sharded: ShardedStage) -> StageRecord:
                 max_concurrency=sharded.max_concurrency,
                 wanted=first.scalars,
             ),
+            "expected_input_tokens": sum(counted) if None not in counted else None,
             "repeated_tokens": sum(part.repeated_tokens for part in parts),
             "errors": dict(errors.most_common(MAX_ERRORS)),
             "client": _client([part.client for part in parts]),
+            "connections": _connections([part.connections for part in parts]),
             "shards": sharded.shards,
         }
     )
+
+
+def _summed(parts: Sequence[GapSlices]) -> GapSlices:
+    """Of gaps on one server: edges of all parts are nearly the same, so those of the first stand for all."""
+    gaps, above = (
+        tuple(map(sum, zip(*each, strict=True))) for each in ([p.gaps for p in parts], [p.above for p in parts])
+    )
+    return parts[0].model_copy(update={"gaps": gaps, "above": above})
 
 
 def _columns(parts: Iterable[StageRecord], began: int) -> RequestColumns:
@@ -197,8 +218,21 @@ def _columns(parts: Iterable[StageRecord], began: int) -> RequestColumns:
     return RequestColumns(**dict(zip(RequestColumns.model_fields, zip(*rows, strict=True), strict=True)))
 
 
+def _connections(each: Sequence[Connections | None]) -> Connections | None:
+    """Those of all processes; None where one did not note them."""
+    known = [connections for connections in each if connections is not None]
+    if len(known) < len(each):
+        return None
+    return Connections(
+        opened=sum(connections.opened for connections in known),
+        total_us=sum(connections.total_us for connections in known),
+        longest_us=max(connections.longest_us for connections in known),
+    )
+
+
 def _client(each: Sequence[ClientFigures]) -> ClientFigures:
-    """CPU of all processes; of what holds a client back, the worst of any."""
+    """CPU of all processes; of what holds a client back, the worst of any, and the node from which most was stolen."""
+    node = max(each, key=lambda figures: figures.stolen_seconds or 0.0)
     worst: dict[str, int | None] = {}
     # Throttled periods, too: processes of one pod read the same counter.
     for name in ("throttled_periods", "lag_p99_us", "lag_max_us"):
@@ -208,5 +242,7 @@ def _client(each: Sequence[ClientFigures]) -> ClientFigures:
         cpu_seconds=sum(figures.cpu_seconds for figures in each),
         wall_seconds=max(figures.wall_seconds for figures in each),
         processes=sum(figures.processes for figures in each),
+        node_cpu_seconds=node.node_cpu_seconds,
+        stolen_seconds=node.stolen_seconds,
         **worst,
     )

@@ -21,6 +21,7 @@ class Cell:
     axis: Axis
     value: str  # Canonical load value: "4", "0.5", "inf".
     stage_ids: tuple[str, ...]  # Its repeats, first to last.
+    confirms: bool = False  # Measured to confirm the load that a search found.
 
 
 KEYS: Mapping[ComparedMetric, str] = {
@@ -31,8 +32,17 @@ KEYS: Mapping[ComparedMetric, str] = {
     "MeanTPOT": "mean_tpot_ms",
     "MeanITL": "mean_itl_ms",
     "MeanE2EL": "mean_e2el_ms",
+    "P95TTFT": "p95_ttft_ms",
+    "P95TPOT": "p95_tpot_ms",
+    "P95ITL": "p95_itl_ms",
+    "P95E2EL": "p95_e2el_ms",
+    "P99TTFT": "p99_ttft_ms",
+    "P99TPOT": "p99_tpot_ms",
+    "P99ITL": "p99_itl_ms",
+    "P99E2EL": "p99_e2el_ms",
 }
 """vLLM's own names, under which results hold them."""
+THROUGHPUTS: tuple[str, ...] = ("request_throughput", "output_throughput", "total_token_throughput")
 OUTPUT_COST, TOTAL_COST = "cost_per_million_output_tokens", "cost_per_million_total_tokens"
 COSTS: tuple[str, ...] = (OUTPUT_COST, TOTAL_COST)
 """There only where the spec names a price; in its currency."""

@@ -11,18 +11,25 @@ from benchrun.api.measurement import AT_MOST_100
 from benchrun.names import MAX_RUN_NAME
 
 ComparedMetric = Literal[
-    "OutputThroughput", "RequestThroughput", "TotalTokenThroughput", "MeanTTFT", "MeanTPOT", "MeanITL", "MeanE2EL"
-]
-"""Figures with one value a stage, whose noise repeats and servers show. A percentile of few requests would be all noise."""
+    "OutputThroughput", "RequestThroughput", "TotalTokenThroughput", "MeanTTFT", "MeanTPOT", "MeanITL", "MeanE2EL",
+    "P95TTFT", "P95TPOT", "P95ITL", "P95E2EL", "P99TTFT", "P99TPOT", "P99ITL", "P99E2EL",
+]  # fmt: skip
+"""Figures with one value a stage, whose noise repeats and servers show. Percentiles take `MIN_SERVERS_OF_PERCENTILES`."""
+MIN_SERVERS_OF_PERCENTILES = 5
+"""A side: a percentile is skewed, and with fewer values Student's test does not hold for it."""
 DEFAULT_METRICS: tuple[ComparedMetric, ...] = (
     "OutputThroughput", "RequestThroughput", "MeanTTFT", "MeanTPOT", "MeanE2EL"
 )  # fmt: skip
 DEFAULT_MAX_REGRESSION_PERCENT = "5"
+DEFAULT_EQUIVALENCE_PERCENT = "1"
+"""The least change that matters. Two starts of one server differ by more (1.5 % is usual), so that nobody chooses by less."""
 
 Scope = Literal["WithinOneServer", "BetweenServers"]
-Word = Literal["Better", "Worse", "NoDetectableDifference", "NotComparable", "Unknown"]
-Outcome = Literal["Better", "Worse", "Mixed", "NoDetectableDifference", "NotComparable", "Unknown"]
-Gate = Literal["NotRegressed", "Regressed", "Inconclusive"]
+Word = Literal["Better", "Worse", "Equivalent", "NoDetectableDifference", "NotComparable", "Unknown"]
+Outcome = Literal["Better", "Worse", "Mixed", "Equivalent", "NoDetectableDifference", "NotComparable", "Unknown"]
+Gate = Literal["NotRegressed", "Regressed", "Underpowered", "Inconclusive"]
+ThroughputOf = Literal["Plateau", "Arrivals", "Stage"]
+"""What the throughput of a load point is that of, wherever one is compared, priced or shown."""
 ReasonText = Annotated[str, Field(max_length=300)]
 
 
@@ -36,9 +43,13 @@ class Baseline(SpecModel):
         DEFAULT_MAX_REGRESSION_PERCENT,
         description="How much worse, in percent of the baseline, a figure may get before the condition NotRegressed is False.",
     )
-    metrics: Annotated[list[ComparedMetric], Field(min_length=1, max_length=7), Unique()] = Field(
+    equivalence_percent: Annotated[PositiveDecimal, AT_MOST_100] = Field(
+        DEFAULT_EQUIVALENCE_PERCENT,
+        description="The least change that matters, in percent: a figure that is shown to have changed by less is Equivalent.",
+    )
+    metrics: Annotated[list[ComparedMetric], Field(min_length=1, max_length=15), Unique()] = Field(
         list(DEFAULT_METRICS),
-        description="Figures to compare at every load point. Each one more widens the intervals of all.",
+        description="Figures to compare at every load point. Each one more widens all intervals. Percentiles take five servers a side.",
     )
 
 
@@ -59,7 +70,9 @@ class Change(StatusModel):
     change_percent: float | None = Field(None, description="From the one to the other, in percent of the baseline.")
     low_percent: float | None = Field(None, description="Lower end of its interval.")
     high_percent: float | None = Field(None, description="Upper end of its interval.")
-    word: Word = Field(description="Better or Worse: the interval leaves 0 out. Unknown: the noise is not known.")
+    word: Word = Field(
+        description="Better or Worse: it changed. Equivalent: by less than matters. Unknown: the noise is not known."
+    )
     reason: ReasonText | None = Field(None, description="Why it is Unknown or NotComparable.")
 
 
@@ -69,7 +82,8 @@ class ComparedCell(StatusModel):
     cell: str = Field(max_length=160, description="Workload and load point, for example chat/rate=4.")
     paired: bool = Field(False, description="Whether both sides sent equal traffic, by its digests.")
     reason: ReasonText | None = Field(None, description="Why it is not comparable; absent where it is.")
-    changes: Annotated[list[Change], Field(max_length=7, json_schema_extra=list_map("metric"))] = Field(
+    throughput_of: ThroughputOf | None = Field(None, description="Which throughput was compared, as in results.")
+    changes: Annotated[list[Change], Field(max_length=15, json_schema_extra=list_map("metric"))] = Field(
         default_factory=list, description="What changed, one entry a figure."
     )
 
@@ -85,6 +99,10 @@ class Comparison(StatusModel):
     )
     outcome: Outcome = Field(description="All words in one; Mixed where some figures are Better and some Worse.")
     gate: Gate | None = Field(None, description="How it fared against the largest regression allowed.")
+    detectable_percent: float | None = Field(
+        None,
+        description="Change of the noisiest figure that these sides find with 80 % probability, by the noise measured.",
+    )
     message: Annotated[str, Field(max_length=1024)] = Field(description="The outcome and its reasons, in a sentence.")
     cells: Annotated[list[ComparedCell], Field(max_length=128, json_schema_extra=list_map("cell"))] = Field(
         default_factory=list, description="The load points, in the order of the baseline."
@@ -94,10 +112,18 @@ class Comparison(StatusModel):
 Currency = Annotated[str, Field(min_length=3, max_length=3, pattern=r"^[A-Z]{3}$")]
 
 
-class Cost(SpecModel):
-    """Exactly one of `perGPUHour` and `perHour`. It changes nothing of the measurement."""
+class TokenPrices(SpecModel):
+    """What tokens are billed at, whatever servers cost."""
 
-    rules = (exactly_one("per_gpu_hour", "per_hour"),)
+    input: Decimal = Field(description="Of prompts.")
+    cached_input: Decimal = Field(description="In the prefix cache.")
+    output: Decimal = Field(description="Of answers.")
+
+
+class Cost(SpecModel):
+    """Exactly one price. It changes nothing of the measurement."""
+
+    rules = (exactly_one("per_gpu_hour", "per_hour", "per_million_tokens"),)
     per_gpu_hour: PositiveDecimal | None = Field(
         None, description="Cost of a GPU hour with its share of the node: 2.49."
     )
@@ -105,6 +131,7 @@ class Cost(SpecModel):
         None,
         description="What everything that is measured costs an hour together: for servers without GPUs, and for endpoints.",
     )
+    per_million_tokens: TokenPrices | None = None
     currency: Currency = Field("USD", description="Its currency, as three capital letters (ISO 4217).")
 
 
@@ -116,3 +143,4 @@ class CostStatus(StatusModel):
         None,
         description="What the servers cost an hour together; absent where the price is that of a GPU and no server holds one.",
     )
+    per_million_tokens: str | None = Field(None, max_length=100, description="Prices of tokens, in their place.")

@@ -60,6 +60,7 @@ class Reason:
     NOT_REGRESSED = "NotRegressed"
     REGRESSED = "Regressed"
     INCONCLUSIVE = "Inconclusive"
+    UNDERPOWERED = "Underpowered"
     # how it ended badly: the spec
     INVALID_SPEC = "InvalidSpec"
     CONFLICT = "Conflict"

@@ -47,12 +47,12 @@ class S3File(SpecModel):
         None, description="URL of the store; AWS if left out."
     )
     region: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[a-z0-9-]+$")] = Field(
-        "us-east-1", description="Region of the bucket; most self-hosted stores ignore it."
+        "us-east-1", description="Its region; most self-hosted stores ignore it."
     )
     credentials_secret_ref: SecretName | None = Field(
         None,
-        description="Secret with the keys AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, if there is one, AWS_SESSION_TOKEN. "
-        "Left out: requests are not signed.",
+        description="With AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, if there is one, AWS_SESSION_TOKEN. Left out: requests "
+        "are not signed.",
     )
 
 
@@ -63,18 +63,18 @@ class DatasetFile(SpecModel):
     config_map: ConfigMapFile | None = Field(None, description="A file in a ConfigMap of the run's namespace.")
     pvc: PvcFile | None = Field(None, description="A file on a claim of the run's namespace, mounted read-only.")
     url: HttpUrl | None = Field(None, description="Downloaded by the client pod.")
-    s3: S3File | None = Field(None, description="An object in a store that speaks S3.")
+    s3: S3File | None = None
     path: Annotated[str, Field(min_length=2, max_length=512, pattern=r"^/.*$")] | None = Field(
         None, description="A file in the client's image, or on a volume of client.pod.volumes."
     )
 
 
 class StaticPrefix(SpecModel):
-    """All requests of a stage carry the same date: they are copies of one another."""
+    """All requests of a stage are copies of one another."""
 
 
 class DynamicPrefix(SpecModel):
-    """Each request goes one more day back: they have only in common what stands before the date."""
+    """Each request goes one more day back."""
 
     variants: Annotated[int, Field(ge=2, le=50_000)] | None = Field(
         None, description="Different dates in a stage, used in turns. Left out: every request has its own."
@@ -82,24 +82,36 @@ class DynamicPrefix(SpecModel):
 
 
 class AgentDataset(SpecModel):
-    """One long conversation, sent as one prompt up to its last answer, with time and date in front of the first user turn. Both come
-    from the seed, never from the clock; the time of day is each stage's own, so stages share nothing but what stands before it.
-    What requests have in common is declared. Exactly one of `staticPrefix` and `dynamicPrefix`."""
+    """One long conversation, as one prompt up to an answer, with time and date in front of the first user turn. Both come from the
+    seed; the time is each stage's own. What requests share is declared. Exactly one of `staticPrefix` and `dynamicPrefix`."""
 
-    rules = (exactly_one("static_prefix", "dynamic_prefix"),)
+    rules = (
+        exactly_one("static_prefix", "dynamic_prefix"),
+        Rule(
+            cel="!has(self.outputTokens) || !has(self.inputOutputRatio)",
+            message="set outputTokens or inputOutputRatio, not both",
+        ),
+    )
     conversation: DatasetFile | None = Field(
         None,
-        description="A JSON file with one conversation, as ShareGPT (conversations) or OpenAI (messages) writes it. Left out: "
-        "one of about 3000 tokens that comes with the client.",
+        description="JSON with one conversation, of ShareGPT (conversations) or OpenAI (messages). Left out: the client's, of "
+        "about 3000 tokens.",
     )
-    static_prefix: StaticPrefix | None = Field(None, description="The same date in all requests of a stage.")
+    static_prefix: StaticPrefix | None = Field(None, description="The same date in all.")
     dynamic_prefix: DynamicPrefix | None = Field(None, description="Another date in each request.")
-    output_tokens: Length | None = Field(None, description="Tokens requested; by default those of the last answer.")
+    output_tokens: Length | None = Field(None, description="Tokens requested; by default those of the next answer.")
+    input_output_ratio: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
+        None, description="Prompt tokens for each token requested, instead: 100."
+    )
+    turns: Annotated[int, Field(ge=1, le=64)] = Field(
+        1, description="Requests of a conversation, whose context grows. 1: the whole."
+    )
 
     def plan_fields(self) -> dict[str, Any]:
         """The fields in the client's plan, but for the file."""
         variants = self.dynamic_prefix.variants if self.dynamic_prefix is not None else 1
-        return {"kind": "agent", "variants": variants, "output_tokens": self.output_tokens}
+        own = ("output_tokens", "input_output_ratio", "turns")
+        return {"kind": "agent", "variants": variants, **{name: getattr(self, name) for name in own}}
 
 
 MAX_MIX_PARTS = 8
@@ -151,8 +163,8 @@ class Dataset(_Members):
     rules = (exactly_one(*_MODELS, "mix"),)
     mix: Annotated[list[MixPart], Field(min_length=2, max_length=MAX_MIX_PARTS), Unique("workload")] | None = Field(
         None,
-        description="The datasets of several workloads in one stream, in an order drawn by the seed. api and ignoreEOS are "
-        "those of the mix.",
+        description="The datasets of several workloads in one stream, in an order drawn by the seed. api, ignoreEOS and "
+        "sampling are those of the mix.",
     )
 
     @property

@@ -15,6 +15,7 @@ from benchrun.api.status import (
     Finding,
     Headline,
     Judge,
+    ProfileStatus,
     Result,
     SearchResult,
     Truncated,
@@ -36,6 +37,7 @@ class Judgement(StatusModel):
     findings: Annotated[list[Finding], Field(max_length=64)] = Field(default_factory=list)
     verdict: Verdict = "Unknown"
     headline: Headline | None = None
+    profile: ProfileStatus | None = None
     judge: Judge | None = None
     cost: CostStatus | None = None
     datasets: Annotated[list[DatasetStatus], Field(max_length=16)] = Field(default_factory=list)

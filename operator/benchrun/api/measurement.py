@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 from benchrun.api.base import DIFFERENT_NUMBERS, NUMBER, Decimal, Percentile, Rule, SpecModel, Text, Unique, exactly_one
 from benchrun.api.codes import FIXED, Code
 from benchrun.api.pods import PodOverrides, Resources
+from benchrun.api.server import Profile
 
 AUTO = "Auto"
 MAX_PROCESSES = 16
@@ -29,6 +30,18 @@ MEASUREMENT_RULES = (
         cel=f"{_ONE} || !has(self.offline)",
         message="client.parallelism: offline takes each load in one call, which one process makes; take 1",
         path=".client.parallelism",
+    ),
+)
+
+
+_PROFILE = "self.measurement.profile"
+PROFILE_RULES = (
+    Rule(
+        cel=f"!has({_PROFILE}) || (has(self.server) ? !has(self.server.disaggregated) : !has(self.offline) && "
+        f"!has({_PROFILE}.claimName)) && self.workloads.all(w, !has(w.load.search))",
+        message="measurement.profile can't be taken with offline, disaggregated or load.search: remove it; with an endpoint remove "
+        "its claimName",
+        path=".measurement.profile",
     ),
 )
 
@@ -84,6 +97,7 @@ class Measurement(SpecModel):
         "servers' prefix caches are emptied before each stage. Share: every stage of a workload sends the same prompts, "
         "as scripts with a fixed seed do; what the cache serves is shown and judged.",
     )
+    profile: Profile | None = Field(None, description="Profile the server at the end; no figure is changed.")
 
 
 class Objective(SpecModel):

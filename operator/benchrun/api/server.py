@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from benchrun_client.contract import MAX_TEMPLATE_CHARACTERS
+from benchrun_client.engines import ENGINE
+from pydantic import AfterValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from benchrun.api.base import DnsLabel, Key, KubernetesObject, ObjectName, Rule, SpecModel, Text, exactly_one
 from benchrun.api.pods import Args, Env, PodOverrides, Resources
@@ -75,15 +79,52 @@ class Model(SpecModel):
     )
 
 
+class TemplateKey(SpecModel):
+    """In the run's namespace."""
+
+    name: Annotated[str, Field(max_length=253)] = Field(description="Its name.")
+    key: Annotated[str, Field(max_length=253)] = Field(description="Its key.")
+
+
+class ChatTemplate(SpecModel):
+    """Either `inline` or `configMap`."""
+
+    rules = (exactly_one("inline", "config_map"),)
+    inline: Annotated[str, Field(min_length=1, max_length=MAX_TEMPLATE_CHARACTERS)] | None = Field(
+        None, description="The template."
+    )
+    config_map: TemplateKey | None = Field(None, description="ConfigMap that holds it.")
+
+
+def _without_owned(args: list[str]) -> list[str]:
+    """Raises PydanticCustomError for a flag that the operator sets. CEL would have to look at every word of every variant."""
+    return _raised(args, ENGINE.owned_flag(args))
+
+
+def _of_a_server(command: list[str]) -> list[str]:
+    """Raises PydanticCustomError where a command can't start what the run asks for."""
+    return _raised(command, ENGINE.command_problem(command))
+
+
+def _raised(words: list[str], problem: tuple[int, str] | None) -> list[str]:
+    if problem is None:
+        return words
+    raise PydanticCustomError("rule", "{text}", {"text": problem[1], "path": f"[{problem[0]}]"})
+
+
+def is_script(command: Sequence[str]) -> bool:
+    """Whether a word of a command is a line of a shell: what it starts is not known."""
+    return any(any(c.isspace() for c in word.strip()) for word in command if word[:1] not in ("-", "{"))
+
+
+ServerFlags = Annotated[Args, AfterValidator(_without_owned)]
+
+
 class RoleServers(SpecModel):
     """Servers of one role. The rest they share: it stands in `server`."""
 
     replicas: Annotated[int, Field(ge=1, le=16)] = Field(1, description="Servers of this role, each in its own pod.")
-    args: Args = Field(
-        default_factory=list,
-        description="Flags of `vllm serve` for this role, behind those of `server.args`; of a flag given twice, vLLM takes "
-        "the last.",
-    )
+    args: ServerFlags = Field(default_factory=list, description="Flags for this role, behind `server.args`.")
     resources: Resources = Field(default_factory=Resources, description="What each server of this role gets.")
 
 
@@ -135,7 +176,7 @@ class Started(SpecModel):
     """Pods of vLLM that a run starts, measures and removes."""
 
     image: Text = Field(description="Image with the entry point `vllm serve`. Pin it by tag or digest.")
-    args: Args = Field(
+    args: ServerFlags = Field(
         default_factory=list, description="Flags of `vllm serve`; the operator adds model, served name and port."
     )
     env: Env = Field(default_factory=list, description="Environment variables of vLLM.")
@@ -150,9 +191,20 @@ class Started(SpecModel):
         del role
         return self.args
 
+    def words_of(self, role: str) -> list[str] | None:
+        """All words that the spec gives to vLLM in this role; None: a script is among them, and what it gives is not known."""
+        return self.args_of(role)
+
 
 class Server(Started):
     """The vLLM server this run starts, measures and removes. Disaggregated, it is servers that prefill and servers that decode."""
+
+    @model_validator(mode="after")
+    def _starts_on_every_node(self) -> Self:
+        if self.nodes_per_replica > 1 and self.command and "serve" not in self.command:
+            text = "only `vllm serve` starts a server over several nodes: use it, or leave nodesPerReplica at 1"
+            raise PydanticCustomError("rule", "{text}", {"text": text, "path": ".command"})
+        return self
 
     rules = (
         Rule(
@@ -168,6 +220,11 @@ class Server(Started):
             message="disaggregated has servers of one node each: leave nodesPerReplica at 1",
             path=".nodesPerReplica",
         ),
+    )
+    command: Annotated[Args, Field(max_length=32), AfterValidator(_of_a_server)] = Field(
+        default_factory=list,
+        description="In place of the image's entry point, with $(MODEL), $(SERVED_NAME) and $(PORT). The operator's flags "
+        "that it does not carry and args follow it.",
     )
     replicas: Annotated[int, Field(ge=1, le=16)] = Field(
         1, description="Servers of this kind, each in its own pod with all resources; requests take turns over them."
@@ -187,6 +244,10 @@ class Server(Started):
         """Those of the server, then those of the role."""
         return [*self.args, *self._of(role).args]
 
+    def words_of(self, role: str) -> list[str] | None:
+        """Those of the command come first."""
+        return None if is_script(self.command) else [*self.command, *self.args_of(role)]
+
     def resources_of(self, role: str) -> Resources:
         """What each vLLM of this role gets."""
         return self._of(role).resources
@@ -205,7 +266,7 @@ class Offline(Started):
     """vLLM's engine without its API server: each load is one call, as in `vllm bench throughput` and `vllm bench latency`."""
 
     image: Text = Field(description="Image with vLLM, whose Python runs the engine and the client's code.")
-    args: Args = Field(
+    args: ServerFlags = Field(
         default_factory=list, description="Flags of `vllm bench throughput`; the operator adds the model."
     )
 
@@ -239,3 +300,12 @@ class Endpoint(SpecModel):
     allow_cache_reset: bool = Field(
         False, description="Allow cachePolicy Reset to empty its prefix cache, for all users."
     )
+
+
+class Profile(SpecModel):
+    """Seconds of the last workload's highest load under vLLM's torch profiler."""
+
+    seconds: Annotated[int, Field(ge=1, le=30)] = Field(
+        5, description="How long; the server is held for 300 s at most."
+    )
+    claim_name: ObjectName | None = Field(None, description="PersistentVolumeClaim that keeps the trace.")

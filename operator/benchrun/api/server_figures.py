@@ -47,7 +47,7 @@ class Sample:
     pod: str
     running: float | None = _sampled()
     waiting: float | None = _sampled()
-    kv_cache: float | None = _sampled("mean")  # 0 .. 1.
+    kv_cache: float | None = _sampled("max")  # 0 .. 1, of the fullest engine: requests wait for theirs.
     generation_tokens: float | None = _sampled()
     prompt_tokens: float | None = _sampled()
     requests_finished: float | None = _sampled()
@@ -60,6 +60,12 @@ class Sample:
     gpu_memory_mib: float | None = _sampled("max")  # On the GPU that holds most.
     sm_clock_mhz: float | None = _sampled("mean")
     gpu_joules: float | None = _sampled(scale=1e-3)  # Counter, of the GPUs together.
+    gpu_pods: float | None = _sampled("max")  # Pods that the exporter names for one GPU.
+    gpu_slowed: float | None = _sampled("mean")
+    """Share of the GPUs (0 to 1) whose clock the driver lowers for heat or the hardware does; `gpu_power_capped`: for power."""
+    gpu_power_capped: float | None = _sampled("mean")
+    gpu_xid: float | None = _sampled()  # Last XID error, summed over the GPUs: another value is another error.
+    gpu_memory_errors: float | None = _sampled()  # Counter of errors that ECC could not correct.
     refused: int = field(default=0, compare=False)
     """Values of the text that no server can have; they are not among the figures. Not kept in a timeline."""
 
@@ -72,10 +78,14 @@ GPU_SERIES: Mapping[str, tuple[str, ...]] = {
     "gpu_memory_mib": ("DCGM_FI_DEV_FB_USED",),
     "sm_clock_mhz": ("DCGM_FI_DEV_SM_CLOCK",),
     "gpu_joules": ("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION",),
+    "gpu_xid": ("DCGM_FI_DEV_XID_ERRORS",),
+    "gpu_memory_errors": ("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS"),
 }
 """By figure, the series of NVIDIA's DCGM exporter; those of a server are in `ENGINE.sample_series`."""
 
 
+SUMMED = ("running", "waiting")
+"""Figures of a sample that are added up over the servers of a role, instant by instant."""
 Table = Literal["stages", "servers", "replicas"]
 """Of exported runs."""
 
@@ -84,7 +94,7 @@ class Figure(NamedTuple):
     """How a figure of a load point is computed, from a sample's figure or from counters, and where it is shown."""
 
     sample: str = ""
-    by: Literal["mean", "max"] = "mean"  # Over samples of single servers.
+    by: Literal["mean", "max"] = "mean"  # Over samples of single servers; of SUMMED, of all together.
     scale: float = 1.0
     counters: tuple[str, ...] = ()
     """Their rise, summed over servers and stages. None where the counter is missing anywhere; of several, which no server has to
@@ -111,15 +121,15 @@ class RoleFigures(StatusModel):
     """Server figures of one cell for one role."""
 
     role: str = Field(max_length=20, description="Role of the servers.")
-    running_mean: float | None = _figure("Requests running, on average.", "running", column="running")
-    running_max: float | None = _figure("Most requests running.", "running", "max")
-    waiting_mean: float | None = _figure("Requests waiting in the server, on average.", "waiting", column="waiting")
-    waiting_max: float | None = _figure("Most requests waiting in the server.", "waiting", "max")
+    running_mean: float | None = _figure("Requests running, all servers, on average.", "running", column="running")
+    running_max: float | None = _figure("Most requests running at once, all servers.", "running", "max")
+    waiting_mean: float | None = _figure("Requests waiting, all servers, on average.", "waiting", column="waiting")
+    waiting_max: float | None = _figure("Most requests waiting at once, all servers.", "waiting", "max")
     kv_cache_mean_percent: float | None = _figure(
-        "KV cache in use, on average, in percent.", "kv_cache", scale=100, tables=_BUT_REPLICAS
+        "KV cache in use in fullest engines, on average, in percent.", "kv_cache", scale=100, tables=_BUT_REPLICAS
     )
     kv_cache_max_percent: float | None = _figure(
-        "Most KV cache in use, in percent.", "kv_cache", "max", scale=100, column="KV max", unit="%"
+        "Most KV cache in use in any engine, in percent.", "kv_cache", "max", scale=100, column="KV max", unit="%"
     )
     preemptions: float | None = _figure("Requests preempted for want of KV cache.", counters=("num_preemptions_total",))
     prefix_hit_percent: float | None = _figure(
@@ -157,6 +167,9 @@ class RoleFigures(StatusModel):
     samples: int = Field(default=0, description="Scrapes of the metrics endpoint behind these figures.")
     gpu_power_mean_watts: float | None = _figure(
         "Power of all GPUs of the role together, on average. Absent without an exporter.", tables=_SERVERS
+    )
+    no_power_reason: str | None = Field(
+        default=None, max_length=100, description="Why it is not known though an exporter was read."
     )
     gpu_memory_max_mib: float | None = _figure("Most memory held on any of its GPUs.", tables=_SERVERS)
     sm_clock_mean_mhz: float | None = _figure("Clock of its GPUs' SMs, on average.", tables=_SERVERS)

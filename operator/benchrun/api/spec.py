@@ -11,7 +11,7 @@ from benchrun.api import measurement, workloads
 from benchrun.api.base import ATOMIC, NUMBER, Rule, SpecModel, Unique, exactly_one
 from benchrun.api.comparison import Baseline, Cost
 from benchrun.api.measurement import Client, Measurement, Objective, Validity
-from benchrun.api.server import Endpoint, Model, Offline, Server, Started
+from benchrun.api.server import ChatTemplate, Endpoint, Model, Offline, Server, Started
 from benchrun.api.workloads import MAX_CELLS, MAX_STAGES, MAX_WORKLOADS, Workload
 
 MUTABLE_FIELDS = (
@@ -25,7 +25,7 @@ _RATES, _USERS, _SEARCH = "w.load.requestRates", "w.load.concurrencies", "w.load
 _SPEEDS, _BATCHES = "w.load.traceSpeeds", "w.load.batchSizes"
 _POINTS = (
     f"(has({_RATES}) ? size({_RATES}) : has({_USERS}) ? size({_USERS}) : "
-    f"has({_SEARCH}) ? {_SEARCH}.maxProbes : has({_SPEEDS}) ? size({_SPEEDS}) : has({_BATCHES}) ? size({_BATCHES}) : 0)"
+    f"has({_SEARCH}) ? {workloads.MOST_PROBES} : has({_SPEEDS}) ? size({_SPEEDS}) : has({_BATCHES}) ? size({_BATCHES}) : 0)"
 )
 _CELLS = f"self.workloads.map(w, {_POINTS}).sum()"
 _STAGES = workloads.search_stages("self.workloads", listed=_POINTS)
@@ -71,7 +71,8 @@ class BenchmarkRunSpec(SpecModel):
         ),
         Rule(
             cel=f"!self.workloads.exists(w, has({_SEARCH})) || {_STAGES} <= {MAX_STAGES}",
-            message=f"too many stages: a search may need maxProbes x maxRepeats; the limit is {MAX_STAGES} over all workloads",
+            message="too many stages: a search may need (maxProbes + 3 confirmations) x maxRepeats; "
+            f"the limit is {MAX_STAGES} over all workloads",
             path=".workloads",
         ),
         Rule(
@@ -90,6 +91,7 @@ class BenchmarkRunSpec(SpecModel):
         ),
         *workloads.WORKLOAD_RULES,
         *measurement.MEASUREMENT_RULES,
+        *measurement.PROFILE_RULES,
         Rule(
             cel=f"has(self.offline) || self.workloads.all(w, !has({_BATCHES}))",
             message="load.batchSizes needs offline, where the engine is given a whole batch; use concurrencies with a server",
@@ -103,6 +105,12 @@ class BenchmarkRunSpec(SpecModel):
             path=".workloads",
         ),
         Rule(
+            cel="self.measurement.cachePolicy != 'Isolate' || "
+            "self.workloads.all(w, !has(w.dataset.random) || !has(w.dataset.random.seed))",
+            message="dataset.random.seed sends prompts again: set cachePolicy Share or Reset",
+            path=".measurement.cachePolicy",
+        ),
+        Rule(
             cel=f"{_NO_RESET} || !has(self.offline)",
             message="measurement.cachePolicy Reset needs a server to ask; with offline use Isolate, or turn the prefix cache off",
             path=".measurement.cachePolicy",
@@ -114,8 +122,8 @@ class BenchmarkRunSpec(SpecModel):
             path=".endpoint.allowCacheReset",
         ),
         Rule(
-            cel="!has(self.endpoint) || !has(self.cost) || has(self.cost.perHour)",
-            message="the GPUs behind an endpoint are not known: set cost.perHour, the price of all its servers together",
+            cel="!has(self.endpoint) || !has(self.cost) || !has(self.cost.perGPUHour)",
+            message="the GPUs behind an endpoint are not known: set cost.perHour, of all its servers, or perMillionTokens",
             path=".cost",
         ),
         Rule(
@@ -127,6 +135,9 @@ class BenchmarkRunSpec(SpecModel):
         ),
     )
     model: Model = Field(description="The model under test.")
+    chat_template: ChatTemplate | None = Field(
+        None, description="Chat template (Jinja) of server and client, in place of the model's."
+    )
     server: Server | None = Field(None, description="The vLLM server this run starts, measures and removes.")
     endpoint: Endpoint | None = Field(None, description="An existing server to measure instead.")
     offline: Offline | None = Field(None, description="vLLM's engine to measure instead, without an API server.")

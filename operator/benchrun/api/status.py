@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field, WithJsonSchema
 
 from benchrun.api.base import ATOMIC, StatusModel, list_map
-from benchrun.api.comparison import Comparison, CostStatus
+from benchrun.api.cells import THROUGHPUTS
+from benchrun.api.comparison import Comparison, CostStatus, ThroughputOf
 from benchrun.api.conditions import Conditions
 from benchrun.api.server_figures import LimitKind, RoleFigures, WaitingReason
 from benchrun.api.validation import read_leniently
@@ -99,7 +100,8 @@ class ServerStatus(StatusModel):
         Field(default_factory=list, description="Arguments the server was started with.")
     )
     reported: Annotated[dict[str, Annotated[str, Field(max_length=253)]], Field(max_length=40)] = Field(
-        default_factory=dict, description="Settings the server reports of itself (vLLM's cache_config_info)."
+        default_factory=dict,
+        description="Settings the server reports of itself (vLLM's cache_config_info, and its log).",
     )
     seconds_to_ready: float | None = Field(None, description="From scheduled to healthy.")
     no_gpu_telemetry_reason: str | None = Field(
@@ -122,6 +124,7 @@ class ClientStatus(StatusModel):
     engine: str | None = Field(None, max_length=60, description="Name of the load engine.")
     engine_version: str | None = Field(None, max_length=60, description="Its version.")
     shards: int | None = Field(None, description="Processes that sent each load (client.parallelism); absent: one.")
+    chat_template: str | None = Field(None, max_length=64, description="SHA-256 of spec.chatTemplate.")
 
 
 class Progress(StatusModel):
@@ -137,9 +140,9 @@ class Live(StatusModel):
     """Latest figures of the servers, while the run goes on."""
 
     at: Instant = Field(description="When they were read.")
-    running: float | None = Field(None, description="Requests running.")
-    waiting: float | None = Field(None, description="Requests waiting.")
-    kv_cache_percent: float | None = Field(None, description="KV cache in use, in percent.")
+    running: float | None = Field(None, description="Requests running, in all servers.")
+    waiting: float | None = Field(None, description="Requests waiting, in all servers.")
+    kv_cache_percent: float | None = Field(None, description="KV cache in use, in percent: of the fullest server.")
     generation_tokens_per_second: float | None = Field(None, description="Output tokens a second.")
     prompt_tokens_per_second: float | None = Field(None, description="Prompt tokens a second.")
     preemptions: float | None = Field(None, description="Preemptions since the server started.")
@@ -179,6 +182,37 @@ class Bottleneck(StatusModel):
     )
 
 
+class Explanation(StatusModel):
+    """The answer to a question that people ask of a load point."""
+
+    question: Literal["TrueRun", "AnswerLength", "MaxModelLen"] = Field(
+        description="Which repeat is true; why answers are short; whether max-model-len holds requests back."
+    )
+    answer: Literal["PrefixCache", "Compilation", "Noise", "StopToken", "TokenLimit", "OneRequest", "Unknown"] = Field(
+        description="Noise: not more than chance is shown. OneRequest: it limits a request, not their sum."
+    )
+    sentence: StatusText = Field(description="The answer with its numbers.")
+    evidence: Annotated[dict[str, Evidence], Field(max_length=12)] = Field(
+        default_factory=dict, description="Its numbers."
+    )
+
+
+ProfileLimit = Literal["Compute", "Memory", "Host", "Unknown"]
+
+
+class ProfileStatus(StatusModel):
+    """What limits, by the profile: a rule of thumb."""
+
+    limit: ProfileLimit = Field(description="Unknown: not certain.")
+    sentence: StatusText = Field(description="Why, or why there is no profile.")
+    evidence: Annotated[dict[str, Evidence], Field(max_length=12)] = Field(
+        default_factory=dict, description="Its numbers."
+    )
+    kernels: Annotated[dict[str, float], Field(max_length=12)] = Field(
+        default_factory=dict, description="Percent of the time of all kernels; on a CPU operators."
+    )
+
+
 class ObjectiveResult(StatusModel):
     """One objective at one cell."""
 
@@ -187,12 +221,17 @@ class ObjectiveResult(StatusModel):
     max_milliseconds: int = Field(description="The limit.")
     measured_milliseconds: float | None = Field(
         None,
-        description="What was measured; absent where nothing was. Under a rate with a cap, TTFT and E2EL count from when "
-        "a request was due: the wait in the client's queue is in them.",
+        description="What was measured; absent where nothing was, or where it falls among failed requests. Under a rate with a "
+        "cap, TTFT and E2EL count from when a request was due: the wait in the client's queue is in them.",
+    )
+    independent: int | None = Field(
+        None,
+        description="How many independent observations the outcome rests on: fewer than requests, since those that share a "
+        "queue are alike.",
     )
     outcome: Literal["Met", "Missed", "Inconclusive"] = Field(
-        description="Met or Missed: with 95 % certainty, by the interval of the percentile. Inconclusive: neither, because "
-        "the limit lies within the interval, too few requests bear on the percentile, or the numbers can't be trusted."
+        description="Met or Missed: with 95 % certainty; a failed request is above every limit. Inconclusive: neither, because "
+        "too few independent observations bear on it, the stage is too short, or the numbers can't be trusted."
     )
 
 
@@ -212,22 +251,43 @@ class Result(StatusModel):
     )
     intervals: Annotated[dict[str, Interval], Field(max_length=64)] = Field(
         default_factory=dict,
-        description="95 % intervals of percentiles, in milliseconds: of any distribution, by order statistics.",
+        description="95 % intervals of percentiles, in milliseconds, which allow for requests in a queue being alike.",
     )
     uncertain: Annotated[list[Annotated[str, Field(max_length=60)]], Field(max_length=64, json_schema_extra=ATOMIC)] = (
-        Field(default_factory=list, description="Percentiles that so few requests can't bound; not to be relied on.")
+        Field(
+            default_factory=list,
+            description="Percentiles that so few requests, or so short stages, can't bound; not to be relied on.",
+        )
     )
     steady: Metrics = Field(
         default_factory=dict,
         description="The same figures within the steady state: without the ramp at the start and the drain at the end.",
+    )
+    throughput_of: ThroughputOf | None = Field(
+        None,
+        description="Which throughput is compared, priced and shown. Plateau: that of `steady`. Arrivals: the same, where the server "
+        "kept up with a rate: not compared. Stage: that of `metrics`, as absent.",
     )
     repeat_cv_percent: Annotated[dict[str, float], Field(max_length=16)] = Field(
         default_factory=dict,
         description="Coefficient of variation of the repeats, by figure: the noise within one server.",
     )
     traffic: str | None = Field(None, max_length=80, description="Digest of all prompts: equal digests, equal traffic.")
+    sampling: str | None = Field(
+        None,
+        max_length=120,
+        description="How tokens were chosen: greedy, or the settings sent; absent: not known.",
+    )
     waiting: Waiting | None = Field(None, description="Why requests waited in the server.")
     bottleneck: Bottleneck | None = Field(None, description="What limits this load point.")
+    explanations: Annotated[list[Explanation], Field(max_length=8, json_schema_extra=list_map("question"))] = Field(
+        default_factory=list, description="Answers to what people ask of it, one entry a question."
+    )
+    by_repeat: Annotated[
+        dict[str, Annotated[list[float], Field(max_length=256, json_schema_extra=ATOMIC)]], Field(max_length=16)
+    ] = Field(
+        default_factory=dict, description="Figures of each repeat, in order; sequence: its place among all stages."
+    )
     roles: Annotated[list[RoleFigures], Field(max_length=8, json_schema_extra=list_map("role"))] = Field(
         default_factory=list, description="What the servers' metrics endpoints reported meanwhile."
     )
@@ -238,6 +298,15 @@ class Result(StatusModel):
     findings: Annotated[list[Annotated[str, Field(max_length=60)]], Field(max_length=64, json_schema_extra=ATOMIC)] = (
         Field(default_factory=list, description="Codes of what was found wrong here; status.findings explains them.")
     )
+
+    @property
+    def has_plateau(self) -> bool:
+        """Whether its throughput is that of the plateau."""
+        return self.throughput_of in ("Plateau", "Arrivals") and THROUGHPUTS[0] in self.steady
+
+    def figure(self, key: str) -> float | None:
+        """Of `metrics`, by its key; a throughput is that of the plateau, where there is one."""
+        return (self.steady if key in THROUGHPUTS and self.has_plateau else self.metrics).get(key)
 
 
 class DatasetStatus(StatusModel):
@@ -262,10 +331,14 @@ class SearchResult(StatusModel):
     outcome: Literal["Bracketed", "AtUpperBound", "NoneMet", "ProbeLimit", "Inconclusive", "Incomplete"] = Field(
         description="Bracketed: found, to the spec's tolerance. AtUpperBound: the search's highest load meets the objectives. "
         "NoneMet: not even the lowest does for certain. ProbeLimit: maxProbes ended it. Inconclusive: the bracket is wide, since "
-        "load points within it are invalid or inconclusive. Incomplete: the search did not come to its end, or a record is missing."
+        "load points within it are invalid or inconclusive, or no load was confirmed, or a confirmation contradicts what was found. "
+        "Incomplete: the search did not come to its end, or a record is missing."
     )
     lower: str | None = Field(
-        None, max_length=24, description="Highest load that met every objective with 95 % certainty."
+        None,
+        max_length=24,
+        description="Highest load that met every objective in stages that confirmed it. The chance that it misses them "
+        "is at most 2.5 %, over all that the search tried.",
     )
     upper: str | None = Field(
         None, max_length=24, description="Lowest load above it that is not known to meet them; none at the upper bound."
@@ -276,7 +349,7 @@ class SearchResult(StatusModel):
         "certain, or the numbers there can't be trusted (too many requests failed, say).",
     )
     resolution_percent: float | None = Field(None, description="How far upper is above lower, in percent of lower.")
-    probes: int = Field(description="Load points measured.")
+    probes: int = Field(description="Load points measured, confirmations included.")
     stages: int = Field(description="Stages measured.")
     sentence: StatusText = Field(description="The answer in a sentence.")
 
@@ -358,6 +431,7 @@ class BenchmarkRunStatus(StatusModel):
         default_factory=list,
         description="The highest load that met the objectives, one entry a workload with load.search.",
     )
+    profile: ProfileStatus | None = Field(None, description="What came of measurement.profile.")
     findings: Annotated[list[Finding], Field(max_length=64, json_schema_extra=list_map("code"))] = Field(
         default_factory=list, description="What was found wrong with the measurement, one entry a code."
     )
@@ -370,7 +444,7 @@ class BenchmarkRunStatus(StatusModel):
         None, max_length=253, description="Label selector of the ConfigMaps with the records."
     )
     log_tail: str | None = Field(None, max_length=8192, description="Last lines of the server's log when it failed.")
-    truncated: Annotated[list[Truncated], Field(max_length=16, json_schema_extra=list_map("field"))] = Field(
+    truncated: Annotated[list[Truncated], Field(max_length=20, json_schema_extra=list_map("field"))] = Field(
         default_factory=list, description="Lists above that were cut to keep this object small."
     )
 

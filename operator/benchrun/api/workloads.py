@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
+from benchrun_client.contract import CONFIRMATIONS
 from pydantic import Field
 
 from benchrun.api.base import (
@@ -25,6 +26,8 @@ MAX_REPEATS = 8
 MAX_USERS = 100_000
 LEAST_BEYOND = 369
 """Requests x (100 - percentile), at least. Fewer requests have no interval around that percentile: -100 x ln 0.025, rounded up."""
+LEAST_TO_CONFIRM = 479
+"""The same for a confirmation of one stage: -100 x ln `confirmation_error(1)`."""
 
 _WHOLE = "'^[0-9]+$'"
 _TOLERANCE = Rule(
@@ -35,7 +38,8 @@ _ARE_NUMBERS = f"self.from.matches({NUMBER}) && self.to.matches({NUMBER})"
 
 
 class Search(SpecModel):
-    """From the lowest load on it doubles until the objectives are not met, then halves the bracket, in ratios."""
+    """From the lowest load on it doubles until the objectives are not met, then halves the bracket, in ratios; then new stages
+    confirm the load found."""
 
     rules = (
         Rule(
@@ -55,14 +59,15 @@ class Search(SpecModel):
     to: PositiveDecimal = Field(description="Highest load; the search ends there if it meets the objectives.")
     tolerance_percent: Annotated[Decimal, _TOLERANCE] = Field(
         "5",
-        description="The search ends once the lowest load that does not meet the objectives is so little above the highest "
-        "one that does.",
+        description="The search ends once the bracket is so narrow.",
     )
-    max_probes: Annotated[int, Field(ge=1, le=MAX_PROBES)] = Field(12, description="Most load points.")
+    max_probes: Annotated[int, Field(ge=1, le=MAX_PROBES)] = Field(
+        12, description=f"Most load points; up to {CONFIRMATIONS} are then measured to confirm the load found."
+    )
     max_repeats: Annotated[int, Field(ge=1, le=MAX_REPEATS)] = Field(
         3,
-        description="Most stages of a load point. It is repeated, with other prompts, while its requests together can't "
-        "tell with 95 % certainty whether the objectives are met; after that it counts as not meeting them.",
+        description="Most stages of a load point, repeated while its requests can't tell with 95 % certainty whether the "
+        "objectives are met; after that they count as not met.",
     )
 
 
@@ -71,6 +76,8 @@ _LOADS = (
     ".filter(x, x).size()"
 )
 _SEARCH = "has(w.load.search)"
+MOST_PROBES = f"(w.load.search.maxProbes + {CONFIRMATIONS})"
+"""CEL for the load points of a search, confirmations included."""
 _REQUESTS = (
     "(has(w.requests) ? double(w.requests) : "
     f"has(w.durationSeconds) && w.load.search.from.matches({NUMBER}) ? "
@@ -78,13 +85,14 @@ _REQUESTS = (
 )
 _ENOUGH = (
     f"!has(self.objectives) || self.objectives.all(o, o.metric == 'ITL' || !o.percentile.matches({NUMBER}) || "
-    f"{_REQUESTS} * (100.0 - double(o.percentile)) >= {LEAST_BEYOND}.0)"
+    f"{_REQUESTS} * (100.0 - double(o.percentile)) >= "
+    f"(w.load.search.maxRepeats > 1 ? {LEAST_BEYOND}.0 : {LEAST_TO_CONFIRM}.0))"
 )
 
 
 def search_stages(workloads: str, *, listed: str) -> str:
     """CEL for the stages of these workloads; `listed`: those of a workload without a search."""
-    most = "w.load.search.maxProbes * w.load.search.maxRepeats"
+    most = f"{MOST_PROBES} * w.load.search.maxRepeats"
     return f"{workloads}.map(w, {_SEARCH} ? {most} : {listed}).sum()"
 
 
@@ -102,7 +110,8 @@ WORKLOAD_RULES = (
     Rule(
         cel=f"self.workloads.all(w, !{_SEARCH} || ({_ENOUGH}))",
         message="a search needs requests (or durationSeconds x from) for its percentiles: at least 369 a stage for the 99th, "
-        "74 for the 95th, 37 for the 90th, in general 369 / (100 - percentile); fewer tell nothing for certain",
+        "74 for the 95th, 37 for the 90th, in general 369 / (100 - percentile), or 479 where maxRepeats is 1; fewer tell nothing "
+        "for certain",
         path=".workloads",
     ),
     Rule(
@@ -184,6 +193,33 @@ class Load(SpecModel):
     )
 
 
+_Share = Annotated[str, Field(max_length=8, pattern=r"^(0\.0*[1-9][0-9]*|1(\.0+)?)$")]
+_UP_TO_2 = r"1(\.[0-9]+)?|2(\.0+)?)$"
+
+
+class Sampling(SpecModel):
+    """Sent whole: what is not set is off, whatever model and server default to."""
+
+    rules = (
+        Rule(
+            cel="!(has(self.topP) || has(self.topK)) || self.temperature.matches('[1-9]')",
+            message="topP and topK narrow what is drawn from; set temperature above 0",
+        ),
+    )
+    temperature: Annotated[str, Field(max_length=8, pattern=rf"^(0(\.[0-9]+)?|{_UP_TO_2}")] = Field(
+        "0", description="Up to 2; 0 is greedy."
+    )
+    top_p: _Share | None = Field(None, description="Above 0, up to 1.")
+    top_k: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(None, description="Likeliest tokens drawn from.")
+    repetition_penalty: Annotated[str, Field(max_length=8, pattern=rf"^(0\.0*[1-9][0-9]*|{_UP_TO_2}")] | None = Field(
+        None, description="Up to 2; above 1 repeats less."
+    )
+    stop: (
+        Annotated[list[Annotated[str, Field(min_length=1, max_length=64)]], Field(min_length=1, max_length=4), Unique()]
+        | None
+    ) = Field(None, description="Texts that end an answer.")
+
+
 class Workload(SpecModel):
     """One kind of traffic, measured at every load point; without a load it is only part of a mix."""
 
@@ -217,6 +253,10 @@ class Workload(SpecModel):
             f"double(self.load.search.to) * double(self.durationSeconds) <= {MAX_REQUESTS}.0",
             message=f"load.search.to x durationSeconds must be at most {MAX_REQUESTS} requests a stage",
         ),
+        Rule(
+            cel="!has(self.sampling) || !has(self.sampling.stop) || !self.ignoreEOS",
+            message="sampling.stop ends answers early; set ignoreEOS: false",
+        ),
     )
     name: WorkloadName = Field(description="Name of the workload, part of every stage id.")
     dataset: Dataset = Field(description="What the requests say.")
@@ -230,6 +270,7 @@ class Workload(SpecModel):
     )
     api: Literal["Completions", "Chat"] = Field("Completions", description="/v1/completions or /v1/chat/completions.")
     ignore_eos: bool = Field(True, description="Whether answers always have the requested length.")
+    sampling: Sampling | None = Field(None, description="How tokens are chosen; left out: greedily.")
 
     @property
     def is_measured(self) -> bool:

@@ -131,9 +131,11 @@ class Kubectl:
                     process.terminate()
                 try:
                     await asyncio.wait_for(process.communicate(), END_SECONDS)
-                except TimeoutError:
+                except (TimeoutError, asyncio.CancelledError) as error:
                     process.kill()
-                    await process.wait()
+                    await process.communicate()
+                    if isinstance(error, asyncio.CancelledError):
+                        raise
 
     def _json(self, *what: str, given: str | None = None) -> Body:
         return json_object(self._output(*what, "--output=json", given=given))

@@ -14,11 +14,15 @@ from benchrun.api import BenchmarkRunStatus, plain_text
 from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.cli.commands.compare import show_comparison
 from benchrun.judge.comparison.figures import SCOPES
-from benchrun.report import sweep_rows, tables
+from benchrun.report import pivots, sweep_rows, tables
 
 COLOURS = {"Valid": "green", "Suspect": "yellow", "Invalid": "red", "Note": "cyan", "Failed": "red"}
 ENDED_EARLY = ("Failed", "Cancelled")
 """Phases that say more of a run than the verdict of what it had measured."""
+LEGEND = (
+    "req/s and tok/s are of the plateau, where there is one; latencies in milliseconds; "
+    "running and waiting are means over the stages, of all servers"
+)
 UNBOUNDED = 10_000
 """Columns; no table is as wide."""
 
@@ -40,6 +44,8 @@ def show_result(
         if word != verdict:
             console.print(Text.assemble("measured until then: ", (verdict, COLOURS.get(verdict, ""))))
         _show_load_points(console, status, texts_per_prompt, wide=wide)
+        if (packed := pivots.packing_rows(status, texts_per_prompt)).rows:
+            console.print(as_table(packed))
     if status.findings:
         console.print(as_table(tables.finding_rows(status)), width=prose_width(console))
     if status.comparison is not None:
@@ -59,11 +65,15 @@ def _show_load_points(
 ) -> None:
     points = tables.result_rows(status, texts_per_prompt=texts_per_prompt, wide=wide)
     show_figures(console, points, names=("load point",), wide=wide)
-    console.print(Text("latencies in milliseconds; running and waiting are means over the stages", style="dim"))
+    console.print(Text(LEGEND, style="dim"), width=prose_width(console))
     if tables.has_uncertain(points):
         console.print(Text(tables.UNCERTAIN_NOTE, style="dim"))
-    if (explained := tables.explanation_rows(status)).rows:
+    if (explained := tables.explanation_rows(status, wide=wide)).rows:
         console.print(as_table(explained), width=prose_width(console))
+    if wide and (stages := tables.repeat_rows(status)).rows:
+        console.print(as_table(stages))
+    if (kernels := tables.kernel_rows(status)).rows:
+        console.print(as_table(kernels))
     if wide and (intervals := tables.interval_rows(status)).rows:
         console.print(as_table(intervals))
 
@@ -73,13 +83,17 @@ def prose_width(console: Console) -> int:
     return min(console.width, Console(file=console.file).width) if console.is_terminal else console.width
 
 
+def _full_width(console: Console, table: Table) -> int:
+    """With every cell on one line."""
+    return Measurement.get(console, console.options.update_width(UNBOUNDED), table).maximum
+
+
 def show_figures(console: Console, cells: tables.Rows, *, names: Collection[str], wide: bool) -> None:
     """A table whose figures stay in one piece: where it is narrow, cells of `names` fold; a wide table never folds."""
     table = as_table(cells, folded=() if wide else names)
     before = console.width
     if wide:
-        unbounded = console.options.update_width(UNBOUNDED)
-        console.width = max(before, Measurement.get(console, unbounded, table).maximum)
+        console.width = max(before, _full_width(console, table))
     console.print(table)
     console.width = before
 
@@ -115,10 +129,16 @@ def show_sweep(
         variants = sweep_rows.variant_rows(status, texts_per_prompt=texts_per_prompt, wide=wide)
         show_figures(console, variants, names=NAMES, wide=wide)
         console.print(Text(sweep_rows.LEGEND, style="dim"), width=width)
+        if wide and (side_by_side := pivots.configuration_rows(status)).rows:
+            console.print(Text("\nload points side by side", style="bold"))
+            show_figures(console, side_by_side, names=NAMES, wide=wide)
     if status.scope is not None:
         against = Text.assemble("\n", (f"against {status.baseline}", "bold"), f", {SCOPES[status.scope]}")
         console.print(against, width=width)
-        show_figures(console, sweep_rows.change_rows(status), names=NAMES, wide=wide)
+        changes = pivots.configuration_change_rows(status)
+        if wide or not changes.rows or _full_width(console, as_table(changes)) > console.width:
+            changes = sweep_rows.change_rows(status)
+        show_figures(console, changes, names=NAMES, wide=wide)
     for heading, table in (("best", sweep_rows.best_rows(status)), ("Pareto front", sweep_rows.front_rows(status))):
         if table.rows:
             console.print(Text(f"\n{heading}", style="bold"))

@@ -99,7 +99,8 @@ def _measurement(
             own = timeline.decode(packed).samples if packed is not None else ()
             if child.role == names.ROLE_STAGE:
                 record = stored_record(body, run_uid=run_uid, sequence=child.sequence)
-                records[record.sequence] = record
+                if record.profile is None:  # what it says is in the status
+                    records[record.sequence] = record
             samples += own
         except ValueError as error:
             unreadable.append(f"ConfigMap {child.name}: {str(error).splitlines()[0]}")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from benchrun.cli import cluster, console_tables, errors, finished_run, manifest
 from benchrun.decide import Unacceptable
 from benchrun.decide.sweep import decide_sweep, sweep_state
 from benchrun.judge.sweep.table import sweep_table
+from benchrun.measure import exposition
 from benchrun.observe import run_outcomes, untrusted_json as raw, view_builders, views
 from benchrun.report import exit_codes, markdown, tables
 
@@ -60,12 +61,32 @@ def runs_in_cluster(sweep: views.Sweep, kubectl: cluster.Kubectl) -> Sequence[ra
         return []
 
 
+Series = Mapping[str, Sequence[exposition.Sample]]
+
+
 @dataclass(frozen=True, slots=True)
 class FoundSweep:
     """As the API server holds it, and its status."""
 
     sweep: views.Sweep
     status: BenchmarkSweepStatus
+    series: Series = field(default_factory=dict)
+    """Samples of the first run of each variant that kept any; read for a page only."""
+
+
+def sampled(
+    sweep: views.Sweep, variants: Sequence[str], runs: Sequence[raw.Object], options: argparse.Namespace
+) -> Series:
+    """Of each variant, in their order; those without samples are left out."""
+    found: dict[str, Sequence[exposition.Sample]] = {}
+    by_name = {run.name: run for run in map(view_builders.run_of, runs) if run.sweep_uid == sweep.uid}
+    for number, variant in enumerate(variants, start=1):
+        for name in sorted(name for name in by_name if name.startswith(f"{sweep.name}-v{number}-r")):
+            with suppress(errors.CommandError):
+                if samples := finished_run.with_measurement(by_name[name], options).samples:
+                    found[variant] = samples
+                    break
+    return found
 
 
 def add_forms(parser: argparse.ArgumentParser) -> None:
@@ -115,7 +136,9 @@ def show_found(found: FoundSweep, options: argparse.Namespace, console: Console)
     if options.html is not None:
         if code is None:
             raise errors.CommandError(f"{name} has not ended")
-        write_page(options.html, found, console)
+        variants = [variant.name for variant in found.status.variants]
+        series = sampled(found.sweep, variants, runs_of(found.sweep), options)
+        write_page(options.html, replace(found, series=series), console)
     elif options.markdown:
         print(plain_text(markdown.sweep_markdown(name, found.status, texts_per_prompt=texts)), end="")
     else:
@@ -129,7 +152,9 @@ def write_page(file: Path, found: finished_run.FinishedRun | FoundSweep, console
         from benchrun.cli.html_page import html_page, sweep_html_page
     except ModuleNotFoundError as error:
         raise errors.CommandError(NO_EXTRA) from error
-    text = sweep_html_page(found.sweep, found.status) if isinstance(found, FoundSweep) else html_page(found)
+    text = (
+        sweep_html_page(found.sweep, found.status, found.series) if isinstance(found, FoundSweep) else html_page(found)
+    )
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 
 import vl_convert
@@ -10,6 +11,7 @@ from pydantic import ValidationError
 
 from benchrun.api.sweep import BenchmarkSweepSpec, BenchmarkSweepStatus
 from benchrun.cli import finished_run
+from benchrun.measure.exposition import Sample
 from benchrun.observe import Sweep
 from benchrun.report.html import Reported, ReportedSweep, page, page_elements
 
@@ -33,14 +35,20 @@ def html_page(found: finished_run.FinishedRun) -> str:
     return page.page(reported, draw, made_by=version("benchrun-operator"))
 
 
-def sweep_html_page(sweep: Sweep, status: BenchmarkSweepStatus) -> str:
+def sweep_html_page(sweep: Sweep, status: BenchmarkSweepStatus, series: Mapping[str, Sequence[Sample]]) -> str:
     """The page of a sweep, with its charts drawn; one that was refused for its spec has a page, too."""
     try:
         spec: BenchmarkSweepSpec | None = BenchmarkSweepSpec.model_validate(sweep.spec)
     except ValidationError:
         spec = None
     reported = ReportedSweep(
-        name=sweep.name, namespace=sweep.namespace, uid=sweep.uid, written=sweep.spec, spec=spec, status=status
+        name=sweep.name,
+        namespace=sweep.namespace,
+        uid=sweep.uid,
+        written=sweep.spec,
+        spec=spec,
+        status=status,
+        series=series,
     )
     return page.sweep_page(reported, draw, made_by=version("benchrun-operator"))
 

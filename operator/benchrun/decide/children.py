@@ -96,7 +96,7 @@ def _client(state: RunState) -> list[Manifest]:
         pull_policy=context.client_image_pull_policy,
         max_hold_seconds=context.max_hold_seconds,
     )
-    return [plan_config_map(owner, plan), *meeting, job]
+    return [plan_config_map(owner, plan, spec.chat_template), *meeting, job]
 
 
 def _server(state: RunState) -> list[Manifest]:

@@ -108,8 +108,8 @@ def standing(status: _Status, rows: Iterable[Row], phase: str, message: str, *, 
     return status.model_copy(update=update)
 
 
-def going_on(step: Step, *, has_objectives: bool, has_baseline: bool) -> list[Row]:
-    """Of a run that has not ended."""
+def going_on(step: Step, *, has_objectives: bool, gate: str | None) -> list[Row]:
+    """Of a run that has not ended. `gate`: what its comparison with a baseline can find."""
     reason, message = step.reason, step.message
     rows: list[Row] = [
         _ACCEPTED,
@@ -120,8 +120,8 @@ def going_on(step: Step, *, has_objectives: bool, has_baseline: bool) -> list[Ro
     ]
     if has_objectives:
         rows.append(("ObjectivesMet", "Unknown", reason, "nothing was judged yet"))
-    if has_baseline:
-        rows.append(("NotRegressed", "Unknown", reason, "nothing was compared yet"))
+    if gate is not None:
+        rows.append(("NotRegressed", "Unknown", reason, f"nothing was compared yet; {gate}"))
     return rows
 
 

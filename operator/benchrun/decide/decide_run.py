@@ -13,11 +13,19 @@ from benchrun.decide import children, condition_table, servers
 from benchrun.decide.condition_table import Step, current_step, progress
 from benchrun.decide.deadlines import deadlines, grace_ends, no_pod_at, noticed, results_refused, with_refusal
 from benchrun.decide.decision import Decision, Ending, EndpointPods, Event, Facts, Question
-from benchrun.decide.early_endings import client_diagnosis, ending, hidden_cause, last_words, server_diagnosis
+from benchrun.decide.early_endings import (
+    client_diagnosis,
+    ending,
+    hidden_cause,
+    last_words,
+    profile_lost,
+    server_diagnosis,
+)
 from benchrun.decide.finish import after_finish, final_status, judging
 from benchrun.decide.run_state import RunState, Unacceptable, accept
-from benchrun.measure import live
+from benchrun.measure import live, power_sentence
 from benchrun.observe import Diagnosis
+from benchrun.plan import cells
 
 ENDPOINT_LOOKUP_SECONDS = 5.0
 SHORTEST_WAIT_SECONDS = 1.0  # a deadline that has passed and can't be judged yet must not keep the operator spinning
@@ -28,7 +36,8 @@ def decide(facts: Facts) -> Decision:
     status = read_status(facts.run.status)
     if facts.run.deleting:
         return Decision(status=status, forget=True)
-    ended, begun = has_ended(status.conditions), status.accepted_time is not None
+    ended = has_ended(status.conditions)
+    begun = status.accepted_time is not None or (status.phase == "Suspended" and facts.run.spec.get("suspend") is True)
     try:
         spec = accept(facts.run, begun=begun)
     except Unacceptable as error:
@@ -47,7 +56,7 @@ def decide(facts: Facts) -> Decision:
         return _suspended(state)
     server, client = server_diagnosis(state), client_diagnosis(state)
     end = ending(state, server=server, client=client)
-    if end is not None or state.all_known:
+    if end is not None or state.all_known or profile_lost(state, server=server, client=client):
         return _end(state, end, server=server)
     endpoint = servers.endpoint_pods(state)
     # A Service's pods must be known before the plan is written: their counters are read at every edge.
@@ -117,7 +126,7 @@ def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> De
         let_go,
         status=status,
         # What could not be stored the client has kept until now.
-        acknowledge=state.total_stages if state.client_runs and end is None else None,
+        acknowledge=min(state.total_stages or 0, len(state.known)) if state.client_runs and end is None else None,
         forget=True,
         events=(Event(reason, status.message or "", warning=status.phase == "Failed"),),
     )
@@ -180,8 +189,10 @@ def _look_up_endpoint(state: RunState, question: EndpointPods) -> Decision:
 
 def _with_step(state: RunState, step: Step) -> BenchmarkRunStatus:
     spec, message = state.spec, sentence(step.message)
-    step, has_baseline = replace(step, message=message), spec.baseline is not None
-    rows = condition_table.going_on(step, has_objectives=bool(spec.objectives), has_baseline=has_baseline)
+    step, gate = replace(step, message=message), None
+    if spec.baseline is not None:
+        gate = power_sentence(spec.repeats, len(cells(spec)) * len(spec.baseline.metrics), unit="repeats")
+    rows = condition_table.going_on(step, has_objectives=bool(spec.objectives), gate=gate)
     return condition_table.standing(state.status, rows, step.phase, message, of=state.facts.run, now=state.now)
 
 

@@ -52,9 +52,16 @@ def ending(state: RunState, *, server: Diagnosis | None, client: Diagnosis | Non
         return Ending(Reason.CONFLICT, f"{foreign}; delete it or choose another name for the run")
     # A ready client may hold every record. Within some seconds it is heard, or counts as silent.
     unheard = state.client_runs and state.client_ready and not state.collected.client.answered
-    if state.all_known or unheard:
+    if state.all_measured or unheard:
         return None
     return next((cause for cause in _causes(state, server, client) if cause is not None), None)
+
+
+def profile_lost(state: RunState, *, server: Diagnosis | None, client: Diagnosis | None) -> bool:
+    """Whether what would have ended the run came when only its profile was missing: it ends as measured, without."""
+    if not state.all_measured:
+        return False
+    return state.is_released or any(cause is not None for cause in _causes(state, server, client))
 
 
 def _causes(state: RunState, server: Diagnosis | None, client: Diagnosis | None) -> Iterator[Ending | None]:

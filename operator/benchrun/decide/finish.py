@@ -16,6 +16,7 @@ from benchrun.observe import instant
 LOG_TAIL_BYTES = 4096
 _OF_THE_JUDGEMENT = (
     "client", "cost", "datasets", "results", "searches", "findings", "verdict", "headline", "judge", "comparison",
+    "profile",
 )  # fmt: skip
 CLIENT_LEAVES_SECONDS = 30  # how long the client may take to end by itself after its last record was acknowledged
 

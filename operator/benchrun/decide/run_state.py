@@ -13,7 +13,7 @@ from benchrun import names
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, first_problem, timestamp, without
 from benchrun.decide.decision import Answer, Collected, Ending, Facts, LogTail
 from benchrun.observe import Child, Children, Pod, Run
-from benchrun.plan import Owner, division_of, most_probe_stages, nodes, planned_stages, role_replicas, searched
+from benchrun.plan import Owner, division_of, most_probe_stages, nodes, role_replicas, searched, stage_ids
 
 
 class Unacceptable(ValueError):
@@ -143,6 +143,12 @@ class RunState:
         """Whether every record is here: the server has nothing left to do."""
         return self.total_stages is not None and self.known.issuperset(range(self.total_stages))
 
+    @property
+    def all_measured(self) -> bool:
+        """Whether every record is here but that of the profile, which nothing that was measured depends on."""
+        listed = len(self.planned) - (self.spec.measurement.profile is not None)
+        return self.all_known or (not searched(self.spec) and self.known.issuperset(range(listed)))
+
     def stored_prefix(self, also: Set[int] = frozenset()) -> int:
         """Records 0 .. n-1 are stored, without a gap. `also`: those that are stored in a moment."""
         return next(n for n in range(self.most_stages + 1) if n not in self.stored and n not in also)
@@ -234,4 +240,4 @@ class RunState:
 @lru_cache(maxsize=128)
 def _stage_ids(spec_json: str, run_uid: str) -> tuple[str, ...]:
     """To lay out 256 stages takes longer than all the rest of a decision, and they never change."""
-    return tuple(stage.id for stage in planned_stages(BenchmarkRunSpec.model_validate_json(spec_json), run_uid=run_uid))
+    return stage_ids(BenchmarkRunSpec.model_validate_json(spec_json), run_uid=run_uid)

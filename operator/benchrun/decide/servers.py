@@ -149,7 +149,7 @@ def compilations_wanted(state: RunState) -> decision.Compilations | None:
     of them compiled is in no other's log, and one alone would vouch for all. It is read while the server goes: too late, and
     nothing is known of compilations."""
     ready, one = state.status.server_ready_time, role_replicas(state.spec) == {names.ROLE_SERVER: 1}
-    if not state.all_known or ready is None or not one or nodes(state.spec) > 1:
+    if not state.all_measured or ready is None or not one or nodes(state.spec) > 1:
         return None
     server = next(iter(state.status.servers), None)
     if server is None or server.pod is None or server.compilations is not None:
@@ -180,7 +180,10 @@ def _of_role(state: RunState, role: str) -> api.ServerStatus | None:
         # Its pods go one after the other; a look-up of one of them may still be answered.
         same = next((pod for pod in pods if pod.name == old.pod), None)
         late = _startup(same, state.collected.answers) if same is not None else None
-        return old if late is None else old.model_copy(update={"startup": late})
+        if same is None or late is None:
+            return old
+        reported = old.reported | _chosen(same, state.collected.answers)
+        return old.model_copy(update={"startup": late, "reported": reported})
     return _of_pods(state, pods, old) if pods else old
 
 
@@ -211,7 +214,7 @@ def _of_pods(state: RunState, pods: Sequence[Pod], old: api.ServerStatus | None)
         version=facts.version or known.version,
         kv_cache_tokens=facts.kv_cache_tokens or known.kv_cache_tokens,
         args=api.as_many_as_fit(pod.args, api.size_bytes, ARGS_BYTES),
-        reported=_reported(facts) or known.reported,
+        reported=known.reported | _reported(facts) | _chosen(pod, state.collected.answers),
         seconds_to_ready=_seconds(instant(status.scheduled_time), instant(status.server_ready_time)),
         no_gpu_telemetry_reason=no_telemetry_reason(state, pods),
         compilations=known.compilations,
@@ -248,6 +251,12 @@ def _startup(pod: Pod, answers: decision.Answers) -> api.Startup | None:
         compile_seconds=found.phases.compile,
         warm_up_seconds=found.phases.warm_up,
     )
+
+
+def _chosen(pod: Pod, answers: decision.Answers) -> dict[str, str]:
+    """Settings that the server chose when it started, by its log."""
+    found = answers.value(_start_of(pod))
+    return {} if found is None else dict(found.phases.chosen)
 
 
 def _start_of(pod: Pod) -> decision.ServerStart:

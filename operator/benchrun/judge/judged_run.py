@@ -15,12 +15,14 @@ from benchrun.api import (
     ConditionStatus,
     DatasetStatus,
     Judgement,
+    ProfileStatus,
     Reason,
     RuleSeverity,
     ServerStatus,
     Truncated,
 )
 from benchrun.judge.comparison.against_baseline import MeasuredNow, against_baseline
+from benchrun.judge.explain.profile import backed, profile_status
 from benchrun.judge.result_row import cost_status
 from benchrun.judge.results import Judged, results
 from benchrun.judge.rules.warm_up import known_compilations
@@ -79,6 +81,7 @@ def judged_run(
     `servers`, `client`: as the last status will have them.
     `baseline`: the run that the spec names; None: there is none. A run that ended early is compared with nothing.
     """
+    profile, records = _profile_of(spec, records)
     found = results(
         (*cells(spec), *probed_cells(spec, records)),
         records,
@@ -92,7 +95,8 @@ def judged_run(
     of_code = next((f for f in found.findings if f.code == Code.ALL_REQUESTS_FAILED), None)
     failed = of_code is not None and of_code.count == sum(row.repeats for row in found.results)
     judgement = Judgement(
-        results=list(found.results),
+        results=list(backed(found.results, profile)),
+        profile=profile,
         searches=list(found.searches),
         findings=list(found.findings),
         verdict=found.verdict,
@@ -114,12 +118,24 @@ def judged_run(
     return against_baseline(MeasuredNow(name, uid, spec, servers), judgement, spec.baseline, baseline)
 
 
+def _profile_of(
+    spec: BenchmarkRunSpec, records: Sequence[StageRecord]
+) -> tuple[ProfileStatus | None, Sequence[StageRecord]]:
+    """What came of the profile, and the records without its own, which is the last."""
+    if spec.measurement.profile is None or not records:
+        return None, records
+    last = records[-1]
+    measured = records if last.profile is None else records[:-1]
+    return profile_status(last.profile), measured
+
+
 def _client_status(records: Sequence[StageRecord], pod: ClientStatus | None) -> ClientStatus | None:
-    """The pod's, with engine and shards of the first record; None: nothing was measured."""
+    """The pod's, with engine, shards and chat template of the first record; None: nothing was measured."""
     if not records:
         return None
     engine, shards = records[0].engine, records[0].shards
     known = {"engine": engine.name, "engine_version": engine.version, "shards": shards.count if shards else None}
+    known["chat_template"] = records[0].chat_template
     return (pod or ClientStatus()).model_copy(update=known)
 
 
@@ -127,7 +143,11 @@ def _objectives_met(found: Judged) -> ConditionStatus:
     """Unknown unless all are certain: an inconclusive objective is not met. A search that found a load met them."""
     searches = {search.workload for search in found.searches}
     outcomes = {o.outcome for r in found.results for o in r.objectives if r.workload not in searches}
-    outcomes |= {"Met" if s.lower is not None else s.upper_outcome or "Inconclusive" for s in found.searches}
+    # Loads below one that was not confirmed were met.
+    outcomes |= {
+        "Met" if s.lower is not None else (s.outcome == "NoneMet" and s.upper_outcome) or "Inconclusive"
+        for s in found.searches
+    }
     if "Missed" in outcomes:
         return "False"
     return "Unknown" if "Inconclusive" in outcomes else "True"
@@ -195,7 +215,7 @@ def rejudge(
         thresholds=thresholds,
     )
     update = {
-        "results": list(found.results),
+        "results": list(backed(found.results, stored.profile)),
         "searches": list(found.searches),
         "findings": list(found.findings),
         "verdict": found.verdict,

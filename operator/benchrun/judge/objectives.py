@@ -1,41 +1,59 @@
 """Whether a cell meets the latency objectives of the spec.
 
-An objective is met or missed with 95 % certainty or not at all: by the interval of its percentile, which must lie wholly
-on one side of the limit. Where so few requests give no interval, an objective is never met; enough requests above the
-limit can still prove it missed.
+An objective is met or missed with 95 % certainty or not at all, by a test that knows that requests in a queue are alike
+(`benchrun_client.contract.certainty`). A failed request is above every limit; where so many failed that the percentile itself
+is one of them, the objective is missed.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Literal
+
+from benchrun_client.contract import ERROR, LatencySample, StageRecord, decided
 
 from benchrun.api import Objective, ObjectiveResult, Verdict
-from benchrun.measure import cells, percentiles
+from benchrun.judge.stage_profile import ExpectedLoad
+from benchrun.measure import Samples, cells, latency_samples
 
 TRUSTED: tuple[Verdict, ...] = ("Valid", "Suspect")
 """Verdicts of cells whose numbers mean something."""
-Outcome = Literal["Met", "Missed", "Inconclusive"]
 
 _SINCE_DUE: Mapping[str, str] = {"ttft": cells.QUEUED_TTFT, "e2el": cells.QUEUED_E2EL}
 
 
-def objective_results(objectives: Sequence[Objective], pools: cells.Pools, verdict: Verdict) -> list[ObjectiveResult]:
-    """Each objective, over all requests of the cell. Pools with the wait in the client's queue, where there are any, go
-    before those without; of a latency without any nothing is known."""
-    found = []
-    for objective in objectives:
-        pool, percentile = pool_of(objective, pools), float(objective.percentile)
-        result = ObjectiveResult(
-            metric=objective.metric,
-            percentile=objective.percentile,
-            max_milliseconds=objective.max_milliseconds,
-            measured_milliseconds=cells.rounded(cells.milliseconds(pool.percentile(percentile))),
-            outcome=_outcome(pool, percentile, 1000.0 * objective.max_milliseconds),
-        )
-        found.append(result)
+def expected_samples(records: Sequence[StageRecord], expected: ExpectedLoad, *, failed: bool = True) -> Samples:
+    """The latencies of the stages of a cell; see `latency_samples`."""
+    at_once, queued = expected.all_at_once, expected.capped
+    return latency_samples(records, users=expected.users, at_once=at_once, queued=queued, failed=failed)
+
+
+def objective_results(
+    objectives: Sequence[Objective], samples: Samples, verdict: Verdict, *, error: float = ERROR
+) -> list[ObjectiveResult]:
+    """Each objective, over all requests of the cell. Samples with the wait in the client's queue, where there are any, go
+    before those without; of a latency without any nothing is known. `error`: how often, at most, Met or Missed is wrong."""
+    found = [_result(objective, sample_of(objective, samples), error) for objective in objectives]
     return found if verdict in TRUSTED else inconclusive(found)
+
+
+def _result(objective: Objective, sample: LatencySample | None, error: float) -> ObjectiveResult:
+    result = ObjectiveResult(
+        metric=objective.metric,
+        percentile=objective.percentile,
+        max_milliseconds=objective.max_milliseconds,
+        outcome="Inconclusive",
+    )
+    if sample is None or not sample.count:
+        return result
+    percentile, limit_us = float(objective.percentile), 1000.0 * objective.max_milliseconds
+    found, value = decided(sample, percentile, limit_us, error=error)
+    update = {
+        "measured_milliseconds": cells.rounded(cells.milliseconds(value)) if math.isfinite(value) else None,
+        "independent": math.floor(found.independent),
+        "outcome": found.outcome,
+    }
+    return result.model_copy(update=update)
 
 
 def inconclusive(objectives: Sequence[ObjectiveResult]) -> list[ObjectiveResult]:
@@ -53,19 +71,7 @@ def request_limits(objectives: Sequence[Objective]) -> cells.RequestLimits:
     return cells.RequestLimits(ttft_ms=strictest("TTFT"), tpot_ms=strictest("TPOT"), e2el_ms=strictest("E2EL"))
 
 
-def pool_of(objective: Objective, pools: cells.Pools) -> percentiles.Distribution:
-    """The values an objective is about; none where they were not measured."""
+def sample_of(objective: Objective, samples: Samples) -> LatencySample | None:
+    """The values an objective is about; None where they were not measured."""
     latency = next(each for each in cells.LATENCIES if each.upper() == objective.metric)
-    return pools.get(_SINCE_DUE.get(latency, latency)) or pools.get(latency) or percentiles.Distribution((), ())
-
-
-def _outcome(pool: percentiles.Distribution, percentile: float, limit_us: float) -> Outcome:
-    interval = percentiles.percentile_interval(pool, percentile)
-    if interval is None:
-        # Interpolated between few values, the percentile itself may still lie below: the outcome agrees with the figure.
-        above = (pool.percentile(percentile) or 0.0) > limit_us and percentiles.is_certainly_above(
-            pool, percentile, limit_us
-        )
-        return "Missed" if above else "Inconclusive"
-    low, high = interval
-    return "Met" if high <= limit_us else "Missed" if low > limit_us else "Inconclusive"
+    return samples.get(_SINCE_DUE.get(latency, latency)) or samples.get(latency)

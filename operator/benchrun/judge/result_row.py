@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from itertools import compress
 from typing import NamedTuple
 
-from benchrun_client.contract import StageRecord
+from benchrun_client.contract import StageRecord, interval
 
 from benchrun.api import (
     OUTPUT_COST,
+    THROUGHPUTS,
     TOKENS_PER_JOULE,
     TOTAL_COST,
     BenchmarkRunSpec,
@@ -21,53 +23,51 @@ from benchrun.api import (
     ServerStatus,
 )
 from benchrun.judge.explain.cell_explanations import Explanation
+from benchrun.judge.explain.questions import figures_by_repeat, length_explanations
 from benchrun.judge.objectives import TRUSTED, inconclusive, objective_results, request_limits
 from benchrun.judge.rules.all_rules import verdict_of_findings
 from benchrun.judge.rules.rule import SEVERITIES, CellContext, Code, StageFinding
+from benchrun.judge.throughput import throughput_of, throughputs
 from benchrun.measure import (
+    GpuFigures,
+    Samples,
     cells,
     counters,
     gpu_figures,
-    percentile_interval,
     plateau,
     repeats,
     rounded_figures,
     windows,
 )
 from benchrun.names import ROLE_PROXY
+from benchrun.plan import objective_error
 
 
-class Certainty(NamedTuple):
+class Intervals(NamedTuple):
     """By the keys of `metrics`."""
 
     intervals: dict[str, list[float]]  # Low and high end in milliseconds, five significant digits.
-    uncertain: list[str]  # Measured, but by too few requests to be bounded on both sides.
+    uncertain: list[str]  # Measured, but by too few or too similar requests to be bounded on both sides.
 
 
-def certainty(pools: cells.Pools, percentiles: Sequence[str]) -> Certainty:
+def intervals(samples: Samples, percentiles: Sequence[str]) -> Intervals:
     """Of every percentile of every latency. What was not measured is neither."""
-    found = Certainty({}, [])
-    for latency, pool in pools.items():
-        for percentile in percentiles if pool.count else ():
+    found = Intervals({}, [])
+    for latency, sample in samples.items():
+        for percentile in percentiles if sample.count else ():
             key = f"p{cells.percentile_word(percentile)}_{latency}_ms"
-            interval = percentile_interval(pool, float(percentile))
-            if interval is None:
+            ends = interval(sample, float(percentile))
+            if ends is None:
                 found.uncertain.append(key)
             else:
-                found.intervals[key] = [
-                    end for each in interval if (end := cells.rounded(cells.milliseconds(each))) is not None
-                ]
+                found.intervals[key] = [end for each in ends if (end := cells.rounded(each / 1000)) is not None]
     return found
 
 
-def tokens_per_joule(metrics: Mapping[str, float | None], roles: Sequence[RoleFigures]) -> dict[str, float | None]:
-    """Throughput over power. None where the power of a role is not known: the tokens are the work of all."""
-    watts = [role.gpu_power_mean_watts for role in roles if role.gpu_power_mean_watts is not None]
-    if not watts:
-        return {}
-    throughput = metrics.get("output_throughput")
-    whole = len(watts) == len(roles) and throughput is not None and sum(watts) > 0
-    return {TOKENS_PER_JOULE: cells.rounded((throughput or 0.0) / sum(watts)) if whole else None}
+def tokens_per_joule(gpus: GpuFigures, roles: Sequence[RoleFigures]) -> dict[str, float | None]:
+    """Nothing where no exporter was read. None where the power of a role is not known: the tokens are the work of all."""
+    read = any(role.gpu_power_mean_watts is not None or role.no_power_reason is not None for role in roles)
+    return {TOKENS_PER_JOULE: cells.rounded(gpus.output_tokens_per_joule)} if read else {}
 
 
 def row(measured: Result, found: Sequence[StageFinding], explanation: Explanation | None) -> Result:
@@ -80,6 +80,8 @@ def row(measured: Result, found: Sequence[StageFinding], explanation: Explanatio
     }
     if explanation is not None:
         update |= {"waiting": explanation.waiting, "bottleneck": explanation.bottleneck}
+        if explanation.waiting.reason == "None":  # nobody asks what holds requests back
+            update["explanations"] = [each for each in measured.explanations if each.question != "MaxModelLen"]
         # For each role, where the row's own sentences are about one of several.
         by_role = explanation.by_role if len(explanation.by_role) > 1 else {}
         words = {role: {"waiting": of.waiting.reason, "limit": of.bottleneck.limit} for role, of in by_role.items()}
@@ -94,14 +96,18 @@ def measured_row(context: CellContext, found: Sequence[StageFinding], *, spec: B
     # Gaps between chunks that hold several tokens are not gaps between tokens.
     hidden = "itl" if Code.CHUNKS_ARE_NOT_TOKENS in codes else ""
     shown = {latency: pool for latency, pool in context.pools.items() if latency != hidden}
-    every = {**shown, **context.queued}
-    sure = certainty(every, context.percentiles)
-    roles = role_figures([window for stage in context.stages for window in stage.windows])
+    sure = intervals({name: s for name, s in context.answered.items() if name != hidden}, context.percentiles)
+    samples = {name: sample for name, sample in context.samples.items() if name != hidden}
+    sampled = [window for stage in context.stages for window in stage.windows]
+    roles = role_figures(sampled)
     metrics = _metrics(context, shown, spec)
     plateaus = [(s.record, s.plateau) for s in context.stages if isinstance(s.plateau, plateau.Plateau)]
-    noise = repeats.repeat_cv_percent(records)
+    which = throughput_of(context.stages, found)
+    on_plateaus = len(plateaus) == len(records)
+    noise = repeats.repeat_cv_percent(records, [throughputs([s], on_plateaus=on_plateaus) for s in context.stages])
     digests = "\n".join(record.prompts_digest for record in records)
     verdict = verdict_of_findings(found)
+    billed = token_costs(records, spec.cost)
     return Result(
         cell=cell.id,
         workload=cell.workload,
@@ -109,24 +115,37 @@ def measured_row(context: CellContext, found: Sequence[StageFinding], *, spec: B
         value=cell.value,
         repeats=len(records),
         repeats_planned=len(cell.stage_ids),
-        metrics=metrics | tokens_per_joule(metrics, roles),
+        metrics=metrics | billed | tokens_per_joule(gpu_figures(sampled), roles),
         intervals=sure.intervals,
         uncertain=sure.uncertain,
         steady=cells.plateau_metrics(plateaus, context.percentiles) if plateaus else {},
+        throughput_of=which,
         repeat_cv_percent={name: cv for name, cv in noise.items() if name != "mean_itl_ms" or "itl" in shown},
         traffic=hashlib.sha256(digests.encode()).hexdigest() if records else None,
+        sampling=_sampling(records),
+        explanations=length_explanations(context),
+        by_repeat=figures_by_repeat(context.stages),
         roles=[*roles, *proxy_role(records)],
-        objectives=objective_results(spec.objectives, every, verdict),
+        objectives=objective_results(spec.objectives, samples, verdict, error=objective_error(spec, cell)),
         verdict=verdict,
         findings=codes,
     )
+
+
+def _sampling(records: Sequence[StageRecord]) -> str | None:
+    """How tokens were chosen; None where a record does not say, or they do not agree."""
+    found = {record.sampling.in_words() if record.sampling is not None else None for record in records}
+    return found.pop() if len(found) == 1 else None
 
 
 def role_figures(stage_windows: Sequence[windows.Window]) -> list[RoleFigures]:
     """Server figures by role, over all these stages."""
     roles = dict.fromkeys(window.role for window in stage_windows)
     own = [[window for window in stage_windows if window.role == role] for role in roles]
-    return [rounded_figures(windows.figures(of).model_copy(update=asdict(gpu_figures(of)))) for of in own]
+    gpus = [{name: value for name, value in asdict(gpu_figures(of)).items() if name != TOKENS_PER_JOULE} for of in own]
+    return [
+        rounded_figures(windows.figures(of).model_copy(update=of_gpus)) for of, of_gpus in zip(own, gpus, strict=True)
+    ]
 
 
 def proxy_role(records: Sequence[StageRecord]) -> list[RoleFigures]:
@@ -168,14 +187,14 @@ def with_throughput_per_gpu(row: Result, gpus: int) -> Result:
     """The row with the throughput of a GPU, None where that of all is not known; as it was without GPUs."""
     if not gpus:
         return row
-    throughput = row.metrics.get("output_throughput")
+    throughput = row.figure("output_throughput")
     each = None if throughput is None else cells.rounded(throughput / gpus)
     return row.model_copy(update={"metrics": row.metrics | {PER_GPU: each}})
 
 
-#     cost per million tokens = price of an hour x hours / million tokens
+#     cost per million tokens = price of a second / million tokens a second
 #
-# The hours are the row's `duration`, first request to last answer of every repeat, and the tokens are those of requests that
+# By the row's throughput: of the plateau, else of the whole stages, first request to last answer. Tokens are those of requests that
 # succeeded. Start-up, warm-up and pauses between stages are left out: it is the cost of the servers under this load.
 
 _SECONDS_AN_HOUR = 3600
@@ -187,24 +206,53 @@ def cost_status(cost: Cost | None, servers: Sequence[ServerStatus]) -> CostStatu
     if cost is None:
         return None
     gpus = gpus_of(servers)
+    if (tokens := cost.per_million_tokens) is not None:
+        told = f"{tokens.input} input, {tokens.cached_input} cached, {tokens.output} output"
+        return CostStatus(currency=cost.currency, per_million_tokens=told)
     by_gpu = cells.rounded(float(cost.per_gpu_hour or 0) * gpus) if gpus else None
     return CostStatus(currency=cost.currency, per_hour=by_gpu if cost.per_hour is None else float(cost.per_hour))
 
 
 def with_costs(row: Result, cost: CostStatus | None) -> Result:
-    """The row with its costs; as it was without a price."""
-    return row if cost is None else row.model_copy(update={"metrics": row.metrics | costs(row.metrics, cost)})
+    """The row with its costs; as it was without a price, or where tokens have prices."""
+    if cost is None or cost.per_million_tokens is not None:
+        return row
+    found = costs({key: row.figure(key) for key in THROUGHPUTS}, cost)
+    return row.model_copy(update={"metrics": row.metrics | found})
 
 
-def costs(metrics: Mapping[str, float | None], cost: CostStatus | None) -> dict[str, float | None]:
-    """Those of these figures, each None where it is not known; nothing without a price."""
-    if cost is None:
+def costs(rates: Mapping[str, float | None], cost: CostStatus | None) -> dict[str, float | None]:
+    """At these throughputs by their keys, each None where it is not known; nothing without a price of time."""
+    if cost is None or cost.per_million_tokens is not None:
         return {}
-    seconds, output = metrics.get("duration"), metrics.get("total_output_tokens")
-    spent = None if cost.per_hour is None or seconds is None else cost.per_hour * seconds / _SECONDS_AN_HOUR
-    total = None if output is None else output + (metrics.get("total_input_tokens") or 0)
-    tokens_by_key = {OUTPUT_COST: output, TOTAL_COST: total}
-    return {
-        key: cells.rounded(spent / (tokens / _MILLION)) if spent is not None and tokens else None
-        for key, tokens in tokens_by_key.items()
-    }
+    keys = {OUTPUT_COST: "output_throughput", TOTAL_COST: "total_token_throughput"}
+    a_second = None if cost.per_hour is None else cost.per_hour / _SECONDS_AN_HOUR
+    return {name: cells.rounded(cells.ratio(a_second, rates.get(key), _MILLION)) for name, key in keys.items()}
+
+
+def token_costs(records: Sequence[StageRecord], cost: Cost | None) -> dict[str, float | None]:
+    """What these stages cost by the prices of tokens, over their tokens; None where it is not known how much of the prompts was
+    in the prefix cache; nothing without such prices.
+
+        (uncached x input + cached x cachedInput + output tokens x output) / tokens
+
+    Tokens are those of requests that succeeded. Of their prompts the part counts as cached that the servers found of all they
+    looked up, stage by stage; a cache that is off is asked for nothing.
+    """
+    prices = cost.per_million_tokens if cost is not None else None
+    if prices is None:
+        return {}
+    prompts, cached, outputs = 0.0, 0.0, 0.0
+    for record in records:
+        columns, lookups = record.requests, counters.prefix_lookups(counters.prefilling(record.servers))
+        if lookups is None:
+            return {OUTPUT_COST: None, TOTAL_COST: None}
+        looked_up, *found = lookups
+        share = min(1.0, max(0.0, cells.ratio(sum(found), looked_up) or 0.0))
+        tokens = sum(compress(columns.input_tokens, columns.ok))
+        prompts, cached = prompts + tokens, cached + share * tokens
+        outputs += sum(compress(columns.output_tokens, columns.ok))
+    price = (prompts - cached) * float(prices.input) + cached * float(prices.cached_input)
+    price += outputs * float(prices.output)
+    whole = {OUTPUT_COST: outputs, TOTAL_COST: prompts + outputs}
+    return {key: cells.rounded(cells.ratio(price, tokens)) for key, tokens in whole.items()}

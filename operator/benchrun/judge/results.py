@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from benchrun_client.contract import StageRecord
+from benchrun_client.contract import StageRecord, interval
 
 from benchrun.api import (
     BenchmarkRunSpec,
@@ -21,15 +21,16 @@ from benchrun.api import (
 )
 from benchrun.judge.comparison.against_baseline import SHARE_BYTES
 from benchrun.judge.explain.cell_explanations import Limits, Seen, explanations, seen_at
+from benchrun.judge.explain.questions import with_true_runs
 from benchrun.judge.objectives import TRUSTED
 from benchrun.judge.result_row import cost_status, gpus_of, measured_row, row, with_costs, with_throughput_per_gpu
 from benchrun.judge.rules.all_rules import aggregate, judge_cell, judge_run, verdict_of_findings, worst
 from benchrun.judge.rules.rule import CellContext, CellSummary, RunContext, StageFinding, StageProfile, overridden
 from benchrun.judge.search_results import SEARCH_BYTES, deciding, search_results
 from benchrun.judge.stage_profile import expected_load
-from benchrun.judge.status_size import MAX_BYTES, fitted
+from benchrun.judge.status_size import MAX_BYTES, PROFILE_BYTES, fitted
 from benchrun.judge.thresholds import Thresholds, thresholds_of
-from benchrun.measure import cells, exposition, percentiles, queueing, stage_windows
+from benchrun.measure import cells, exposition, queueing, stage_windows
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_SERVER
 
 WITH_QUEUE = "with queue"
@@ -45,7 +46,7 @@ def headline(results: Iterable[Result], p99_ttft: Callable[[str], str]) -> Headl
     if not kept:
         return None
     best = max(kept, key=lambda row: (row.verdict == "Valid", float(row.value)))
-    throughput, ttft = shown(best.metrics.get("output_throughput")), p99_ttft(best.cell)
+    throughput, ttft = shown(best.figure("output_throughput")), p99_ttft(best.cell)
     if best.verdict == "Suspect":
         throughput, ttft = _marked(throughput), _marked(ttft)
     return Headline(cell=best.cell, throughput=throughput, p99_ttft=ttft)
@@ -59,11 +60,12 @@ def _marked(figure: str) -> str:
 def p99_ttft(cell: CellContext) -> str:
     """For the column. Where a cap held back an open loop it includes the wait in the client: "143 ms with queue"; of too few
     requests: "143? ms"."""
-    pool = cell.queued.get(cells.QUEUED_TTFT, cell.pools["ttft"])
+    name = cells.QUEUED_TTFT if cell.queued else "ttft"
+    pool = cell.queued.get(name, cell.pools["ttft"])
     value = cells.milliseconds(pool.percentile(99))
     if value is None:
         return shown(None)
-    mark = UNCERTAIN if percentiles.percentile_ranks(pool.count, 99) is None else ""
+    mark = UNCERTAIN if interval(cell.answered[name], 99) is None else ""
     text = f"{shown(value)}{mark} ms"
     return f"{text} {WITH_QUEUE}" if cell.expected.capped else text
 
@@ -179,10 +181,12 @@ def results(
     explained = explanations(seen_by_cell, trusted=trusted)
     bare_rows = (row(each.row, found[cell_id], explained.get(cell_id)) for cell_id, each in by_cell.items())
     cost, gpus = cost_status(spec.cost, servers), gpus_of(servers)
-    rows = [with_costs(with_throughput_per_gpu(each, gpus), cost) for each in bare_rows]
+    priced = [with_costs(with_throughput_per_gpu(each, gpus), cost) for each in bare_rows]
+    rows = with_true_runs(priced, servers, limits)
     findings = aggregate(finding for of_cell in found.values() for finding in of_cell)
     searches = search_results(spec, summaries, rows)
     max_bytes = MAX_BYTES - (SHARE_BYTES if spec.baseline else 0) - SEARCH_BYTES * len(searches)
+    max_bytes -= PROFILE_BYTES if spec.measurement.profile else 0
     kept, truncated = fitted(rows, findings, max_bytes=max_bytes)
     relied_on = deciding(rows, searches)
     verdict = worst(each.verdict for each in relied_on) or "Unknown"
@@ -197,7 +201,7 @@ def _server_limits(spec: BenchmarkRunSpec, servers: Sequence[ServerStatus]) -> L
     roles = (ROLE_PREFILL, ROLE_DECODE) if split else tuple(by_role) or (ROLE_SERVER,)
     limits = {}
     for role in roles:
-        args = spec.started.args_of(role) if spec.started is not None else None
+        args = spec.started.words_of(role) if spec.started is not None else None
         reported, tokens = (by_role[role].reported, by_role[role].kv_cache_tokens) if role in by_role else (None, None)
         limits[role] = queueing.server_limits(args, reported, kv_cache_tokens=tokens)
     return limits

@@ -1,6 +1,7 @@
 """The results of searches, by the judged load points: the highest load that met every objective, and its uncertainty.
 
-The client chose the loads; its own conclusion is not used. A load point whose numbers can't be trusted meets nothing.
+The client chose the loads; its own conclusion is not used. A load point whose numbers can't be trusted meets nothing. The answer
+is a load that was confirmed, by stages that took no part in choosing it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from benchrun_client.contract import open_stage
 from benchrun.api import BenchmarkRunSpec, Result, Search, SearchResult
 from benchrun.judge.rules.rule import CellSummary
 from benchrun.measure import rounded
+from benchrun.names import confirmation_id
 from benchrun.plan import axis_of, searched
 
 Outcome = Literal["Bracketed", "AtUpperBound", "NoneMet", "ProbeLimit", "Inconclusive", "Incomplete"]
@@ -39,7 +41,10 @@ def deciding(rows: Sequence[Result], found: Sequence[SearchResult]) -> list[Resu
     """The rows that a run's verdict rests on: every listed load point, and of a search the load that it found. That a server
     was overloaded above it is part of the answer. A search that found none rests on all it measured."""
     answers = {each.workload: each.lower for each in found}
-    return [row for row in rows if answers.get(row.workload) in (None, row.value)]
+    kept = [row for row in rows if answers.get(row.workload) in (None, row.value)]
+    # Of a load that was confirmed the confirmation alone: what led there was chosen for its luck, too.
+    cells = {row.cell for row in kept}
+    return [row for row in kept if confirmation_id(row.cell) not in cells]
 
 
 def outcome_of(row: Result) -> Literal["Met", "Missed", "Inconclusive"]:
@@ -51,12 +56,18 @@ def outcome_of(row: Result) -> Literal["Met", "Missed", "Inconclusive"]:
 
 
 def _result(workload: str, search: Search, cells: Sequence[CellSummary], rows: Sequence[Result]) -> SearchResult:
-    met = [row for row in rows if outcome_of(row) == "Met"]
+    confirming = {cell.cell.id for cell in cells if cell.cell.confirms}
+    confirmations = [row for row in rows if row.cell in confirming]
+    # What was only looked at tells where to confirm; it is the answer where nothing was confirmed.
+    met = [row for row in confirmations or rows if outcome_of(row) == "Met"]
     lower = met[-1] if met else None
-    above = [row for row in rows if lower is None or Decimal(row.value) > Decimal(lower.value)]
+    least = Decimal(lower.value if lower is not None else 0)
+    above = [row for row in rows if outcome_of(row) != "Met" and Decimal(row.value) > least]
     upper = above[0] if above else None
     width = None if lower is None or upper is None else 100 * (float(upper.value) / float(lower.value) - 1)
-    outcome = _outcome(search, lower=lower, upper=upper, probes=len(rows)) if _is_complete(cells) else "Incomplete"
+    outcome, why = "Incomplete", "; the search did not end, or a record of it is missing"
+    if _is_complete(cells):
+        outcome, why = _outcome(search, rows, confirmations, lower=lower, upper=upper)
     missed = upper is not None and outcome_of(upper) == "Missed"
     return SearchResult(
         workload=workload,
@@ -68,7 +79,7 @@ def _result(workload: str, search: Search, cells: Sequence[CellSummary], rows: S
         resolution_percent=rounded(width),
         probes=len(rows),
         stages=sum(len(cell.stages) for cell in cells),
-        sentence=_sentence(search, lower=lower, upper=upper, missed=missed) + _WHY[outcome],
+        sentence=_sentence(search, lower=lower, upper=upper, missed=missed) + why,
     )
 
 
@@ -82,16 +93,46 @@ def _is_complete(cells: Sequence[CellSummary]) -> bool:
     return numbers == set(range(1, len(numbers) + 1)) and len(places) == sum(len(cell.cell.stage_ids) for cell in cells)
 
 
-def _outcome(search: Search, *, lower: Result | None, upper: Result | None, probes: int) -> Outcome:
+def _outcome(
+    search: Search,
+    rows: Sequence[Result],
+    confirmations: Sequence[Result],
+    *,
+    lower: Result | None,
+    upper: Result | None,
+) -> tuple[Outcome, str]:
+    """With what to add to the sentence."""
+    if not confirmations:
+        if lower is None:
+            return "NoneMet", "; lower load.search.from, or relax the objectives"
+        return "Inconclusive", "; no later stages confirmed it"
+    met = {row.value for row in rows if row not in confirmations and outcome_of(row) == "Met"}
+    if changed := [row.value for row in confirmations if outcome_of(row) == "Missed" and row.value in met]:
+        return (
+            "Inconclusive",
+            f"; at {changed[0]} they were met before: the server got slower meanwhile, or chance misled",
+        )
     if lower is None:
-        return "NoneMet"
+        return (
+            "Inconclusive",
+            f"; at {confirmations[-1].value} they were met once and not confirmed: measure longer stages",
+        )
     low = Decimal(lower.value)
     if upper is None:
-        return "AtUpperBound" if low == Decimal(search.to) else "Inconclusive"
+        at_bound = low == Decimal(search.to)
+        return ("AtUpperBound", "; raise load.search.to to look further") if at_bound else ("Inconclusive", _WIDE)
     width = Decimal(upper.value) - low
     if (search.axis == "Concurrency" and width <= 1) or width * 100 <= low * Decimal(search.tolerance_percent):
-        return "Bracketed"
-    return "ProbeLimit" if probes == search.max_probes else "Inconclusive"
+        return "Bracketed", ""
+    if len(rows) - len(confirmations) == search.max_probes:
+        return (
+            "ProbeLimit",
+            "; load.search.maxProbes ended the search before the bracket was as narrow as the tolerance",
+        )
+    return "Inconclusive", _WIDE
+
+
+_WIDE = "; the bracket is wide, since load points within it are not certain: see their rows"
 
 
 def _sentence(search: Search, *, lower: Result | None, upper: Result | None, missed: bool) -> str:
@@ -102,13 +143,3 @@ def _sentence(search: Search, *, lower: Result | None, upper: Result | None, mis
     if upper is None:
         return f"the objectives are met at {lower.value} {unit}, the highest load measured"
     return f"the objectives are met up to {lower.value} {unit}{above}"
-
-
-_WHY: Mapping[Outcome, str] = {
-    "Bracketed": "",
-    "AtUpperBound": "; raise load.search.to to look further",
-    "NoneMet": "; lower load.search.from, or relax the objectives",
-    "ProbeLimit": "; load.search.maxProbes ended the search before the bracket was as narrow as the tolerance",
-    "Inconclusive": "; the bracket is wide, since load points within it are not certain: see their rows",
-    "Incomplete": "; the search did not end, or a record of it is missing",
-}

@@ -12,7 +12,7 @@ from typing import Literal
 
 from benchrun_client.contract import RequestColumns, ServerEdge, StageRecord
 
-from benchrun.api import BenchmarkRunSpec, CachePolicy, Cell, ServerStatus
+from benchrun.api import BenchmarkRunSpec, CachePolicy, Cell, Dataset, ServerStatus, datasets_of
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import (
     InFlight,
@@ -20,6 +20,7 @@ from benchrun.measure import (
     Plateau,
     Window,
     cells,
+    counters,
     exposition,
     find_plateau,
     in_flight,
@@ -43,6 +44,7 @@ class ExpectedLoad:
     follows_trace: bool = False  # Whether requests arrive at recorded instants: an open loop without a rate.
     through_service: bool = False
     """Whether requests go through a Service, whose pods were listed when the run began: others may join it."""
+    random_text: bool = False  # Whether prompts are random words, in whole or in part.
     offline: bool = False
     """Whether the engine has no API server in front: no gaps between tokens are known, and it gets a load as a whole."""
     whole_batches: bool = False
@@ -58,6 +60,11 @@ class ExpectedLoad:
         return self.rate is None and self.concurrency is None and not self.follows_trace
 
     @property
+    def users(self) -> int | None:
+        """Requests in flight all along: the users of a closed loop, or a batch; None: their number changes."""
+        return self.concurrency if self.closed_loop or self.whole_batches else None
+
+    @property
     def capped(self) -> bool:
         """An open loop whose arrivals may have to wait in the client."""
         return self.rate is not None and self.concurrency is not None
@@ -66,6 +73,10 @@ class ExpectedLoad:
     def has_due_instants(self) -> bool:
         """Whether each request has its own instant to be sent, and only the client can delay it."""
         return (self.rate is not None and not self.capped) or self.follows_trace
+
+
+def _is_random(dataset: Dataset) -> bool:
+    return getattr(dataset.single, "kind", None) in ("random", "prefixRepetition", "timedTrace")
 
 
 def expected_load(spec: BenchmarkRunSpec, cell: Cell) -> ExpectedLoad:
@@ -82,6 +93,7 @@ def expected_load(spec: BenchmarkRunSpec, cell: Cell) -> ExpectedLoad:
         cache_policy=spec.measurement.cache_policy,
         scrape_interval_seconds=float(spec.measurement.scrape_interval_seconds),
         follows_trace=cell.axis == "speed",
+        random_text=any(map(_is_random, datasets_of(workload, spec.workloads))),
         offline=spec.offline is not None,
         whole_batches=cell.axis == "batch",
         servers=role_replicas(spec),
@@ -91,10 +103,14 @@ def expected_load(spec: BenchmarkRunSpec, cell: Cell) -> ExpectedLoad:
     )
 
 
+GPU_STATES = ("gpu_xid", "gpu_memory_errors")
+"""Figures of samples that keep their value from one stage to the next."""
 THROUGHPUT_PARTS = 20
 MIN_THROUGHPUT_PARTS = 6
 """Four parts are left of six: too few to estimate their noise with less."""
 REQUESTS_A_PART = 5
+COUNTS_AGREE_PERCENT = 1.0
+"""Servers and client must report the same requests, or the difference of their means shows nothing."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +144,17 @@ class StageProfile:
     def samples(self) -> Sequence[exposition.Sample]:
         """Of all servers."""
         return [sample for window in self.windows for sample in window.samples]
+
+    @cached_property
+    def gpus(self) -> Mapping[tuple[str, str], tuple[float, float]]:
+        """The first and the greatest of each of `GPU_STATES`, by server and figure."""
+        found: dict[tuple[str, str], tuple[float, float]] = {}
+        for sample in self.samples:
+            for name in GPU_STATES:
+                if (value := getattr(sample, name)) is not None:
+                    first, greatest = found.get((sample.pod, name), (value, value))
+                    found[sample.pod, name] = first, max(value, greatest)
+        return found
 
     @property
     def seconds(self) -> float:
@@ -182,6 +209,34 @@ class StageProfile:
     def mean_ttft_ms(self) -> float | None:
         """Of answered requests; None where there are none."""
         return sum(self.ttft_us) / len(self.ttft_us) / 1000 if self.ttft_us else None
+
+    @cached_property
+    def server_ttft_ms(self) -> float | None:
+        """The servers' own mean, where it is of the requests that the client saw answered.
+
+        Of a disaggregated server it is the proxy's, which includes the transfer between the roles.
+        """
+        answered = len(self.answered)
+        if counters.proxy_edges(self.record):
+            total, count = counters.proxy_ttft(self.record)
+        else:
+            total, count = counters.rise(self.edges, counters.TTFT_SUM), counters.rise(self.edges, counters.TTFT_COUNT)
+        if total is None or not count or abs(count - answered) > COUNTS_AGREE_PERCENT / 100 * answered:
+            return None
+        return 1000 * total / count
+
+    @property
+    def ttft_gap_ms(self) -> float | None:
+        """Mean TTFT at the client minus the servers' own; None where either is unknown."""
+        at_client, at_server = self.mean_ttft_ms, self.server_ttft_ms
+        return None if at_client is None or at_server is None else at_client - at_server
+
+    @cached_property
+    def mean_decode_ms(self) -> float | None:
+        """From the first token to the last, of answers with more than one; None where there are none."""
+        rows = zip(self.e2el_us, self.ttft_us, self._tokens, strict=True)
+        lasted = [e2el - ttft for e2el, ttft, tokens in rows if tokens > 1]
+        return sum(lasted) / len(lasted) / 1000 if lasted else None
 
     @cached_property
     def e2el_us(self) -> Sequence[int]:

@@ -14,13 +14,16 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from benchrun.api import ComparedCell, Finding, Result, Truncated, Word
+from benchrun.api import THROUGHPUTS, ComparedCell, Finding, Result, Truncated, Word
 from benchrun.api.sweep import Row
 from benchrun.measure import percentile_word
 
-MAX_BYTES = 78_000
-"""Of results and findings together. Leaves 22 kB for conditions, servers and the tail of a log."""
-MAX_CODES = 6
+MAX_BYTES = 80_200
+"""Of results and findings together, empty fields included, of which none is stored. Leaves 20 kB for conditions, servers and the
+tail of a log."""
+PROFILE_BYTES = 4_000
+"""What a profile takes of that: a dozen kernels by name, its sentence, and what it adds to that of a load point."""
+MAX_CODES = 3
 """Of a row that is cut; they are in order, the worst first."""
 
 T = TypeVar("T")
@@ -103,7 +106,9 @@ def _without_outcome(outcome: str) -> _Cut:
 def _without_explained_evidence(row: Result) -> Result:
     """The sentences carry their numbers themselves."""
     explained = {"waiting": row.waiting, "bottleneck": row.bottleneck}
-    return row.model_copy(update={k: v.model_copy(update={"evidence": {}}) for k, v in explained.items() if v})
+    bare = {k: v.model_copy(update={"evidence": {}}) for k, v in explained.items() if v}
+    answers = [each.model_copy(update={"evidence": {}}) for each in row.explanations]
+    return row.model_copy(update={**bare, "explanations": answers})
 
 
 def _highest_percentile_only(row: Result) -> Result:
@@ -115,15 +120,18 @@ def _highest_percentile_only(row: Result) -> Result:
 
 
 def _worst_objective_only(row: Result) -> Result:
+    # Missed without a figure: the percentile is a failed request.
+    failed = [o for o in row.objectives if o.outcome == "Missed" and o.measured_milliseconds is None]
     worst = sorted(row.objectives, key=lambda o: -(o.measured_milliseconds or 0) / o.max_milliseconds)
-    return row.model_copy(update={"objectives": worst[:1]})
+    return row.model_copy(update={"objectives": [*failed, *worst][:1]})
 
 
 def _without_good_news(row: Result) -> Result:
     """Without explanations that nothing waited and that there is no bottleneck."""
     waited = row.waiting if row.waiting and row.waiting.reason != "None" else None
     bottleneck = row.bottleneck if row.bottleneck and row.bottleneck.limit != "None" else None
-    return row.model_copy(update={"waiting": waited, "bottleneck": bottleneck})
+    answers = [each for each in row.explanations if each.answer != "Noise"]
+    return row.model_copy(update={"waiting": waited, "bottleneck": bottleneck, "explanations": answers})
 
 
 def _without_field(field: str) -> _Cut:
@@ -136,17 +144,19 @@ _PERCENTILE = re.compile(r"p[0-9.]+_")
 _CUTS: tuple[_Cut, ...] = (
     _without("std_"),
     _without("median_"),
+    _without_field("by_repeat"),
     _without_outcome("Met"),
     _without_explained_evidence,
     _without_outcome("Inconclusive"),
     _highest_percentile_only,
     _without(r".*_(client_queue_time|e2el_including_client_queue)_ms"),
     _worst_objective_only,
-    _without_field("steady"),
+    lambda row: row.model_copy(update={"steady": {k: v for k, v in row.steady.items() if k in THROUGHPUTS}}),
     _without_field("intervals"),
     lambda row: row.model_copy(update={"findings": row.findings[:MAX_CODES]}),
     _without_good_news,
     _without_field("waiting"),
+    _without_field("explanations"),
     _without(r".*_itl_ms|total_(input|output)_tokens|duration$"),
     _without_field("roles"),
     _without_field("bottleneck"),
@@ -164,6 +174,8 @@ _LISTS: tuple[tuple[str, Callable[[Result], int]], ...] = (
     ("results[].findings", lambda row: len(row.findings)),
     ("results[].roles", lambda row: len(row.roles)),
     ("results[].repeatCvPercent", lambda row: len(row.repeat_cv_percent)),
+    ("results[].byRepeat", lambda row: len(row.by_repeat)),
+    ("results[].explanations", lambda row: len(row.explanations)),
     ("results[].waiting", lambda row: row.waiting is not None),
     ("results[].waiting.evidence", lambda row: len(row.waiting.evidence) if row.waiting else 0),
     ("results[].bottleneck", lambda row: row.bottleneck is not None),

@@ -12,6 +12,15 @@ JUDGE_VERSION = "1"
 """Grows when a rule changes its meaning; a change of a number shows in the digest."""
 
 
+PROFILE_HOST_PERCENT = 50.0
+"""Of the profiled time, without a kernel: then what starts kernels takes longer than they do. These are of no rule: a profile is
+not judged, and no figure depends on it."""
+PROFILE_STEP_TOKENS = {"GPU": (128, 256), "CPU": (16, 64)}
+"""Up to the first memory is the limit, from the second on compute; between them neither is said. Operations a byte that a GPU is
+built for, with dense 16-bit matrices: 153 (A100), 203 (T4), 295 (H100), by their data sheets. A CPU: some 10, which is 20 tokens
+with weights of 32 bits, and up to 60 with matrix units."""
+
+
 @dataclass(frozen=True, slots=True)
 class Thresholds:
     """Every number that a rule compares with."""
@@ -29,6 +38,16 @@ class Thresholds:
     output_invalid_percent: float = 80.0
     """With a fifth of the output missing, end-to-end latency and throughput are those of another workload. A count that
     is guessed from the text errs by less than that."""
+    stopped_suspect_percent: float = 5.0
+    """Of the answers, at a stop token though lengths are fixed: more than one in twenty, and the shortest 5 % of E2EL are theirs."""
+    aborted_suspect_percent: float = 0.5
+    """As of truncated answers: the client may count such a request as answered, with figures that are too small."""
+    prompt_tokens_suspect_percent: float = 1.0
+    """Prefill takes time in proportion to its tokens: below 1 % it moves no TTFT by more than repeats do."""
+    in_step_note_percent: float = 33.0
+    """Of a round, in which all users begin: where they all meet in a third of it, a prompt finds three times the usual queue."""
+    in_step_ttft_factor: float = 2.0
+    """Between the 10th and the 90th percentile of TTFT: without it, prompts of a burst don't wait for each other."""
     truncated_invalid_percent: float = 0.5
     """Half of what may fail: such a request counts as answered and is in every latency, by figures that are too small."""
     token_difference_suspect_percent: float = 1.0
@@ -54,15 +73,29 @@ class Thresholds:
     microseconds of an answer, so even 5 % mean a late client or too few requests."""
     queue_wait_note_ms: float = 1.0  # Of mean or p99. Below it the client's queue is its own bookkeeping.
     queue_wait_note_percent: float = 1.0  # Of the mean latency: less does not matter beside it.
-    client_gap_suspect_ms: float = 5.0
-    """TTFT at the client beyond the server's own. A near network, HTTP and one turn of an event loop take 1 to 3 ms."""
-    client_gap_suspect_percent: float = 5.0
+    ttft_gap_suspect_ms: float = 5.0
+    """Of a round trip, or of TTFT at the client beyond the server's own. A near network, HTTP and one turn of an event loop
+    take 1 to 3 ms."""
+    ttft_gap_suspect_percent: float = 5.0
     """Of the server's TTFT: beside a slow first token a few milliseconds more don't matter."""
-    client_lag_suspect_ms: float = 10.0
-    """p99 of how late the client sends or runs what is due: its latencies can be wrong by as much."""
-    client_cores_suspect: float = 0.6
-    """A process. An event loop beyond half a core makes its answers wait for each other; from there on the tail of the
-    latencies describes the client. It never makes a stage Invalid by itself: gap and lag show its effect on the figures."""
+    path_round_trips: float = 3.0
+    """In a TTFT at most: one opens a connection, one more lets a prompt beyond the first TCP window of 10 segments through
+    (RFC 6928: 14.6 kB), and one is the request's own. What the gap has beyond these is not the path's."""
+    client_lag_suspect_ms: float = 5.0
+    """p99 of how late the client sends or runs what is due, at least: a virtual machine wakes up a few milliseconds late."""
+    client_lag_suspect_percent: float = 10.0
+    """Of the shorter one of mean TTFT and mean time from first to last token: TTFT is late by the lag, TPOT by the lag over
+    the tokens. The mean lag is below half of its p99, so means are then off by 5 % at most."""
+    client_cores_suspect: float = 0.9
+    """A process. It has one event loop, which fills a core at most: then it sends and reads as fast as it can, not as the
+    load says. It never makes a stage Invalid by itself: gap and lag show its effect on the figures."""
+    client_cores_with_gap: float = 0.6
+    """A process, where TTFT at the client is longer than at the server: beyond half a core answers wait for each other."""
+    client_turns: float = 5.0
+    """Turns of the event loop in a TTFT: to begin it, open a connection, send, read the headers, read the first token. A gap
+    that is longer than so many lags at p99 is not the client's, unless its core is full."""
+    frontend_cores_suspect: float = 0.8
+    """An API server of vLLM. Its one event loop fills a core at most; close to that, requests wait before the engine."""
     client_invalid_factor: float = 3.0
     """Times the thresholds of gap and lag. Overload grows faster than load, so little lies between once and three times."""
     skew_suspect_ms: float = 20.0
@@ -85,12 +118,24 @@ class Thresholds:
     """Times the usual TTFT. Prompt lengths rarely make the first requests that much slower, compiling always does."""
     cold_start_floor_ms: float = 100.0
     """And at least this much above the usual: opening the connections of a first wave takes tens of milliseconds."""
+    gpu_clock_suspect_percent: float = 3.0
+    """Of the SM clock. Decoding and prefill slow down with it, and half of what users look for lies below 10 %."""
+    gpu_clock_chance: float = 0.01
+    """A clock at rest has no noise at all, so the test only has to hold back clocks that move with the power drawn."""
+    gpu_slowed_suspect_percent: float = 1.0
+    """Of the renewed samples. No healthy GPU gets too hot; up to 1 % of them moves no mean."""
+    gpu_power_cap_note_percent: float = 50.0
+    """A GPU in full use reaches its power limit now and then; most of the time, and the limit sets every figure."""
     chance_of_alarm: float = 1e-3
     """False alarm rate of a significance test. A stage has about five tests, and each finding also needs an effect that
     matters, which noise rarely has: together they stay well below one stage in a hundred."""
     requests_a_user: float = 10.0
     """Requests for each that is in flight at a time: the first and the last of each user run beside too few others, and these
     are a fifth of ten."""
+    rounds_seconds: float = 120.0
+    """As many rounds of answers as fit are enough where ten take longer: the more a round is worth, the fewer there need be."""
+    fewest_requests_a_user: float = 3.0
+    """However long a round is: one of ramp-up, one of drain, and one beside the full load."""
     window_seconds: float = 10.0
     """In less time a garbage collection or a rising clock is a part of the result, and there are ten samples at most."""
     steady_change_percent: float = 25.0

@@ -21,7 +21,7 @@ from benchrun.judge_process.job import Job, Part, PartHead, SweepJob
 from benchrun.measure import exposition, timeline
 from benchrun.names import SERVING_ROLES
 from benchrun.observe import Run, run_of
-from benchrun.plan import Owner, planned_searches, planned_stages, problem_with
+from benchrun.plan import Owner, planned_searches, problem_with, stage_ids
 
 
 def table_job(job: SweepJob, parts: Iterable[Part]) -> SweepTable:
@@ -80,7 +80,7 @@ class Plan:
 
     def __init__(self, spec: BenchmarkRunSpec, owner: Owner) -> None:
         self._run_uid = owner.uid
-        self._stage_ids = tuple(stage.id for stage in planned_stages(spec, run_uid=owner.uid))
+        self._stage_ids = stage_ids(spec, run_uid=owner.uid)
         self._searches = planned_searches(owner, spec)
 
     def problem_with(self, head: PartHead, data: bytes) -> str | None:

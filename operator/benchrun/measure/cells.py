@@ -1,7 +1,8 @@
 """Figures of a cell: the requests of all its stages in one pool, under vLLM's own key names; and numbers that may be missing.
 
 For a single stage they are vLLM's own figures. For several they are what one long stage would have had: latencies over
-all requests, throughput as totals over summed durations. Failed requests count in `failed` and nowhere else.
+all requests, throughput as totals over summed durations. Failed requests count in `failed` and nowhere else; where there are
+any, `answered_percent` tells of what share of all requests the latencies are.
 """
 
 from __future__ import annotations
@@ -68,28 +69,37 @@ QUEUE_TIME = "client_queue_time"
 server would look fast. As in the keys of metrics; QUEUED_E2EL and QUEUE_TIME are vLLM's own names."""
 
 
-def _tpot(requests: RequestColumns) -> Iterable[float]:
+def _tpot(requests: RequestColumns) -> Iterable[float | None]:
     """Time per output token after the first; a one-token answer has none."""
-    rows = zip(requests.e2el_us, requests.ttft_us, requests.output_tokens, requests.ok, strict=True)
-    return ((e2el - ttft) / (tokens - 1) for e2el, ttft, tokens, ok in rows if ok and tokens > 1)
+    rows = zip(requests.e2el_us, requests.ttft_us, requests.output_tokens, strict=True)
+    return ((e2el - ttft) / (tokens - 1) if tokens > 1 else None for e2el, ttft, tokens in rows)
 
 
-_OF_REQUESTS: Mapping[str, Callable[[RequestColumns], Iterable[float]]] = {
-    "ttft": lambda requests: compress(requests.ttft_us, requests.ok),
+_OF_REQUESTS: Mapping[str, Callable[[RequestColumns], Iterable[float | None]]] = {
+    "ttft": lambda requests: requests.ttft_us,
     "tpot": _tpot,
-    "e2el": lambda requests: compress(requests.e2el_us, requests.ok),
-    QUEUE_TIME: lambda requests: compress(requests.queue_us, requests.ok),
-    QUEUED_TTFT: lambda requests: compress(map(add, requests.ttft_us, requests.queue_us), requests.ok),
-    QUEUED_E2EL: lambda requests: compress(map(add, requests.e2el_us, requests.queue_us), requests.ok),
+    "e2el": lambda requests: requests.e2el_us,
+    QUEUE_TIME: lambda requests: requests.queue_us,
+    QUEUED_TTFT: lambda requests: map(add, requests.ttft_us, requests.queue_us),
+    QUEUED_E2EL: lambda requests: map(add, requests.e2el_us, requests.queue_us),
 }
-"""Of successful requests, in microseconds."""
+"""Of all requests, in microseconds."""
+
+
+def request_values(requests: RequestColumns, latency: str, *, failed: float | None) -> list[float | None]:
+    """One value a request, in microseconds: None where it has none, `failed` where the request failed."""
+    return [value if ok else failed for value, ok in zip(_OF_REQUESTS[latency](requests), requests.ok, strict=True)]
+
+
+def _answered(requests: RequestColumns, latency: str) -> Iterable[float]:
+    return (value for value in compress(_OF_REQUESTS[latency](requests), requests.ok) if value is not None)
 
 
 def latencies(records: Sequence[StageRecord], latency: str) -> Distribution:
     """All successful requests of these records; microseconds. `latency`: one of LATENCIES, or of those with the queue."""
     if latency == "itl":
         return Distribution.of_counts(chain.from_iterable(zip(r.gaps.us, r.gaps.count, strict=True) for r in records))
-    return Distribution.of(chain.from_iterable(_OF_REQUESTS[latency](r.requests) for r in records))
+    return Distribution.of(chain.from_iterable(_answered(r.requests, latency) for r in records))
 
 
 def pools_of(records: Sequence[StageRecord]) -> Pools:
@@ -107,13 +117,20 @@ def mean_ms(record: StageRecord, latency: Latency) -> float | None:
     if latency == "itl":
         total, count = sum(map(mul, record.gaps.us, record.gaps.count)), sum(record.gaps.count)
         return milliseconds(total / count) if count else None
-    values = list(_OF_REQUESTS[latency](record.requests))
+    values = list(_answered(record.requests, latency))
     return milliseconds(fmean(values)) if values else None
+
+
+ANSWERED_PERCENT = "answered_percent"
+"""Key of `results[].metrics`, there only where requests failed: percentiles are of this share of all requests."""
 
 
 def pooled_metrics(records: Sequence[StageRecord], pools: Pools, percentiles: Sequence[str]) -> dict[str, float | None]:
     """Every figure of a cell. Latencies are milliseconds with five significant digits; counts are exact."""
-    metrics: dict[str, float | None] = dict(totals(records))
+    metrics: dict[str, float | None] = dict(totals(records)) | connect_metrics(records)
+    if metrics["failed"]:
+        requests = sum(len(record.requests.ok) for record in records)
+        metrics[ANSWERED_PERCENT] = rounded(100 * (metrics["completed"] or 0) / requests)
     for latency, pool in pools.items():
         metrics |= latency_metrics(pool, latency, percentiles)
     return metrics
@@ -138,6 +155,19 @@ def totals(records: Sequence[StageRecord]) -> Mapping[str, float | None]:
         "request_throughput": per_second(completed),
         "output_throughput": per_second(output_tokens),
         "total_token_throughput": per_second(input_tokens + output_tokens),
+    }
+
+
+def connect_metrics(records: Sequence[StageRecord]) -> dict[str, float | None]:
+    """What of TTFT is the set-up of connections (TCP, TLS): `mean_connect_ms` over all requests, 0 for one that used a
+    connection again, so that it can be taken off `mean_ttft_ms`; `max_connect_ms` the longest. Empty where it is not known."""
+    known = [record.connections for record in records if record.connections is not None]
+    if not known or len(known) < len(records):
+        return {}
+    requests = sum(len(record.requests.ok) for record in records)
+    return {
+        "mean_connect_ms": rounded(milliseconds(sum(each.total_us for each in known) / requests)),
+        "max_connect_ms": rounded(milliseconds(max(each.longest_us for each in known))),
     }
 
 
@@ -217,26 +247,38 @@ def goodput(records: Sequence[StageRecord], limits: RequestLimits, *, since_due:
 # Figures of a plateau are under vLLM's names, to stand beside those of the whole stage. Latencies are those of requests *sent*
 # in it, however late their answer; so the slow ones are not left out. Throughput is what *happened* in it: answers that were
 # completed, and tokens that came. When single tokens came is not kept: the first is set at its TTFT, the others evenly from
-# there to the end of the answer. Gaps between tokens (ITL) are kept for the whole stage only and have no figures here.
+# there to the end of the answer. A prompt's tokens count where the first token of its answer came: by then they were computed.
+# Gaps between tokens (ITL) are kept for the whole stage only and have no figures here.
 
 
 def plateau_metrics(
     stages: Sequence[tuple[StageRecord, Plateau]], percentiles: Sequence[str]
 ) -> dict[str, float | None]:
     """Figures of one stage's plateau, or of several in one pool, as a cell's are pooled."""
-    seconds = sum(interval.length_us for _, interval in stages) / 1e6
-    completed = sum(completed_in(record.requests, interval) for record, interval in stages)
-    tokens = math.fsum(output_tokens_in(record.requests, interval) for record, interval in stages)
-    metrics: dict[str, float | None] = {
-        "completed": completed,
-        "duration": rounded(seconds),
-        "request_throughput": rounded(completed / seconds) if seconds else None,
-        "output_throughput": rounded(tokens / seconds) if seconds else None,
-    }
+    metrics = plateau_totals(stages)
     sent = [sent_in_plateau(record, interval) for record, interval in stages]
     for latency in ("ttft", "tpot", "e2el"):
         metrics |= level_metrics(latencies(sent, latency), latency, percentiles)
     return metrics
+
+
+def plateau_totals(stages: Sequence[tuple[StageRecord, Plateau]]) -> dict[str, float | None]:
+    """Answers completed in these plateaus, their length in seconds, and requests and tokens a second."""
+    seconds = sum(interval.length_us for _, interval in stages) / 1e6
+    completed = sum(completed_in(record.requests, interval) for record, interval in stages)
+    output = math.fsum(output_tokens_in(record.requests, interval) for record, interval in stages)
+    prompts = sum(input_tokens_in(record.requests, interval) for record, interval in stages)
+
+    def per_second(total: float) -> float | None:
+        return rounded(total / seconds) if seconds else None
+
+    return {
+        "completed": completed,
+        "duration": rounded(seconds),
+        "request_throughput": per_second(completed),
+        "output_throughput": per_second(output),
+        "total_token_throughput": per_second(prompts + output),
+    }
 
 
 def sent_in_plateau(record: StageRecord, interval: Plateau) -> StageRecord:
@@ -252,6 +294,12 @@ def completed_in(requests: RequestColumns, interval: Plateau) -> int:
     """How many answers were completed after the start of an interval and by its end, whenever they were sent."""
     rows = zip(requests.start_us, requests.e2el_us, requests.ok, strict=True)
     return sum(1 for start, e2el, ok in rows if ok and interval.start_us < start + e2el <= interval.end_us)
+
+
+def input_tokens_in(requests: RequestColumns, interval: Plateau) -> int:
+    """Prompt tokens of answered requests whose first token came after the start of an interval and by its end."""
+    rows = zip(requests.start_us, requests.ttft_us, requests.input_tokens, requests.ok, strict=True)
+    return sum(tokens for start, ttft, tokens, ok in rows if ok and interval.start_us < start + ttft <= interval.end_us)
 
 
 def output_tokens_in(requests: RequestColumns, interval: Plateau) -> float:

@@ -9,10 +9,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from benchrun_client.contract import PROXY_COUNTERS, START_TIME, ServerEdge, StageRecord
+from benchrun_client.contract import PROCESS_CPU, PROXY_COUNTERS, START_TIME, ServerEdge, StageRecord
 from benchrun_client.engines import ENGINE
 
-from benchrun.measure.cells import duration_seconds, is_believable, ratio, sum_of_all
+from benchrun.measure.cells import duration_seconds, is_believable, ratio, sum_of_all, sum_of_known
 from benchrun.names import ANSWERING_ROLES, PREFILLING_ROLES, ROLE_PROXY
 
 ADMISSION_REJECTIONS = "admission_rejections_total"
@@ -23,6 +23,8 @@ PREEMPTIONS = "num_preemptions_total"
 PREFIX_HITS = "prefix_cache_hits_total"
 PREFIX_QUERIES = "prefix_cache_queries_total"
 PROMPT_TOKENS = "prompt_tokens_total"
+SPECULATED = "spec_decode_num_draft_tokens_total"
+SPECULATED_ACCEPTED = "spec_decode_num_accepted_tokens_total"
 QUEUE_TIME_COUNT = "request_queue_time_seconds_count"
 QUEUE_TIME_SUM = "request_queue_time_seconds_sum"
 REQUESTS_FINISHED = "request_success_total"
@@ -56,10 +58,29 @@ def rise(edges: Iterable[ServerEdge], counter: str) -> float | None:
     return None if any(map(is_reset, known)) else sum_of_all([rise_at(edge, counter) for edge in known])
 
 
+def prefix_lookups(edges: Iterable[ServerEdge]) -> tuple[float, float, float] | None:
+    """Prompt tokens that these servers looked up in a prefix cache, that they found in their own, and in a cache behind it (host
+    memory, disk, another node; 0 without its series). None where a server's counters were not read at both ends."""
+    known = list(edges)
+    hits, queries = rise(known, PREFIX_HITS), rise(known, PREFIX_QUERIES)
+    if hits is None or queries is None:
+        return None
+    external_hits, external_queries = (
+        math.fsum(rise_at(edge, counter) or 0.0 for edge in known) for counter in (EXTERNAL_HITS, EXTERNAL_QUERIES)
+    )
+    # What the first tier misses is looked up in the second; without a first tier that is everything.
+    return max(queries, external_queries), hits, external_hits
+
+
 def count(snapshot: Mapping[str, float] | None, counter: str) -> float | None:
     """The value of a counter; None where the snapshot lacks it, or no server can have counted so far."""
     value = None if snapshot is None else snapshot.get(counter)
     return value if value is not None and is_believable(value) else None
+
+
+def finished(edges: Sequence[ServerEdge], *reasons: str) -> float | None:
+    """Requests that these servers finished for one of vLLM's reasons; None where they count none of them."""
+    return sum_of_known(rise(edges, f"finished_{reason}_total") for reason in reasons)
 
 
 def rise_at(edge: ServerEdge, counter: str) -> float | None:
@@ -90,7 +111,7 @@ LAG_SUM = "benchrun_proxy_loop_lag_seconds_sum"
 LAG_COUNT = "benchrun_proxy_loop_lag_seconds_count"
 PROXY_TTFT_SUM = "benchrun_proxy_time_to_first_token_seconds_sum"
 PROXY_TTFT_COUNT = "benchrun_proxy_time_to_first_token_seconds_count"
-CPU = "process_cpu_seconds_total"
+CPU = PROCESS_CPU
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,8 @@ MAX_LINES = 65_536
 MAX_LINE_CHARS = 8192
 """Of one wanted series; vLLM's cache_config_info is the longest, some 1,500."""
 MAX_LABELS = 128
-MAX_REPORTED = 39
-"""Labels kept of what a server reports of itself; one place is left for the model's length."""
+MAX_REPORTED = 35
+"""Labels kept of what a server reports of itself; places are left for the model's length and what the log says it chose."""
 
 _SAMPLE_LINES = tuple(name + end for names in ENGINE.sample_series.values() for name in names for end in ("{", " "))
 _FIRST_CHARS = 300

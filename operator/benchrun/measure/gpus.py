@@ -8,14 +8,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
+from typing import Literal, NamedTuple
 
 from benchrun.api import GPU_SERIES, Sample
-from benchrun.measure.cells import known, sum_of_all
+from benchrun.measure.cells import known, ratio, sum_of_all
 from benchrun.measure.exposition import UnreadableMetrics, series_of
 from benchrun.measure.server_figures import combined
 from benchrun.measure.windows import Window
+from benchrun.names import ANSWERING_ROLES
 
-_LINES = tuple(name + "{" for names in GPU_SERIES.values() for name in names)
+_REASONS = ("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS")
+"""Of lower clocks, as bits; the second name is that of DCGM before version 4."""
+_SLOWED, _POWER_CAPPED = 0x08 | 0x20 | 0x40 | 0x80, 0x04
+"""NVML's nvmlClocksEventReason: hardware slowdown, thermal slowdown by software and by hardware, power brake; software power cap."""
+_DERIVED = {name: (name,) for name in ("gpu_pods", "gpu_slowed", "gpu_power_capped")}
+_LINES = tuple(f"{name}{{" for names in (*GPU_SERIES.values(), _REASONS) for name in names)
 _OF_A_PART = GPU_SERIES["gpu_memory_mib"][0]
 """A part of a GPU has memory of its own; power and clocks are those of the whole, which others use too."""
 _POD = (("exported_pod", "exported_namespace"), ("pod", "namespace"), ("pod_name", "pod_namespace"))
@@ -40,12 +47,27 @@ def gpu_values(text: str, *, namespace: str, pod: str) -> dict[str, float | None
         raise UnreadableMetrics(problem)
     is_part = any(series.labels.get(_PART_OF_A_GPU) for series in own)
     # One value a GPU, or a part of one: where several containers of a pod hold it, it is listed for each.
-    values: dict[str, dict[tuple[str | None, str | None], float]] = defaultdict(dict)
+    values: defaultdict[str, dict[_Gpu, float]] = defaultdict(dict)
+    pods: dict[_Gpu, set[tuple[str, str] | None]] = defaultdict(set)
     for series in own:
         if series.name == _OF_A_PART or not is_part:
-            gpu = series.labels.get("UUID") or series.labels.get("gpu"), series.labels.get(_PART_OF_A_GPU)
-            values[series.name][gpu] = series.value
-    return combined({name: tuple(of_gpu.values()) for name, of_gpu in values.items()}, GPU_SERIES)
+            values[series.name][_gpu(series.labels)] = series.value
+    for series in listed:
+        pods[_gpu(series.labels)].add(_holder(series.labels))
+    values["gpu_pods"] = {gpu: float(len(pods[gpu] - {None})) for gpu in map(_gpu, (series.labels for series in own))}
+    reasons = values[_REASONS[0]] or values[_REASONS[1]]
+    for name, bits in (("gpu_slowed", _SLOWED), ("gpu_power_capped", _POWER_CAPPED)):
+        values[name] = {gpu: float(int(each) & bits != 0) for gpu, each in reasons.items()}
+    found = {name: tuple(of_gpu.values()) for name, of_gpu in values.items()}
+    return combined(found, {**GPU_SERIES, **_DERIVED})
+
+
+_Gpu = tuple[str | None, str | None]
+"""A GPU, or a part of one."""
+
+
+def _gpu(labels: Mapping[str, str]) -> _Gpu:
+    return labels.get("UUID") or labels.get("gpu"), labels.get(_PART_OF_A_GPU)
 
 
 def _holder(labels: Mapping[str, str]) -> tuple[str, str] | None:
@@ -54,46 +76,104 @@ def _holder(labels: Mapping[str, str]) -> tuple[str, str] | None:
 
 @dataclass(frozen=True, slots=True)
 class GpuFigures:
-    """Those of `RoleFigures`, of all these servers; None where one of them has no such figure."""
+    """Those of `RoleFigures`, of all these servers, and tokens per joule; None where one of them has no such figure."""
 
     gpu_power_mean_watts: float | None = None  # All GPUs together.
     gpu_memory_max_mib: float | None = None  # Most that any GPU held.
     sm_clock_mean_mhz: float | None = None
+    no_power_reason: str | None = None  # Where an exporter was read and the power is not known.
+    output_tokens_per_joule: float | None = None
+
+
+NOT_RENEWED = "the exporter renewed its figures fewer than twice within a stage"
 
 
 def gpu_figures(stage_windows: Iterable[Window]) -> GpuFigures:
-    """Figures over windows of one role or of all: those of a stage, or of all stages of a cell."""
-    by_pod: dict[str, list[Sequence[Sample]]] = defaultdict(list)
-    for window in stage_windows:
+    """Figures over windows of one role or of all: those of a stage, or of all stages of a cell.
+
+    Tokens per joule are what the servers that write answers counted, over what all of them drew, both from the first to the last
+    renewal of the exporter's figures.
+    """
+    by_pod: dict[tuple[str, str], list[Sequence[Sample]]] = defaultdict(list)
+    windows = list(stage_windows)
+    for window in windows:
         for pod in {sample.pod for sample in window.samples}:
-            by_pod[pod].append([sample for sample in window.samples if sample.pod == pod])
-    powers = [_power(stages) for stages in by_pod.values()]
+            by_pod[window.role, pod].append([sample for sample in window.samples if sample.pod == pod])
+    if any(window.servers > sum(role == window.role for role, _ in by_pod) for window in windows):
+        return GpuFigures()  # a server gave no sample
+    rates = {server: _rates(stages) for server, stages in by_pod.items()}
     memories = [known(s.gpu_memory_mib for stage in stages for s in stage) for stages in by_pod.values()]
     clocks = [known(s.sm_clock_mhz for stage in stages for s in stage) for stages in by_pod.values()]
+    read = [any(known((s.gpu_watts, s.gpu_joules)) for of in stages for s in of) for stages in by_pod.values()]
+    power = sum_of_all([watts for watts, _ in rates.values()])
+    tokens = sum_of_all([written for (role, _), (_, written) in rates.items() if role in ANSWERING_ROLES])
     return GpuFigures(
-        gpu_power_mean_watts=sum_of_all(powers),
+        gpu_power_mean_watts=power,
         gpu_memory_max_mib=max(map(max, memories)) if memories and all(memories) else None,
         sm_clock_mean_mhz=fmean(map(fmean, clocks)) if clocks and all(clocks) else None,
+        no_power_reason=NOT_RENEWED if power is None and read and all(read) else None,
+        output_tokens_per_joule=ratio(tokens, power),
     )
 
 
-def _power(stages: Sequence[Sequence[Sample]]) -> float | None:
-    """Watts of one server: from its energy counter, which misses nothing between two samples, else its mean power."""
-    spans = [span for stage in stages if (span := _energy(stage)) is not None]
-    seconds = math.fsum(seconds for _, seconds in spans)
-    if seconds > 0:
-        return math.fsum(joules for joules, _ in spans) / seconds
-    drawn = known(sample.gpu_watts for stage in stages for sample in stage)
-    return fmean(drawn) if drawn else None
+def renewed(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
+    """By server, the samples for which the exporter had renewed its figures within this time.
 
-
-def _energy(stage: Sequence[Sample]) -> tuple[float, float] | None:
-    """Joules and seconds between the first and the last renewal of the counter; None: it was not renewed twice, or fell.
-
-    An exporter renews its figures at its own pace, by default every 30 seconds, so time runs from renewal to renewal.
+    It does so at its own pace, by default every 30 seconds, and answers with the old ones until then: what the first sample holds
+    may be older than the stage.
     """
-    counted = [(sample.at, sample.gpu_joules) for sample in stage if sample.gpu_joules is not None]
-    renewed = [after for before, after in pairwise(counted) if after[1] != before[1]]
-    if len(renewed) < 2 or any(after[1] < before[1] for before, after in pairwise(counted)):
-        return None
-    return renewed[-1][1] - renewed[0][1], renewed[-1][0] - renewed[0][0]
+    by_pod: dict[str, list[Sample]] = defaultdict(list)
+    for sample in sorted(samples, key=lambda each: each.at):
+        if _figures(sample) != (None, None, None):
+            by_pod[sample.pod].append(sample)
+    return {pod: [b for a, b in pairwise(read) if _figures(a) != _figures(b)] for pod, read in by_pod.items()}
+
+
+def _figures(sample: Sample) -> tuple[float | None, ...]:
+    return sample.gpu_joules, sample.gpu_watts, sample.sm_clock_mhz
+
+
+# An exporter renews its figures at its own pace, by default every 30 seconds, so that a sample may show what was drawn before the
+# stage. A value that differs from the one before was renewed between the two samples: time runs between renewals, each of which is
+# seen up to one scrape late.
+
+
+class _Span(NamedTuple):
+    """From the first to the last renewal within a stage."""
+
+    joules: float
+    first: Sample
+    last: Sample
+
+    @property
+    def tokens(self) -> float | None:
+        """That the server wrote; None where its counter fell: another process."""
+        before, after = self.first.generation_tokens, self.last.generation_tokens
+        return None if before is None or after is None or after < before else after - before
+
+
+def _rates(stages: Sequence[Sequence[Sample]]) -> tuple[float | None, float | None]:
+    """Watts of one server, and tokens a second that it wrote meanwhile; None where no stage has two renewals."""
+    spans = [span for stage in stages if (span := _span(stage)) is not None]
+    seconds = math.fsum(span.last.at - span.first.at for span in spans)
+    joules, tokens = sum_of_all([span.joules for span in spans]), sum_of_all([span.tokens for span in spans])
+    return ratio(joules, seconds), ratio(tokens, seconds)
+
+
+def _span(stage: Sequence[Sample]) -> _Span | None:
+    """By the energy counter, which misses nothing between two samples, unless it fell; else by the power that is shown, each value
+    until the next. None: neither was renewed twice."""
+    counted, shown = _renewed(stage, "gpu_joules"), _renewed(stage, "gpu_watts")
+    joules = known(sample.gpu_joules for sample in stage)
+    if len(counted) > 1 and all(before <= after for before, after in pairwise(joules)):
+        return _Span((counted[-1].gpu_joules or 0.0) - (counted[0].gpu_joules or 0.0), counted[0], counted[-1])
+    if len(shown) > 1:
+        drawn = math.fsum((before.gpu_watts or 0.0) * (after.at - before.at) for before, after in pairwise(shown))
+        return _Span(drawn, shown[0], shown[-1])
+    return None
+
+
+def _renewed(stage: Sequence[Sample], figure: Literal["gpu_joules", "gpu_watts"]) -> list[Sample]:
+    """The samples that were the first to show a new value."""
+    shown = [sample for sample in stage if getattr(sample, figure) is not None]
+    return [after for before, after in pairwise(shown) if getattr(before, figure) != getattr(after, figure)]

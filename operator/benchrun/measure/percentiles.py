@@ -1,4 +1,4 @@
-"""Exact percentiles of many values with their confidence intervals, for any distribution; means of batches.
+"""Exact percentiles of many values, how many it takes to bound them, and means of batches.
 
 Percentiles interpolate linearly between the two nearest values, as numpy (and with it vLLM's benchmark) does by default;
 the deviation is the population's, as vLLM's is. An empty distribution has no figures: None, never 0.
@@ -10,12 +10,11 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import accumulate, pairwise
 from operator import mul, sub
-from statistics import NormalDist, fmean
+from statistics import fmean
 
-from benchrun_client.contract import binomial
+from benchrun_client.contract import ERROR, interpolated, interval_ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +64,7 @@ class Distribution:
             raise ValueError(f"a percentile is between 0 and 100, not {percent}")
         if not self.values:
             return None
-        rank = (self.count - 1) * (percent / 100)
-        lower = math.floor(rank)
-        low, high, share = self.at_rank(lower + 1), self.at_rank(min(lower + 2, self.count)), rank - lower
-        # Counted from the nearer end, so that a share of 1 gives exactly `high`.
-        return low + (high - low) * share if share < 0.5 else high - (high - low) * (1 - share)
+        return interpolated(self.at_rank, self.count, percent)
 
     def at_rank(self, rank: int) -> float:
         """The value at a rank, 1 for the smallest to `count` for the greatest."""
@@ -113,65 +108,18 @@ def variance_inflation(series: Sequence[Sequence[float]], *, fitted: int) -> flo
     return (1 + kept) / (1 - kept)
 
 
-# Of n values, the number below the true percentile p is binomial (n, p). So the value at a low rank lies above the true
-# percentile, and the one at a high rank below it, with a probability that only n, p and the rank decide. With few values even
-# the largest does not bound a high percentile: p99 has a two-sided 95 % interval from 368 values on.
-#
-# The values are taken as independent. Requests of one stage are not quite, so an interval over one stage is the least that
-# the uncertainty can be.
-
-ERROR = 0.05
-"""How often, at most, an interval misses the true percentile, or a certificate is wrong."""
-MAX_EXACT_DEVIATION = 300
-"""Of the binomial count. Beyond it (360,000 values for a median, 9 million for p99) its normal approximation with a term
-for the skew gives the rank to within one; the exact sum would take long for no gain."""
-
-
-def percentile_interval(distribution: Distribution, percent: float) -> tuple[float, float] | None:
-    """The two-sided 95 % interval of a percentile; None where the values are too few to bound it on both sides."""
-    ranks = percentile_ranks(distribution.count, percent)
-    return None if ranks is None else (distribution.at_rank(ranks[0]), distribution.at_rank(ranks[1]))
+# Of n independent values, the number below the true percentile p is binomial (n, p): ranks bound the percentile of any
+# distribution. With few values even the largest does not bound a high percentile: p99 has a two-sided 95 % interval from 368
+# values on. Requests that share a queue are alike, and need more: `benchrun_client.contract.certainty`.
 
 
 def percentile_ranks(count: int, percent: float) -> tuple[int, int] | None:
-    """Ranks (1 is the smallest value) of the two values that bracket the percentile of `count` values: 40 and 61 for
-    the median of 100."""
-    low, high = lower_rank(count, percent, error=ERROR / 2), upper_rank(count, percent, error=ERROR / 2)
-    return None if low is None or high is None else (low, high)
+    """Ranks (1 is the smallest value) of the two values that bracket the percentile of `count` independent values with 95 %
+    certainty: 40 and 61 for the median of 100; None where they are too few."""
+    return interval_ranks(count, percent)
 
 
 def least_count(percent: float) -> int | None:
     """How many values a two-sided interval takes: 368 for p99. None for 0 and 100, which nothing bounds."""
     share = max(percent, 100 - percent) / 100
-    return math.ceil(math.log(ERROR / 2) / math.log(share)) if share < 1 else None
-
-
-def is_certainly_above(distribution: Distribution, percent: float, limit: float) -> bool:
-    """Whether the percentile is above `limit` with 95 % certainty. With few values it never is."""
-    rank = lower_rank(distribution.count, percent, error=ERROR)
-    return rank is not None and distribution.at_rank(rank) > limit
-
-
-def lower_rank(count: int, percent: float, *, error: float) -> int | None:
-    """The highest rank whose value is above the percentile with a probability of at most `error`; None: there is none."""
-    upper = upper_rank(count, 100 - percent, error=error)
-    return None if upper is None else count + 1 - upper
-
-
-@lru_cache(maxsize=4096)
-def upper_rank(count: int, percent: float, *, error: float) -> int | None:
-    """The lowest rank whose value is below the percentile with a probability of at most `error`; None: there is none."""
-    share = percent / 100
-    if count < 1 or not 0 < share < 1:
-        return None
-    deviation = math.sqrt(count * share * (1 - share))
-    if deviation > MAX_EXACT_DEVIATION:
-        z = NormalDist().inv_cdf(1 - error)
-        rank = math.ceil(count * share + z * deviation + (1 - 2 * share) * (z * z - 1) / 6 - 0.5) + 1
-    else:
-        # From the far end of the tail inward, as long as the sum stays within `error`. Beyond eight deviations and twenty
-        # values lies less than 1e-9.
-        rank, tail = min(count, math.ceil(count * share + 8 * deviation + 20)) + 1, 0.0
-        while (tail := tail + binomial(count, share, rank - 1)) <= error:
-            rank -= 1
-    return rank if rank <= count else None
+    return math.ceil(math.log(ERROR) / math.log(share)) if share < 1 else None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
 from benchrun_client.contract import StageRecord
 
-from benchrun.measure.cells import LATENCIES, known, mean_ms, rounded, totals
+from benchrun.measure.cells import LATENCIES, known, mean_ms, rounded
 from benchrun.measure.percentiles import variance_inflation
 from benchrun.measure.significance import fisher_p_value, mean_of
 
@@ -56,16 +56,14 @@ def _p_value(groups: Sequence[Sequence[float]], means: Sequence[float]) -> float
     return fisher_p_value(explained / noise, between, within)
 
 
-_RATES = ("request_throughput", "output_throughput", "total_token_throughput")
-
-
-def repeat_cv_percent(records: Sequence[StageRecord]) -> dict[str, float]:
+def repeat_cv_percent(
+    records: Sequence[StageRecord], throughputs: Sequence[Mapping[str, float | None]]
+) -> dict[str, float]:
     """How far the repeats of a cell scatter, the noise within one server: the coefficient of variation, sample formula, of
-    throughputs and mean latencies by name. A figure that fewer than two repeats have is left out."""
+    these throughputs and mean latencies by name. A figure that fewer than two repeats have is left out."""
     repeats = [
-        {name: value for name, value in totals([record]).items() if name in _RATES}
-        | {f"mean_{latency}_ms": mean_ms(record, latency) for latency in LATENCIES}
-        for record in records
+        {**of_stage} | {f"mean_{latency}_ms": mean_ms(record, latency) for latency in LATENCIES}
+        for record, of_stage in zip(records, throughputs, strict=True)
     ]
     found = {name: rounded(_cv_percent(known(each[name] for each in repeats))) for name in (repeats or [{}])[0]}
     return {name: cv for name, cv in found.items() if cv is not None}

@@ -8,7 +8,7 @@ from statistics import fmean
 
 from benchrun_client.contract import ServerEdge
 
-from benchrun.api import ROLE_FIGURES, SAMPLE_FIGURES, Figure, RoleFigures, Sample
+from benchrun.api import ROLE_FIGURES, SAMPLE_FIGURES, SUMMED, Figure, RoleFigures, Sample
 from benchrun.measure import counters
 from benchrun.measure.cells import is_believable, known, ratio, rounded, sum_of_all, sum_of_known
 
@@ -28,11 +28,17 @@ def combined(values: Mapping[str, Sequence[float]], series: Mapping[str, Sequenc
     return found
 
 
-def role_figures(role: str, samples: Sequence[Sample], stages: Stages, *, expected: float) -> RoleFigures:
-    """From the samples of all stages together and the edges of each; `expected` is how many samples were due. Not rounded."""
+def role_figures(
+    role: str, samples: Sequence[Sample], stages: Stages, *, together: Sequence[Sample], expected: float
+) -> RoleFigures:
+    """From the samples of single servers in all stages, the same `together`, summed over the servers, and the edges of each stage;
+    `expected` is how many samples were due. Not rounded."""
     coverage = min(100.0, 100 * len(samples) / expected) if expected > 0 else None
     measured = {name: figure for name, figure in ROLE_FIGURES.items() if figure.sample or figure.counters}
-    values = {name: _value(figure, samples, stages) for name, figure in measured.items()}
+    values = {
+        name: _value(figure, together if figure.sample in SUMMED else samples, stages)
+        for name, figure in measured.items()
+    }
     return RoleFigures(role=role, samples=len(samples), coverage_percent=coverage, **values)
 
 

@@ -9,62 +9,11 @@ from functools import lru_cache
 from itertools import accumulate, combinations, pairwise
 from statistics import median
 
+from benchrun_client.contract import regularized_beta as regularized_beta, student_p_value as student_p_value
+
 from benchrun.measure.percentiles import BATCHES, batch_means, variance_inflation
 
 CONFIDENCE = 0.95
-MAX_DEGREES_OF_FREEDOM = 1e6
-"""More are counted as this many: the two-sided p-value would change by less than a millionth."""
-_TINY = 1e-300
-_CONVERGED = 1e-15
-_MAX_TERMS = 10_000
-"""Terms needed grow with the root of the larger parameter; this many serve parameters up to a million."""
-
-
-def regularized_beta(a: float, b: float, x: float) -> float:
-    """The regularised incomplete beta function: the probability that a Beta(a, b) variable is below `x`.
-
-    Relative error below 1e-9 for parameters up to 500,000.
-    """
-    if not 0 < x < 1:
-        return float(x >= 1)
-    log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
-    # The fraction converges fast below the mean; above it, the other tail is taken.
-    if x < (a + 1) / (a + b + 2):
-        return math.exp(log_front) * _fraction(a, b, x) / a
-    return 1.0 - math.exp(log_front) * _fraction(b, a, 1.0 - x) / b
-
-
-def _fraction(a: float, b: float, x: float) -> float:
-    """The continued fraction of the incomplete beta function, by Lentz's method."""
-
-    def off_zero(value: float) -> float:
-        return value if abs(value) > _TINY else _TINY
-
-    numerator, denominator = 1.0, 1.0 / off_zero(1.0 - (a + b) * x / (a + 1))
-    value = denominator
-    for m in range(1, _MAX_TERMS):
-        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
-        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
-        step = 1.0
-        for coefficient in (even, odd):
-            denominator = 1.0 / off_zero(1.0 + coefficient * denominator)
-            numerator = off_zero(1.0 + coefficient / numerator)
-            step = denominator * numerator
-            value *= step
-        if abs(step - 1.0) < _CONVERGED:
-            break
-    return value
-
-
-def student_p_value(t: float, degrees_of_freedom: float) -> float:
-    """The probability of a value further from 0 than `t`, on either side."""
-    if math.isinf(t):
-        return 0.0
-    square, freedom = t * t, min(degrees_of_freedom, MAX_DEGREES_OF_FREEDOM)
-    if square < freedom:
-        # From the nearer end: a share close to 1 has lost its digits.
-        return 1.0 - regularized_beta(0.5, freedom / 2, square / (freedom + square))
-    return regularized_beta(freedom / 2, 0.5, freedom / (freedom + square))
 
 
 @lru_cache(maxsize=1024)
@@ -113,6 +62,14 @@ class Contrast:
         if self.squared_error == 0:
             return 1.0 if self.estimate == 0 else 0.0
         return student_p_value(self.estimate / math.sqrt(self.squared_error), self.degrees_of_freedom)
+
+    def exceeds(self, limit: float) -> float:
+        """One-sided: the probability of so large an estimate when the true difference is `limit`."""
+        if self.squared_error == 0:
+            return 0.0 if self.estimate > limit else 1.0
+        t = (self.estimate - limit) / math.sqrt(self.squared_error)
+        tail = student_p_value(t, self.degrees_of_freedom) / 2
+        return tail if t > 0 else 1.0 - tail
 
     def reach(self, confidence: float) -> float:
         """Half the width of the interval; 0 where no value differed from its own side's others."""

@@ -111,7 +111,7 @@ def once(samples: Iterable[Sample]) -> list[Sample]:
 
 
 def live(samples: Sequence[Sample], now: datetime) -> Live | None:
-    """Latest figures, summed over servers (KV cache: their mean); rates from each server's last two samples."""
+    """Latest figures, summed over servers (KV cache: of the fullest); rates from each server's last two samples."""
     moment = now.timestamp()
     # From the newest back, so that a long timeline costs nothing.
     fresh = list(takewhile(lambda s: moment - s.at <= STALE_SECONDS, reversed(samples)))[::-1]
@@ -124,7 +124,7 @@ def live(samples: Sequence[Sample], now: datetime) -> Live | None:
         at=timestamp(datetime.fromtimestamp(max(s.at for s in latest), tz=UTC)),
         running=sum_of_known(s.running for s in latest),
         waiting=sum_of_known(s.waiting for s in latest),
-        kv_cache_percent=round(100 * fmean(usage), KV_CACHE_DECIMALS) if usage else None,
+        kv_cache_percent=round(100 * max(usage), KV_CACHE_DECIMALS) if usage else None,
         generation_tokens_per_second=sum_of_known(_rate(a, b, "generation_tokens") for a, b in pairs),
         prompt_tokens_per_second=sum_of_known(_rate(a, b, "prompt_tokens") for a, b in pairs),
         preemptions=sum_of_known(s.preemptions for s in latest),

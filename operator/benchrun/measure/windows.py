@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
 
-from benchrun.api import START_DECIMALS, RoleFigures, Sample
+from benchrun.api import START_DECIMALS, SUMMED, RoleFigures, Sample
 from benchrun.measure import counters
-from benchrun.measure.cells import duration_seconds, ratio
+from benchrun.measure.cells import duration_seconds, ratio, sum_of_all
 from benchrun.measure.server_figures import role_figures
 
 # A stage's window is found by each server's own count of generated tokens, which both the client's edges and the operator's
@@ -45,6 +47,7 @@ class Window:
     samples: tuple[Sample, ...]
     edges: tuple[ServerEdge, ...]
     expected: float  # Samples that the scrape interval should have given.
+    servers: int = 1  # How many should have given them.
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +122,25 @@ def stage_windows(record: StageRecord, samples: Sequence[Sample], *, scrape_inte
         scraped, of_role = [pod for pod in pods if pod.role == role], at_edges.get(role, ())
         inside = tuple(sample for pod in scraped for sample in pod.samples)
         servers = max(1, sum(pod.present for pod in scraped)) if pods else len(of_role)
-        found.append(Window(role, inside, of_role, expected=due * servers))
+        found.append(Window(role, inside, of_role, expected=due * servers, servers=servers))
     return tuple(found)
+
+
+def together(window: Window) -> Sequence[Sample]:
+    """Requests running and waiting in all servers of the role, at each instant of a sample: a server's latest, and none outside of
+    its own first and last sample, where it is idle. Empty where a server gave no sample: the sum is not known."""
+    by_pod: dict[str, list[Sample]] = defaultdict(list)
+    for sample in sorted(window.samples, key=lambda sample: sample.at):
+        by_pod[sample.pod].append(sample)
+    if len(by_pod) < window.servers or len(by_pod) == 1:
+        return window.samples if len(by_pod) == window.servers else ()
+    columns = [([sample.at for sample in own], own) for own in by_pod.values()]
+    found = []
+    for at in sorted({sample.at for sample in window.samples}):
+        latest = [own[bisect_right(ats, at) - 1] for ats, own in columns if ats[0] <= at <= ats[-1]]
+        sums: dict[str, Any] = {name: sum_of_all([getattr(each, name) for each in latest]) for name in SUMMED}
+        found.append(replace(latest[0], at=at, **sums))
+    return found
 
 
 def figures(stage_windows: Iterable[Window]) -> RoleFigures:
@@ -128,7 +148,8 @@ def figures(stage_windows: Iterable[Window]) -> RoleFigures:
     parts = list(stage_windows)
     samples = [sample for part in parts for sample in part.samples]
     expected = math.fsum(part.expected for part in parts)
-    return role_figures(parts[0].role, samples, [part.edges for part in parts], expected=expected)
+    summed = [sample for part in parts for sample in together(part)]
+    return role_figures(parts[0].role, samples, [part.edges for part in parts], together=summed, expected=expected)
 
 
 def replicas(record: StageRecord, samples: Sequence[Sample]) -> tuple[Replica, ...]:
@@ -153,5 +174,5 @@ def _replica(edge: ServerEdge, pods: Sequence[PodWindow]) -> Replica:
         generation_tokens=counters.rise([edge], counters.GENERATION_TOKENS),
         mean_ttft_ms=mean_ms(counters.TTFT_SUM, counters.TTFT_COUNT),
         mean_queue_ms=mean_ms(counters.QUEUE_TIME_SUM, counters.QUEUE_TIME_COUNT),
-        figures=role_figures(edge.role, samples, [(edge,)], expected=0.0),
+        figures=role_figures(edge.role, samples, [(edge,)], together=samples, expected=0.0),
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from benchrun.api import Reason
+from benchrun.api import THROUGHPUTS, Reason
 from benchrun.observe import untrusted_json as raw
 from benchrun.observe.views import Run
 
@@ -18,7 +18,7 @@ HEADLINE_FIGURES = (
     "request_throughput", "output_throughput", "request_goodput", "median_ttft_ms", "p99_ttft_ms", "median_tpot_ms",
     "p99_tpot_ms", "p99_e2el_ms",
 )  # fmt: skip
-"""Under the names they have in `status.results[].metrics`."""
+"""Under the names they have in `status.results[].metrics`; throughput is that of the plateau, where there is one."""
 MAX_CELLS = 16
 """Load points remembered of one run."""
 _MAX_WORD_CHARS = 40
@@ -69,7 +69,9 @@ def finished_run_of(status: raw.Object) -> FinishedRun | None:
 
 
 def _figures_of(cell: str, row: raw.Object) -> CellFigures:
-    metrics = raw.mapping(row.get("metrics"))
+    steady = raw.mapping(row.get("steady")) if row.get("throughputOf") in ("Plateau", "Arrivals") else {}
+    throughputs = {key: value for key, value in steady.items() if key in THROUGHPUTS}
+    metrics = {**raw.mapping(row.get("metrics")), **throughputs}
     listed = row.get("uncertain")
     uncertain = listed if isinstance(listed, list) else []
     words = {name: raw.text(row.get(name), _MAX_WORD_CHARS) for name in ("workload", "axis", "value", "verdict")}

@@ -10,10 +10,10 @@ from typing import Any
 from benchrun_client.contract import GATE_PORT, PLAN_FILE, RECORD_PORT, Plan
 
 from benchrun import names
-from benchrun.api import MAX_PROCESSES, BenchmarkRunSpec, Endpoint, Resources, Workload
+from benchrun.api import MAX_PROCESSES, BenchmarkRunSpec, ChatTemplate, Endpoint, Resources, Workload
 from benchrun.plan import pods
 from benchrun.plan.client_plan import CA_FILE
-from benchrun.plan.mounted_files import model_files, placed_files
+from benchrun.plan.mounted_files import TEMPLATE_KEY, TemplateFiles, model_files, placed_files
 from benchrun.plan.pods import MAX_HOLD_SECONDS, Manifest, Owner, client_seconds, headless_service, metadata, stamped
 from benchrun.plan.stages import load_points, requests_of
 
@@ -79,10 +79,12 @@ PLAN_DIRECTORY = "/etc/benchrun"
 _HOME = {"HOME": "/tmp", "USER": "benchrun", "LOGNAME": "benchrun", "XDG_CACHE_HOME": "/tmp/.cache"}
 
 
-def plan_config_map(owner: Owner, plan: Plan) -> Manifest:
-    """The plan, never to change."""
+def plan_config_map(owner: Owner, plan: Plan, template: ChatTemplate | None = None) -> Manifest:
+    """The plan, never to change, and beside it the text of a chat template."""
     meta = metadata(owner, name=names.plan_name(owner.name, owner.uid), role=names.ROLE_PLAN)
     data = {PLAN_FILE: plan.to_json()}
+    if template is not None and template.inline is not None:
+        data[TEMPLATE_KEY] = template.inline
     return stamped({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "immutable": True, "data": data})
 
 
@@ -128,11 +130,12 @@ def client_service(owner: Owner) -> Manifest:
 
 def _pod_spec(owner: Owner, spec: BenchmarkRunSpec, *, image: str, pull_policy: str) -> dict[str, Any]:
     files, data = model_files(spec.model), placed_files(spec.workloads)
-    division, ca = division_of(spec), _ca_volume(spec.endpoint)
+    division, ca, template = division_of(spec), _ca_volume(spec.endpoint), TemplateFiles.of(owner, spec.chat_template)
     volumes: list[dict[str, Any]] = [
         {"name": "plan", "configMap": {"name": names.plan_name(owner.name, owner.uid)}},
         {"name": "tmp", "emptyDir": {}},
         *files.volumes,
+        *template.volumes,
         *(volume for file in data if (volume := file.volume()) is not None),
         *ca,
         *(spec.client.pod.volumes or []),
@@ -141,6 +144,7 @@ def _pod_spec(owner: Owner, spec: BenchmarkRunSpec, *, image: str, pull_policy: 
         {"name": "plan", "mountPath": PLAN_DIRECTORY, "readOnly": True},
         {"name": "tmp", "mountPath": "/tmp"},
         *files.mounts,
+        *template.mounts,
         *(mount for file in data if (mount := file.mount()) is not None),
         *({"name": "ca", "mountPath": CA_FILE.rsplit("/", 1)[0], "readOnly": True} for _ in ca),
         *(spec.client.pod.volume_mounts or []),

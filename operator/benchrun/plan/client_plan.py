@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 from benchrun_client.contract import (
     MAX_REQUESTS_A_STAGE,
+    PROFILE_STAGE,
+    READER_PORT,
     Data,
     LoadPoint,
     MixData,
     Plan,
+    PrefixRepetitionData,
+    ProfilePlan,
+    RandomData,
     RoleServers,
     Search,
     Stage,
@@ -21,18 +28,30 @@ from benchrun_client.engines import ENGINE
 from pydantic import TypeAdapter
 
 from benchrun.api import BenchmarkRunSpec, Load, Model, Workload
-from benchrun.plan.mounted_files import PlacedFile, model_files, served_name
+from benchrun.plan.mounted_files import TEMPLATE_FILE, PlacedFile, model_files, served_name
 from benchrun.plan.pods import Owner
-from benchrun.plan.roles import answering_args, front_role, role_replicas, role_url
-from benchrun.plan.searches import client_search
-from benchrun.plan.stages import PlannedStage, planned_stages, warmup_seed
+from benchrun.plan.roles import answering_args, answering_servers, front_role, role_replicas, role_url
+from benchrun.plan.searches import client_sampling, client_search
+from benchrun.plan.stages import PlannedStage, planned_stages, requests_of, warmup_seed
 from benchrun.sizing import ServeArgs, UnreadableValue
 
 _DATA: TypeAdapter[Data] = TypeAdapter(Data)
 
 CA_FILE = "/etc/benchrun-ca/ca.crt"
-DEFAULT_WARMUP_CONCURRENCY = 8
-"""Where neither users nor a cap bound the requests in flight."""
+MIN_WARMUP_CONCURRENCY = 8
+"""Where neither users nor a cap bound the requests in flight, at least, and where nothing is known of them."""
+HELD_SECONDS = 10
+"""Of arrivals at a rate that are in flight together: more than most answers take, and a queue of some length."""
+DEFAULT_MAX_NUM_SEQS = 256
+"""vLLM's least default (EngineArgs.get_batch_defaults); larger batches run the kernels of this one."""
+MAX_PROFILE_SECONDS = 300
+"""The server is held no longer for a profile. The most that may be traced is written in a minute or two."""
+MAX_FURTHER_PROFILED = 256
+"""Requests of a profile beyond those in flight at once: seconds of load, and no minutes of writing prompts."""
+MAX_HELD = 1024
+"""One process warms up all servers."""
+SECOND_ROUND = 32
+"""Requests of a warm-up beyond those that are in flight at once: they meet an engine that has compiled."""
 
 
 def client_data(workload: Workload, workloads: Sequence[Workload]) -> Data:
@@ -61,6 +80,7 @@ def plan_of_client(
         stages=tuple(_stage(s, spec) for s in planned_stages(spec, run_uid=owner.uid)),
         searches=planned_searches(owner, spec),
         warmups=_warmups(owner, spec),
+        profile=_profile(owner, spec),
         cache_policy=spec.measurement.cache_policy,
         percentiles=tuple(spec.measurement.percentiles),
         # Only the client knows why an endpoint is not ready; the operator watches a server's loading itself.
@@ -83,7 +103,13 @@ def _target(owner: Owner, spec: BenchmarkRunSpec, endpoint_addresses: tuple[str,
     served = served_name(model)
     # Another tokenizer is another repository: the model's revision does not exist there.
     revision = model.revision if model.tokenizer is None else None
-    common = {"served_model": served, "tokenizer": files.tokenizer, "tokenizer_revision": revision}
+    template = TEMPLATE_FILE if spec.chat_template is not None else None
+    common = {
+        "served_model": served,
+        "tokenizer": files.tokenizer,
+        "tokenizer_revision": revision,
+        "chat_template": template,
+    }
     if spec.endpoint is None:
         front, counts = front_role(spec), role_replicas(spec)
         return Target(
@@ -128,6 +154,7 @@ def _stage(planned: PlannedStage, spec: BenchmarkRunSpec) -> Stage:
         seed=planned.seed,
         api=workload.api,
         ignore_eos=workload.ignore_eos,
+        sampling=client_sampling(workload),
     )
 
 
@@ -147,24 +174,84 @@ def _warmups(owner: Owner, spec: BenchmarkRunSpec) -> tuple[Warmup, ...]:
         return ()
     uid = owner.uid if spec.endpoint is not None else None
     return tuple(
-        Warmup(
-            workload=workload.name,
-            data=client_data(workload, spec.workloads),
-            requests=2 * _highest_concurrency(workload.load),
-            concurrency=_highest_concurrency(workload.load),
-            seed=warmup_seed(base=spec.measurement.seed, workload=workload.name, run_uid=uid),
-            max_seconds=auto.max_seconds,
-            api=workload.api,
-        )
+        _warmup(workload, spec, max_seconds=auto.max_seconds, uid=uid)
         for workload in spec.workloads
         if workload.is_measured
     )
 
 
-def _highest_concurrency(load: Load) -> int:
+def _is_written(workload: Workload) -> bool:
+    """Whether its prompts are made up, so that there are as many as are wanted."""
+    return isinstance(workload.dataset.single, RandomData | PrefixRepetitionData)
+
+
+def _warmup(workload: Workload, spec: BenchmarkRunSpec, *, max_seconds: int, uid: str | None) -> Warmup:
+    users = _most_users(workload.load)
+    concurrency = users if users is not None else _most_held(workload, spec)
+    return Warmup(
+        workload=workload.name,
+        data=client_data(workload, spec.workloads),
+        requests=concurrency + min(concurrency, SECOND_ROUND),
+        prompts=None if users is not None or _is_written(workload) else 2 * MIN_WARMUP_CONCURRENCY,
+        concurrency=concurrency,
+        seed=warmup_seed(base=spec.measurement.seed, workload=workload.name, run_uid=uid),
+        max_seconds=max_seconds,
+        api=workload.api,
+        sampling=client_sampling(workload),
+    )
+
+
+def _profile(owner: Owner, spec: BenchmarkRunSpec) -> ProfilePlan | None:
+    """The load of the last workload's warm-up, which is that of its highest load point as a closed loop: without a pause in which
+    the server has nothing to do. Rows of a file are sent by turns: what is measured keeps them all."""
+    wanted = spec.measurement.profile
+    if wanted is None:
+        return None
+    workload = [workload for workload in spec.workloads if workload.is_measured][-1]
+    uid = owner.uid if spec.endpoint is not None else None
+    load = _warmup(workload, spec, max_seconds=MAX_PROFILE_SECONDS, uid=uid)
+    update = {
+        "requests": load.concurrency + min(3 * load.concurrency, MAX_FURTHER_PROFILED),
+        "prompts": None if _is_written(workload) else min(load.concurrency, 2 * MIN_WARMUP_CONCURRENCY),
+        "seed": warmup_seed(base=spec.measurement.seed, workload=f"{workload.name}/{PROFILE_STAGE}", run_uid=uid),
+    }
+    return ProfilePlan(
+        load=load.model_copy(update=update),
+        seconds=wanted.seconds,
+        max_seconds=MAX_PROFILE_SECONDS,
+        reader_port=READER_PORT if spec.server is not None else None,
+    )
+
+
+def _most_users(load: Load) -> int | None:
+    """What bounds the requests in flight; None: nothing does."""
     if load.search is not None:
-        return int(load.search.to) if load.search.axis == "Concurrency" else DEFAULT_WARMUP_CONCURRENCY
+        return int(load.search.to) if load.search.axis == "Concurrency" else None
     if load.batch_sizes is not None:
         # A warm-up is one load, too.
         return min(max(load.batch_sizes), MAX_REQUESTS_A_STAGE // 2)
-    return max(load.concurrencies) if load.concurrencies else load.max_concurrency or DEFAULT_WARMUP_CONCURRENCY
+    return max(load.concurrencies) if load.concurrencies else load.max_concurrency
+
+
+def _most_held(workload: Workload, spec: BenchmarkRunSpec) -> int:
+    """The batch that a load without a bound may reach: kernels that a smaller warm-up compiles are not all that it needs."""
+    rates = [workload.load.search.to] if workload.load.search is not None else workload.load.request_rates or []
+    requests = [_held_at(workload, rate) for rate in rates]
+    return max(MIN_WARMUP_CONCURRENCY, min(max(requests, default=0), _largest_batch(spec)))
+
+
+def _held_at(workload: Workload, rate: str) -> int:
+    if rate == "inf":
+        return workload.requests or 0
+    return min(requests_of(workload, rate), math.ceil(Decimal(rate) * HELD_SECONDS))
+
+
+def _largest_batch(spec: BenchmarkRunSpec) -> int:
+    """Requests that all answering servers run at once, as far as their arguments say."""
+    if spec.endpoint is not None:
+        return DEFAULT_MAX_NUM_SEQS
+    try:
+        a_server = ServeArgs.of(answering_args(spec)).whole("max-num-seqs", DEFAULT_MAX_NUM_SEQS)
+    except UnreadableValue:
+        a_server = DEFAULT_MAX_NUM_SEQS
+    return min(a_server * answering_servers(spec), MAX_HELD)

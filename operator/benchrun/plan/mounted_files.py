@@ -8,7 +8,9 @@ from typing import Any
 
 from benchrun_client.contract import DataFile, S3Object
 
-from benchrun.api import DatasetFile, Model, Workload
+from benchrun import names
+from benchrun.api import ChatTemplate, DatasetFile, Model, Workload
+from benchrun.plan.pods import Owner
 
 DATA_DIRECTORY = "/data"
 _CREDENTIALS = ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN")
@@ -93,6 +95,30 @@ class ModelFiles:
     volumes: tuple[dict[str, Any], ...] = ()
     mounts: tuple[dict[str, Any], ...] = ()
     env: tuple[dict[str, Any], ...] = ()
+
+
+TEMPLATE_DIRECTORY, TEMPLATE_KEY = "/etc/benchrun-template", "chat-template.jinja"
+TEMPLATE_FILE = f"{TEMPLATE_DIRECTORY}/{TEMPLATE_KEY}"
+"""The chat template, at the same place in server and client."""
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateFiles:
+    """How a pod gets at the chat template: one text for server and client."""
+
+    volumes: tuple[dict[str, Any], ...] = ()
+    mounts: tuple[dict[str, Any], ...] = ()
+
+    @classmethod
+    def of(cls, owner: Owner, template: ChatTemplate | None) -> TemplateFiles:
+        """An inline one lies beside the plan. Optional: the client reports what is missing, a pod that can't start does not."""
+        if template is None:
+            return cls()
+        given = template.config_map
+        name = names.plan_name(owner.name, owner.uid) if given is None else given.name
+        items = [{"key": TEMPLATE_KEY if given is None else given.key, "path": TEMPLATE_KEY}]
+        volume = {"name": "chat-template", "configMap": {"name": name, "items": items, "optional": True}}
+        return cls((volume,), ({"name": "chat-template", "mountPath": TEMPLATE_DIRECTORY, "readOnly": True},))
 
 
 def model_files(model: Model) -> ModelFiles:

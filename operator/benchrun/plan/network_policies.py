@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from benchrun_client.contract import GATE_PORT, RECORD_PORT
+from benchrun_client.contract import GATE_PORT, READER_PORT, RECORD_PORT
 from benchrun_client.engines import ENGINE
 
 from benchrun import names
@@ -36,6 +36,8 @@ def network_policy_manifests(
     # A peer without a namespace is one of the run's own namespace.
     client = {"podSelector": _selector(owner, [names.ROLE_CLIENT])}
     to_servers = [{"from": [client, *operator, *extra_peers], "ports": _tcp(ENGINE.port)}] if servers else []
+    if spec.measurement.profile is not None and servers:
+        to_servers += [{"from": [client], "ports": _tcp(READER_PORT)}]
     between = (
         [{"from": [{"podSelector": _selector(owner, servers)}]}] if sum(replicas.values()) * nodes(spec) > 1 else []
     )

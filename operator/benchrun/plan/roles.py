@@ -9,22 +9,23 @@ from typing import Any
 from benchrun_client.engines import ENGINE
 
 from benchrun import names
-from benchrun.api import BenchmarkRunSpec, Disaggregated, KVTransfer, Model, Server
+from benchrun.api import BenchmarkRunSpec, Disaggregated, Server
 from benchrun.plan import pods
 from benchrun.plan.pods import MAX_HOLD_SECONDS, Owner, hold_seconds
-from benchrun.plan.server_pod import address_env, engine_args, server_args, server_pod_template, without_api_server
+from benchrun.plan.server_pod import (
+    address_env,
+    engine_args,
+    server_args,
+    server_pod_template,
+    started_command,
+    without_api_server,
+)
+from benchrun.plan.trace_reader import with_profiler
 
 PROXY_CONTAINER = "proxy"
 PROXY_USER = 65532
 PROXY_REQUESTS = {"cpu": "500m", "memory": "256Mi"}
 PROXY_MODULE = "benchrun_client.proxy"
-
-
-def role_args(model: Model, server: Server, transfer: KVTransfer, role: str) -> list[str]:
-    """Arguments of a server in this role; the user's own flags win."""
-    path, *further = server_args(model, server.args_of(role))
-    kv_role = None if transfer.roles == "Both" else role
-    return [path, *ENGINE.transfer_args(transfer.connector, kv_role, transfer.extra_config), *further]
 
 
 def role_url(owner: Owner, role: str) -> str:
@@ -115,7 +116,7 @@ def server_roles(
     and so does the proxy."""
     hold = hold_seconds(spec, max_hold_seconds)
     if spec.offline is not None:
-        pod = without_api_server(spec.model, spec.offline, client_image=client_image, pull_policy=pull_policy)
+        pod = without_api_server(owner, spec, spec.offline, client_image=client_image, pull_policy=pull_policy)
         return (Role(names.ROLE_SERVER, 1, pod, hold),)
     if spec.server is None:
         return ()
@@ -123,7 +124,8 @@ def server_roles(
     split = spec.server.disaggregated
     if split is None:
         env = (*own, *(address_env(ENGINE.node_address, spec.server.env) if nodes(spec) > 1 else ()))
-        pod = server_pod_template(spec.model, spec.server, args=started_args(spec), own_env=env)
+        pod = server_pod_template(owner, spec, spec.server, args=started_args(spec), own_env=env)
+        pod = with_profiler(owner, spec, pod)
         return (Role(names.ROLE_SERVER, spec.server.replicas, pod, hold, nodes(spec)),)
     proxy = proxy_pod(owner, spec.server, split, client_image=client_image, pull_policy=pull_policy)
     env = (*own, *address_env(ENGINE.transfer_address, spec.server.env))
@@ -131,7 +133,7 @@ def server_roles(
     for role, servers in ((names.ROLE_PREFILL, split.prefill), (names.ROLE_DECODE, split.decode)):
         resources = spec.server.resources_of(role)
         pod = server_pod_template(
-            spec.model, spec.server, args=started_args(spec, role), own_env=env, resources=resources
+            owner, spec, spec.server, args=started_args(spec, role), own_env=env, resources=resources
         )
         started.append(Role(role, servers.replicas, pod, hold))
     return (*started, Role(names.ROLE_PROXY, 1, proxy, hold))
@@ -148,15 +150,18 @@ def in_development_mode(spec: BenchmarkRunSpec) -> bool:
 def started_args(spec: BenchmarkRunSpec, role: str = names.ROLE_SERVER) -> list[str]:
     """Arguments of the server that the run starts in this role; none against an endpoint."""
     if spec.offline is not None:
-        return engine_args(spec.model, spec.offline)
+        return engine_args(spec, spec.offline)
     if spec.server is None:
         return []
-    if spec.server.disaggregated is None:
-        return server_args(spec.model, [*(ENGINE.node_args(nodes(spec)) if nodes(spec) > 1 else ()), *spec.server.args])
-    return role_args(spec.model, spec.server, spec.server.disaggregated.kv_transfer, role)
+    own = ENGINE.node_args(nodes(spec)) if nodes(spec) > 1 else []
+    if spec.server.disaggregated is not None:
+        transfer = spec.server.disaggregated.kv_transfer
+        kv_role = None if transfer.roles == "Both" else role
+        own = ENGINE.transfer_args(transfer.connector, kv_role, transfer.extra_config)
+    return server_args(spec, [*own, *spec.server.args_of(role)])
 
 
 def answering_args(spec: BenchmarkRunSpec) -> list[str]:
-    """Arguments of the servers that write answers."""
+    """What starts the servers that write answers: their command and arguments. Of a script nothing is read."""
     split = spec.server is not None and spec.server.disaggregated is not None
-    return started_args(spec, names.ROLE_DECODE if split else names.ROLE_SERVER)
+    return [*started_command(spec), *started_args(spec, names.ROLE_DECODE if split else names.ROLE_SERVER)]

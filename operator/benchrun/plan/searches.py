@@ -6,10 +6,21 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
 from benchrun_client import contract
-from benchrun_client.contract import Data, Envelope, Limit, StageRecord, open_stage, open_stage_id
+from benchrun_client.contract import (
+    CONFIRMATIONS,
+    ERROR,
+    Data,
+    Envelope,
+    Limit,
+    Probe,
+    StageRecord,
+    confirmation_error,
+    open_stage,
+    open_stage_id,
+)
 
 from benchrun.api import Axis, BenchmarkRunSpec, Cell, Search, Workload
-from benchrun.names import cell_id
+from benchrun.names import cell_id, confirmation_id
 from benchrun.plan.stages import canonical, probe_seed, shared_seed
 
 _AXES: dict[str, Axis] = {"RequestRate": "rate", "Concurrency": "concurrency"}
@@ -23,6 +34,12 @@ def searched(spec: BenchmarkRunSpec) -> tuple[Workload, ...]:
 def axis_of(search: Search) -> Axis:
     """The axis of its cells."""
     return _AXES[search.axis]
+
+
+def client_sampling(workload: Workload) -> contract.Sampling:
+    """How tokens are chosen, in the client's plan: greedily where the spec does not ask for anything else."""
+    asked = {} if workload.sampling is None else workload.sampling.model_dump(exclude_none=True)
+    return contract.Sampling.model_validate(asked)
 
 
 def client_search(
@@ -47,34 +64,48 @@ def client_search(
         duration_seconds=workload.duration_seconds,
         seeds=tuple(
             _seed(spec, workload.name, probe=probe, repeat=repeat, uid=uid)
-            for probe in range(1, search.max_probes + 1)
+            for probe in range(1, search.max_probes + CONFIRMATIONS + 1)
             for repeat in range(1, search.max_repeats + 1)
         ),
         api=workload.api,
         ignore_eos=workload.ignore_eos,
+        sampling=client_sampling(workload),
     )
 
 
 def probed_cells(spec: BenchmarkRunSpec, records: Iterable[StageRecord]) -> tuple[Cell, ...]:
-    """A cell for each load that a search measured, by rising load, with all repeats up to the last, also missing ones."""
+    """A cell for each load that a search measured, by rising load, with all repeats up to the last, also missing ones. A load
+    that was confirmed has two: what led there, and its confirmation."""
     workloads = searched(spec)
     if not workloads:
         return ()
-    values: dict[str, dict[int, str]] = {workload.name: {} for workload in workloads}
+    probes: dict[str, dict[int, Probe]] = {workload.name: {} for workload in workloads}
     repeats: dict[tuple[str, int], int] = {}
     for record in records:
         place = open_stage(record.stage_id)
-        if record.probe is None or place is None or place[0] not in values:
+        if record.probe is None or place is None or place[0] not in probes:
             continue
         name, probe, repeat = place
-        values[name].setdefault(probe, record.probe.value)
+        probes[name].setdefault(probe, record.probe)
         repeats[name, probe] = max(repeat, repeats.get((name, probe), 0))
     found = []
     for name, axis in ((w.name, axis_of(w.load.search)) for w in workloads if w.load.search is not None):
-        for probe, value in sorted(values[name].items(), key=lambda each: Decimal(each[1])):
+        for probe, of in sorted(probes[name].items(), key=lambda each: Decimal(each[1].value)):
             stages = tuple(open_stage_id(name, probe, repeat) for repeat in range(1, repeats[name, probe] + 1))
-            found.append(Cell(cell_id(name, axis, value), name, axis, value, stages))
+            found.append(Cell(probed_id(name, axis, of), name, axis, of.value, stages, of.confirms))
     return tuple(found)
+
+
+def probed_id(workload: str, axis: Axis, probe: Probe) -> str:
+    """The id of the cell that a stage of a search belongs to."""
+    load_point = cell_id(workload, axis, probe.value)
+    return confirmation_id(load_point) if probe.confirms else load_point
+
+
+def objective_error(spec: BenchmarkRunSpec, cell: Cell) -> float:
+    """How often, at most, an objective may be called Met at this cell although it is missed."""
+    search = next(w.load.search for w in spec.workloads if w.name == cell.workload)
+    return confirmation_error(search.max_repeats) if search is not None and cell.confirms else ERROR
 
 
 def _seed(spec: BenchmarkRunSpec, workload: str, *, probe: int, repeat: int, uid: str) -> int:
@@ -96,8 +127,8 @@ def problem_with(envelope: Envelope, searches: Sequence[contract.Search], *, lis
     if place is None or search is None:
         return f"stage {envelope.stage_id!r} is of no search of the plan"
     _, probe, repeat = place
-    if not 1 <= probe <= search.max_probes or repeat > search.max_repeats:
-        return f"stage {envelope.stage_id} is beyond {search.max_probes} probes of {search.max_repeats} stages"
+    if not 1 <= probe <= search.most_probes or repeat > search.max_repeats:
+        return f"stage {envelope.stage_id} is beyond {search.most_probes} probes of {search.max_repeats} stages"
     if envelope.ends_search not in (None, search.workload):
         return f"stage {envelope.stage_id} can't end the search of {envelope.ends_search!r}"
     return None

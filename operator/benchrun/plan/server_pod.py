@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from benchrun_client.engines import ENGINE
+from benchrun_client.engines import ENGINE, ServedFiles
 
-from benchrun.api import Env, Model, Offline, Resources, Started
+from benchrun.api import BenchmarkRunSpec, Env, Offline, Resources, Started
 from benchrun.plan import pods
-from benchrun.plan.mounted_files import model_files, served_name
+from benchrun.plan.mounted_files import TEMPLATE_FILE, TemplateFiles, model_files, served_name
+from benchrun.plan.pods import Owner
 
 TERMINATION_GRACE_SECONDS = 10
 CODE_DIRECTORY = "/opt/benchrun-client"
@@ -17,19 +19,33 @@ IMAGE_CODE_DIRECTORY = "/opt/benchrun"
 """Where the client's image has it."""
 
 
-def server_args(model: Model, given: list[str]) -> list[str]:
-    """Arguments of a server: ours first, so that the user's own flags win."""
-    return [*ENGINE.serve_args(model_files(model).model, served_name(model), model.revision, model.tokenizer), *given]
+def served_files(spec: BenchmarkRunSpec) -> ServedFiles:
+    """The model as its pods are given it. An engine without API server gets the chat template with each load."""
+    model, template = spec.model, TEMPLATE_FILE if spec.chat_template is not None and spec.offline is None else None
+    return ServedFiles(model_files(model).model, served_name(model), model.revision, model.tokenizer, template)
 
 
-def engine_args(model: Model, offline: Offline) -> list[str]:
+def server_args(spec: BenchmarkRunSpec, given: Sequence[str]) -> list[str]:
+    """Arguments of a server: ours first, so that the user's own flags win; but for those of ours that its command carries."""
+    command = spec.server.command if spec.server is not None else ()
+    return [*ENGINE.serve_args(served_files(spec), command), *given]
+
+
+def engine_args(spec: BenchmarkRunSpec, offline: Offline) -> list[str]:
     """Arguments of an engine without API server, ours first."""
-    path, *further = server_args(model, offline.args)
+    path, *further = server_args(spec, offline.args)
     return [f"--model={path}", *further]
 
 
+def started_command(spec: BenchmarkRunSpec) -> list[str]:
+    """What a server begins with in place of its image's entry point; empty: that."""
+    own = spec.server.command if spec.server is not None else ()
+    return ENGINE.filled_in(own, served_files(spec)) if own else [*ENGINE.command]
+
+
 def server_pod_template(
-    model: Model,
+    owner: Owner,
+    spec: BenchmarkRunSpec,
     server: Started,
     *,
     args: list[str],
@@ -37,24 +53,27 @@ def server_pod_template(
     resources: Resources | None = None,
 ) -> dict[str, Any]:
     """The pod's spec. `own_env` wins over the user's variables; `resources`: those of the server, unless its role has its own."""
-    files = model_files(model)
+    files, command = model_files(spec.model), started_command(spec)
+    template = TemplateFiles.of(owner, spec.chat_template if spec.offline is None else None)
     volumes = [
         {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": server.shared_memory}},
         {"name": "tmp", "emptyDir": {}},
         *files.volumes,
+        *template.volumes,
         *(server.pod.volumes or []),
     ]
     mounts = [
         {"name": "shm", "mountPath": "/dev/shm"},
         {"name": "tmp", "mountPath": "/tmp"},
         *files.mounts,
+        *template.mounts,
         *(server.pod.volume_mounts or []),
     ]
     container = {
         "name": ENGINE.container,
         "image": server.image,
         "imagePullPolicy": "IfNotPresent",
-        **({"command": [*ENGINE.command]} if ENGINE.command else {}),
+        **({"command": command} if command else {}),
         "args": args,
         "env": pods.environment(ENGINE.environment, files.env, pods.env_vars(server.env), own_env),
         # No liveness or start-up probe: a restart voids the measurement, and how long loading may take is the run's own deadline.
@@ -75,9 +94,11 @@ def server_pod_template(
     }
 
 
-def without_api_server(model: Model, offline: Offline, *, client_image: str, pull_policy: str) -> dict[str, Any]:
+def without_api_server(
+    owner: Owner, spec: BenchmarkRunSpec, offline: Offline, *, client_image: str, pull_policy: str
+) -> dict[str, Any]:
     """The image is the user's, and has the engine; the few files that it lacks are copied from the client's image."""
-    pod = server_pod_template(model, offline, args=engine_args(model, offline))
+    pod = server_pod_template(owner, spec, offline, args=engine_args(spec, offline))
     code = {"name": "client-code", "mountPath": CODE_DIRECTORY}
     copy = {
         "name": "copy-client-code",

@@ -6,7 +6,9 @@ import hashlib
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 
-from benchrun.api import Axis, BenchmarkRunSpec, Cell, Estimate, Load, Resources, Workload, is_gpu
+from benchrun_client.contract import CONFIRMATIONS, PROFILE_STAGE
+
+from benchrun.api import Axis, BenchmarkRunSpec, Cell, Estimate, Load, Resources, Search, Workload, is_gpu
 from benchrun.names import cell_id, stage_id
 
 _VERSION = "benchrun.seed/1"
@@ -32,6 +34,12 @@ def warmup_seed(*, base: int, workload: str, run_uid: str | None) -> int:
 def shared_seed(*, base: int, workload: str) -> int:
     """32-bit seed of every stage of a workload that sends the same prompts each time, in this run and in the next."""
     return _seed_of([_VERSION, "shared", str(base), workload])
+
+
+def block_seed(*, base: int, block: int) -> int:
+    """31-bit seed of all traffic of a block of a sweep, from 1: equal for its variants, another for each block, so that the luck of
+    one draw of arrivals is not that of all. The first is the template's own."""
+    return base if block == 1 else _seed_of([_VERSION, "block", str(base), str(block)]) >> 1
 
 
 def place_in_repeat(*, base: int, repeat: int, cell: str) -> bytes:
@@ -104,6 +112,12 @@ def planned_stages(spec: BenchmarkRunSpec, *, run_uid: str) -> tuple[PlannedStag
     return tuple(s for repeat in range(1, spec.repeats + 1) for s in _one_repeat(spec, repeat, run_uid))
 
 
+def stage_ids(spec: BenchmarkRunSpec, *, run_uid: str) -> tuple[str, ...]:
+    """Of all records but those of searches, in order: every stage, then the profile."""
+    profile = (PROFILE_STAGE,) if spec.measurement.profile is not None else ()
+    return (*(stage.id for stage in planned_stages(spec, run_uid=run_uid)), *profile)
+
+
 def _one_repeat(spec: BenchmarkRunSpec, repeat: int, run_uid: str) -> list[PlannedStage]:
     planned = []
     for workload in spec.workloads:
@@ -152,7 +166,11 @@ def gpus_of(resources: Resources) -> int:
 
 def most_probe_stages(spec: BenchmarkRunSpec) -> int:
     """How many stages all searches can take together."""
-    return sum(s.max_probes * s.max_repeats for w in spec.workloads if (s := w.load.search) is not None)
+    return sum(_most_stages(s) for w in spec.workloads if (s := w.load.search) is not None)
+
+
+def _most_stages(search: Search) -> int:
+    return (search.max_probes + CONFIRMATIONS) * search.max_repeats
 
 
 def estimate(spec: BenchmarkRunSpec) -> Estimate:
@@ -163,7 +181,7 @@ def estimate(spec: BenchmarkRunSpec) -> Estimate:
     seconds = sum((Decimal(s.requests) / Decimal(s.value) for s in open_loop), Decimal(0))
     known = bool(open_loop) and gpus(spec) > 0
     searches = [(w, s) for w in spec.workloads if (s := w.load.search) is not None]
-    probe_requests = sum(s.max_probes * s.max_repeats * requests_of(w, s.to) for w, s in searches)
+    probe_requests = sum(_most_stages(s) * requests_of(w, s.to) for w, s in searches)
     return Estimate(
         stages=len(planned) + most_probe_stages(spec),
         requests=sum(s.requests for s in planned) + probe_requests,

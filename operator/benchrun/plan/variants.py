@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from benchrun.api import BenchmarkRunSpec, Resources, Started, first_problem, js
 from benchrun.api.sweep import KIND as SWEEP_KIND, MAX_RETRIES, BenchmarkSweepSpec, Settings, combinations
 from benchrun.names import API_VERSION, KIND
 from benchrun.plan.pods import Manifest, Owner
-from benchrun.plan.stages import gpus
+from benchrun.plan.stages import block_seed, gpus
 
 _OF_A_SERVER = ("replicas", "nodes_per_replica", "disaggregated")
 
@@ -111,6 +112,25 @@ def run_name(sweep: str, variant: int, replication: int) -> str:
     return f"{sweep}-v{variant}-r{replication}"
 
 
+_BLOCK = re.compile(r"-r([0-9]{1,4})(?:-a[0-9]+)?")
+
+
+def block_of(run: str, *, sweep_variant: int) -> int | None:
+    """The replication of a variant's run, by its name; None: it is not called like one."""
+    found = _BLOCK.fullmatch(run.rpartition(f"-v{sweep_variant}")[2])
+    return int(found[1]) if found is not None else None
+
+
+def in_block(spec: BenchmarkRunSpec, block: int) -> BenchmarkRunSpec:
+    """A variant's spec with the seed of a block, from 1."""
+    seed = block_seed(base=spec.measurement.seed, block=block)
+    return (
+        spec
+        if block == 1
+        else spec.model_copy(update={"measurement": spec.measurement.model_copy(update={"seed": seed})})
+    )
+
+
 def attempts(planned: PlannedRun) -> tuple[PlannedRun, ...]:
     """The run as planned, and its retries: `-a2` and so on at the end of the name."""
     numbers = range(2, MAX_RETRIES + 2)
@@ -147,5 +167,5 @@ def run_manifest(sweep: Owner, run: PlannedRun) -> Manifest:
             "annotations": {names.ANNOTATION_VARIANT: run.variant.name},
             "ownerReferences": [{**reference, "controller": True, "blockOwnerDeletion": True}],
         },
-        "spec": spec_body(run.variant.spec),
+        "spec": spec_body(in_block(run.variant.spec, run.replication)),
     }

@@ -80,8 +80,6 @@ def _users(workload: Workload) -> Sequence[int]:
     return workload.load.concurrencies or workload.load.batch_sizes or ()
 
 
-OWN_FLAGS = ("nnodes", "node-rank", "master-addr", "headless")
-"""Flags that the operator sets for each pod."""
 _SIZES = ("tensor-parallel-size", "pipeline-parallel-size", "prefill-context-parallel-size", "data-parallel-size")
 
 
@@ -90,10 +88,7 @@ def node_remarks(spec: BenchmarkRunSpec) -> list[Remark]:
     server = spec.server
     if server is None or server.nodes_per_replica == 1:
         return []
-    args = ServeArgs.of(server.args)
-    taken = [f"--{flag}" for flag in OWN_FLAGS if args.is_given(flag)]
-    if taken:
-        return [error(ARGS, f"{', '.join(taken)}: the operator sets this for each pod, by nodesPerReplica; remove it")]
+    args = ServeArgs.of([*server.command, *server.args])
     processes = math.prod(args.whole(size, 1) for size in _SIZES)
     nodes, gpus = server.nodes_per_replica, gpus_of(server.resources)
     each, rest = divmod(processes, nodes)

@@ -7,16 +7,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from benchrun.api import BenchmarkRunSpec
+from benchrun.api import DEFAULT_METRICS, BenchmarkRunSpec
 from benchrun.api.schema.crd import RUN, SWEEP
 from benchrun.api.sweep import KIND as SWEEP_KIND, BenchmarkSweepSpec
+from benchrun.measure import power_sentence
 from benchrun.names import GROUP, KIND
-from benchrun.plan import Variant, answering_args, planned_variants
+from benchrun.plan import Variant, answering_args, cells, planned_variants
 from benchrun.preflight.cache_room import ARGS, node_remarks, room_remarks, seats_remarks
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 from benchrun.preflight.request_volume import Volume, length_remarks, sample_remarks, volume_of, volume_remarks
 from benchrun.preflight.schema import Object, spec_of
-from benchrun.preflight.server_flags import flag_remarks
+from benchrun.preflight.server_flags import command_remarks, flag_remarks
 from benchrun.sizing import (
     ALLOW_LONGER,
     Memory,
@@ -84,7 +85,9 @@ def _server(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
     if server is None:
         words = "flags, longest sequence and KV cache of the endpoint's server, which benchrun does not start"
         return [not_checked("spec.endpoint", words)]
-    remarks = flag_remarks(server.args, image=server.image, version=known.vllm_version, path=ARGS)
+    command = spec.server.command if spec.server is not None else []
+    remarks = command_remarks(command, image=server.image, version=known.vllm_version)
+    remarks += flag_remarks(server.args, image=server.image, version=known.vllm_version, path=ARGS)
     args, shape = ServeArgs.of(answering_args(spec)), known.shape
     try:
         sizing = _sizing(args, known)
@@ -140,6 +143,8 @@ def check_sweep(body: Object, known: Known) -> Checked:
     if spec.replications == 1:
         text = "1: variants are compared within one server each; 3 show how much servers differ by chance"
         remarks.append(note("spec.replications", text))
+    elif questions := (len(found) - 1) * len(cells(spec.template)) * len(DEFAULT_METRICS):
+        remarks.append(note("spec.replications", power_sentence(spec.replications, questions, unit="fresh servers")))
     budget, least = spec.gpu_seconds_budget, whole.gpu_seconds
     if budget is not None and least is not None and least > budget:
         text = f"{budget:,}, but measuring alone takes {least:,}: not all runs will be started"

@@ -10,8 +10,8 @@ from decimal import Decimal
 from benchrun_client.contract import PrefixRepetitionData, RandomData, ShareGPTData, TextsData
 
 from benchrun.api import AgentDataset, BenchmarkRunSpec, Dataset, Workload, datasets_of
-from benchrun.measure import least_count, percentile_ranks
-from benchrun.plan import estimate, gpus, load_points, most_probe_stages, planned_stages, requests_of
+from benchrun.measure import detectable_percent, least_count, percentile_ranks, power_sentence
+from benchrun.plan import cells, estimate, gpus, load_points, most_probe_stages, planned_stages, requests_of
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 
 
@@ -85,7 +85,7 @@ def lengths_of(dataset: Dataset) -> Lengths:
     """The longest request that a dataset can send."""
     match dataset.single:
         case RandomData() as random:
-            return Lengths(random.input_tokens, random.output_tokens, drops_long_rows=False)
+            return Lengths(random.input.max, random.output.max, drops_long_rows=False)
         case PrefixRepetitionData() as repeated:
             prompt = repeated.prefix_tokens + repeated.suffix_tokens
             return Lengths(prompt, repeated.output_tokens, drops_long_rows=False)
@@ -142,7 +142,20 @@ def sample_remarks(spec: BenchmarkRunSpec) -> list[Remark]:
     remarks = [r for place, w in enumerate(spec.workloads) for r in _workload(spec, w, f"spec.workloads[{place}]")]
     if spec.repeats == 1 and any(workload.load.search is None for workload in spec.workloads):
         remarks.append(note("spec.repeats", "1: one repeat does not show the noise; 3 repeats do"))
-    return remarks
+    return [*remarks, *_power(spec)]
+
+
+def _power(spec: BenchmarkRunSpec) -> list[Remark]:
+    """What the comparison with the baseline can find, and whether its gate is finer than that."""
+    baseline, points = spec.baseline, len(cells(spec))
+    if baseline is None or not points:
+        return []
+    questions, limit = points * len(baseline.metrics), float(baseline.max_regression_percent)
+    told = power_sentence(spec.repeats, questions, unit="repeats")
+    if spec.repeats > 1 and detectable_percent(spec.repeats, questions) <= limit:
+        return [note("spec.baseline", told)]
+    text = f"{told}; the gate of {limit:g} % can end Underpowered: take more repeats, or fewer metrics and load points"
+    return [warning("spec.baseline.maxRegressionPercent", text)]
 
 
 def _workload(spec: BenchmarkRunSpec, workload: Workload, path: str) -> list[Remark]:

@@ -18,6 +18,7 @@ from typing import Literal
 
 from benchrun_client.engines import ENGINE
 
+from benchrun.api import is_script
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 from benchrun.sizing import is_flag
 
@@ -77,8 +78,9 @@ def _tables() -> Mapping[str, Traversable]:
     return {".".join(each.name.split(".")[:2]): each for each in listed if each.name.endswith(".json")}
 
 
-def flag_remarks(args: Sequence[str], *, image: str, version: str | None, path: str) -> list[Remark]:
-    """About each argument at its place. `version` is that of the image, where its tag does not name it."""
+def flag_remarks(args: Sequence[str], *, image: str, version: str | None, path: str, first: int = 0) -> list[Remark]:
+    """About each argument at its place, from the first that may be a flag. `version` is that of the image, where its tag does not
+    name it."""
     version = version or version_of_image(image)
     table = table_for(version) if version is not None else None
     names = [_dashed(word.partition("=")[0]) for word in args]
@@ -88,16 +90,25 @@ def flag_remarks(args: Sequence[str], *, image: str, version: str | None, path: 
         if name in ENGINE.flag_warnings
     ]
     if table is not None:
-        return remarks + table_remarks(args, table, path=path)
+        return remarks + table_remarks(args, table, path=path, first=first)
     which = f"the tag of {image} names no version; --vllm-version does"
     if version is not None:
         which = f"vLLM {version}: flags are known of {', '.join(known_versions())}"
-    return [*remarks, not_checked(path, f"whether these flags exist in {which}")] if args else remarks
+    return [*remarks, not_checked(path, f"whether these flags exist in {which}")] if args[first:] else remarks
 
 
-def table_remarks(args: Sequence[str], table: FlagTable, *, path: str) -> list[Remark]:
-    """About what the flags of this version do not take."""
-    walk, place = _Walk(table, args, path), 0
+def command_remarks(command: Sequence[str], *, image: str, version: str | None) -> list[Remark]:
+    """About the flags within a command: from the first of them on, behind the program and the model."""
+    path = "spec.server.command"
+    if is_script(command):
+        return [not_checked(path, "what a script starts: its flags are not read")]
+    first = next((place for place, word in enumerate(command) if word.startswith("--")), len(command))
+    return flag_remarks(command, image=image, version=version, path=path, first=first)
+
+
+def table_remarks(args: Sequence[str], table: FlagTable, *, path: str, first: int = 0) -> list[Remark]:
+    """About what the flags of this version do not take, from the first word that may be one."""
+    walk, place = _Walk(table, args, path), first
     while place < len(args):
         place = walk.word(place)
     return walk.found

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from benchrun.api import BenchmarkRunStatus, Change, Code, ComparedCell, Gate, Result, Verdict
+from benchrun.api import KEYS, THROUGHPUTS, BenchmarkRunStatus, Change, Code, ComparedCell, Gate, Result, Verdict
 from benchrun.judge.rules.all_rules import worst
 from benchrun.report.tables import ABSENT, Rows, figure
 
-WORDS = {"NoDetectableDifference": "no difference"}
+WORDS = {"NoDetectableDifference": "not detected"}
 """Short enough for a column."""
 GATES: Mapping[Gate, str] = {
     "NotRegressed": "not regressed: no figure got worse by more than is allowed",
     "Regressed": "regressed: a figure got worse by more than is allowed",
+    "Underpowered": "underpowered: a change of as much as is allowed could not have been found; take more servers or repeats",
     "Inconclusive": "inconclusive: a figure may have got worse by more than is allowed, but that is not certain",
 }
 CHANGE_HEADERS = ("change", "interval", "word")
@@ -28,8 +29,14 @@ def comparison_rows(cells: Sequence[ComparedCell]) -> Rows:
             continue
         for change in cell.changes:
             sides = (figure(change.baseline, digits=4), figure(change.value, digits=4))
-            rows.append((cell.cell, change.metric, *sides, *change_cells(change)))
+            rows.append((cell.cell, _metric(cell, change), *sides, *change_cells(change)))
     return Rows(("load point", "figure", "baseline", "value", *CHANGE_HEADERS), tuple(rows))
+
+
+def _metric(cell: ComparedCell, change: Change) -> str:
+    """With the part of the stage that a throughput is of: `OutputThroughput (plateau)`."""
+    told = KEYS[change.metric] in THROUGHPUTS and cell.throughput_of is not None
+    return f"{change.metric} ({(cell.throughput_of or '').lower()})" if told else change.metric
 
 
 def change_cells(change: Change) -> tuple[str, ...]:

@@ -12,11 +12,12 @@ FAILED = 2
 MISSED = 3
 INVALID = 4
 CANCELLED = 5
+UNDECIDED = 6
 
 
 def exit_code(status: BenchmarkRunStatus) -> int | None:
     """0 measured and trustworthy, 2 failed, 3 an objective missed or a figure regressed, 4 some numbers invalid or none judged,
-    5 cancelled. None: it has not ended."""
+    5 cancelled, 6 the gate of the baseline neither passed nor failed. None: it has not ended."""
     failed = find_condition(status.conditions, "Failed")
     if failed is not None and failed.status == "True":
         return CANCELLED if failed.reason == "Cancelled" else FAILED
@@ -26,7 +27,9 @@ def exit_code(status: BenchmarkRunStatus) -> int | None:
     if valid is not None and (valid.status == "False" or valid.reason == Reason.NOT_JUDGED):
         return INVALID
     gates = (find_condition(status.conditions, "ObjectivesMet"), find_condition(status.conditions, "NotRegressed"))
-    return MISSED if any(gate is not None and gate.status == "False" for gate in gates) else PASSED
+    if any(gate is not None and gate.status == "False" for gate in gates):
+        return MISSED
+    return UNDECIDED if gates[1] is not None and gates[1].status == "Unknown" else PASSED
 
 
 def sweep_exit_code(status: BenchmarkSweepStatus) -> int | None:
@@ -44,7 +47,7 @@ def sweep_exit_code(status: BenchmarkSweepStatus) -> int | None:
 
 
 def worst_code(codes: Iterable[int]) -> int:
-    """One code for several runs: failed before invalid, missed, cancelled. A code of another kind, such as 1 of a run that
+    """One code for several runs: failed before invalid, missed, undecided, cancelled. A code of another kind, such as 1 of a run that
     can't be read, comes before all of them; no run at all has passed."""
-    ranks = (PASSED, CANCELLED, MISSED, INVALID, FAILED)
+    ranks = (PASSED, CANCELLED, UNDECIDED, MISSED, INVALID, FAILED)
     return max(codes, key=lambda code: ranks.index(code) if code in ranks else len(ranks), default=PASSED)

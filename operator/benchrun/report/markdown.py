@@ -9,6 +9,7 @@ from benchrun.api import BenchmarkRunStatus
 from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.judge.comparison.figures import SCOPES
 from benchrun.report.comparison_rows import comparison_rows, reasons
+from benchrun.report.pivots import configuration_change_rows, configuration_rows, packing_rows
 from benchrun.report.sweep_rows import LEGEND, best_rows, change_rows, cuts, front_rows, remarks, variant_rows
 from benchrun.report.tables import (
     NO_TEXTS,
@@ -18,7 +19,9 @@ from benchrun.report.tables import (
     finding_rows,
     has_uncertain,
     interval_rows,
+    kernel_rows,
     objective_rows,
+    repeat_rows,
     result_rows,
 )
 
@@ -58,9 +61,14 @@ def markdown(
         status.verdict,
         status.message,
         table(rows),
-        "Latencies in milliseconds; running and waiting are means over the stages." if rows.rows else "",
+        "Latencies in milliseconds; running and waiting are means over the stages, of all servers."
+        if rows.rows
+        else "",
         escaped(UNCERTAIN_NOTE) if has_uncertain(rows) else "",
-        part("What limits", explanation_rows(status)),
+        part("Texts in all, by packing", packing_rows(status, texts_per_prompt)),
+        part("What limits", explanation_rows(status, wide=wide)),
+        part("Profile", kernel_rows(status)),
+        part("Stages in order of measurement", repeat_rows(status)) if wide else "",
         part("Percentiles", interval_rows(status)) if wide else "",
         "\n".join(f"- {escaped(f'{each.workload}: {each.sentence}')}" for each in status.searches),
         part("Objectives", objective_rows(status)),
@@ -81,6 +89,8 @@ def sweep_markdown(name: str, status: BenchmarkSweepStatus, *, texts_per_prompt:
         status.message,
         figures,
         f"{LEGEND[0].upper()}{LEGEND[1:]}." if figures else "",
+        part("Load points side by side", configuration_rows(status)),
+        part(f"Side by side, against {escaped(status.baseline or '')}", configuration_change_rows(status)),
         changes,
         escaped(SCOPES[status.scope]) if status.scope is not None and changes else "",
         part("Best", best_rows(status)),

@@ -10,9 +10,11 @@ from typing import Literal
 from benchrun.api import BenchmarkRunStatus, ServerStatus, find_condition, is_true
 from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.judge.comparison.figures import SCOPES
+from benchrun.measure import percent_text
 from benchrun.observe import Run, Sweep, untrusted_json as raw
 from benchrun.report import run_list
 from benchrun.report.comparison_rows import signed
+from benchrun.report.settings import kv_cache_text
 from benchrun.report.sweep_rows import remarks
 from benchrun.report.tables import age, figure, format_seconds, price_text
 
@@ -157,7 +159,7 @@ def _servers(status: BenchmarkRunStatus) -> _Facts:
             f"vLLM {server.version}" if server.version else "",
             gpus if server.gpus else "no GPU",
             f"node {server.node}" if server.node else "",
-            f"KV cache {server.kv_cache_tokens} tokens" if server.kv_cache_tokens is not None else "",
+            kv_cache_text(server),
             f"ready after {format_seconds(server.seconds_to_ready)}" if server.seconds_to_ready is not None else "",
             f"{server.restarts} restarts" if server.restarts else "",
         ]
@@ -186,11 +188,21 @@ def _times(run: Run, status: BenchmarkRunStatus, *, now: datetime) -> _Facts:
         yield "stages", f"{done} measured" + (f", {status.progress.stage} under way" if status.progress.stage else "")
 
 
+def sampling_text(status: BenchmarkRunStatus) -> str:
+    """How tokens were chosen: `greedy`; of workloads that differ, each with its name. Empty where it is not known."""
+    told = {row.workload: row.sampling for row in status.results if row.sampling is not None}
+    if len(set(told.values())) <= 1:
+        return next(iter(told.values()), "")
+    return "; ".join(f"{workload}: {text}" for workload, text in told.items())
+
+
 def _results(status: BenchmarkRunStatus) -> _Facts:
+    yield "sampling", sampling_text(status)
     if (best := status.headline) is not None:
         yield "best", f"{best.cell}: {best.throughput} tok/s, TTFT p99 {best.p99_ttft}"
     limits = (row for row in status.results if row.bottleneck is not None and row.bottleneck.limit != "None")
     yield "limit", next((f"{row.cell}: {row.bottleneck.sentence}" for row in limits if row.bottleneck), "")
+    yield "profile", status.profile.sentence if status.profile is not None else ""
     if any(finding.severity != "Note" for finding in status.findings):
         yield "findings", run_list.finding_codes(status, most=MAX_CODES)
     outcomes = [each.outcome for row in status.results for each in row.objectives]
@@ -201,6 +213,10 @@ def _results(status: BenchmarkRunStatus) -> _Facts:
         largest = max(changes, key=lambda change: abs(change.change_percent or 0.0), default=None)
         most = f"; most: {largest.metric} {signed(largest.change_percent, unit=' %')}" if largest is not None else ""
         yield "compared", f"with {found.baseline.name}: {found.outcome}, {found.gate or 'no gate'}{most}"
+        if (least := found.detectable_percent) is not None:
+            yield "power", f"by the noise measured, a change is found with 80 % from {percent_text(least)} on"
+    elif (gate := find_condition(status.conditions, "NotRegressed")) is not None:
+        yield "power", gate.message
     for cut in status.truncated:
         yield "cut", f"{cut.field}: {cut.included} of {cut.total} kept"
 

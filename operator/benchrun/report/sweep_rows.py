@@ -19,6 +19,7 @@ from benchrun.report.tables import (
     metric,
     table_of,
     texts_a_second,
+    throughput_of,
 )
 
 LEGEND = (
@@ -53,6 +54,7 @@ def variant_rows(
             optional=True,
         ),
         Column("tok/s", metric(_OUTPUT)),
+        Column("tok/s of", throughput_of, wide=True, optional=True),
         Column("total tok/s", metric(_TOTAL), wide=has_latencies, optional=True),
         Column("per GPU", metric(PER_GPU), wide=all(a == b for a, b in throughputs), optional=True),
         *cost_columns(status.currency),
@@ -95,6 +97,7 @@ def best_rows(status: BenchmarkSweepStatus) -> Rows:
         Column("tok/s per GPU", lambda best: figure(best.throughput_per_gpu)),
         Column(cost_header(status.currency), lambda best: _cost(status, best), optional=True),
         Column("not distinguishable from it", lambda best: ", ".join(best.tied_with) or ABSENT),
+        Column("too high by", lambda best: figure(best.optimism_percent, unit="%"), optional=True),
     )
     return table_of(columns, status.best)
 
@@ -108,6 +111,7 @@ def front_rows(status: BenchmarkSweepStatus) -> Rows:
         Column("tok/s per GPU", lambda point: figure(point.throughput_per_gpu)),
         Column(cost_header(status.currency), lambda point: _cost(status, point), optional=True),
         Column("TPOT", lambda point: figure(point.mean_tpot_ms)),
+        Column("distinct", lambda point: {True: "yes", False: "no", None: ABSENT}[point.is_distinct], optional=True),
     )
     return table_of(columns, status.front)
 

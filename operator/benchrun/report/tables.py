@@ -23,6 +23,7 @@ from benchrun.api import (
 from benchrun.api.sweep import Row
 from benchrun.judge.result_row import PER_GPU, gpus_of
 from benchrun.judge.rules.all_rules import evidence_sentence
+from benchrun.measure import ANSWERED_PERCENT
 from benchrun.names import ROLE_DECODE, ROLE_PROXY
 from benchrun.observe import untrusted_json as raw
 
@@ -135,8 +136,13 @@ R = TypeVar("R", bound=Result | Row)
 
 
 def metric(key: str, *, unit: str = "") -> Callable[[Result | Row], str]:
-    """The cell of a column: this figure of a row of a run or sweep."""
-    return lambda row: figure(row.metrics.get(key), unit=unit)
+    """The cell of a column: this figure of a row of a run or sweep. A throughput is that of the plateau, where there is one."""
+    return lambda row: figure(row.figure(key) if isinstance(row, Result) else row.metrics.get(key), unit=unit)
+
+
+def throughput_of(row: Result | Row) -> str:
+    """For the column `tok/s of`: plateau, arrivals (at a rate that the server kept up with), or stage."""
+    return row.throughput_of.lower() if row.throughput_of is not None else ABSENT
 
 
 def texts_per_prompt(spec: Mapping[str, object]) -> dict[str, int]:
@@ -173,6 +179,8 @@ def cost_columns(currency: str | None) -> tuple[Column[R], ...]:
 
 def price_text(cost: CostStatus) -> str:
     """`4.98 USD an hour`."""
+    if cost.per_million_tokens is not None:
+        return f"{cost.per_million_tokens}, {cost.currency} a million tokens"
     if cost.per_hour is None:
         return "not known: the price is per GPU, and no server holds one"
     return f"{figure(cost.per_hour, digits=5)} {cost.currency} an hour"
@@ -190,11 +198,13 @@ def result_rows(
         Column("req/s", metric("request_throughput")),
         Column(
             "texts/s",
-            lambda row: texts_a_second(row.metrics.get("request_throughput"), row.workload, texts_per_prompt),
+            lambda row: texts_a_second(row.figure("request_throughput"), row.workload, texts_per_prompt),
             optional=True,
         ),
         Column("tok/s", metric("output_throughput")),
         Column("total tok/s", metric("total_token_throughput"), wide=True),
+        Column("tok/s of", throughput_of, wide=True, optional=True),
+        Column("stage tok/s", lambda row: figure(row.metrics.get("output_throughput")), wide=True),
         Column("per GPU", per_gpu, optional=True),
         *cost_columns(status.cost.currency if status.cost is not None else None),
         Column("tok/J", metric(TOKENS_PER_JOULE), optional=True),
@@ -242,7 +252,11 @@ def _latency(result: Result, name: str, percentile: str) -> str:
 
 def _failed(result: Result) -> str:
     failed, completed = result.metrics.get("failed"), result.metrics.get("completed")
-    return ABSENT if failed is None or completed is None else f"{failed:.0f}/{failed + completed:.0f}"
+    if failed is None or completed is None:
+        return ABSENT
+    answered = result.metrics.get(ANSWERED_PERCENT)
+    share = "" if answered is None else f", latencies of {figure(answered)} %"
+    return f"{failed:.0f}/{failed + completed:.0f}{share}"
 
 
 def interval_rows(status: BenchmarkRunStatus) -> Rows:
@@ -269,23 +283,65 @@ def objective_rows(status: BenchmarkRunStatus) -> Rows:
             result.cell,
             f"{each.metric} p{each.percentile} at most {each.max_milliseconds} ms",
             figure(each.measured_milliseconds, digits=4),
+            figure(each.independent, digits=6),
             each.outcome,
         )
         for result in status.results
         for each in result.objectives
     )
-    return Rows(("load point", "objective", "measured (ms)", "outcome"), rows)
+    return Rows(("load point", "objective", "measured (ms)", "independent", "outcome"), rows)
 
 
-def explanation_rows(status: BenchmarkRunStatus) -> Rows:
-    """Why requests waited and what limits, of the load points where something does."""
+_QUESTIONS: Mapping[str, str] = {"TrueRun": "true run", "AnswerLength": "answers", "MaxModelLen": "max-model-len"}
+
+
+def explanation_rows(status: BenchmarkRunStatus, *, wide: bool = False) -> Rows:
+    """Why requests waited and what limits, of the load points where something does; and which repeats are true, why answers are
+    short, what max-model-len limits. That repeats differ by chance only where the table may be `wide`."""
     found: list[tuple[str, ...]] = []
     for row in status.results:
         if row.waiting and row.waiting.reason != "None":
             found.append((row.cell, "waiting", row.waiting.reason, row.waiting.sentence))
         if row.bottleneck and row.bottleneck.limit != "None":
             found.append((row.cell, "limit", row.bottleneck.limit, row.bottleneck.sentence))
+        answers = (each for each in row.explanations if wide or each.answer != "Noise")
+        found += [(row.cell, _QUESTIONS[each.question], each.answer, each.sentence) for each in answers]
+    if (profile := status.profile) is not None:
+        found.append((str(profile.evidence.get("workload", "")), "profile", profile.limit, profile.sentence))
     return Rows(("load point", "", "", "because"), tuple(found))
+
+
+def repeat_rows(status: BenchmarkRunStatus) -> Rows:
+    """One row a stage in the order of measurement: latencies, hits of the prefix cache, kernels that the server compiled."""
+    stages = [
+        (int(order), row, place)
+        for row in status.results
+        for place, order in enumerate(row.by_repeat.get("sequence", []))
+    ]
+    columns: tuple[Column[tuple[int, Result, int]], ...] = (
+        Column("stage", lambda stage: f"{stage[1].cell}/r{stage[2] + 1}"),
+        *(
+            Column(header, partial(_of_repeat, name=name, digits=digits), optional=True)
+            for header, name, digits in (
+                ("prompt tokens", "mean_input_tokens", 5), ("TTFT", "mean_ttft_ms", 3), ("E2EL", "mean_e2el_ms", 3),
+                ("hit tokens", "prefix_hit_tokens", 9), ("looked up", "prefix_query_tokens", 9), ("compiled", "compilations", 3),
+            )
+        ),
+    )  # fmt: skip
+    return table_of(columns, sorted(stages, key=lambda stage: stage[0]))
+
+
+def _of_repeat(stage: tuple[int, Result, int], *, name: str, digits: int) -> str:
+    _, row, place = stage
+    values = row.by_repeat.get(name, [])
+    return figure(values[place] if place < len(values) else None, digits=digits)
+
+
+def kernel_rows(status: BenchmarkRunStatus) -> Rows:
+    """The kernels of a profile, those with the most time first."""
+    shares = status.profile.kernels.items() if status.profile is not None else ()
+    ordered = sorted(shares, key=lambda item: -item[1])
+    return Rows(("kernel", "% of kernel time"), tuple((name, figure(share)) for name, share in ordered))
 
 
 def finding_rows(status: BenchmarkRunStatus) -> Rows:

@@ -111,5 +111,5 @@ def beyond_context(args: ServeArgs, shape: ModelShape, *, is_allowed: bool) -> B
     limits = f"--max-model-len {longest:,}, but the model is made for {made_for:,} tokens"
     if is_allowed or args.is_given("hf-overrides"):
         return BeyondContext(True, f"{limits}: output beyond that may be noise")
-    remedy = f"lower it, give --hf-overrides with the RoPE scaling that is meant, or set {ALLOW_LONGER}=1"
+    remedy = f"lower it, give --hf-overrides with max_position_embeddings and the RoPE scaling that is meant, or set {ALLOW_LONGER}=1"
     return BeyondContext(False, f"{limits}: vLLM will not start; {remedy}")

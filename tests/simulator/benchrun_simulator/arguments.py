@@ -173,6 +173,8 @@ def _resolve(
         disturbances=sim_flags.disturbances(found),
         prefill_serial=found.sim_prefill_serial,
         preempted_request=found.sim_preempt_at_request,
+        frontend_seconds=found.sim_frontend_ms / 1e3,
+        template_tokens=found.sim_template_tokens,
         way_seconds=found.sim_way_ms / 1e3,
         foreign=sim_flags.foreign(found),
         load_seconds=found.sim_load_seconds,

@@ -12,7 +12,7 @@ from benchrun_simulator.engine_metrics import Served
 from benchrun_simulator.faults import FaultPlan
 from benchrun_simulator.generation import Generation, internal_error, too_many_requests
 from benchrun_simulator.http_protocol import Exchange
-from benchrun_simulator.reply import Reply, Sent
+from benchrun_simulator.reply import Reply
 from benchrun_simulator.request_log import RequestLog
 from benchrun_simulator.restart import Lifetime
 from benchrun_simulator.sequence import Sequence
@@ -51,10 +51,11 @@ class Completions:
         number = next(self._numbers)
         self._lifetime.request(number)
         tokens, reason = self._planned(generation)
+        _spend(self._settings.frontend_seconds)
         sequence = Sequence(
             prompt=generation.prompt,
             output=self._output_text.plan(generation.prompt, tokens),
-            arrived_at=exchange.request.arrived_at,
+            arrived_at=self._loop.time() if self._settings.frontend_seconds else exchange.request.arrived_at,
             number=number,
             salt=generation.salt,
             elsewhere_tokens=self._elsewhere(generation),
@@ -71,7 +72,7 @@ class Completions:
             loses_end=generation.stream and self._plan.next_stream_loses_its_end(),
             clock=self._loop.time,
             abort=self._engine.abort,
-            finished=lambda reply, served: self._finished(reply.sent, served, request_id=request_id),
+            finished=lambda reply, served: self._finished(reply, served, request_id=request_id),
         )
         exchange.on_disconnect = lambda: self._engine.abort(sequence)
         self._engine.run(sequence, max_tokens=generation.max_tokens, reason=reason, on_token=reply.token)
@@ -113,21 +114,29 @@ class Completions:
             return generation.max_tokens, "length"
         return min(stops), "stop"
 
-    def _finished(self, sent: Sent, served: Served, *, request_id: str) -> None:
+    def _finished(self, reply: Reply, served: Served, *, request_id: str) -> None:
         if self._request_log is not None:
-            self._request_log.add(_truth(sent, served.sequence, request_id=request_id))
+            self._request_log.add(_truth(reply, served.sequence, request_id=request_id))
         if self._plan.last_request_served():
             if self._request_log is not None:
                 self._request_log.flush()
             os._exit(1)
 
 
-def _truth(sent: Sent, sequence: Sequence, *, request_id: str) -> dict[str, object]:
+def _spend(seconds: float) -> None:
+    """Keep the processor busy for so much of its time."""
+    end = time.thread_time() + seconds
+    while seconds and time.thread_time() < end:
+        pass
+
+
+def _truth(reply: Reply, sequence: Sequence, *, request_id: str) -> dict[str, object]:
     """Instants are seconds on CLOCK_MONOTONIC, comparable with `time.perf_counter()` on the same node."""
+    sent = reply.sent
     return {
         "request_id": request_id,
         "number": sequence.number,
-        "arrived_at": sequence.arrived_at,
+        "arrived_at": reply.exchange.request.arrived_at,
         "scheduled_at": sequence.scheduled_at,
         "first_sent_at": sent.first_at,
         "last_sent_at": sent.last_at,
@@ -138,4 +147,5 @@ def _truth(sent: Sent, sequence: Sequence, *, request_id: str) -> dict[str, obje
         "sent_tokens": sent.tokens,
         "chunks": sent.chunks,
         "preemptions": sequence.preemptions,
+        "gaps_us": sent.gaps_us,
     }

@@ -95,6 +95,7 @@ def read_generation(body: bytes, *, chat: bool, settings: Settings, tokenizer: T
         message = f"max_tokens must be at least 1, got {max_tokens}. (parameter=max_tokens, value={max_tokens})"
         raise bad_request(message, param="max_tokens")
     prompt = _chat_prompt(asked, tokenizer) if chat else _completion_prompt(asked, settings, tokenizer)
+    prompt = [0] * settings.template_tokens + prompt
     room = settings.max_model_len - len(prompt)
     if room < 1:
         raise _too_long(len(prompt), settings)

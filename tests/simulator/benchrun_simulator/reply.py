@@ -21,11 +21,15 @@ class Sent:
     """Pieces with tokens in them."""
     first_at: float | None = None
     last_at: float | None = None
+    gaps_us: list[int] = field(default_factory=list)
+    """Between one piece with tokens in it and the next; microseconds."""
 
     def note(self, *, tokens: int, now: float) -> None:
         """Note a piece that brought the tokens written to so many."""
         self.tokens = tokens
         self.chunks += 1
+        if self.last_at is not None:
+            self.gaps_us.append(round(1e6 * (now - self.last_at)))
         self.first_at = now if self.first_at is None else self.first_at
         self.last_at = now
 

@@ -104,6 +104,10 @@ class Settings:
     """Prefills share the engine and `max_batched_tokens`."""
     preempted_request: int | None
     """This request is preempted once, after its first token, though there are blocks."""
+    frontend_seconds: float
+    """CPU time that each completion costs the process before the engine sees it."""
+    template_tokens: int
+    """Put before every prompt, as by a chat template that is not the client's."""
     way_seconds: float
     """Everything that is written leaves so much later, counted and logged as if it had left."""
     foreign: Foreign

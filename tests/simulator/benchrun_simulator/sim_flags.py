@@ -57,6 +57,7 @@ def _add_pace_flags(parser: argparse.ArgumentParser) -> None:
     add("--sim-jit-ms", type=float, default=500.0)
     add("--sim-preempt-at-request", type=int)
     add("--sim-way-ms", type=float, default=0.0)
+    add("--sim-frontend-ms", type=float, default=0.0)
 
 
 def _add_answer_flags(parser: argparse.ArgumentParser) -> None:
@@ -72,6 +73,7 @@ def _add_answer_flags(parser: argparse.ArgumentParser) -> None:
     add("--sim-output-percent", type=float, default=100.0)
     add("--sim-usage-percent", type=float, default=100.0)
     add("--sim-root")
+    add("--sim-template-tokens", type=int, default=0)
     add("--sim-die-after-requests", type=int)
 
 

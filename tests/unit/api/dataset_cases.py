@@ -15,7 +15,35 @@ def mix(*names: str) -> Dataset:
     return {"mix": [{"workload": name} for name in names]}
 
 
+_DRAWN: Dataset = {"mean": 1000, "stdev": 300, "min": 100, "max": 4000}
+
+
+def _drawn(**changes: Any) -> Dataset:
+    return {"random": {"inputLengths": {**_DRAWN, **changes}}}
+
+
 REFUSED_DATASETS: dict[str, tuple[str, Dataset, str | None]] = {
+    "a fixed length and a drawn one": (
+        ".random",
+        {"random": {"inputTokens": 1024, "inputLengths": _DRAWN}},
+        "set inputTokens or inputLengths",
+    ),
+    "answers of a fixed length and a drawn one": (
+        ".random",
+        {"random": {"outputTokens": 1024, "outputLengths": _DRAWN}},
+        "outputTokens or outputLengths",
+    ),
+    "vLLM's prompts of drawn lengths": (
+        ".random",
+        {"random": {"generator": "VLLM", "inputLengths": _DRAWN}},
+        "generator VLLM, which draws no lengths",
+    ),
+    "a generator unheard of": (".random.generator", {"random": {"generator": "Sonnet"}}, None),
+    "a mean below the shortest": (".random", _drawn(mean=99), "mean must be from min to max"),
+    "a mean above the longest": (".random", _drawn(mean=4001), "mean must be from min to max"),
+    "no spread": (".random.inputLengths.stdev", _drawn(stdev=0), None),
+    "a length as a text": (".random.inputLengths.mean", _drawn(mean="1000"), None),
+    "no longest": (".random.inputLengths.max", {"random": {"inputLengths": {**_DRAWN, "max": None}}}, None),
     "a dataset path within the image that is relative": (
         ".custom.file.path",
         {"custom": {"file": {"path": "data/x"}}},
@@ -50,6 +78,12 @@ REFUSED_DATASETS: dict[str, tuple[str, Dataset, str | None]] = {
         {"agent": {"dynamicPrefix": {"variants": 1}}},
         None,
     ),
+    "a ratio beside a length": (
+        ".agent",
+        {"agent": {"staticPrefix": {}, "outputTokens": 9, "inputOutputRatio": 100}},
+        "outputTokens or inputOutputRatio",
+    ),
+    "no turn": (".agent.turns", {"agent": {"staticPrefix": {}, "turns": 0}}, None),
     "no prefix to repeat": (".prefixRepetition.prefixes", {"prefixRepetition": {"prefixes": 0}}, None),
     "a hub dataset without a column": (
         ".huggingFace.column",
@@ -72,6 +106,7 @@ ACCEPTED_DATASETS: dict[str, Dataset] = {
     "prefixes": {"prefixRepetition": {"prefixes": 4, "prefixTokens": 64}},
     "an agent with its own conversation": {"agent": {"conversation": FILE, "staticPrefix": {}, "outputTokens": 8}},
     "an agent whose clock goes on": {"agent": {"dynamicPrefix": {"variants": 100}}},
+    "an agent in ten turns": {"agent": {"staticPrefix": {}, "turns": 10, "inputOutputRatio": 100}},
     "talks with limits": {"shareGPT": {"file": FILE, "maxPromptTokens": 4000, "maxTotalTokens": 8000}},
     "prompts in the image": {"custom": {"file": {"path": "/opt/data/prompts.jsonl"}}},
     "prompts in a store": {

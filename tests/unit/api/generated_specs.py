@@ -166,6 +166,7 @@ RUN_SPECS = st.builds(
 """Specs of runs. Most have one thing wrong with them, or none."""
 EDITS: Mapping[str, Any] = {
     "model": {"name": "other"},
+    "chatTemplate": {"inline": "{{ messages }}"},
     "server": {"image": "vllm:2"},
     "endpoint": {"url": "http://other"},
     "offline": {"image": "vllm:2"},

@@ -75,6 +75,8 @@ def _for(seconds: int, load: Spec) -> Spec:
 
 
 _FILE = "workloads.0.dataset"
+_TOKENS = {"input": "3", "cachedInput": "0.3", "output": "15"}
+_SAMPLING = "workloads.0.sampling"
 _NO_LOAD = "load must set exactly one of"
 _NEEDS_DEVELOPMENT_MODE = "VLLM_SERVER_DEV_MODE=1"
 _P90: Any = [{"metric": "TTFT", "percentile": "90", "maxMilliseconds": 200}]
@@ -136,6 +138,26 @@ REFUSED: dict[str, Refused] = {
         _offline({"batchSizes": [1]}) | {"measurement": {"cachePolicy": "Reset"}},
         "with offline use Isolate",
     ),
+    "a profile of a search": Refused(
+        "spec.measurement.profile",
+        {"measurement.profile": {}, "objectives": _P90, _LOAD: searching()},
+        "can't be taken with",
+    ),
+    "a profile offline": Refused(
+        "spec.measurement.profile", _offline({"batchSizes": [1]}) | {"measurement": {"profile": {}}}, "offline"
+    ),
+    "a profile of servers of two roles": Refused(
+        "spec.measurement.profile",
+        {"measurement.profile": {}, "server.disaggregated": {"kvTransfer": {"connector": "NixlConnector"}}},
+        "disaggregated",
+    ),
+    "a profile of an endpoint on a claim": Refused(
+        "spec.measurement.profile",
+        {"server": absent(), "endpoint": {"url": "http://llm"}, "measurement.profile": {"claimName": "traces"}},
+        "claimName",
+    ),
+    "a profile of no time": Refused("spec.measurement.profile.seconds", {"measurement.profile": {"seconds": 0}}),
+    "a profile of minutes": Refused("spec.measurement.profile.seconds", {"measurement.profile": {"seconds": 31}}),
     "several processes and a search": Refused(
         "spec.client.parallelism",
         {"client.parallelism": 2, "objectives": _P90, _LOAD: searching()},
@@ -166,6 +188,15 @@ REFUSED: dict[str, Refused] = {
         name: Refused(f"spec.workloads[0].dataset{place}", {_FILE: dataset}, message)
         for name, (place, dataset, message) in REFUSED_DATASETS.items()
     },
+    "a seed for prompts that never repeat": Refused(
+        "spec.workloads[0].dataset.random",
+        {_FILE: {"random": {"seed": 0}}, "measurement": {"cachePolicy": "Share"}},
+        "seed needs generator VLLM",
+    ),
+    "a seed below 0": Refused(
+        "spec.workloads[0].dataset.random.seed",
+        {_FILE: {"random": {"generator": "VLLM", "seed": -1}}, "measurement": {"cachePolicy": "Share"}},
+    ),
     "instants of a dataset that has none": Refused(_AT, {_LOAD: {"traceSpeeds": ["1"]}}, "only dataset.timedTrace has"),
     "a trace at speed 0": Refused(
         f"{_AT}.load.traceSpeeds[0]",
@@ -231,6 +262,17 @@ REFUSED: dict[str, Refused] = {
     "burstiness without rates": Refused(
         f"{_AT}.load", {_LOAD: {"concurrencies": [1], "burstiness": "0.5"}}, "burstiness needs"
     ),
+    "a temperature above 2": Refused(f"{_AT}.sampling.temperature", {_SAMPLING: {"temperature": "2.1"}}),
+    "a temperature as a number": Refused(f"{_AT}.sampling.temperature", {_SAMPLING: {"temperature": 0.7}}),
+    "a nucleus above 1": Refused(f"{_AT}.sampling.topP", {_SAMPLING: {"temperature": "1", "topP": "1.1"}}),
+    "a nucleus of nothing": Refused(f"{_AT}.sampling.topP", {_SAMPLING: {"temperature": "1", "topP": "0"}}),
+    "top-k 0": Refused(f"{_AT}.sampling.topK", {_SAMPLING: {"temperature": "1", "topK": 0}}),
+    "a repetition penalty of 0": Refused(f"{_AT}.sampling.repetitionPenalty", {_SAMPLING: {"repetitionPenalty": "0"}}),
+    "greedy from a nucleus": Refused(f"{_AT}.sampling", {_SAMPLING: {"topP": "0.9"}}, "set temperature above 0"),
+    "greedy from the likeliest": Refused(
+        f"{_AT}.sampling", {_SAMPLING: {"temperature": "0.0", "topK": 5}}, "set temperature above 0"
+    ),
+    "stop texts and full length": Refused(_AT, {_SAMPLING: {"stop": ["x"]}}, "set ignoreEOS: false"),
     "burstiness 0": Refused(f"{_AT}.load.burstiness", {f"{_LOAD}.burstiness": "0"}, "must be above 0"),
     # how long a stage is
     "requests and durationSeconds": Refused(
@@ -267,12 +309,12 @@ REFUSED: dict[str, Refused] = {
     ),
     "too many requests at a load point of a search": Refused(
         "spec.workloads",
-        {"workloads": [workload("a", requests=25_001, load=searching(maxProbes=2, maxRepeats=8))], "objectives": _P90},
+        {"workloads": [workload("a", requests=25_001, load=searching(maxProbes=1, maxRepeats=8))], "objectives": _P90},
         "200008 requests (requests x repeats)",
     ),
     "a search that may take too many requests": Refused(
         "spec.workloads",
-        {"workloads": [lasting("a", 500, searching(to="50", maxProbes=14, maxRepeats=3))], "objectives": _P90},
+        {"workloads": [lasting("a", 500, searching(to="50", maxProbes=11, maxRepeats=3))], "objectives": _P90},
         "1050000 requests in all",
     ),
     # a search
@@ -311,6 +353,9 @@ REFUSED: dict[str, Refused] = {
     "search with too short stages for its percentile": Refused(
         "spec.workloads", {**_for(184, searching(**{"from": "2"})), "objectives": _P99}, _TOO_FEW
     ),
+    "search with too few requests to confirm anything with one stage": Refused(
+        "spec.workloads", {_LOAD: searching(maxRepeats=1), "objectives": _P99, "workloads.0.requests": 478}, _TOO_FEW
+    ),
     "search for users by duration": Refused(
         _AT, {**_for(60, searching(axis="Concurrency")), "objectives": _P90}, "needs finite requestRates"
     ),
@@ -322,7 +367,7 @@ REFUSED: dict[str, Refused] = {
     "searches that may take 66 load points": Refused(
         "spec.workloads",
         {
-            "workloads": [workload(f"w{n}", load=searching(maxProbes=22, maxRepeats=1)) for n in range(3)],
+            "workloads": [workload(f"w{n}", load=searching(maxProbes=19, maxRepeats=1)) for n in range(3)],
             "objectives": _P90,
         },
         "66 load points in all; the limit is 64",
@@ -330,10 +375,10 @@ REFUSED: dict[str, Refused] = {
     "a search that may take 264 stages": Refused(
         "spec.workloads",
         {
-            "workloads": [workload("a", load=searching(maxProbes=32, maxRepeats=8)), workload("b", load=_POINTS_8)],
+            "workloads": [workload("a", load=searching(maxProbes=29, maxRepeats=8)), workload("b", load=_POINTS_8)],
             "objectives": _P90,
         },
-        "a search may need maxProbes x maxRepeats; the limit is 256",
+        "a search may need (maxProbes + 3 confirmations) x maxRepeats; the limit is 256",
     ),
     # products
     "65 cells": Refused(
@@ -369,6 +414,11 @@ REFUSED: dict[str, Refused] = {
         "spec.validity.maxFailedPercent", {"validity": {"maxFailedPercent": "101"}}, "must be at most 100"
     ),
     "cache policy unheard of": Refused("spec.measurement.cachePolicy", {"measurement": {"cachePolicy": "Warm"}}),
+    "prompts sent again in isolation": Refused(
+        "spec.measurement.cachePolicy",
+        {_FILE: {"random": {"generator": "VLLM", "seed": 0}}},
+        "set cachePolicy Share or Reset",
+    ),
     "order unheard of": Refused("spec.measurement.order", {"measurement": {"order": "Random"}}),
     "reset of an endpoint that does not allow it": Refused(
         "spec.endpoint.allowCacheReset",
@@ -391,9 +441,15 @@ REFUSED: dict[str, Refused] = {
         _NEEDS_DEVELOPMENT_MODE,
     ),
     # cost
-    "a price of nothing": Refused("spec.cost", {"cost": {"currency": "EUR"}}, "one of perGPUHour and perHour"),
+    "a price of nothing": Refused("spec.cost", {"cost": {"currency": "EUR"}}, "one of perGPUHour, perHour"),
     "two prices": Refused(
-        "spec.cost", {"cost": {"perGPUHour": "2.49", "perHour": "19.92"}}, "one of perGPUHour and perHour"
+        "spec.cost", {"cost": {"perGPUHour": "2.49", "perHour": "19.92"}}, "one of perGPUHour, perHour"
+    ),
+    "tokens without a price of cached ones": Refused(
+        "spec.cost.perMillionTokens.cachedInput", {"cost": {"perMillionTokens": {"input": "3", "output": "15"}}}
+    ),
+    "a price of tokens beside one of time": Refused(
+        "spec.cost", {"cost": {"perMillionTokens": _TOKENS, "perHour": "2"}}, "and perMillionTokens"
     ),
     "a price of 0": Refused("spec.cost.perHour", {"cost": {"perHour": "0.00"}}, "must be above 0"),
     "a price as a number": Refused("spec.cost.perHour", {"cost": {"perHour": 2}}),
@@ -417,7 +473,7 @@ REFUSED: dict[str, Refused] = {
         "spec.baseline.maxRegressionPercent", {"baseline": {"name": "b", "maxRegressionPercent": "-5"}}
     ),
     "comparison of an unknown figure": Refused(
-        "spec.baseline.metrics[0]", {"baseline": {"name": "b", "metrics": ["P99TTFT"]}}
+        "spec.baseline.metrics[0]", {"baseline": {"name": "b", "metrics": ["P50TTFT"]}}
     ),
     "comparison of no figure": Refused("spec.baseline.metrics", {"baseline": {"name": "b", "metrics": []}}),
     "comparison of one figure twice": Refused(
@@ -449,6 +505,10 @@ REFUSED: dict[str, Refused] = {
 
 ACCEPTED: dict[str, Spec] = {
     **{name: minimal({_FILE: dataset}) for name, dataset in ACCEPTED_DATASETS.items()},
+    "a profile on a claim": minimal({"measurement.profile": {"seconds": 30, "claimName": "traces"}}),
+    "a profile of an endpoint": minimal(
+        {"server": absent(), "endpoint": {"url": "http://llm"}, "measurement.profile": {}}
+    ),
     "a mix of a workload that is measured and one that is not": minimal(
         {
             "workloads": [
@@ -490,6 +550,11 @@ ACCEPTED: dict[str, Spec] = {
     "everything at once": minimal({f"{_LOAD}.requestRates": ["inf"]}),
     "bursts under a cap": minimal({f"{_LOAD}.burstiness": "0.5", f"{_LOAD}.maxConcurrency": 64}),
     "users": minimal({_LOAD: {"concurrencies": [1, 8, 64]}}),
+    "drawn tokens": minimal(
+        {_SAMPLING: {"temperature": "0.7", "topP": "0.9", "topK": 20, "repetitionPenalty": "1.05"}}
+    ),
+    "greedy until a text": minimal({_SAMPLING: {"stop": ["END"]}, "workloads.0.ignoreEOS": False}),
+    "greedily": minimal({_SAMPLING: {}}),
     "duration": minimal(_for(500, {"requestRates": ["100"]})),
     "conversations from a ConfigMap": minimal(
         {_FILE: {"shareGPT": {"file": {"configMap": {"name": "c", "key": "f.json"}}}}}
@@ -517,11 +582,19 @@ ACCEPTED: dict[str, Spec] = {
         {"server": absent(), "endpoint": {"url": "http://llm", "allowCacheReset": True}}
     ),
     "development mode without a reset": minimal({"server.env": [{"name": "VLLM_SERVER_DEV_MODE", "value": "0"}]}),
+    "prompts of vLLM in isolation": minimal({_FILE: {"random": {"generator": "VLLM"}}}),
+    "prompts of vLLM, sent again": minimal(
+        {_FILE: {"random": {"generator": "VLLM", "seed": 0}}, "measurement": {"cachePolicy": "Share"}}
+    ),
+    "prompts of vLLM, sent again to an empty cache": minimal(
+        {_FILE: {"random": {"generator": "VLLM", "seed": 42}}, "measurement": {"cachePolicy": "Reset"}}
+    ),
     "shared prompts as listed": minimal({"measurement": {"cachePolicy": "Share", "order": "AsListed"}}),
     "fractions": minimal({"measurement": {"percentiles": ["0.5", "99.9"]}, "validity": {"maxFailedPercent": "0.1"}}),
     "objectives": minimal({"objectives": [{"metric": "ITL", "maxMilliseconds": 50, "percentile": "99.9"}]}),
     "price of a GPU": minimal({"cost": {"perGPUHour": "2.49"}}),
     "price of everything, in another currency": minimal({"cost": {"perHour": "0.096", "currency": "EUR"}}),
+    "prices of tokens at an endpoint": minimal({**_ENDPOINT, "cost": {"perMillionTokens": _TOKENS}}),
     "price of an endpoint": minimal({**_ENDPOINT, "cost": {"perHour": "98.32"}}),
     "baseline": minimal({"baseline": {"name": "before"}}),
     "baseline with a limit and figures": minimal(
@@ -540,14 +613,14 @@ ACCEPTED: dict[str, Spec] = {
     ),
     "search by duration": minimal(
         {
-            **_for(185, searching(**{"from": "2"}, tolerancePercent="2.5", maxProbes=20, maxRepeats=1)),
+            **_for(240, searching(**{"from": "2"}, tolerancePercent="2.5", maxProbes=20, maxRepeats=1)),
             "objectives": _P99,
         }
     ),
     "search for users beside listed rates": minimal(
         {
             "workloads": [
-                workload("a", load=searching(axis="Concurrency", to="100000", maxProbes=32, maxRepeats=7)),
+                workload("a", load=searching(axis="Concurrency", to="100000", maxProbes=29, maxRepeats=7)),
                 workload("b", load={"requestRates": _POINTS_16}),
             ],
             "objectives": _P90,

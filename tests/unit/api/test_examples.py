@@ -13,6 +13,7 @@ from benchrun.api import BenchmarkRunSpec, Resources
 from benchrun.api.sweep import KIND as SWEEP, BenchmarkSweepSpec
 from benchrun.names import API_VERSION, KIND
 from benchrun.plan import planned_variants
+from benchrun_client.contract import TextsData
 from unit.api.examples import EACH, EXAMPLES, FILES, Example
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -127,3 +128,29 @@ def test_the_tiny_one_asks_what_the_large_one_does(number: int) -> None:
 def test_a_page_walks_through_the_experiment(path: Path) -> None:
     pages = [page.read_text() for page in (DOCS / "experiments").glob("*.md")]
     assert any(f"examples/{path.name}" in page for page in pages)
+
+
+def test_a_context_beyond_the_models_own_is_stretched_and_allowed() -> None:
+    """vLLM 0.32 holds --max-model-len against max_position_embeddings, which it does not multiply by YaRN's factor."""
+    (example,) = [e for e in EXAMPLES if e.name == "e2-four-latencies"]
+    (run,) = runs_of(example)
+    assert run.server is not None
+    flags = dict(flag.split("=", 1) for flag in run.server.args)
+    overrides = json.loads(flags["--hf-overrides"])
+    rope = overrides["rope_parameters"]
+    assert rope["rope_type"] == "yarn"
+    assert rope["factor"] * rope["original_max_position_embeddings"] == overrides["max_position_embeddings"]
+    assert int(flags["--max-model-len"]) == overrides["max_position_embeddings"] == 65_536
+
+
+@pytest.mark.parametrize("suffix", ["", "-tiny"])
+def test_every_packing_of_the_first_table_has_as_many_texts(suffix: str) -> None:
+    """n texts in one prompt, against n prompts of one: the report's table draws a row for each n."""
+    (run,) = [run for e in EXAMPLES if e.name == f"e4-first-table{suffix}" for run in runs_of(e)]
+    prompts: dict[int, list[int]] = {}
+    for workload in run.workloads:
+        texts = workload.dataset.single
+        assert isinstance(texts, TextsData)
+        assert workload.requests is not None
+        prompts.setdefault(texts.texts_per_prompt * workload.requests, []).append(workload.requests)
+    assert prompts == {n: [1, n] for n in ((12, 3) if suffix else (400, 40, 4))}

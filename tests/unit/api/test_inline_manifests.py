@@ -1,4 +1,4 @@
-"""Every whole object of ours that a page spells out is one that the API takes; on the embedded cluster a server is held to a core."""
+"""Every whole object of ours that a page spells out is one that the API takes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ ROOT = Path(__file__).parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```yaml\n(.*?)^```|<<'?YAML'?\n(.*?)^YAML$", re.MULTILINE | re.DOTALL)
 OURS: Mapping[str, type[BaseModel]] = {KIND: BenchmarkRunSpec, SWEEP: BenchmarkSweepSpec}
-HELD_TO_A_CORE = [{"name": "VLLM_CPU_OMP_THREADS_BIND", "value": "0"}]
 
 
 def objects(page: Path) -> Iterator[dict[str, Any]]:
@@ -37,11 +36,6 @@ def named(page: Path, body: dict[str, Any]) -> str:
 FOUND = {named(page, body): body for page in PAGES for body in objects(page)}
 OF_US = {name: body for name, body in FOUND.items() if str(body["apiVersion"]).startswith("benchrun.dev/")}
 OF_KUBERNETES = {name: body for name, body in FOUND.items() if name not in OF_US}
-WITHOUT_A_GPU = {
-    name: body
-    for name, body in FOUND.items()
-    if body["kind"] != "ConfigMap" and "vllm-openai:dev" in yaml.safe_dump(body)
-}
 
 
 @pytest.mark.parametrize("body", OF_US.values(), ids=OF_US)
@@ -55,14 +49,6 @@ def test_other_objects_are_kubernetes_own(body: dict[str, Any]) -> None:
     kubernetes_validate.validate(body, kubernetes_validate.latest_version(), strict=True)
 
 
-@pytest.mark.parametrize("body", WITHOUT_A_GPU.values(), ids=WITHOUT_A_GPU)
-def test_a_server_without_a_gpu_leaves_a_core_to_measure_with(body: dict[str, Any]) -> None:
-    spec = body["spec"]
-    server = spec["server"] if body["kind"] == KIND else spec["template"]["spec"]["containers"][0]
-    assert server["env"] == HELD_TO_A_CORE
-    assert server["resources"]["limits"]["cpu"] == "1"
-
-
 def test_the_pages_that_spell_out_runs_are_read() -> None:
     pages = {name.partition(":")[0] for name in OF_US}
-    assert {"README.md", "docs/tutorial.md", "docs/recipes.md", "docs/which-run-is-true.md"} <= pages
+    assert {"README.md", "docs/tutorial.md", "docs/recipes.md"} <= pages

@@ -69,7 +69,7 @@ def test_its_table_of_gpus_is_what_counts_as_one() -> None:
 def test_what_argo_cd_is_told_to_read_are_conditions_that_runs_and_sweeps_have() -> None:
     (script,) = re.findall(r"^```lua\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     read = set(re.findall(r'is_true\("(\w+)"\)', script))
-    run = condition_table.going_on(Step("Running", "Measuring", ""), has_objectives=False, has_baseline=False)
+    run = condition_table.going_on(Step("Running", "Measuring", ""), has_objectives=False, gate=None)
     sweep = condition_table.sweep_going_on("Measuring", "")
     assert read == {"Stalled", "Ready", "Reconciling"}
     for rows in (run, sweep):

@@ -55,6 +55,11 @@ UNIONS: dict[str, tuple[str, str, Members]] = {
         "staticPrefix and dynamicPrefix",
         {"staticPrefix": {}, "dynamicPrefix": {}},
     ),
+    "chat template": (
+        "chatTemplate",
+        "inline and configMap",
+        {"inline": "{{ messages }}", "configMap": {"name": "t", "key": "k"}},
+    ),
     "warm-up": ("measurement.warmup", "auto and none", {"auto": {}, "none": {}}),
 }
 FIELD_OF = {name: "spec." + place.replace("workloads.0", "workloads[0]") for name, (place, _, _) in UNIONS.items()}

@@ -97,7 +97,7 @@ def finished_run(
 
 def with_timeline_chunk(run: FinishedRun, samples: Sequence[Sample]) -> FinishedRun:
     """A chunk of the timeline more."""
-    chunk = timeline_config_map(OWNER, chunk=0, timeline=_part(samples))
+    chunk = timeline_config_map(OWNER, chunk=0, timeline=timeline_part(samples))
     return replace(run, config_maps=(*run.config_maps, chunk))
 
 
@@ -107,7 +107,7 @@ def listed(config_maps: Sequence[Json]) -> Json:
 
 
 def _stage(record: StageRecord) -> Json:
-    return stage_config_map(OWNER, sealed(record), timeline=_part(readings(record)))
+    return stage_config_map(OWNER, sealed(record), timeline=timeline_part(readings(record)))
 
 
 def _server(compilations: tuple[float, ...] | None) -> ServerStatus:
@@ -115,7 +115,8 @@ def _server(compilations: tuple[float, ...] | None) -> ServerStatus:
     return ServerStatus(role="server", addresses=["10.0.0.9"], compilations=known)
 
 
-def _part(samples: Sequence[Sample]) -> TimelinePart:
+def timeline_part(samples: Sequence[Sample]) -> TimelinePart:
+    """As a ConfigMap keeps them."""
     return TimelinePart(encode(bucketed(samples, 1)), through=samples[-1].at)
 
 

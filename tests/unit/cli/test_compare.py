@@ -35,10 +35,10 @@ def test_a_table_of_100_columns_and_what_it_rests_on(file: str, capsys: Capture)
     assert said[0] == "old -> new: Worse"
     assert [line.split() for line in said[1:6]] == [
         ["load", "point", "figure", "baseline", "value", "change", "interval", "word"],
-        ["chat/rate=1", "OutputThroughput", "1200", "1200", "+0.0", "%", "-1.7", "to", "+1.8", "no", "difference"],
-        ["chat/rate=1", "MeanTTFT", "43", "60", "+39.5", "%", "+36.9", "to", "+42.2", "Worse"],
-        ["chat/rate=4", "OutputThroughput", "1200", "1200", "+0.0", "%", "-1.7", "to", "+1.8", "no", "difference"],
-        ["chat/rate=4", "MeanTTFT", "43", "60", "+39.5", "%", "+36.9", "to", "+42.2", "Worse"],
+        ["chat/rate=1", "OutputThroughput", "1200", "1200", "+0.0", "%", "-2.0", "to", "+2.0", "not", "detected"],
+        ["chat/rate=1", "MeanTTFT", "43", "60", "+39.5", "%", "+36.7", "to", "+42.4", "Worse"],
+        ["chat/rate=4", "OutputThroughput", "1200", "1200", "+0.0", "%", "-2.0", "to", "+2.0", "not", "detected"],
+        ["chat/rate=4", "MeanTTFT", "43", "60", "+39.5", "%", "+36.7", "to", "+42.4", "Worse"],
     ]
     assert max(map(len, said)) <= 100
     assert "within one server" in " ".join(said)
@@ -55,8 +55,8 @@ def test_fresh_servers_are_listed_with_commas(file: str, capsys: Capture) -> Non
         pytest.param(3, "regressed: a figure", "new", "10", id="regressed"),
         pytest.param(0, "not regressed:", "other", "10", id="not regressed"),
         pytest.param(0, "not regressed:", "new", "60", id="within a wider limit"),
-        pytest.param(0, "inconclusive:", "other", "0.5", id="the noise is larger than the limit"),
-        pytest.param(0, "inconclusive:", "once", "10", id="no idea of the noise"),
+        pytest.param(6, "underpowered:", "other", "0.5", id="the noise is larger than the limit"),
+        pytest.param(6, "inconclusive:", "once", "10", id="no idea of the noise"),
     ],
 )
 def test_the_gate_decides_the_exit_code(
@@ -64,6 +64,16 @@ def test_the_gate_decides_the_exit_code(
 ) -> None:
     assert main(["compare", "-f", file, "old", after, "-m", "MeanTTFT", "--max-regression", limit]) == code
     assert verdict in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("outcome", "least"), [("Equivalent", "3"), ("NoDetectableDifference", "1")])
+def test_the_least_change_that_matters_and_the_least_that_is_found(
+    file: str, capsys: Capture, outcome: str, least: str
+) -> None:
+    assert main(["compare", "-f", file, "old", "other", "-o", "json", "-m", "MeanTTFT", "--equivalence", least]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["outcome"] == outcome
+    assert said["detectablePercent"] == pytest.approx(2.45, abs=0.02)  # Two load points, CV 1 % over 5 repeats.
 
 
 def test_json_for_programs(file: str, capsys: Capture) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
 import yaml
+from benchrun.cli.cluster import Kubectl
 from kit.polling import polling
 from unit.cli.fake_kubectl import FakeKubectl
 from unit.cli.test_run import fresh, manifest
@@ -194,3 +197,29 @@ def test_one_that_has_ended_meanwhile_is_not_cancelled(path: str, kubectl: FakeK
     command.until("Running")
     assert command.interrupted(signal.SIGINT)[0] == 0
     assert not any("patch" in asked for asked in kubectl.asked())
+
+
+def test_a_kubectl_that_does_not_end_is_killed_when_its_end_is_not_awaited_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "kubectl"
+    script.write_text("#!/bin/sh\ntrap '' TERM\necho $$\nexec sleep 600\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+
+    async def pid_of_the_cancelled() -> int:
+        first: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        async def one_line() -> None:
+            async with aclosing(Kubectl().lines("get")) as lines:
+                async for line in lines:
+                    first.set_result(int(line))
+                    break
+
+        task = asyncio.create_task(one_line())
+        pid = await first
+        task.cancel()
+        assert isinstance((await asyncio.gather(task, return_exceptions=True))[0], asyncio.CancelledError)
+        return pid
+
+    assert not Path(f"/proc/{asyncio.run(pid_of_the_cancelled())}").exists()

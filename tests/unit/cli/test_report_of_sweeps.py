@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 from benchrun.api.sweep import essence
 from benchrun.cli.__main__ import TABLE_WIDTH, main
+from benchrun.plan import Owner, timeline_config_map
 from unit.cli.fake_kubectl import FakeKubectl
+from unit.cli.finished_runs import timeline_part
 from unit.judge.comparison.sides import row, run
+from unit.measure.timelines import readings
 from unit.plan.specs import concurrencies, spec_body, workload
 from unit.report.finished_sweeps import FinishedSweep, Measured, batches, finished_sweep
 from unit.report.going_on import run_body, running
@@ -60,7 +63,7 @@ def test_figures_then_changes_then_who_did_best(file: str, capsys: Capture) -> N
     assert ["wider", "chat/rate=4", "0", *"-----", "OutOfGPUMemory"] in said
     [change] = [line for line in said if line[:3] == ["wide", "chat/rate=4", "OutputThroughput"]]
     assert (change[3:7], change[-1]) == (["1000", "1250", "+25.0", "%"], "Better")
-    assert ["chat", "throughput", "wide", "chat/rate=4", "1250", "-"] in said
+    assert ["chat", "throughput", "wide", "chat/rate=4", "1250", "-", "0%"] in said
 
 
 def test_what_is_to_be_known_of_the_table_is_said(file: str, capsys: Capture) -> None:
@@ -164,9 +167,50 @@ def test_a_wide_table_is_as_wide_as_it_must_be(tmp_path: Path, capsys: Capture) 
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("columns", "is_pivot"), [(TABLE_WIDTH, False), (400, True)], ids=["too narrow", "wide enough"]
+)
+def test_changes_stand_side_by_side_where_no_cell_is_cut(
+    columns: int, is_pivot: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    cells = [f"chat/concurrency={users}" for users in (8, 16, 32, 64, 128, 256, 512)]
+    template = spec_body(workloads=[workload(load=concurrencies(8, 16, 32, 64, 128, 256, 512))])
+    found = finished_sweep({"base": Measured(), "other": Measured()}, cells=cells, replications=3, template=template)
+    assert main(["report", NAME, "-f", written(tmp_path, found)]) == 0
+    _, _, said = capsys.readouterr().out.partition("against base")
+    headers, *rows = lines(said.partition("Pareto")[0])[1:]
+    assert (headers[:2] == ["figure", "variant"]) is is_pivot
+    words = [word for row in rows for word in row if word in ("Equivalent", "detected")]
+    assert len(words) == len(cells) * len(found.status.results[-1].changes)
+    assert "other" in said
+
+
 def test_markdown_goes_to_standard_output(tmp_path: Path, capsys: Capture) -> None:
     assert main(["report", NAME, "-f", written(tmp_path, batches()), "--markdown"]) == 0
     assert capsys.readouterr().out.startswith("## seqs: Valid\n\n")
+
+
+def test_a_page_shows_the_variants_over_time_by_what_their_runs_kept(tmp_path: Path) -> None:
+    """Of the third variant nothing was kept."""
+    found = batches()
+    runs = [{**each, "spec": spec_body()} for each in found.runs]
+    chunks = [
+        timeline_config_map(
+            Owner(namespace="lab", name=each["metadata"]["name"], uid=each["metadata"]["uid"]),
+            chunk=0,
+            timeline=timeline_part(readings([(33.0, 9.0, 0.5)] * 20)),
+        )
+        for each in runs[:2]
+    ]
+    files = {"sweep.json": [found.body, *runs], "kept.json": chunks}
+    for name, items in files.items():
+        (tmp_path / name).write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}), encoding="utf-8")
+    sweep, kept, page = (str(tmp_path / name) for name in (*files, "page.html"))
+    assert main(["report", NAME, "--sweep", "-f", sweep, "--records", kept, "--html", page]) == 0
+    said = Path(page).read_text(encoding="utf-8")
+    assert "Variants over time" in said
+    assert "Samples of the servers of 10000, 80000, each" in said
 
 
 def test_a_sweep_that_goes_on_has_no_page_yet(tmp_path: Path, capsys: Capture) -> None:

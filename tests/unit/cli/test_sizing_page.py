@@ -45,7 +45,7 @@ def test_its_example_prints_what_it_shows(capsys: Capture) -> None:
 
 SAID = (
     "--max-model-len 65,536, but the model is made for 32,768 tokens: vLLM will not start; lower it, give --hf-overrides "
-    "with the RoPE scaling that is meant, or set VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"
+    "with max_position_embeddings and the RoPE scaling that is meant, or set VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"
 )
 
 

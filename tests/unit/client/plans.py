@@ -11,6 +11,7 @@ from benchrun_client.contract import (
     LoadPoint,
     Plan,
     RandomData,
+    Sampling,
     ServedModel,
     ShareGPTData,
     Stage,
@@ -104,7 +105,8 @@ def raw_stage(**changes: Any) -> RawStage:
         ok=[True, False],
         ended=[True, False],
     )
-    cost = made(ClientCost, cpu_seconds=0.5, wall_seconds=1.5, throttled_periods=None, lags=[0.001, 0.002])
+    of_node = {"node_cpu_seconds": None, "stolen_seconds": None}
+    cost = made(ClientCost, cpu_seconds=0.5, wall_seconds=1.5, throttled_periods=None, lags=[0.001, 0.002], **of_node)
     models, served = "id=tiny max_model_len=4096", ServedModel(id="tiny")
     identity = made(Identity, version="0.32.0", settings="c" * 32, models=models, served=served)
     before, after = {"request_success_total": 1.0}, {"request_success_total": 2.0}
@@ -124,12 +126,15 @@ def raw_stage(**changes: Any) -> RawStage:
             "ttfts": [0.1, 0.0],
             "itls": [[0.02, 0.03, 0.02], []],
             "input_lens": [32, 32],
+            "expected_lens": [32, 32],
             "output_lens": [4, 0],
             "requested_lens": [4, 4],
             "shared_prefix_tokens": 1,
             "repeated_tokens": 0,
             "errors": ["", "Bad Request"],
             "cost": cost,
+            "api": "Completions",
+            "sampling": Sampling(),
             "servers": (edge,),
             **changes,
         }

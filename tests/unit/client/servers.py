@@ -18,7 +18,12 @@ def serving(**handlers: Handler) -> AbstractAsyncContextManager[str]:
 
 def serving_at(path: str, handler: Handler) -> AbstractAsyncContextManager[str]:
     """Serve one handler at a path that has underscores of its own."""
-    return _serving({path: handler}, tls=None)
+    return serving_paths({path: handler})
+
+
+def serving_paths(handlers: dict[str, Handler]) -> AbstractAsyncContextManager[str]:
+    """Serve handlers at such paths."""
+    return _serving(handlers, tls=None)
 
 
 def serving_tls(context: ssl.SSLContext, **handlers: Handler) -> AbstractAsyncContextManager[str]:

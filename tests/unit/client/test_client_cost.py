@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from benchrun_client.load.client_cost import TICK_SECONDS, CostWatch, LagProbe, throttled_periods
+from benchrun_client.load.client_cost import TICK_SECONDS, CostWatch, LagProbe, node_cpu_seconds, throttled_periods
 
 TICK = 0.01
 HELD_UP = 0.2
@@ -93,6 +93,11 @@ async def test_the_account_runs_from_the_first_send_to_the_last_answer() -> None
     # The first ticks were due while the processor was busy with something else.
     assert max(cost.lags) > 0.1 - 2 * TICK_SECONDS
     assert len(cost.lags) <= wall / TICK_SECONDS
+    assert cost.node_cpu_seconds is not None
+    assert cost.stolen_seconds is not None
+    # The kernel counts in hundredths; this process burned a tenth of a second of it.
+    assert cost.node_cpu_seconds >= 0.05
+    assert 0 <= cost.stolen_seconds <= cost.node_cpu_seconds
 
 
 @pytest.mark.parametrize(
@@ -108,3 +113,24 @@ def test_throttled_periods_are_read(tmp_path: Path, expected: int | None, text: 
     file = tmp_path / "cpu.stat"
     file.write_text(text)
     assert throttled_periods([tmp_path / "missing", file]) == expected
+
+
+@pytest.mark.parametrize(
+    ("expected", "text"),
+    [
+        pytest.param(
+            (15.0, 4.0), "cpu  500 100 300 9000 70 50 150 400 100 0\ncpu0 1 1 1 1 1 1 1 1 1 1\n", id="a guest"
+        ),
+        pytest.param((11.0, 0.0), "cpu  500 100 300 9000 70 50 150 0\n", id="on its own machine"),
+        pytest.param(None, "cpu  500 100 300 9000 70 50 150\n", id="a kernel that does not count steal"),
+        pytest.param(None, "cpu  500 100 300 many 70 50 150 0\n", id="no-number"),
+        pytest.param(None, "", id="empty"),
+    ],
+)
+def test_cpu_of_the_node_and_what_was_stolen_of_it(
+    tmp_path: Path, expected: tuple[float, float] | None, text: str
+) -> None:
+    file = tmp_path / "stat"
+    file.write_text(text)
+    assert node_cpu_seconds(file) == expected
+    assert node_cpu_seconds(tmp_path / "missing") is None

@@ -23,6 +23,7 @@ from benchrun_client.contract import (
     GapCounts,
     Probe,
     Progress,
+    Sampling,
     StageRecord,
     digest_of_token,
     open_record,
@@ -253,6 +254,10 @@ def test_numbers_that_nobody_can_reckon_with_are_refused(number: str, field: str
         {"scalars": {str(n): 0 for n in range(201)}},
         {"errors": {str(n): 1 for n in range(9)}},
         {"gaps": {"us": list(range(50_001)), "count": [1] * 50_001}},
+        {"gap_slices": {"edges_us": [1], "gaps": [1] * 41, "above": [1] * 41}},
+        {"gap_slices": {"edges_us": [1, 2], "gaps": [1, 1], "above": [1, 1, 1]}},
+        {"gap_slices": {"edges_us": [1], "gaps": [1], "above": [2]}},
+        {"gap_slices": {"edges_us": [], "gaps": [1], "above": []}},
         {"schema": "benchrun.record/2"},
     ],
 )
@@ -321,6 +326,7 @@ def test_the_largest_record_is_taken() -> None:
     largest = document(
         requests=columns,
         gaps={"us": list(range(50_000)), "count": [10**12] * 50_000},
+        gap_slices={"edges_us": [10**16] * 16, "gaps": [10**12] * 40, "above": [10**12 - 1] * 640},
         servers=[{"address": "http://[fd00::1]:8000", "before": counters, "after": counters, "models": "a:" * 50}] * 64,
         scalars={str(n): 1.5 for n in range(200)},
         errors={f"{n}: [{{{'x' * 290}": 10**12 for n in range(8)},
@@ -328,3 +334,44 @@ def test_the_largest_record_is_taken() -> None:
     )
     record: StageRecord = open_record(packed(json.dumps(largest)))
     assert len(record.requests.ok) == MAX_REQUESTS_A_STAGE
+
+
+PENALTIES = {"repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("sampling", "words", "body"),
+    [
+        pytest.param(Sampling(), "greedy", {"temperature": 0.0, **PENALTIES}, id="greedy"),
+        pytest.param(
+            Sampling(temperature=0.7),
+            "temperature 0.7",
+            {"temperature": 0.7, "top_p": 1.0, "top_k": -1, "min_p": 0.0, **PENALTIES},
+            id="drawn",
+        ),
+        pytest.param(
+            Sampling(temperature=1, top_p=0.9, top_k=20, repetition_penalty=1.1, stop=("a", "b")),
+            "temperature 1, top-p 0.9, top-k 20, repetition penalty 1.1, 2 stop texts",
+            {"temperature": 1.0, "top_p": 0.9, "top_k": 20, "min_p": 0.0, **PENALTIES}
+            | {"repetition_penalty": 1.1, "stop": ["a", "b"]},
+            id="everything",
+        ),
+    ],
+)
+def test_a_request_leaves_nothing_open_that_vllm_takes_from_the_models_generation_config(
+    sampling: Sampling, words: str, body: dict[str, object]
+) -> None:
+    assert (sampling.in_words(), sampling.body()) == (words, body)
+
+
+@pytest.mark.parametrize("name", ["temperature", "top_p", "repetition_penalty"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 2.5, "x" * 100])
+def test_a_hostile_records_sampling_is_refused(name: str, value: object) -> None:
+    with pytest.raises(ValueError, match=name):
+        open_record(packed(json.dumps(document(sampling={name: value}))))
+
+
+def test_a_record_from_before_sampling_and_connections_were_noted_is_read() -> None:
+    older = {name: value for name, value in document().items() if name not in ("sampling", "connections")}
+    record = open_record(packed(json.dumps(older)))
+    assert (record.sampling, record.connections) == (None, None)

@@ -52,6 +52,7 @@ async def test_a_completion_with_a_token_is_good(api: Api) -> None:
     await canary(answer, api=api)
     assert len(asked) == 1
     assert asked[0]["model"] == "tiny"
+    assert asked[0]["temperature"] == 0
     assert ("messages" in asked[0], "prompt" in asked[0]) == (api == "Chat", api == "Completions")
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import NormalDist, fmean, pstdev
 
 import pytest
-from benchrun_client.contract import RandomData
-from benchrun_client.datasets.random_words import DISTINCT_WORDS, RandomPrompts
+from benchrun_client.contract import DrawnLengths, RandomData
+from benchrun_client.datasets.random_words import DISTINCT_WORDS, RandomPrompts, drawn_lengths
 from benchrun_client.datasets.rows import Sample, Slot
 from benchrun_client.failures import RunFailure
 from benchrun_client.tokenizer import Api
@@ -86,3 +87,41 @@ def test_a_tokenizer_that_never_gives_the_length_is_refused() -> None:
     with pytest.raises(RunFailure, match="exactly 32 tokens") as failure:
         write(RandomPrompts(words=WORDS, counter=Odd()), stage())
     assert failure.value.reason == "TokenizerUnusable"
+
+
+DRAWN = DrawnLengths(mean=200, stdev=80, min=40, max=260)
+
+
+def test_drawn_lengths_are_those_of_the_normal_distribution_between_its_cuts() -> None:
+    lengths = drawn_lengths(RandomData(input_lengths=DRAWN, output_tokens=9), seed=1, requests=20_000)
+    inputs = [tokens for tokens, _ in lengths]
+    low, high = ((edge - DRAWN.mean) / DRAWN.stdev for edge in (DRAWN.min - 0.5, DRAWN.max + 0.5))
+    unit = NormalDist()
+    mass = unit.cdf(high) - unit.cdf(low)
+    # Johnson, Kotz, Balakrishnan 1994, 13.10.1.
+    mean = DRAWN.mean + DRAWN.stdev * (unit.pdf(low) - unit.pdf(high)) / mass
+    spread = 1 + (low * unit.pdf(low) - high * unit.pdf(high)) / mass - ((unit.pdf(low) - unit.pdf(high)) / mass) ** 2
+    stdev = DRAWN.stdev * spread**0.5
+    assert (min(inputs), max(inputs)) == (40, 260)
+    assert fmean(inputs) == pytest.approx(mean, abs=4 * stdev / 20_000**0.5)
+    assert pstdev(inputs) == pytest.approx(stdev, rel=0.03)
+    assert {tokens for _, tokens in lengths} == {9}
+
+
+@pytest.mark.parametrize("special", [0, 3])
+def test_servers_that_are_compared_get_requests_of_the_same_lengths(special: int) -> None:
+    """Whatever their tokenizers; and a longer stage begins with the same ones."""
+    data = RandomData(input_lengths=DRAWN, output_lengths=DrawnLengths(mean=5, stdev=9, min=1, max=30))
+    counter = WordCounter(special=special)
+    samples = write(RandomPrompts(words=WORDS, counter=counter), stage(seed=3, requests=300, data=data))
+    lengths = [(s.input_tokens, s.output_tokens) for s in samples]
+    assert counter.count([s.prompt for s in samples], api="Completions") == [tokens for tokens, _ in lengths]
+    assert lengths == drawn_lengths(data, seed=3, requests=500)[:300]
+    assert lengths != drawn_lengths(data, seed=4, requests=300)
+
+
+@pytest.mark.parametrize("mean", [40, 41])
+def test_a_distribution_far_wider_than_its_cuts_is_drawn_from_at_once(mean: int) -> None:
+    lengths = DrawnLengths(mean=mean, stdev=10_000_000, min=40, max=41)
+    found = drawn_lengths(RandomData(input_lengths=lengths), seed=1, requests=100)
+    assert {tokens for tokens, _ in found} == {40, 41}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -11,6 +12,7 @@ from aiohttp import web
 from benchrun_client.server.snapshot import Snapshot, parse_metrics, take, take_idle, take_settled
 from unit.client.servers import Handler, answering, serving
 
+FINISH_REASONS = ("stop", "length", "abort", "error", "repetition")
 PAGE = """\
 # HELP vllm:request_success_total Count of successfully processed requests.
 # TYPE vllm:request_success_total counter
@@ -36,6 +38,8 @@ vllm:external_prefix_cache_hits_total{engine="0"} 16.0
 vllm:admission_rejections_total{engine="0",reason="requests"} 2.0
 vllm:admission_rejections_total{engine="0",reason="tokens"} 1.0
 process_start_time_seconds 1.7e+09
+process_cpu_seconds_total 41.5
+process_cpu_seconds_total_other 9.0
 python_info{version="3.12"} 1.0
 """
 
@@ -62,6 +66,8 @@ def test_wanted_counters_are_summed_over_engines_and_labels() -> None:
     assert parse_metrics(PAGE) == Snapshot(
         counters={
             "request_success_total": 12.0,
+            "finished_stop_total": 8.0,
+            "finished_length_total": 4.0,
             "prefix_cache_hits_total": 160.0,
             "time_to_first_token_seconds_sum": 0.25,
             "time_to_first_token_seconds_count": 12.0,
@@ -72,9 +78,23 @@ def test_wanted_counters_are_summed_over_engines_and_labels() -> None:
             "external_prefix_cache_hits_total": 16.0,
             "admission_rejections_total": 3.0,
             "process_start_time_seconds": 1.7e9,
+            "process_cpu_seconds_total": 41.5,
         },
         running=3.0,
     )
+
+
+def test_a_recorded_page_has_a_counter_for_each_reason() -> None:
+    read = parse_metrics((Path(__file__).parents[1] / "measure/pages/vllm-0.32.0.txt").read_text(encoding="utf-8"))
+    assert read is not None
+    reasons = {name: value for name, value in read.counters.items() if name.startswith("finished_")}
+    assert reasons == {f"finished_{reason}_total": float(reason == "length") for reason in FINISH_REASONS}
+    assert read.counters["request_success_total"] == 1.0
+
+
+def test_a_reason_in_a_models_name_is_no_reason() -> None:
+    line = 'vllm:request_success_total{finished_reason="odd",model_name="finished_reason=\\"stop\\""} 3\n'
+    assert parse_metrics(line) == Snapshot({"request_success_total": 3.0}, None)
 
 
 def test_a_counter_that_a_server_does_not_have_is_absent_and_not_0() -> None:
@@ -100,7 +120,9 @@ def test_counters_that_are_too_large_together_are_left_out() -> None:
     "text",
     [
         pytest.param("", id="empty"),
-        pytest.param("process_start_time_seconds 1.0\nother_total 3\n", id="another-server"),
+        pytest.param(
+            "process_start_time_seconds 1.0\nprocess_cpu_seconds_total 2.0\nother_total 3\n", id="another-server"
+        ),
         pytest.param("vllm:request_success_total\nvllm:num_requests_running{ x\n", id="cut-short"),
         pytest.param('vllm:request_success_total{a="b"} much\n', id="no-number"),
         pytest.param("\x00\ufffd" * 100, id="garbage"),

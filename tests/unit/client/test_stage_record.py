@@ -6,14 +6,19 @@ import json
 import math
 import random
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from benchrun_client.contract import (
+    MAX_GAP_SLICES,
     MAX_GAP_VALUES,
     MAX_REQUESTS_A_STAGE,
     CacheReset,
+    Connections,
     RequestColumns,
+    RoundTrips,
+    Sampling,
     ServedModel,
     StageRecord,
     WarmupOutcome,
@@ -51,6 +56,14 @@ def test_a_record_holds_every_request_in_microseconds() -> None:
     assert columns.ok == (1, 0)
 
 
+def test_the_clients_own_count_is_of_answers_that_the_server_counted() -> None:
+    both = {"ok": [True, True], "ended": [True, True]}
+    assert record_of(raw_stage(input_lens=[33, 31], expected_lens=[30, 32], **both)).expected_input_tokens == 62
+    assert record_of(raw_stage(expected_lens=[30, 32])).expected_input_tokens == 30
+    assert record_of(raw_stage(ended=[False, False])).expected_input_tokens == 0
+    assert record_of(raw_stage(expected_lens=None)).expected_input_tokens is None
+
+
 def test_where_no_gaps_are_known_the_time_to_the_last_token_is() -> None:
     record = record_of(raw_stage(itls=[[], []], decodes=[0.5, 0.0]))
     assert record.requests.e2el_us == (600_000, 0)
@@ -68,6 +81,49 @@ def test_gaps_and_errors_are_those_of_the_requests_they_belong_to() -> None:
     record = record_of(raw_stage(itls=[[0.02, 0.03, 0.02], [9.0]], errors=["ignored", "Bad Request"]))
     assert (record.gaps.us, record.gaps.count) == ((20_000, 30_000), (2, 1))
     assert record.errors == {"Bad Request": 1}
+
+
+@pytest.mark.parametrize(
+    ("gaps_ms", "api", "tokens"),
+    [
+        pytest.param([20, 30], "Chat", 3, id="role first"),
+        pytest.param([0.04, 20, 30], "Completions", 3, id="completion"),
+        pytest.param([0.04, 20, 30], "Chat", 4, id="as many chunks as tokens"),
+    ],
+)
+def test_the_gap_behind_the_role_of_a_chat_is_not_one_between_tokens(
+    gaps_ms: list[float], api: str, tokens: int
+) -> None:
+    record = record_of(raw_stage(itls=[[0.00004, 0.02, 0.03], []], api=api, output_lens=[tokens, 0]))
+    assert record.gaps.us == tuple(round(1000 * gap) for gap in gaps_ms)
+    assert record.requests.e2el_us[0] == 150_040
+
+
+@pytest.mark.parametrize(
+    ("connects", "noted"),
+    [
+        (None, None),
+        ([], Connections(opened=0, total_us=0, longest_us=0)),
+        ([0.002, 0.0005], Connections(opened=2, total_us=2500, longest_us=2000)),
+    ],
+)
+def test_connections_that_were_opened(connects: list[float] | None, noted: Connections | None) -> None:
+    raw = raw_stage()
+    assert record_of(replace(raw, instants=replace(raw.instants, connects=connects))).connections == noted
+
+
+def test_a_record_says_how_tokens_were_chosen() -> None:
+    asked = Sampling(temperature=0.7)
+    assert record_of(raw_stage(sampling=asked)).sampling == asked
+
+
+def test_a_record_says_which_chat_template_was_given() -> None:
+    digest = "a" * 64
+    given, none = record_of(raw_stage(chat_template=digest)), record_of(raw_stage())
+    assert (given.chat_template, none.chat_template) == (digest, None)
+    older = none.model_dump(mode="json", by_alias=True)
+    del older["chat_template"]
+    assert StageRecord.model_validate(older) == none
 
 
 def test_a_clock_stepped_back_gives_no_negative_figures() -> None:
@@ -115,14 +171,42 @@ def test_what_became_of_the_warm_up_is_passed_on() -> None:
     assert record_of(raw_stage()).warmup is None
 
 
+def test_gaps_are_told_by_time() -> None:
+    """Two streams: one gap of 10 ms every 10 ms for a second, then one of 40 ms every 40 ms."""
+    gaps = [0.01] * 100 + [0.04] * 25
+    raw = raw_stage(sent=[100.0, 100.0], ttfts=[0.0, 0.0], itls=[gaps, gaps], ok=[True, True])
+    found = record_of(raw).gap_slices
+    assert found is not None
+    assert sum(found.gaps) == 250
+    of_edge = dict(zip(found.edges_us, range(len(found.edges_us)), strict=True))
+    above = [found.above[number * len(found.edges_us) + of_edge[10_000]] for number in range(MAX_GAP_SLICES)]
+    assert above[:19] == [0] * 19
+    assert above[21:] == list(found.gaps[21:])
+    assert sum(above) == 50
+
+
+def test_a_stage_without_gaps_tells_none_by_time() -> None:
+    assert record_of(raw_stage(itls=[[], []])).gap_slices is None
+
+
 def test_a_record_of_the_version_before_is_read() -> None:
-    """It tells neither of the warm-up nor of the models."""
+    """It tells neither of the warm-up, nor of the models, nor of the path or the node, nor of the client's own count of prompts."""
     told = record_of(raw_stage()).model_dump(mode="json", by_alias=True)
-    del told["warmup"]
+    del told["warmup"], told["expected_input_tokens"], told["gap_slices"]
+    del told["round_trips"], told["client"]["node_cpu_seconds"], told["client"]["stolen_seconds"]
     for edge in told["servers"]:
         del edge["models"]
     read = StageRecord.model_validate_json(json.dumps(told))
-    assert (read.warmup, [edge.models for edge in read.servers]) == (None, [None])
+    assert (read.warmup, read.expected_input_tokens, [edge.models for edge in read.servers]) == (None, None, [None])
+    assert read.gap_slices is None
+    assert (read.round_trips, read.client.node_cpu_seconds, read.client.stolen_seconds) == (None, None, None)
+
+
+def test_path_and_node_are_passed_on() -> None:
+    trips = RoundTrips(count=20, median_us=300, p95_us=900)
+    record = record_of(raw_stage(round_trips=trips, node_cpu_seconds=3.5, stolen_seconds=0.5))
+    assert record.round_trips == trips
+    assert (record.client.node_cpu_seconds, record.client.stolen_seconds) == (3.5, 0.5)
 
 
 def test_a_long_diagnostic_is_cut() -> None:

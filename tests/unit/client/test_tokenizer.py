@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from benchrun_client.failures import RunFailure
@@ -40,6 +42,62 @@ def test_a_chat_without_a_template_here_counts_as_a_completion() -> None:
 def test_what_every_prompt_begins_with(tokens: int, api: Api, template: str | None) -> None:
     tokenizer = HubTokenizer(["system", "user", *WORDS], chat_template=template)
     assert TokenCounter(tokenizer).shared_prefix(api=api) == tokens
+
+
+def loaded(template: bytes | None, folder: Path, monkeypatch: pytest.MonkeyPatch, tokenizer: object) -> TokenCounter:
+    """The tokenizer with a template from a file; None: there is no file."""
+    hub = SimpleNamespace(AutoTokenizer=SimpleNamespace(from_pretrained=lambda *_, **__: tokenizer))
+    monkeypatch.setitem(sys.modules, "transformers", hub)
+    file = folder / "template.jinja"
+    if template is not None:
+        file.write_bytes(template)
+    return load_tokenizer(plan(target={"tokenizer": "org/model", "chat_template": str(file)}).target)
+
+
+def test_a_template_that_is_given_takes_the_place_of_the_tokenizers_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, tokenizer = "{{ messages }} ü\n", HubTokenizer(["system", "user", "end", *WORDS])
+    counter = loaded(text.encode(), tmp_path, monkeypatch, tokenizer)
+    assert tokenizer.chat_template == counter.chat_template == text
+    assert counter.template_digest == hashlib.sha256(text.encode()).hexdigest()
+    assert counter.count([WORDS[0]], api="Chat") == [4]
+    assert TokenCounter(HubTokenizer()).template_digest is None
+
+
+class Refusing(HubTokenizer):
+    """Whose template fails, as Jinja's do."""
+
+    def apply_chat_template(self, messages: Any, *, tokenize: bool, add_generation_prompt: bool) -> str:
+        error = ValueError("unexpected '}'")
+        error.lineno = 7  # type: ignore[attr-defined]
+        raise error
+
+
+class Silent(HubTokenizer):
+    """Whose template is one text for all prompts."""
+
+    def apply_chat_template(self, messages: Any, *, tokenize: bool, add_generation_prompt: bool) -> str:
+        return "hello"
+
+
+@pytest.mark.parametrize(
+    ("template", "tokenizer", "words"),
+    [
+        pytest.param(b"{{", Refusing(), r"line 7.*unexpected '}'", id="does not compile"),
+        pytest.param(b"hello", Silent(), "leaves out the user's message", id="without the message"),
+        pytest.param(b" \n", HubTokenizer(), "2 characters", id="empty"),
+        pytest.param(b"x" * 65_537, HubTokenizer(), "65,537 characters", id="too long"),
+        pytest.param(b"\xff", HubTokenizer(), "not valid UTF-8", id="binary"),
+        pytest.param(None, HubTokenizer(), "ConfigMap or key does not exist", id="not there"),
+    ],
+)
+def test_a_template_that_can_not_be_used_ends_the_run_before_a_server_is_started(
+    template: bytes | None, tokenizer: object, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(RunFailure, match=words) as failure:
+        loaded(template, tmp_path, monkeypatch, tokenizer)
+    assert (failure.value.reason, failure.value.exit_code) == ("ChatTemplateInvalid", 2)
 
 
 def test_words_are_those_of_one_token_without_special_and_broken_ones() -> None:

@@ -10,6 +10,7 @@ from benchrun_client.contract import (
     CachePolicy,
     CustomData,
     DataFile,
+    DrawnLengths,
     Plan,
     PrefixRepetitionData,
     RandomData,
@@ -93,6 +94,17 @@ def test_rows_for_warmups_are_needed_too(tmp_path: Path) -> None:
         find_material(greedy, COUNTER)
 
 
+def test_a_warm_up_sends_rows_again_where_it_is_given_few(tmp_path: Path) -> None:
+    path = rows_file(tmp_path, 6)
+    many = warmup(data=sharegpt(path), requests=9, prompts=2)
+    given = plan(sharegpt_stage(path), warmups=(many,))
+    traffic = write_traffic(given, find_material(given, COUNTER), COUNTER)
+    (sent,) = traffic.warmups
+    assert [len(sent), len(set(sent))] == [9, 2]
+    assert sent[:2] == sent[2:4]
+    assert not {s.prompt for s in sent} & {s.prompt for s in traffic.stages[0]}
+
+
 def test_a_file_is_in_exactly_one_place() -> None:
     with pytest.raises(ValueError, match="exactly one of path, url and s3"):
         DataFile()
@@ -111,6 +123,14 @@ def test_a_request_longer_than_the_context_is_refused_with_both_numbers() -> Non
     with pytest.raises(RunFailure, match=r"30 input.* 10 output = 40 tokens.*39 tokens of the model") as failure:
         check_lengths(long, Material(), context_tokens=39, whose="the model")
     assert failure.value.reason == "PromptTooLong"
+
+
+def test_drawn_lengths_are_checked_by_the_longest() -> None:
+    lengths = DrawnLengths(mean=10, stdev=5, min=1, max=30)
+    drawn = plan(stage(data=RandomData(input_lengths=lengths, output_lengths=lengths)))
+    check_lengths(drawn, Material(), context_tokens=60, whose="the model")
+    with pytest.raises(RunFailure, match=r"30 input.* 30 output = 60 tokens"):
+        check_lengths(drawn, Material(), context_tokens=59, whose="the model")
 
 
 def test_rows_are_checked_by_their_own_lengths() -> None:

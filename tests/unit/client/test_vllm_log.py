@@ -60,6 +60,55 @@ def test_what_a_log_tells(expected: StartupPhases, log: str) -> None:
     assert ENGINE.startup_phases(log) == expected
 
 
+CONFIG = (
+    "(EngineCore pid=374) INFO 11-21 10:00:02 [core.py:133] Initializing a V1 LLM engine (v0.32.0) with config: model='org/m', "
+    "speculative_config=None, tokenizer='org/m', skip_tokenizer_init=False, tokenizer_mode=auto, revision=None, "
+    "tokenizer_revision=None, trust_remote_code=False, dtype=torch.bfloat16, max_seq_len=4096, download_dir=None, "
+    "load_format=auto, quantization=fp8, quantization_config=None, enforce_eager=False, kv_cache_dtype=auto"
+)
+"""In the form of `VllmConfig.__str__` of vLLM 0.32, logged by `v1/engine/core.py`; written by hand."""
+
+
+@pytest.mark.parametrize(
+    ("expected", "log"),
+    [
+        pytest.param({"dtype": "bfloat16", "quantization": "fp8"}, CONFIG, id="configuration"),
+        pytest.param(
+            {"attention_backend": "FLASH_ATTN"},
+            "Using FLASH_ATTN attention backend out of potential backends: ['FLASH_ATTN', 'TRITON_ATTN'].\n" * 8,
+            id="every rank says it",
+        ),
+        pytest.param(
+            {"attention_backend": "FLASH_ATTN, TRITON_ATTN"},
+            "Using TRITON_ATTN attention backend out of x.\nUsing FLASH_ATTN attention backend out of x.",
+            id="ranks differ",
+        ),
+        pytest.param(
+            {"attention_backend": "Flash Attention"}, "INFO Using Flash Attention backend on V1 engine.", id="of 2025"
+        ),
+        pytest.param(
+            {"moe_backend": "TRITON Unquantized"},
+            "Using TRITON Unquantized MoE backend out of potential backends: ['TRITON'].",
+            id="experts",
+        ),
+        pytest.param(
+            {"available_kv_cache_gib": "50.81, 50.82"},
+            "(Worker_TP0 pid=1) INFO 11-21 10:00:02 [gpu_worker.py:759] Available KV cache memory: 50.82 GiB\n"
+            "(Worker_TP1 pid=2) INFO 11-21 10:00:02 [gpu_worker.py:759] Available KV cache memory: 50.81 GiB",
+            id="memory for the KV cache, by rank",
+        ),
+        pytest.param({}, "Using backend TORCH_SDPA for vit attention\nUsing max model len 4096", id="nothing of it"),
+    ],
+)
+def test_what_a_server_chose(expected: dict[str, str], log: str) -> None:
+    assert ENGINE.startup_phases(log).chosen == expected
+
+
+def test_what_a_log_says_was_chosen_is_bounded() -> None:
+    log = "\n".join(f"Using BACKEND_{n} attention backend out of any." for n in range(5000))
+    assert len(ENGINE.startup_phases(log).chosen["attention_backend"]) == 100
+
+
 def test_of_the_ranks_the_slowest_counts() -> None:
     lines = (
         f"(Worker_TP{rank} pid={rank}) INFO Loading weights took {seconds} seconds"

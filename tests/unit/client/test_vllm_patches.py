@@ -11,6 +11,7 @@ import pytest
 from aiohttp import web
 from benchrun_client.load.vllm_patches import (
     ALL_USERS_SECONDS,
+    CONNECTS,
     HANDING_OUT_SECONDS,
     USER_GAP_SECONDS,
     Sessions,
@@ -178,3 +179,37 @@ def test_users_of_several_shards_begin_as_those_of_one() -> None:
     assert [due for due, _ in even] == [first, first + 2 * gap, first + 4 * gap, None]
     assert [due for due, _ in odd] == [first + gap, first + 3 * gap, None]
     assert [at for _, at in odd[:2]] == pytest.approx([first + gap, first + 3 * gap])
+
+
+async def connects_of(requests: int, *, at_a_time: int) -> list[float]:
+    """What requests of one session note of their connections; each in a task of its own, as in vLLM's benchmark."""
+    found: list[float] = []
+    sessions = Sessions(aiohttp, tls=None, trust_env=False)
+    everybody_is_in = asyncio.Barrier(at_a_time)
+
+    async def page(_: web.Request) -> web.Response:
+        await everybody_is_in.wait()
+        return web.Response()
+
+    async with serving(page=page, metrics=answering(200)) as url:
+        session = sessions.ClientSession()
+
+        async def send() -> None:
+            CONNECTS.set(found)
+            async with session.get(f"{url}/page") as response:
+                await response.read()
+
+        for _ in range(requests // at_a_time):
+            await asyncio.gather(*(asyncio.create_task(send()) for _ in range(at_a_time)))
+        # Of a new connection that belongs to no request nothing is noted.
+        async with session.get(f"{url}/metrics", headers={"Connection": "close"}):
+            pass
+        await sessions.close()
+    return found
+
+
+@pytest.mark.parametrize("at_a_time", [1, 3])
+async def test_only_new_connections_of_requests_are_noted(at_a_time: int) -> None:
+    found = await connects_of(6, at_a_time=at_a_time)
+    assert len(found) == at_a_time
+    assert all(0 < seconds < 1 for seconds in found)

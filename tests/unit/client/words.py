@@ -13,9 +13,12 @@ WORDS = [f"{a}{b}{c}" for a in "bdfgklmnprst" for b in "aeiou" for c in "klmnrst
 class WordCounter:
     """Counts words as tokens, `special` more for a completion and `template` more for a chat."""
 
+    template_digest: str | None = None
+
     def __init__(self, *, special: int = 0, template: int = 0, double: frozenset[str] = frozenset()) -> None:
         self._overhead = {"Completions": special, "Chat": template}
         self._double = double
+        self.tokenizer: Any = None
 
     def count(self, texts: Sequence[str], *, api: Api) -> list[int]:
         return [self._overhead[api] + sum(2 if w in self._double else 1 for w in text.split()) for text in texts]
@@ -36,6 +39,16 @@ class HubTokenizer:
 
     def __len__(self) -> int:
         return len(self._vocabulary)
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self._vocabulary)
+
+    def num_special_tokens_to_add(self) -> int:
+        return 1
+
+    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
+        return self._encode(text, special=add_special_tokens)
 
     def decode(self, ids: Sequence[int]) -> str:
         return " ".join(self._vocabulary[i] for i in ids)

@@ -87,7 +87,8 @@ def _searched(plan: Plan, digest: str, *, first_sequence: int) -> Iterator[Arriv
         here: bisection.Position | None = bisection.first(search)
         while here is not None:
             following = bisection.after(search, here, "Met")
-            probe = Probe(value=bisection.spelled(here.value), ends_search=following is None)
+            confirms, value = here.confirmation > 0, bisection.spelled(here.value)
+            probe = Probe(value=value, ends_search=following is None, confirms=confirms)
             yield arrival(sequence, stage_at(search, here).id, digest, probe=probe)
             here, sequence = following, sequence + 1
 

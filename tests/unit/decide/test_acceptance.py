@@ -24,6 +24,8 @@ def _workloads(**changes: Any) -> dict[str, Any]:
             {"model": {"name": "m", "revision": "v", "source": {"path": {"path": "/m"}}}},
         ),
         ("spec.server.unknownField: ", {"server": {"image": "v", "unknownField": 1}}),
+        ("spec.server.args[0]: --port belongs to the operator", {"server": {"image": "v", "args": ["--port=1"]}}),
+        ("spec.server.command[2]: o/m would be", {"server": {"image": "v", "command": ["vllm", "serve", "o/m"]}}),
         ("spec.repeats: ", {"repeats": "3"}),
         ("spec.workloads[1].load.requestRates[0]: must be above 0", _workloads(load=rates("0"))),
         ("spec.workloads[1].load: must set exactly one of", _workloads(load=rates("1") | concurrencies(1))),

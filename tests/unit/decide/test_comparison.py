@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.api import BenchmarkRunStatus, ConditionType
+from benchrun.api import BenchmarkRunStatus, ConditionType, find_condition
 from benchrun.judge.comparison.comparability import results_digest
 from benchrun.observe import Run
 from benchrun.report.exit_codes import exit_code
@@ -59,9 +59,11 @@ def test_what_it_was_compared_with_stays_to_be_seen() -> None:
     assert comparison.baseline.digest == results_digest(before)
     assert (comparison.scope, comparison.outcome, comparison.gate) == (
         "WithinOneServer",
-        "NoDetectableDifference",
+        "Equivalent",
         "NotRegressed",
     )
+    assert comparison.detectable_percent is not None
+    assert 0 < comparison.detectable_percent < 0.1
     assert [(cell.cell, cell.paired) for cell in comparison.cells] == [("chat/rate=1", True), ("chat/rate=4", True)]
 
 
@@ -71,7 +73,7 @@ def test_what_it_was_compared_with_stays_to_be_seen() -> None:
         pytest.param("True (NotRegressed)", 0, a_run(), id="the same"),
         pytest.param("True (NotRegressed)", 0, a_run(ttft_ms=40.0), id="better"),
         pytest.param("False (Regressed)", 3, a_run(ttft_ms=15.0), id="worse"),
-        pytest.param("Unknown (Inconclusive)", 0, None, id="there is no baseline"),
+        pytest.param("Unknown (Inconclusive)", 6, None, id="there is no baseline"),
     ],
 )
 def test_condition_and_exit_code(condition: str, code: int, before: Run | None) -> None:
@@ -119,6 +121,16 @@ def test_a_load_point_with_failed_requests_can_pass_no_gate() -> None:
 def test_the_condition_is_there_from_the_first_pass_on(scene: Scene) -> None:
     status = scene.with_spec(baseline=BASELINE).decide().status
     assert standing(status, "NotRegressed")["NotRegressed"].startswith("Unknown")
+    found = find_condition(status.conditions, "NotRegressed")
+    assert found is not None
+    assert "one value a side does not show the noise" in found.message
+    repeated = scene.with_spec(baseline=BASELINE, repeats=5).decide().status
+    found = find_condition(repeated.conditions, "NotRegressed")
+    assert found is not None
+    assert (
+        "5 repeats a side and 2 figures find a change of one figure with 80 % probability from 3.7 % on"
+        in found.message
+    )
 
 
 def test_what_generated_the_load_is_told() -> None:

@@ -17,7 +17,10 @@ MISSED = [*MET, {"metric": "TTFT", "percentile": "99", "maxMilliseconds": 1}]
 NOBODY_ANSWERED = requests(ok=(0, 0), output_tokens=(0, 0))
 
 MEASURED = Scene().measuring().arrived(0, 1)
-HUNDRED = requests(ttft_us=[20_000] * 100, e2el_us=[120_000] * 100, output_tokens=[11] * 100)
+EVERY_200_MS = range(0, 20_000_000, 200_000)
+HUNDRED = requests(
+    start_us=list(EVERY_200_MS), ttft_us=[20_000] * 100, e2el_us=[120_000] * 100, output_tokens=[11] * 100
+)
 MEASURED_OFTEN = Scene().measuring().arrived(0, 1, requests=HUNDRED)
 ONE_CELL_INVALID = Scene().measuring().arrived(0).arrived(1, requests=requests(ok=(1, 0)))
 ALL_FAILED = Scene().measuring().arrived(0, 1, requests=NOBODY_ANSWERED, diagnostic="404: no such model")

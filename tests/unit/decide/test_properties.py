@@ -11,7 +11,7 @@ from benchrun.api import BenchmarkRunStatus, ConditionType, has_ended
 from benchrun.decide import SHORTEST_WAIT_SECONDS, Decision, RunState, Unacceptable, accept
 from benchrun.decide.deadlines import deadlines
 from benchrun.names import SERVING_ROLES
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from unit.decide.run_facts import OF_A_LATER_VERSION, Story, stories
 from unit.decide.scenes import Scene
 from unit.decide.summaries import applied, deleted
@@ -25,6 +25,7 @@ CONDITIONS_OF_EVERY_RUN = {
 
 @settings(max_examples=400, deadline=None)
 @given(stories())
+@example(Story("client created", ("spec of a newer operator", "suspend"), 0))
 def test_every_decision(story: Story) -> None:
     scene = story.scene
     before = deepcopy(scene.collected)

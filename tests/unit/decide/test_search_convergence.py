@@ -14,7 +14,7 @@ SEARCHING = spec_body(
     workloads=[workload("listed", load=rates("2")), workload("chat", load=SEARCH)],
     objectives=[{"metric": "TTFT", "percentile": "90", "maxMilliseconds": 200}],
 )
-STAGES = 4  # the listed one, then 1, 2 and 4 requests a second
+STAGES = 5  # the listed one, then 1, 2 and 4 requests a second, then 4 to confirm it
 
 
 @lru_cache
@@ -26,10 +26,11 @@ def test_left_alone_it_ends_with_the_stages_that_it_took() -> None:
     cluster, operator = fresh(SEARCHING)
     ended = run_to_the_end(cluster, operator)
     assert [sequence for sequence, _ in ended.digests] == list(range(STAGES))
-    assert [cell for cell, _, _ in ended.results] == ["listed/rate=2", "chat/rate=1", "chat/rate=2", "chat/rate=4"]
+    searched = [f"chat/rate={load}" for load in ("1", "2", "4", "4/confirmation")]
+    assert [cell for cell, _, _ in ended.results] == ["listed/rate=2", *searched]
     assert "Deployment" not in ended.left
     assert cluster.status["progress"]["summary"] == f"{STAGES}/{STAGES}"
-    assert [search["probes"] for search in cluster.status["searches"]] == [3]
+    assert [search["probes"] for search in cluster.status["searches"]] == [4]
 
 
 @settings(max_examples=60, deadline=None)

@@ -15,17 +15,33 @@ from unit.plan.specs import OWNER, Json, rates, spec, spec_body, workload
 
 OBJECTIVES = [{"metric": "TTFT", "percentile": "90", "maxMilliseconds": 200}]
 SEARCH: Json = {"search": {"axis": "RequestRate", "from": "1", "to": "4", "maxProbes": 3, "maxRepeats": 2}}
-MOST = 6
-SEARCHING = spec_body(workloads=[workload(load=SEARCH, requests=50)], objectives=OBJECTIVES)
+MOST = (3 + 3) * 2
+REQUESTS = 60
+SEARCHING = spec_body(workloads=[workload(load=SEARCH, requests=REQUESTS)], objectives=OBJECTIVES)
 MIXED = spec_body(
-    workloads=[workload(load=SEARCH, requests=50), workload("listed", load=rates("2")), workload("more", load=SEARCH)],
+    workloads=[
+        workload(load=SEARCH, requests=REQUESTS),
+        workload("listed", load=rates("2")),
+        workload("more", load=SEARCH, requests=REQUESTS),
+    ],
     objectives=OBJECTIVES,
 )
-LATENCIES = requests(ttft_us=[10_000] * 50, e2el_us=[110_000] * 50, output_tokens=[11] * 50)
+LATENCIES = requests(
+    ttft_us=[10_000] * REQUESTS,
+    e2el_us=[110_000] * REQUESTS,
+    output_tokens=[11] * REQUESTS,
+    start_us=[200_000 * n for n in range(REQUESTS)],
+)
 
 
 def probe(
-    sequence: int, value: str, *, ends: bool = False, workload_name: str = "chat", of: Json = SEARCHING
+    sequence: int,
+    value: str,
+    *,
+    ends: bool = False,
+    confirms: bool = False,
+    workload_name: str = "chat",
+    of: Json = SEARCHING,
 ) -> StageRecord:
     """A record of a probe, as the line to the client gives it."""
     return record(
@@ -33,7 +49,7 @@ def probe(
         open_stage_id(workload_name, sequence + 1, 1),
         plan_digest(spec(**of).model_dump_json(by_alias=True)),
         requests=LATENCIES,
-        probe=Probe(value=value, ends_search=ends),
+        probe=Probe(value=value, ends_search=ends, confirms=confirms),
     )
 
 
@@ -52,7 +68,7 @@ def test_the_bound_is_told_while_nobody_knows_the_end() -> None:
     scene = measuring().delivered(probe(0, "1"))
     status = scene.ended().status
     assert status.estimate is not None
-    assert (status.estimate.stages, status.estimate.requests) == (MOST, MOST * 50)
+    assert (status.estimate.stages, status.estimate.requests) == (MOST, MOST * REQUESTS)
     assert status.progress is not None
     assert (status.progress.stages_total, status.progress.stages_done, status.progress.summary) == (
         MOST,
@@ -70,11 +86,12 @@ def test_records_are_stored_and_acknowledged_as_they_come() -> None:
 
 
 def test_with_the_record_that_ends_the_search_the_server_goes_and_the_run_is_judged() -> None:
-    decision = measuring().delivered(probe(0, "1"), probe(1, "2"), probe(2, "4", ends=True)).ended()
+    looks = (probe(0, "1"), probe(1, "2"), probe(2, "4"))
+    decision = measuring().delivered(*looks, probe(3, "4", ends=True, confirms=True)).ended()
     assert "Deployment" in {ref.kind for ref in decision.delete}
-    assert decision.acknowledge == 3
+    assert decision.acknowledge == 4
     status = decision.status
-    assert (status.phase, status.progress and status.progress.summary) == ("Completed", "3/3")
+    assert (status.phase, status.progress and status.progress.summary) == ("Completed", "4/4")
     (answer,) = status.searches
     assert (answer.outcome, answer.lower) == ("AtUpperBound", "4")
     assert status.message is not None

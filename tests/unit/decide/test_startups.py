@@ -45,6 +45,15 @@ def test_what_was_found_stands_in_the_status_and_is_not_asked_for_again() -> Non
     assert wanted(LOOKED_AT) == []
 
 
+def test_what_the_server_chose_stands_beside_what_it_reports() -> None:
+    chosen = {"attention_backend": "FLASH_ATTN", "dtype": "bfloat16"}
+    phases = StartupPhases(load=2.0, chosen=chosen)
+    told = HEALTHY_SERVER.told({WANTED: Answer(Start(phases, image_pull_seconds=None))})
+    for scene in (told, told.settled().operator_restarted()):
+        (server,) = scene.decide().status.servers
+        assert chosen.items() <= server.reported.items()
+
+
 def test_it_is_kept_when_the_operator_starts_anew() -> None:
     again = LOOKED_AT.settled().operator_restarted()
     assert startup(again) == STARTUP

@@ -34,6 +34,19 @@ FOUND_BY: dict[Code, StageRecord] = {
     Code.OUTPUT_TOO_SHORT: record(requests=requests(asked_tokens=(128, 128))),
     Code.STREAM_TRUNCATED: record(requests=requests(ended=(1, 0))),
     Code.REQUESTS_REJECTED: record(requests=requests(ok=(0, 1)), errors={"Too Many Requests": 1}),
+    Code.REQUESTS_ABORTED: record(servers=(edge(rises={**served(requests()), "finished_abort_total": 2.0}),)),
+    Code.PROMPT_TOKENS_DISAGREE: record(expected_input_tokens=198),
+    Code.SPECULATION_ON_RANDOM_TEXT: record(
+        servers=(
+            edge(
+                rises={
+                    **served(requests()),
+                    "spec_decode_num_draft_tokens_total": 50.0,
+                    "spec_decode_num_accepted_tokens_total": 9.0,
+                }
+            ),
+        )
+    ),
     Code.KV_RECOMPUTED: record(
         servers=(
             edge("p", role="prefill"),

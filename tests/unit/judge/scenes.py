@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from benchrun.api import Cell, ServerStatus
 from benchrun.judge.rules.rule import Code
 from benchrun.measure.exposition import Sample
-from benchrun_client.contract import RequestColumns, ServedModel, Shards, StageRecord
+from benchrun_client.contract import PROCESS_CPU, RequestColumns, RoundTrips, ServedModel, Shards, StageRecord
 from unit.judge.queues import Server, open_loop
-from unit.measure.records import cell, client, edge, record, requests, sample
+from unit.measure.records import cell, client, edge, record, requests, sample, served
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,33 @@ def _slower_each_time() -> Scene:
     return Scene(records, of=repeated)
 
 
+def _in_step() -> StageRecord:
+    begins = [round(1e6 * (r + place / 100)) for r in range(12) for place in range(8)]
+    ttft_us = [10_000 * (1 + place) for _ in range(12) for place in range(8)]
+    columns = requests(start_us=begins, ttft_us=ttft_us, e2el_us=[999_000] * 96, output_tokens=[10] * 96)
+    return record(USERS.stage_ids[0], requests=columns, last_receive_unix_us=1_012_070_000, scalars={"duration": 12.07})
+
+
+def _on_gpus(**figures: float) -> list[Sample]:
+    """The first is older than the stage."""
+    return [_gpu_sample(place, figures) for place in range(10)]
+
+
+def _gpu_sample(place: int, figures: Mapping[str, float]) -> Sample:
+    first: Mapping[str, float] = {"gpu_xid": 0.0}
+    told: dict[str, Any] = dict(figures if place else first)
+    return sample(1000.2 + place, gpu_joules=700.0 * place, sm_clock_mhz=1980.0, **told)
+
+
+GPU_SERVER = (ServerStatus(role="server", gpus=1),)
+
+
+def _behind_the_client(*, cores: float) -> StageRecord:
+    """A server that counts 15 ms less of each TTFT, and an API server that used so many cores for ten seconds."""
+    rises = {**served(requests()), "time_to_first_token_seconds_sum": 0.02, PROCESS_CPU: 10 * cores}
+    return record(servers=(edge(rises=rises),))
+
+
 USERS = cell(axis="concurrency", value="8")
 AT_ONCE = cell(value="inf")
 OVERLOADED = Server(slots=1, prefill_seconds=0.01, decode_seconds=0.5)
@@ -55,6 +83,9 @@ SCENES: Mapping[Code, Scene] = {
     Code.RATE_NOT_ACHIEVED: Scene([record(requests=requests(start_us=(0, 9_000_000)))]),
     Code.CONCURRENCY_NOT_REACHED: Scene([record(USERS.stage_ids[0])], of=USERS),
     Code.CLIENT_SATURATED: Scene([record(client=client(cpu_seconds=9.0, lag_p99_us=99_000))]),
+    Code.PATH_SLOW: Scene([record(round_trips=RoundTrips(count=20, median_us=20_000, p95_us=31_000))]),
+    Code.FRONTEND_SATURATED: Scene([_behind_the_client(cores=0.95)]),
+    Code.CLIENT_SERVER_GAP: Scene([_behind_the_client(cores=0.1)]),
     Code.CLIENT_THROTTLED: Scene([record(client=client(throttled_periods=3))]),
     Code.SHARDS_OUT_OF_STEP: Scene([record(shards=Shards(count=2, start_skew_us=20_000, clock_error_us=1_000))]),
     Code.COMPILATION_IN_WINDOW: Scene([record()], compilations=(1005.0,)),
@@ -81,5 +112,9 @@ SCENES: Mapping[Code, Scene] = {
         [record(servers=(edge().model_copy(update={"served": ServedModel(id="Qwen/Qwen3-4B", root="r" * 600)}),))],
         servers=(ServerStatus(role="server", addresses=["10.0.0.9"]),),
     ),
+    Code.USERS_IN_STEP: Scene([_in_step()], of=USERS),
+    Code.GPU_SLOWED: Scene([record()], samples=_on_gpus(gpu_slowed=1.0, gpu_power_capped=0.0), servers=GPU_SERVER),
+    Code.GPU_ERRORS: Scene([record()], samples=_on_gpus(gpu_xid=94.0), servers=GPU_SERVER),
+    Code.GPU_SHARED: Scene([record()], samples=_on_gpus(gpu_pods=2.0), servers=GPU_SERVER),
     Code.SCRAPE_COVERAGE_LOW: Scene([record()], samples=[sample(1005.0)]),
 }

@@ -5,18 +5,40 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.api import COSTS, TOKENS_PER_JOULE, Cost, CostStatus, Result, RoleFigures, ServerStatus
+from benchrun.api import (
+    COSTS,
+    OUTPUT_COST,
+    TOKENS_PER_JOULE,
+    TOTAL_COST,
+    Cost,
+    CostStatus,
+    Result,
+    RoleFigures,
+    ServerStatus,
+)
 from benchrun.judge.result_row import (
     PER_GPU,
     cost_status,
     gpus_of,
+    token_costs,
     tokens_per_joule,
     with_costs,
     with_throughput_per_gpu,
 )
 from benchrun.judge.results import results
+from benchrun.measure import (
+    EXTERNAL_HITS,
+    EXTERNAL_QUERIES,
+    GENERATION_TOKENS,
+    NOT_RENEWED,
+    PREFIX_HITS,
+    PREFIX_QUERIES,
+    GpuFigures,
+    rounded,
+)
+from benchrun_client.contract import ServerEdge
 from unit.judge.specs import spec
-from unit.measure.records import cell, record, requests, sample
+from unit.measure.records import cell, edge, record, requests, sample
 
 PER_HOUR = Cost(per_hour="3600")
 A_DOLLAR_A_SECOND = CostStatus(currency="USD", per_hour=3600.0)
@@ -55,27 +77,23 @@ def test_without_a_price_nothing_is_said() -> None:
 
 
 def test_by_hand() -> None:
-    """50 s at a dollar a second, for 100,000 tokens out and 400,000 in."""
-    row = with_costs(
-        measured(duration=50.0, total_output_tokens=100_000, total_input_tokens=400_000), A_DOLLAR_A_SECOND
-    )
+    """A dollar a second, for 2,000 tokens out a second and 8,000 in."""
+    row = with_costs(measured(output_throughput=2_000, total_token_throughput=10_000), A_DOLLAR_A_SECOND)
     assert row.metrics["cost_per_million_output_tokens"] == 500.0
     assert row.metrics["cost_per_million_total_tokens"] == 100.0
 
 
 def test_five_digits() -> None:
-    row = with_costs(measured(duration=1.0, total_output_tokens=3, total_input_tokens=4), A_DOLLAR_A_SECOND)
+    row = with_costs(measured(output_throughput=3, total_token_throughput=7), A_DOLLAR_A_SECOND)
     assert [row.metrics[key] for key in COSTS] == [333_330.0, 142_860.0]
 
 
 @pytest.mark.parametrize(
     ("metrics", "price"),
     [
-        pytest.param(
-            {"duration": 50.0, "total_output_tokens": 10, "total_input_tokens": 10}, None, id="no price known"
-        ),
-        pytest.param({"duration": 0.0, "total_output_tokens": 0, "total_input_tokens": 0}, 3600.0, id="no token"),
-        pytest.param({"duration": None, "total_output_tokens": 9, "total_input_tokens": 9}, 3600.0, id="no duration"),
+        pytest.param({"output_throughput": 10, "total_token_throughput": 10}, None, id="no price known"),
+        pytest.param({"output_throughput": 0, "total_token_throughput": 0}, 3600.0, id="no token"),
+        pytest.param({"output_throughput": None, "total_token_throughput": None}, 3600.0, id="no duration"),
         pytest.param({}, 3600.0, id="nothing measured"),
     ],
 )
@@ -85,7 +103,7 @@ def test_what_is_not_known_is_null_and_never_free(metrics: dict[str, Any], price
 
 
 def test_prompts_alone_have_a_cost_of_all_tokens() -> None:
-    row = with_costs(measured(duration=1.0, total_output_tokens=0, total_input_tokens=1_000_000), A_DOLLAR_A_SECOND)
+    row = with_costs(measured(output_throughput=0, total_token_throughput=1_000_000), A_DOLLAR_A_SECOND)
     assert [row.metrics[key] for key in COSTS] == [None, 1.0]
 
 
@@ -104,34 +122,96 @@ def test_rows_of_a_run_without_a_price_have_no_such_figures() -> None:
     assert not set(COSTS) & set(row.metrics)
 
 
-def role(name: str, watts: float | None) -> RoleFigures:
-    return RoleFigures(role=name, gpu_power_mean_watts=watts)
+PRICES: dict[str, Any] = {"perMillionTokens": {"input": "3", "cachedInput": "0.3", "output": "15"}, "currency": "EUR"}
+
+
+def read(hits: float, *, looked_up: float = 1000.0, **external: float) -> ServerEdge:
+    """Counters of a server that found so many of the prompt tokens that it looked up."""
+    return edge(
+        rises={PREFIX_QUERIES: looked_up, PREFIX_HITS: hits}, before=dict.fromkeys(external, 0.0), after=external
+    )
 
 
 @pytest.mark.parametrize(
-    ("told", "throughput", "powers"),
+    ("hits", "euros"),
     [
-        ({TOKENS_PER_JOULE: 3.0}, 1200.0, [400.0]),
-        ({TOKENS_PER_JOULE: 1.5}, 1200.0, [300.0, 500.0]),
-        ({TOKENS_PER_JOULE: None}, 1200.0, [300.0, None]),
-        ({TOKENS_PER_JOULE: None}, None, [300.0]),
-        ({TOKENS_PER_JOULE: None}, 1200.0, [0.0]),
-        ({}, 1200.0, [None, None]),
-        ({}, 1200.0, []),
+        pytest.param(0, 1000 * 3 + 10 * 15, id="nothing cached"),
+        pytest.param(750, 250 * 3 + 750 * 0.3 + 10 * 15, id="three quarters"),
+        pytest.param(1000, 1000 * 0.3 + 10 * 15, id="all"),
     ],
 )
-def test_throughput_over_power(
-    told: dict[str, float | None], throughput: float | None, powers: list[float | None]
+def test_cached_tokens_have_a_price_of_their_own(hits: float, euros: float) -> None:
+    """1,000 tokens in and 10 out, by hand, in millionths."""
+    stage = record(requests=requests(input_tokens=(400, 600), output_tokens=(5, 5)), servers=(read(hits),))
+    judged = results([cell()], [stage], [], spec=spec(cost=PRICES), servers=servers(2))
+    assert [judged.results[0].metrics[key] for key in COSTS] == [rounded(euros / 10), rounded(euros / 1010)]
+
+
+def test_each_stage_counts_by_its_own_hits_and_failed_requests_for_nothing() -> None:
+    cold = record(
+        "chat/rate=4/r1", requests=requests(input_tokens=(500, 500), output_tokens=(5, 5)), servers=(read(0),)
+    )
+    warm = record(
+        "chat/rate=4/r2",
+        requests=requests(input_tokens=(500, 500), output_tokens=(5, 5), ok=(1, 0)),
+        servers=(read(900),),
+    )
+    euros = 1000 * 3 + 50 * 3 + 450 * 0.3 + 15 * 15
+    found = token_costs([cold, warm], Cost.model_validate(PRICES))
+    assert found == {OUTPUT_COST: rounded(euros / 15), TOTAL_COST: rounded(euros / 1515)}
+
+
+def test_a_second_tier_is_cached_too_and_a_cache_that_is_off_finds_nothing() -> None:
+    of = requests(input_tokens=(400, 600), output_tokens=(5, 5))
+    prices = Cost.model_validate(PRICES)
+    off = record(requests=of, servers=(read(0, looked_up=0),))
+    assert token_costs([off], prices)[OUTPUT_COST] == rounded((3000 + 150) / 10)
+    behind = record(requests=of, servers=(read(200, **{EXTERNAL_HITS: 300.0, EXTERNAL_QUERIES: 800.0}),))
+    assert token_costs([behind], prices)[OUTPUT_COST] == rounded((500 * 3 + 500 * 0.3 + 150) / 10)
+
+
+@pytest.mark.parametrize("edges", [(), (ServerEdge(address="a", before=None, after=None),)], ids=["none", "unread"])
+def test_hits_that_are_not_known_leave_the_cost_unknown(edges: tuple[ServerEdge, ...]) -> None:
+    assert token_costs([record(servers=edges)], Cost.model_validate(PRICES)) == {OUTPUT_COST: None, TOTAL_COST: None}
+
+
+def test_prices_of_tokens_are_told_and_have_no_hour() -> None:
+    prices = Cost.model_validate(PRICES)
+    status = cost_status(prices, servers(2))
+    assert status == CostStatus(currency="EUR", per_million_tokens="3 input, 0.3 cached, 15 output")
+    row = measured(output_throughput=10.0, total_token_throughput=10.0)
+    assert with_costs(row, status) == row
+    assert token_costs([record()], PER_HOUR) == token_costs([record()], None) == {}
+
+
+def role(name: str, watts: float | None = None, reason: str | None = None) -> RoleFigures:
+    return RoleFigures(role=name, gpu_power_mean_watts=watts, no_power_reason=reason)
+
+
+@pytest.mark.parametrize(
+    ("told", "gpus", "roles"),
+    [
+        ({TOKENS_PER_JOULE: 3.0}, GpuFigures(output_tokens_per_joule=3.0), [role("server", 400.0)]),
+        ({TOKENS_PER_JOULE: None}, GpuFigures(), [role("prefill", 300.0), role("decode")]),
+        ({TOKENS_PER_JOULE: None}, GpuFigures(), [role("server", None, "not renewed")]),
+        ({}, GpuFigures(), [role("server")]),
+        ({}, GpuFigures(), []),
+    ],
+)
+def test_tokens_per_joule_stand_where_an_exporter_was_read(
+    told: dict[str, float | None], gpus: GpuFigures, roles: list[RoleFigures]
 ) -> None:
-    roles = [role(f"role-{i}", watts) for i, watts in enumerate(powers)]
-    assert tokens_per_joule({"output_throughput": throughput}, roles) == told
+    assert tokens_per_joule(gpus, roles) == told
 
 
 def test_it_stands_in_the_row_of_a_run_whose_gpus_were_read() -> None:
-    [row] = results([cell()], [record()], [sample(1005.0, gpu_watts=250.0)], spec=spec()).results
-    throughput = row.metrics["output_throughput"]
-    assert throughput is not None
-    assert row.metrics[TOKENS_PER_JOULE] == pytest.approx(throughput / 250.0, rel=1e-4)
+    """250 J and five tokens a second, by the server's own counter."""
+    stage = record(servers=(edge(rises={GENERATION_TOKENS: 100.0}),))
+    read = [sample(1001.0 + t, gpu_joules=250.0 * t, generation_tokens=1.0 + 5 * t) for t in range(6)]
+    [row] = results([cell()], [stage], read, spec=spec()).results
+    assert (row.metrics[TOKENS_PER_JOULE], row.roles[0].gpu_power_mean_watts) == (0.02, 250.0)
+    [once] = results([cell()], [stage], read[:2], spec=spec()).results
+    assert (once.metrics[TOKENS_PER_JOULE], once.roles[0].no_power_reason) == (None, NOT_RENEWED)
     [other] = results([cell()], [record()], [sample(1005.0)], spec=spec()).results
     assert TOKENS_PER_JOULE not in other.metrics
 

@@ -105,7 +105,11 @@ def test_short_numbers(text: str, value: float | None) -> None:
 )
 def test_the_p99_of_a_cell(text: str, count: int, of: ExpectedLoad) -> None:
     columns = requests(
-        ttft_us=[20_000] * count, e2el_us=[90_000] * count, output_tokens=[9] * count, queue_us=[5000] * count
+        start_us=[250_000 * i for i in range(count)],
+        ttft_us=[20_000] * count,
+        e2el_us=[90_000] * count,
+        output_tokens=[9] * count,
+        queue_us=[5000] * count,
     )
     stage = record(requests=columns)
     context = CellContext(cell(), Thresholds(), of, ["99"], (measured(stage, of),), pools_of([stage]))

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 import pytest
 from benchrun.api import Objective, ObjectiveResult, Verdict
 from benchrun.judge.objectives import objective_results, request_limits
-from benchrun.measure import QUEUED_TTFT, Distribution, RequestLimits, pools_of
+from benchrun.measure import QUEUED_TTFT, RequestLimits, latency_samples
+from benchrun_client.contract import RequestSample, stage_parts
 from hypothesis import given, strategies as st
 from unit.measure.records import record, requests
 
@@ -18,13 +19,22 @@ def objective(metric: str = "TTFT", *, percentile: str = "99", at_most_ms: int =
 
 def outcome(values_us: Iterable[float], *, percentile: str = "99", verdict: Verdict = "Valid") -> ObjectiveResult:
     """Of a limit of 25 ms."""
-    (found,) = objective_results([objective(percentile=percentile)], {"ttft": Distribution.of(values_us)}, verdict)
+    (found,) = objective_results([objective(percentile=percentile)], {"ttft": sample(values_us)}, verdict)
     return found
 
 
+def sample(values_us: Iterable[float]) -> RequestSample:
+    """Of one user, who sends one request after the other."""
+    values = list(values_us)
+    return RequestSample([stage_parts(range(len(values)), range(len(values)), users=1)], [values])
+
+
 def of_100_ms(slow: int, count: int) -> list[float]:
-    """So many of 100 ms among others of 10 ms."""
-    return [100_000.0] * slow + [10_000.0] * (count - slow)
+    """So many of 100 ms among others of 10 ms, evenly."""
+    values = [10_000.0] * count
+    for place in range(slow):
+        values[place * count // slow] = 100_000.0
+    return values
 
 
 @pytest.mark.parametrize(
@@ -62,7 +72,12 @@ def test_suspect_numbers_are_judged() -> None:
 
 def test_a_result_names_what_was_asked_and_what_was_measured() -> None:
     assert outcome(of_100_ms(4, 100)) == ObjectiveResult(
-        metric="TTFT", percentile="99", max_milliseconds=25, measured_milliseconds=100.0, outcome="Missed"
+        metric="TTFT",
+        percentile="99",
+        max_milliseconds=25,
+        measured_milliseconds=100.0,
+        independent=100,
+        outcome="Missed",
     )
 
 
@@ -77,18 +92,18 @@ def test_met_and_missed_agree_with_what_was_measured(values: list[int], percenti
 
 @pytest.mark.parametrize(("metric", "measured"), [("TTFT", 25.0), ("TPOT", 10.0), ("ITL", 10.0), ("E2EL", 125.0)])
 def test_each_latency_has_its_own(metric: str, measured: float) -> None:
-    (found,) = objective_results([objective(metric, percentile="50")], pools_of([record()]), "Valid")
+    (found,) = objective_results([objective(metric, percentile="50")], latency_samples([record()], users=1), "Valid")
     assert (found.metric, found.measured_milliseconds) == (metric, measured)
 
 
 def test_a_latency_that_is_not_shown_is_not_judged() -> None:
-    (found,) = objective_results([objective("ITL")], {"ttft": Distribution.of([1.0])}, "Valid")
+    (found,) = objective_results([objective("ITL")], {"ttft": sample([1.0])}, "Valid")
     assert (found.measured_milliseconds, found.outcome) == (None, "Inconclusive")
 
 
 def test_the_wait_in_the_clients_queue_counts() -> None:
-    pools = {"ttft": Distribution.of(of_100_ms(0, 368)), QUEUED_TTFT: Distribution.of(of_100_ms(368, 368))}
-    (found,) = objective_results([objective()], pools, "Valid")
+    samples = {"ttft": sample(of_100_ms(0, 368)), QUEUED_TTFT: sample(of_100_ms(368, 368))}
+    (found,) = objective_results([objective()], samples, "Valid")
     assert (found.measured_milliseconds, found.outcome) == (100.0, "Missed")
 
 
@@ -104,5 +119,39 @@ def test_limits_of_a_single_request() -> None:
 
 def test_one_token_answers_have_no_tpot_to_judge() -> None:
     one_token = record(requests=requests(output_tokens=(1, 1)))
-    (found,) = objective_results([objective("TPOT")], pools_of([one_token]), "Valid")
+    (found,) = objective_results([objective("TPOT")], latency_samples([one_token], users=1), "Valid")
     assert (found.measured_milliseconds, found.outcome) == (None, "Inconclusive")
+
+
+def answers(failed: int, count: int) -> ObjectiveResult:
+    """p99 of so many requests, all of 10 ms but the failed ones."""
+    ok = [1] * count
+    for place in range(failed):
+        ok[place * count // failed] = 0
+    columns = requests(ttft_us=[10_000] * count, e2el_us=[12_000] * count, output_tokens=[2] * count, ok=ok)
+    (found,) = objective_results([objective()], latency_samples([record(requests=columns)], users=1), "Valid")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("failed", "word", "measured"),
+    [
+        pytest.param(0, "Met", 10.0, id="none"),
+        pytest.param(3, "Met", 10.0, id="so few that p99 keeps its limit for certain"),
+        pytest.param(9, "Inconclusive", 10.0, id="nearly one percent"),
+        pytest.param(10, "Missed", None, id="one percent: p99 is a failed request"),
+        pytest.param(900, "Missed", None, id="most"),
+        pytest.param(1000, "Missed", None, id="all"),
+    ],
+)
+def test_a_failed_request_is_a_missed_objective(failed: int, word: str, measured: float | None) -> None:
+    found = answers(failed, 1000)
+    assert (found.outcome, found.measured_milliseconds) == (word, measured)
+
+
+def test_failed_requests_have_gaps_without_end() -> None:
+    columns = requests(
+        ttft_us=[10_000] * 1000, e2el_us=[12_000] * 1000, output_tokens=[11] * 1000, ok=[0] * 50 + [1] * 950
+    )
+    (found,) = objective_results([objective("ITL")], latency_samples([record(requests=columns)], users=1), "Valid")
+    assert (found.outcome, found.measured_milliseconds) == ("Missed", None)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from benchrun.api import BenchmarkRunSpec, Result
 from benchrun.judge.results import results
-from benchrun_client.contract import GapCounts, StageRecord
+from benchrun_client.contract import Connections, GapCounts, Sampling, StageRecord
 from unit.judge.specs import spec, workload
 from unit.measure.records import cell, record, requests
 
@@ -26,11 +26,12 @@ def row(*records: StageRecord, of: BenchmarkRunSpec | None = None) -> Result:
 
 
 def stage(count: int, repeat: int = 1, **changes: Any) -> StageRecord:
-    """Sent a quarter of a second apart; TTFT 20.001 ms, 20.002 ms ..."""
+    """Sent a quarter of a second apart; TTFT 20.001 ms, 20.002 ms ..., in no order."""
+    any_order = sorted(range(count), key=lambda i: i * 619 % count)
     columns = {
         "start_us": [250_000 * i for i in range(count)],
-        "ttft_us": [20_001 + i for i in range(count)],
-        "e2el_us": [120_001 + i for i in range(count)],
+        "ttft_us": [20_001 + i for i in any_order],
+        "e2el_us": [120_001 + i for i in any_order],
         "output_tokens": [11] * count,
     }
     own = {name: changes.pop(name) for name in (*columns, "queue_us", "ok") if name in changes}
@@ -51,7 +52,7 @@ def test_intervals_are_values_of_requests() -> None:
 
 
 def test_intervals_have_five_digits() -> None:
-    found = row(stage(1000, e2el_us=[123_456_789] * 1000))
+    found = row(stage(1000, start_us=[200_000_000 * i for i in range(1000)], e2el_us=[123_456_789] * 1000))
     assert found.intervals["p50_e2el_ms"] == [123_460.0, 123_460.0]
 
 
@@ -177,3 +178,32 @@ def test_a_cell_without_records_says_nothing() -> None:
     found = results(cells, [record()], [], spec=spec()).results[1]
     assert (found.intervals, found.uncertain, found.steady, found.traffic) == ({}, [], {}, None)
     assert (found.waiting, found.bottleneck) == (None, None)
+
+
+# ---- how tokens were chosen, and what connections cost --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("told", "each"),
+    [
+        ("greedy", [Sampling(), Sampling()]),
+        ("temperature 0.7", [Sampling(temperature=0.7)]),
+        (None, [Sampling(), None]),
+        (None, [Sampling(), Sampling(temperature=0.7)]),
+    ],
+)
+def test_how_tokens_were_chosen(told: str | None, each: list[Sampling | None]) -> None:
+    assert row(*(stage(10, number, sampling=of) for number, of in enumerate(each, 1))).sampling == told
+
+
+def test_set_up_of_connections_stands_beside_ttft() -> None:
+    """Over all requests, so that it can be taken off the mean: 3 ms of 10 + 20 requests."""
+    parts = (Connections(opened=2, total_us=2500, longest_us=2000), Connections(opened=1, total_us=500, longest_us=500))
+    found = row(*(stage(10 * n, n, connections=each) for n, each in enumerate(parts, 1)))
+    assert (found.metrics["mean_connect_ms"], found.metrics["max_connect_ms"]) == (0.1, 2.0)
+
+
+@pytest.mark.parametrize("known", [[], [Connections(opened=0, total_us=0, longest_us=0)]])
+def test_set_up_that_was_not_noted_is_not_zero(known: list[Connections]) -> None:
+    records = [stage(10, n, connections=each) for n, each in enumerate([None, *known], 1)]
+    assert not any("connect" in key for key in row(*records).metrics)

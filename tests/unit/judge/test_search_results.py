@@ -26,7 +26,9 @@ def searching(*others: dict[str, Any], **search: Any) -> BenchmarkRunSpec:
     )
 
 
-def stage(probe: int, value: str, slow: int, *, repeat: int = 1, ends: bool = False, failed: int = 0) -> StageRecord:
+def stage(
+    probe: int, value: str, slow: int, *, repeat: int = 1, ends: bool = False, failed: int = 0, confirms: bool = False
+) -> StageRecord:
     """A hundred requests at their rate, so many of which took too long, or failed."""
     rate = float(value)
     ttft = [SLOW] * slow + [FAST] * (100 - slow)
@@ -42,8 +44,13 @@ def stage(probe: int, value: str, slow: int, *, repeat: int = 1, ends: bool = Fa
         requests=columns,
         sequence=probe * 4 + repeat,
         scalars={"duration": 100 / rate + 0.2},
-        probe=Probe(value=value, ends_search=ends),
+        probe=Probe(value=value, ends_search=ends, confirms=confirms),
     )
+
+
+def confirmed(probe: int, value: str, slow: int = 0, **changes: Any) -> StageRecord:
+    """The last stage of a search: it confirms a load."""
+    return stage(probe, value, slow, **({"ends": True, "confirms": True} | changes))
 
 
 def judged(of: BenchmarkRunSpec, records: Sequence[StageRecord]) -> Judged:
@@ -51,9 +58,8 @@ def judged(of: BenchmarkRunSpec, records: Sequence[StageRecord]) -> Judged:
 
 
 def test_the_bracket_is_the_highest_load_that_met_and_the_lowest_above_that_did_not() -> None:
-    found = judged(
-        searching(), [stage(1, "1", 0), stage(2, "2", 60), stage(3, "1.414", 0), stage(4, "1.45", 60, ends=True)]
-    )
+    looks = [stage(1, "1", 0), stage(2, "2", 60), stage(3, "1.414", 0), stage(4, "1.45", 60)]
+    found = judged(searching(), [*looks, confirmed(5, "1.414")])
     (answer,) = found.searches
     assert (answer.outcome, answer.lower, answer.upper, answer.upper_outcome) == (
         "Bracketed",
@@ -62,17 +68,17 @@ def test_the_bracket_is_the_highest_load_that_met_and_the_lowest_above_that_did_
         "Missed",
     )
     assert answer.resolution_percent == pytest.approx(100 * (1.45 / 1.414 - 1), abs=0.001)
-    assert (answer.probes, answer.stages) == (4, 4)
+    assert (answer.probes, answer.stages) == (5, 5)
     assert answer.sentence == "the objectives are met up to 1.414 requests a second; at 1.45 they are missed"
-    assert [row.value for row in found.results] == ["1", "1.414", "1.45", "2"]
+    assert [row.cell.partition("=")[2] for row in found.results] == ["1", "1.414", "1.414/confirmation", "1.45", "2"]
 
 
 def test_an_uncertain_load_bounds_it_and_is_told_as_such() -> None:
-    records = [stage(1, "1", 0), stage(2, "2", 10), stage(2, "2", 10, repeat=2), stage(2, "2", 10, repeat=3, ends=True)]
+    records = [stage(1, "1", 0), *(stage(2, "2", 10, repeat=repeat) for repeat in (1, 2, 3)), confirmed(3, "1")]
     (answer,) = judged(searching(tolerancePercent="100"), records).searches
     assert (answer.outcome, answer.upper, answer.upper_outcome) == ("Bracketed", "2", "Inconclusive")
     assert "at 2 that is not certain" in answer.sentence
-    assert (answer.probes, answer.stages) == (2, 4)
+    assert (answer.probes, answer.stages) == (3, 5)
 
 
 def test_none_met() -> None:
@@ -82,17 +88,56 @@ def test_none_met() -> None:
 
 
 def test_the_highest_load_asked_for_is_met() -> None:
-    (answer,) = judged(searching(to="2"), [stage(1, "1", 0), stage(2, "2", 0, ends=True)]).searches
+    (answer,) = judged(searching(to="2"), [stage(1, "1", 0), stage(2, "2", 0), confirmed(3, "2")]).searches
     assert (answer.outcome, answer.lower, answer.upper) == ("AtUpperBound", "2", None)
 
 
+def test_a_load_that_was_not_confirmed_is_not_the_answer() -> None:
+    looks = [stage(1, "1", 0), stage(2, "2", 0), stage(3, "2.08", 60)]
+    records = [*looks, confirmed(4, "2", 10, ends=False), confirmed(5, "1.904")]
+    (answer,) = judged(searching(), records).searches
+    assert (answer.lower, answer.upper, answer.upper_outcome) == ("1.904", "2", "Inconclusive")
+    # Wider than the tolerance of 5 %: 2 / 1.904.
+    assert answer.outcome == "Inconclusive"
+
+
+def test_a_confirmation_that_contradicts_what_was_found_leaves_it_open() -> None:
+    looks = [stage(1, "1", 0), stage(2, "2", 0), stage(3, "2.08", 60)]
+    (answer,) = judged(searching(), [*looks, confirmed(4, "2", 100, ends=False), confirmed(5, "1.92")]).searches
+    assert (answer.outcome, answer.lower, answer.upper, answer.upper_outcome) == ("Inconclusive", "1.92", "2", "Missed")
+    assert "at 2 they were met before" in answer.sentence
+
+
+def test_without_any_load_confirmed_the_objectives_are_neither_met_nor_missed() -> None:
+    records = [
+        stage(1, "1", 0),
+        stage(2, "1.04", 60),
+        *(confirmed(3, "1", 10, repeat=r, ends=r == 3) for r in (1, 2, 3)),
+    ]
+    found = judged(searching(), records)
+    (answer,) = found.searches
+    assert (answer.outcome, answer.lower, answer.upper, answer.upper_outcome) == (
+        "Inconclusive",
+        None,
+        "1",
+        "Inconclusive",
+    )
+    assert "not confirmed" in answer.sentence
+
+
+def test_a_search_of_old_that_confirmed_nothing_says_so() -> None:
+    (answer,) = judged(searching(), [stage(1, "1", 0), stage(2, "1.04", 60, ends=True)]).searches
+    assert (answer.outcome, answer.lower, answer.upper) == ("Inconclusive", "1", "1.04")
+    assert "no later stages confirmed it" in answer.sentence
+
+
 def test_probes_ran_out() -> None:
-    (answer,) = judged(searching(maxProbes=2), [stage(1, "1", 0), stage(2, "2", 60, ends=True)]).searches
+    (answer,) = judged(searching(maxProbes=2), [stage(1, "1", 0), stage(2, "2", 60), confirmed(3, "1")]).searches
     assert (answer.outcome, answer.resolution_percent) == ("ProbeLimit", 100.0)
 
 
 def test_a_load_whose_numbers_can_not_be_trusted_meets_nothing() -> None:
-    records = [stage(1, "1", 0), stage(2, "2", 0, failed=30), stage(3, "4", 60, ends=True)]
+    records = [stage(1, "1", 0), stage(2, "2", 0, failed=30), stage(3, "4", 60), confirmed(4, "1")]
     (answer,) = judged(searching(), records).searches
     assert (answer.outcome, answer.lower, answer.upper, answer.upper_outcome) == (
         "Inconclusive",
@@ -130,13 +175,13 @@ def test_nothing_measured_at_all() -> None:
 
 
 def test_the_runs_verdict_and_headline_are_of_the_load_found() -> None:
-    records = [stage(1, "1", 0), stage(2, "2", 60, failed=30), stage(3, "1.04", 60, ends=True)]
-    found = judged(searching(), records)
-    by_value = {row.value: row.verdict for row in found.results}
-    assert by_value["2"] == "Invalid"
-    assert found.verdict == by_value["1"] != "Invalid"
+    looks = [stage(1, "1", 0, failed=1), stage(2, "2", 60, failed=30), stage(3, "1.04", 60)]
+    found = judged(searching(), [*looks, confirmed(4, "1")])
+    by_cell = {row.cell: row.verdict for row in found.results}
+    assert by_cell["chat/rate=2"] == "Invalid"
+    assert found.verdict == by_cell["chat/rate=1/confirmation"] != "Invalid"
     if found.headline is not None:
-        assert found.headline.cell == "chat/rate=1"
+        assert found.headline.cell == "chat/rate=1/confirmation"
 
 
 def test_neighbours_are_as_narrow_as_users_get() -> None:
@@ -144,7 +189,7 @@ def test_neighbours_are_as_narrow_as_users_get() -> None:
         return stage(probe, value, slow, ends=ends)
 
     of = searching(axis="Concurrency", tolerancePercent="1", to="8")
-    (answer,) = judged(of, [users(1, "1", 0), users(2, "2", 60, ends=True)]).searches
+    (answer,) = judged(of, [users(1, "1", 0), users(2, "2", 60), confirmed(3, "1")]).searches
     assert (answer.axis, answer.outcome, answer.lower, answer.upper) == ("concurrency", "Bracketed", "1", "2")
     assert "met up to 1 users at once" in answer.sentence
 

@@ -165,6 +165,12 @@ def stage(count: int, seconds: float, *, e2el_seconds: float = 0.001, ok: int = 
         pytest.param(False, users(8), stage(80, 10.0), id="ten requests a user, ten seconds"),
         pytest.param(True, users(8), stage(79, 10.0), id="one request less"),
         pytest.param(True, users(8), stage(80, 9.99), id="a little shorter"),
+        pytest.param(False, users(8), stage(80, 150.0, e2el_seconds=12.0), id="rounds of 12 s: ten"),
+        pytest.param(True, users(8), stage(79, 150.0, e2el_seconds=12.0), id="and one request less"),
+        pytest.param(False, users(8), stage(40, 150.0, e2el_seconds=24.0), id="rounds of 24 s: five"),
+        pytest.param(True, users(8), stage(39, 150.0, e2el_seconds=24.0), id="and one request less than these"),
+        pytest.param(False, users(200), stage(600, 900.0, e2el_seconds=300.0), id="rounds of 300 s: three"),
+        pytest.param(True, users(200), stage(599, 900.0, e2el_seconds=300.0), id="never fewer than three"),
         pytest.param(False, asked(rate=4.0), stage(40, 10.0, e2el_seconds=1.0), id="a rate: four under way"),
         pytest.param(True, asked(rate=4.0), stage(40, 10.0, e2el_seconds=1.001), id="a rate: a little more"),
         pytest.param(False, asked(rate=4.0, concurrency=999), stage(40, 10.0, e2el_seconds=1.0), id="a cap never met"),
@@ -188,4 +194,5 @@ def test_evidence_of_a_short_stage() -> None:
         neededRequests=160.0,
         seconds=8.0,
         neededSeconds=10.0,
+        meanE2elSeconds=0.001,
     )

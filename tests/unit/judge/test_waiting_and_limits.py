@@ -81,8 +81,13 @@ def test_a_limit_that_nobody_tells_of_shows_in_the_readings() -> None:
     assert "running stayed at 2, as high as it ever went" in told(row)[0].sentence
 
 
+def spread(count: int) -> list[int]:
+    """Instants at which so many requests are sent, evenly over forty seconds."""
+    return [40_000_000 * i // count for i in range(count)]
+
+
 def test_a_server_that_keeps_up() -> None:
-    (row,) = judged(LoadPoint([(7.5, 0, 0.2)] * 40, columns=answered(80)))
+    (row,) = judged(LoadPoint([(7.5, 0, 0.2)] * 40, columns=answered(80, start_us=spread(80))))
     assert words(row) == ("None", "None")
     assert told(row)[1].sentence == (
         "The server kept up at 300 tok/s: 7.5 requests ran on average and 0 waited, with at most 20 % of the KV cache in use."
@@ -160,7 +165,9 @@ def test_work_done_twice_proves_nothing_about_compute() -> None:
 def at(users: int, *, running: float, requests: int, begins_at: float, **changes: float) -> LoadPoint:
     """Forty seconds in which so many requests were answered."""
     gauges = [(running, float(users) - running, running / 200)] * 40
-    return LoadPoint(gauges, columns=answered(requests), value=str(users), begins_at=begins_at)
+    return LoadPoint(
+        gauges, columns=answered(requests, start_us=spread(requests)), value=str(users), begins_at=begins_at
+    )
 
 
 def test_load_points_that_bring_no_more_throughput() -> None:

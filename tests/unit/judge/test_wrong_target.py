@@ -11,6 +11,7 @@ from benchrun.api import ServerStatus
 from benchrun.judge.rules.rule import Code, Found, StageFinding
 from benchrun.judge.rules.server_identity import wrong_model, wrong_server
 from benchrun.judge.stage_profile import ExpectedLoad, expected_load
+from benchrun.plan import started_command
 from benchrun_client.contract import ServedModel, ServerEdge
 from benchrun_client.server.identity import identify
 from benchrun_simulator.launch import running
@@ -177,6 +178,17 @@ def test_an_endpoint_is_held_to_its_name_alone(expected: object, of: ExpectedLoa
 def test_what_a_spec_has_its_servers_told(model: str | None, changes: dict[str, Any]) -> None:
     of = expected_load(spec(**({"endpoint": None, "model": _model(hub={})} | changes)), cell())
     assert (of.served_name, of.model, dict(of.servers)) == ("tiny", model, {} if model is None else {ROLE: 1})
+
+
+async def test_a_command_that_starts_another_model_is_found_by_where_it_comes_from() -> None:
+    script = "exec vllm serve org/other --served-model-name $(SERVED_NAME) --tokenizer=tiny"
+    server = {"image": "v", "command": ["bash", "-c", script], "args": ["--seed=1"]}
+    run = spec(endpoint=None, server=server, model={"name": "org/model", "servedName": "tiny"})
+    flags = started_command(run)[-1].removeprefix("exec vllm serve ").split()
+    with running(*flags) as process:
+        async with aiohttp.ClientSession() as session:
+            (identity,) = await identify(session, [f"{process.url}/metrics"], model="tiny")
+    assert told(expected_load(run, cell()), serving(identity.served)) == WRONG_MODEL
 
 
 @pytest.mark.parametrize(("expected", "flags"), [([], []), (WRONG_MODEL, ["--sim-root=facebook/opt-125m"])])

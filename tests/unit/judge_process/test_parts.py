@@ -27,6 +27,14 @@ def test_a_run_that_fits_is_judged_whole() -> None:
     assert [row.cell for row in judgement.results] == ["chat/rate=1", "chat/rate=4"]
     assert judgement.client is not None
     assert (judgement.client.image, judgement.client.engine) == ("client:1", "vllm")
+    assert judgement.client.chat_template is None
+
+
+def test_the_chat_template_that_the_client_was_given_is_that_of_its_records() -> None:
+    digest = "a" * 64
+    found = judge_job(jobs.job(), [jobs.part(jobs.measured(0, chat_template=digest))]).client
+    assert found is not None
+    assert found.chat_template == digest
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,9 @@
-"""Pages in the form of NVIDIA's DCGM exporter, with the figures that a test gives."""
+"""Pages in the form of NVIDIA's DCGM exporter, with the figures that a test gives. Written by hand, not recorded.
+
+Names, types and help texts are those of `etc/default-counters.csv` of github.com/NVIDIA/dcgm-exporter (d5e5f51, May 2026), where
+clock reasons and double-bit errors are not among the figures that it has by default; lines and labels as in its README, with the
+Kubernetes mapping. Bits of the reasons: `nvmlClocksEventReason*` in NVML's nvml.h.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,12 @@ _HELP = {
     "DCGM_FI_DEV_POWER_USAGE": ("Power draw (in W).", "gauge"),
     "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": ("Total energy consumption since boot (in mJ).", "counter"),
     "DCGM_FI_DEV_GPU_UTIL": ("GPU utilization (in %).", "gauge"),
+    "DCGM_FI_DEV_XID_ERRORS": ("Value of the last XID error encountered.", "gauge"),
     "DCGM_FI_DEV_FB_USED": ("Framebuffer memory used (in MiB).", "gauge"),
+    "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": ("Total number of double-bit volatile ECC errors.", "counter"),
+    "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS": ("Number of remapped rows for uncorrectable errors", "counter"),
+    "DCGM_FI_DEV_CLOCKS_EVENT_REASONS": ("Current clock event reasons (bitmask).", "gauge"),
+    "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS": ("Current clock throttle reasons (bitmask).", "gauge"),
 }
 
 
@@ -24,6 +34,11 @@ class Gpu:
     millijoules: int | None = 196_764_132
     memory_mib: int | None = 71_234
     clock_mhz: int | None = 1980
+    xid: int | None = None
+    double_bit_errors: int | None = None
+    remapped_rows: int | None = None
+    reasons: int | None = None
+    old_reasons: int | None = None
     pod: str | None = "chat-server-x"
     namespace: str = "lab"
     container: str = "vllm"
@@ -69,4 +84,9 @@ def _value(gpu: Gpu, name: str) -> float | None:
         "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": gpu.millijoules,
         "DCGM_FI_DEV_GPU_UTIL": 97,
         "DCGM_FI_DEV_FB_USED": gpu.memory_mib,
+        "DCGM_FI_DEV_XID_ERRORS": gpu.xid,
+        "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": gpu.double_bit_errors,
+        "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS": gpu.remapped_rows,
+        "DCGM_FI_DEV_CLOCKS_EVENT_REASONS": gpu.reasons,
+        "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS": gpu.old_reasons,
     }[name]

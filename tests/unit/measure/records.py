@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import compress
 from typing import Any
@@ -9,21 +10,28 @@ from typing import Any
 from benchrun.api import Axis, Cell
 from benchrun.measure.exposition import Sample
 from benchrun_client.contract import (
+    MAX_GAP_SLICES,
+    PROCESS_CPU,
     START_TIME,
     ClientFigures,
     Engine,
     GapCounts,
+    GapSlices,
     RequestColumns,
+    RoundTrips,
     ServedModel,
     ServerEdge,
     StageRecord,
 )
 from benchrun_client.engines import ENGINE
+from benchrun_client.stage_record import gap_slices
 
 STAGE = "chat/rate=4/r1"
 CELL = "chat/rate=4"
 SERVED = ServedModel(id="Qwen/Qwen3-4B", root="Qwen/Qwen3-4B")
-ZERO = dict.fromkeys(ENGINE.counter_series, 0.0) | {START_TIME: 1000.0}
+ZERO = dict.fromkeys((*ENGINE.counter_series, *ENGINE.labelled_counters), 0.0) | {START_TIME: 1000.0, PROCESS_CPU: 5.0}
+NEAR = RoundTrips(count=20, median_us=300, p95_us=500)
+"""A path within one network."""
 
 
 def requests(
@@ -71,10 +79,13 @@ def record(stage_id: str = STAGE, **changes: Any) -> StageRecord:
         "idle_before_us": 0,
         "scalars": {"duration": 10.0},
         "requests": columns,
-        "gaps": gaps_of(columns),
+        "gaps": changes.get("gaps", gaps_of(columns)),
+        "gap_slices": spread(changes.get("gaps", gaps_of(columns))),
         "servers": (edge(rises=served(columns)),),
         "errors": {},
         "client": client(),
+        "expected_input_tokens": sum(compress(columns.input_tokens, map(min, columns.ok, columns.ended))),
+        "round_trips": NEAR,
     }
     return StageRecord(**(values | changes))
 
@@ -83,6 +94,17 @@ def gaps_of(columns: RequestColumns) -> GapCounts:
     """One gap after each token but the last: a quarter of 9 ms, a quarter of 11 ms, the rest of 10 ms."""
     gaps = sum(max(0, tokens - 1) for tokens in compress(columns.output_tokens, columns.ok))
     return GapCounts(us=(9_000, 10_000, 11_000), count=(gaps // 4, gaps - 2 * (gaps // 4), gaps // 4))
+
+
+def spread(gaps: GapCounts) -> GapSlices | None:
+    """Gaps of every length in every slice of time, as far as they go."""
+    slices = [Counter[int]() for _ in range(MAX_GAP_SLICES)]
+    place = 0
+    for us, count in zip(gaps.us, gaps.count, strict=True):
+        for i, of_slice in enumerate(slices):
+            of_slice[us] += count // len(slices) + ((i - place) % len(slices) < count % len(slices))
+        place += count
+    return gap_slices(slices)
 
 
 def served(columns: RequestColumns) -> dict[str, float]:
@@ -106,6 +128,8 @@ def client(**changes: Any) -> ClientFigures:
         "throttled_periods": 0,
         "lag_p99_us": 500,
         "lag_max_us": 1_000,
+        "node_cpu_seconds": 10.0,
+        "stolen_seconds": 0.0,
     }
     return ClientFigures(**(values | changes))
 

@@ -8,6 +8,7 @@ from collections import Counter
 
 import pytest
 from benchrun.measure import (
+    ANSWERED_PERCENT,
     duration_seconds,
     failed_requests,
     latencies,
@@ -94,7 +95,7 @@ def stages(draw: st.DrawFn) -> StageRecord:
 def test_one_stage_has_vllms_own_figures(stage: StageRecord) -> None:
     percentiles = ("50", "95", "99.9")
     ours, theirs = metrics(stage, percentiles=percentiles), vllm_figures(stage, percentiles)
-    assert {name for name, value in ours.items() if value is not None} == set(theirs)
+    assert {name for name, value in ours.items() if value is not None} - {ANSWERED_PERCENT} == set(theirs)
     for name, value in theirs.items():
         assert ours[name] == pytest.approx(value, rel=6e-5, abs=2e-6), name
 
@@ -208,3 +209,9 @@ def test_rounding(expected: float | None, value: float | None) -> None:
 def test_counts_are_not_rounded() -> None:
     stage = record(requests=requests(output_tokens=(1_234_567, 1), ttft_us=(1, 1), e2el_us=(2, 2)))
     assert metrics(stage)["total_output_tokens"] == 1_234_568
+
+
+@pytest.mark.parametrize(("ok", "percent"), [((1, 1, 1, 1), None), ((1, 0, 1, 1), 75.0), ((0, 0, 0, 0), 0.0)])
+def test_latencies_say_of_what_share_of_requests_they_are(ok: tuple[int, ...], percent: float | None) -> None:
+    columns = requests(ttft_us=[1] * 4, e2el_us=[2] * 4, output_tokens=[2] * 4, ok=ok)
+    assert metrics(record(requests=columns)).get(ANSWERED_PERCENT) == percent

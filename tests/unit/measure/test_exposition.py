@@ -47,9 +47,9 @@ def test_a_real_page_of_vllm_0_32_after_one_request_of_6_and_20_tokens() -> None
         ),
         pytest.param(
             "kv_cache",
-            0.25,
-            'vllm:kv_cache_usage_perc{engine="0"} 0.1\nvllm:kv_cache_usage_perc{engine="1"} 0.4',
-            id="KV usage is the engines' mean",
+            0.9,
+            'vllm:kv_cache_usage_perc{engine="0"} 0.2\nvllm:kv_cache_usage_perc{engine="1"} 0.9',
+            id="KV usage is that of the fullest engine",
         ),
         pytest.param("kv_cache", 0.7, 'vllm:gpu_cache_usage_perc{engine="0"} 0.7', id="the old name of KV usage"),
         pytest.param(
@@ -174,7 +174,8 @@ def test_facts_of_garbage_are_refused() -> None:
 
 
 def test_every_source_of_a_figure_is_declared() -> None:
-    assert {*ENGINE.sample_series, *GPU_SERIES} == set(SAMPLE_FIGURES)
+    derived = {"gpu_pods", "gpu_slowed", "gpu_power_capped"}
+    assert {*ENGINE.sample_series, *GPU_SERIES, *derived} == set(SAMPLE_FIGURES)
     figures = ROLE_FIGURES.values()
     assert {figure.sample for figure in figures if figure.sample} <= set(SAMPLE_FIGURES)
     counters = {name for figure in figures for name in (*figure.counters, figure.percent_of, figure.where) if name}

@@ -9,7 +9,18 @@ from typing import Any
 import pytest
 from benchrun.api import Sample
 from benchrun.judge.result_row import role_figures
-from benchrun.measure import GpuFigures, Timeline, UnreadableMetrics, Window, decode, encode, gpu_figures, gpu_values
+from benchrun.measure import (
+    NOT_RENEWED,
+    GpuFigures,
+    Timeline,
+    UnreadableMetrics,
+    Window,
+    decode,
+    encode,
+    gpu_figures,
+    gpu_values,
+    renewed,
+)
 from unit.measure.gpu_pages import Gpu, gpu_page
 from unit.measure.records import sample
 
@@ -62,11 +73,12 @@ def test_pods_are_known_by_other_labels_too(labels: tuple[str, str, str]) -> Non
 
 def test_a_part_of_a_gpu_has_memory_of_its_own_and_no_power() -> None:
     parts = [replace(OURS, instance=number, memory_mib=mib) for number, mib in (("3", 9_000), ("4", 5_000))]
-    assert read(*parts) == of_gpus(gpu_memory_mib=9_000)
+    assert read(*parts) == of_gpus(gpu_memory_mib=9_000, gpu_pods=1)
 
 
 def test_what_the_page_lacks_is_not_known() -> None:
-    assert read(replace(OURS, millijoules=None, clock_mhz=None)) == of_gpus(gpu_watts=412.5, gpu_memory_mib=71_234)
+    lacking = read(replace(OURS, millijoules=None, clock_mhz=None))
+    assert lacking == of_gpus(gpu_watts=412.5, gpu_memory_mib=71_234, gpu_pods=1)
     assert read(replace(OURS, watts=float("nan"))).gpu_watts is None
 
 
@@ -82,6 +94,55 @@ def test_what_the_page_lacks_is_not_known() -> None:
 def test_why_there_is_nothing(why: str, page: str) -> None:
     with pytest.raises(UnreadableMetrics, match=why):
         gpu_values(page, namespace="lab", pod="chat-server-x")
+
+
+IDLE, APPLICATION, POWER, HARDWARE, SOFT_HEAT, HEAT, BRAKE = 0x1, 0x2, 0x4, 0x8, 0x20, 0x40, 0x80
+
+
+@pytest.mark.parametrize(
+    ("slowed", "capped", "reasons"),
+    [
+        (0.0, 0.0, 0),
+        (0.0, 0.0, IDLE | APPLICATION),
+        (0.0, 1.0, POWER),
+        (1.0, 0.0, HARDWARE),
+        (1.0, 0.0, SOFT_HEAT),
+        (1.0, 0.0, HEAT),
+        (1.0, 1.0, BRAKE | POWER),
+    ],
+)
+def test_reasons_of_lower_clocks(slowed: float, capped: float, reasons: int) -> None:
+    for found in (read(replace(OURS, reasons=reasons)), read(replace(OURS, old_reasons=reasons))):
+        assert (found.gpu_slowed, found.gpu_power_capped) == (slowed, capped)
+    half = read(replace(OURS, reasons=reasons), Gpu(number=1, reasons=0))
+    assert (half.gpu_slowed, half.gpu_power_capped) == (slowed / 2, capped / 2)
+
+
+def test_without_reasons_nothing_is_known_of_them() -> None:
+    assert (read(OURS).gpu_slowed, read(OURS).gpu_power_capped) == (None, None)
+
+
+def test_errors_are_those_of_the_pods_gpus_together() -> None:
+    found = read(
+        replace(OURS, xid=45, double_bit_errors=1, remapped_rows=7), Gpu(number=1, xid=31, double_bit_errors=2)
+    )
+    assert (found.gpu_xid, found.gpu_memory_errors) == (76, 3)
+    by_default = read(replace(OURS, remapped_rows=7), replace(THEIRS, xid=79))
+    assert (by_default.gpu_xid, by_default.gpu_memory_errors) == (None, 7)
+
+
+def test_pods_that_share_a_gpu_are_counted() -> None:
+    assert read(OURS, replace(OURS, pod="another")).gpu_pods == 2
+    assert read(OURS, replace(OURS, pod=None)).gpu_pods == 1
+    assert read(replace(OURS, instance="3"), replace(OURS, instance="4", pod="another")).gpu_pods == 1
+
+
+def test_samples_count_once_the_exporter_has_renewed_its_figures() -> None:
+    stale = [sample(t, gpu_watts=400.0, sm_clock_mhz=1980.0) for t in range(3)]
+    fresh = sample(3, gpu_watts=401.0, sm_clock_mhz=1900.0)
+    assert renewed([fresh, *stale, sample(2.5)]) == {fresh.pod: [fresh]}
+    assert renewed(stale) == {fresh.pod: []}
+    assert renewed([sample(0.0)]) == {}
 
 
 def window(*samples: Sample) -> Window:
@@ -109,18 +170,48 @@ def test_energy_is_taken_from_one_renewal_to_another(renewed_every: int) -> None
     assert found.gpu_power_mean_watts == pytest.approx(350.0)
 
 
-def test_without_two_renewals_it_is_what_was_drawn() -> None:
-    drawn = readings(((0.0, {"gpu_watts": 300.0}), (1.0, {}), (2.0, {"gpu_watts": 400.0})))
+def test_a_figure_renewed_once_tells_nothing_of_the_stage() -> None:
+    """It may be of the time before."""
+    once = [window(*counting(40, watts=350.0, renewed_every=30))]
+    assert gpu_figures(once) == GpuFigures(no_power_reason=NOT_RENEWED)
+    assert gpu_figures([window(*counting(80, watts=350.0, renewed_every=30))]).gpu_power_mean_watts == 350.0
+
+
+def test_without_a_counter_it_is_the_power_shown_from_renewal_to_renewal() -> None:
+    """900 W are of the time before; 300 W hold for 2 s, 450 W for 1 s."""
+    shown = ((0.0, 900.0), (1.0, 900.0), (2.0, 300.0), (3.0, 300.0), (4.0, 450.0), (5.0, 100.0), (9.0, 100.0))
+    drawn = readings((at, {"gpu_watts": watts}) for at, watts in shown)
     assert gpu_figures([window(*drawn)]).gpu_power_mean_watts == 350.0
-    assert gpu_figures([window(*counting(40, watts=350.0, renewed_every=30))]).gpu_power_mean_watts == 1.0
+    assert gpu_figures([window(*drawn[:3])]) == GpuFigures(no_power_reason=NOT_RENEWED)
+
+
+def test_tokens_per_joule_are_of_the_time_between_the_renewals() -> None:
+    """Renewed at 10 s and 40 s: 30 s of 200 W. Of 1,000 tokens a second those of these 30 s count; then the server idles."""
+    samples = readings(
+        (t, {"gpu_joules": 200.0 * ((t + 20) // 30) * 30, "generation_tokens": 1000.0 * min(t, 45)}) for t in range(60)
+    )
+    found = gpu_figures([window(*samples)])
+    assert (found.gpu_power_mean_watts, found.output_tokens_per_joule) == (200.0, 5.0)
+
+
+def test_tokens_are_those_of_the_servers_that_write_answers_and_energy_is_that_of_all() -> None:
+    def of(role: str, watts: float) -> Window:
+        values = ((t, {"gpu_joules": watts * t, "generation_tokens": 600.0 * t}) for t in range(10))
+        return Window(role, tuple(replace(s, role=role) for s in readings(values, pod=role)), (), expected=10)
+
+    both = gpu_figures([of("prefill", 100.0), of("decode", 200.0)])
+    assert (both.gpu_power_mean_watts, both.output_tokens_per_joule) == (300.0, 2.0)
+
+
+def test_a_server_that_was_not_scraped_leaves_the_power_of_all_unknown() -> None:
+    one = window(*counting(100, watts=350.0, renewed_every=1))
+    assert gpu_figures([replace(one, servers=2)]) == GpuFigures()
 
 
 def test_a_counter_that_fell_tells_nothing() -> None:
     """The driver was loaded anew."""
-    fell = readings(
-        (t, {"gpu_joules": j, "gpu_watts": 5.0}) for t, j in ((0.0, 10.0), (1.0, 20.0), (2.0, 3.0), (3.0, 9.0))
-    )
-    assert gpu_figures([window(*fell)]).gpu_power_mean_watts == 5.0
+    fell = readings((t, {"gpu_joules": j}) for t, j in ((0.0, 10.0), (1.0, 20.0), (2.0, 3.0), (3.0, 9.0)))
+    assert gpu_figures([window(*fell)]) == GpuFigures(no_power_reason=NOT_RENEWED)
 
 
 def test_pauses_between_stages_do_not_count() -> None:
@@ -133,9 +224,12 @@ def test_pauses_between_stages_do_not_count() -> None:
 
 
 def test_of_several_servers_power_adds_up_memory_is_the_most_and_clocks_are_averaged() -> None:
-    a = readings([(0.0, {"gpu_watts": 300.0, "gpu_memory_mib": 70_000.0, "sm_clock_mhz": 1900.0})])
-    b = readings([(0.5, {"gpu_watts": 200.0, "gpu_memory_mib": 75_000.0, "sm_clock_mhz": 1500.0})], pod="b")
-    assert gpu_figures([window(*a, *b)]) == GpuFigures(500.0, 75_000.0, 1700.0)
+    def of(pod: str, watts: float, mib: float, mhz: float) -> list[Sample]:
+        told = {"gpu_memory_mib": mib, "sm_clock_mhz": mhz, "generation_tokens": None}
+        return readings(((t, {"gpu_joules": watts * t, **told}) for t in range(3)), pod=pod)
+
+    both = window(*of("a", 300.0, 70_000.0, 1900.0), *of("b", 200.0, 75_000.0, 1500.0))
+    assert gpu_figures([both]) == GpuFigures(500.0, 75_000.0, 1700.0)
 
 
 def test_a_server_that_does_not_tell_leaves_all_unknown() -> None:
@@ -149,7 +243,9 @@ def test_without_an_exporter_nothing_is_known(samples: tuple[Sample, ...]) -> No
 
 
 def test_the_figures_stand_with_their_role() -> None:
-    told = readings([(0.0, {"gpu_watts": 300.00049, "gpu_memory_mib": 70_000.0, "sm_clock_mhz": 1900.0})])
+    told = readings(
+        (t, {"gpu_joules": 300.00049 * t, "gpu_memory_mib": 70_000.0, "sm_clock_mhz": 1900.0}) for t in range(3)
+    )
     [role] = role_figures([window(*told)])
     assert (role.gpu_power_mean_watts, role.gpu_memory_max_mib, role.sm_clock_mean_mhz) == (300.0, 70_000.0, 1900.0)
 

@@ -6,15 +6,8 @@ import math
 from random import Random
 
 import pytest
-from benchrun.measure import (
-    Distribution,
-    is_certainly_above,
-    least_count,
-    lower_rank,
-    percentile_interval,
-    percentile_ranks,
-    upper_rank,
-)
+from benchrun.measure import Distribution, least_count, percentile_ranks
+from benchrun_client.contract import MOST_INDEPENDENT, interval_ranks
 from hypothesis import given, strategies as st
 from scipy import stats
 
@@ -68,63 +61,44 @@ def test_ranks_are_those_of_the_binomial_distribution(count: int, percent: float
         found = {int(stats.binom.isf(error * (1 + off), count, share)) + 1 for off in (-1e-9, 1e-9)}
         return {rank if rank <= count else None for rank in found}
 
-    assert upper_rank(count, percent, error=error) in ranks(percent / 100)
-    mirrored = {rank and count + 1 - rank for rank in ranks(1 - percent / 100)}
-    assert lower_rank(count, percent, error=error) in mirrored
+    found = interval_ranks(count, percent, error=error)
+    lows = {rank and count + 1 - rank for rank in ranks(1 - percent / 100)}
+    highs = ranks(percent / 100)
+    if found is None:
+        assert None in lows | highs
+    else:
+        assert found[0] in lows
+        assert found[1] in highs
 
 
-@given(st.integers(1, 50_000), PERCENTS)
-def test_the_interval_brackets_the_percentile_of_the_sample(count: int, percent: float) -> None:
-    sample = Distribution(values=tuple(range(count)), through=tuple(range(1, count + 1)))
-    interval, middle = percentile_interval(sample, percent), sample.percentile(percent)
+@given(st.integers(1, 50_000), PERCENTS, st.floats(1, 50))
+def test_the_interval_brackets_the_percentile_of_the_sample(count: int, percent: float, inflation: float) -> None:
+    ranks, middle = (
+        interval_ranks(count, percent, inflation=inflation),
+        Distribution.of(range(count)).percentile(percent),
+    )
     assert middle is not None
-    if interval is not None:
-        assert interval[0] <= middle <= interval[1]
+    if ranks is not None:
+        assert 1 <= ranks[0] <= middle + 1 <= ranks[1] <= count
 
 
-@pytest.mark.parametrize(("count", "percent"), [(359_000, 50), (8_900_000, 99)])
-def test_the_approximation_for_many_values_goes_on_where_the_sum_ends(count: int, percent: float) -> None:
-    # Both sides of the border: the reach of the interval grows with the root of the count.
-    for side in (count, count * 102 // 100):
-        ranks = percentile_ranks(side, percent)
-        assert ranks is not None
-        share = percent / 100
-        reach = 1.959964 * math.sqrt(side * share * (1 - share))
-        assert ranks[0] == pytest.approx(side * share - reach, abs=1.6)
-        assert ranks[1] == pytest.approx(side * share + reach + 1, abs=1.6)
-
-
-def test_gaps_in_any_number_have_an_interval() -> None:
-    gaps = Distribution.of_counts([(9_000, 10**12), (11_000, 10**12)])
-    assert percentile_interval(gaps, 99) == (11_000, 11_000)
-    assert percentile_interval(gaps, 50) == (9_000, 11_000)
-
-
-@pytest.mark.parametrize(("certain", "above"), [(False, 15), (True, 16)])
-def test_a_limit_is_certainly_missed_when_chance_seldom_puts_so_many_above(certain: bool, above: int) -> None:
-    # Of 1000 values 10 are above p99 on average, 15 or more in 8.2 and 16 or more in 4.8 of 100 samples.
-    values = Distribution.of_counts([(100, 1000 - above), (900, above)])
-    assert is_certainly_above(values, 99, 500) is certain
-
-
-def test_a_value_equal_to_the_limit_keeps_it() -> None:
-    values = Distribution.of([500] * 1000)
-    assert not is_certainly_above(values, 99, 500)
-    assert is_certainly_above(values, 99, 499)
-
-
-def test_no_values_certify_nothing() -> None:
-    empty = Distribution.of([])
-    assert percentile_interval(empty, 50) is None
-    assert not is_certainly_above(empty, 99, 0)
+@pytest.mark.parametrize(("count", "inflation"), [(359_000, 1.0), (20_000, 4.0), (8_900_000, 17.8), (10**16, 1.0)])
+@pytest.mark.parametrize("percent", [50, 99])
+def test_the_reach_grows_with_the_root_of_the_independent_ones(count: int, inflation: float, percent: int) -> None:
+    ranks = interval_ranks(count, percent, inflation=inflation)
+    assert ranks is not None
+    share, independent = percent / 100, min(count / inflation, MOST_INDEPENDENT)
+    reach = 1.959964 * math.sqrt(share * (1 - share) / independent)
+    assert ranks[0] / count == pytest.approx(share - reach, abs=3 / independent)
+    assert ranks[1] / count == pytest.approx(share + reach, abs=3 / independent)
 
 
 @pytest.mark.parametrize(("percent", "count"), [(50, 60), (90, 150), (99, 500)])
 def test_the_true_percentile_lies_within_95_of_100_intervals(percent: float, count: int) -> None:
     random, truth = Random(7), -math.log(1 - percent / 100)
-    hits = 0
+    ranks, hits = interval_ranks(count, percent), 0
+    assert ranks is not None
     for _ in range(400):
-        interval = percentile_interval(Distribution.of(random.expovariate(1) for _ in range(count)), percent)
-        assert interval is not None
-        hits += interval[0] <= truth <= interval[1]
+        values = sorted(random.expovariate(1) for _ in range(count))
+        hits += values[ranks[0] - 1] <= truth <= values[ranks[1] - 1]
     assert 0.935 <= hits / 400 <= 0.995

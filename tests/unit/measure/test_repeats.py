@@ -7,7 +7,8 @@ import statistics
 from random import Random
 
 import pytest
-from benchrun.measure import Spread, batch_means, between_groups, fisher_p_value, repeat_cv_percent
+from benchrun.api import THROUGHPUTS
+from benchrun.measure import Spread, batch_means, between_groups, fisher_p_value, repeat_cv_percent, totals
 from benchrun_client.contract import StageRecord
 from hypothesis import given, strategies as st
 from unit.measure.noise import correlated
@@ -85,26 +86,31 @@ def stage(ttft_us: int, seconds: float = 10.0, tokens: int = 11) -> StageRecord:
     return record(requests=columns, scalars={"duration": seconds})
 
 
+def scatter(*records: StageRecord) -> dict[str, float]:
+    """With the throughput of whole stages."""
+    return repeat_cv_percent(records, [{key: totals([each])[key] for key in THROUGHPUTS} for each in records])
+
+
 def test_the_sample_formula() -> None:
-    found = repeat_cv_percent([stage(90_000), stage(100_000), stage(110_000)])
+    found = scatter(stage(90_000), stage(100_000), stage(110_000))
     assert found["mean_ttft_ms"] == pytest.approx(10.0)
     assert found["mean_e2el_ms"] == 0.0
 
 
 def test_throughput() -> None:
-    found = repeat_cv_percent([stage(1, seconds=10.0), stage(1, seconds=20.0)])
+    found = scatter(stage(1, seconds=10.0), stage(1, seconds=20.0))
     expected = 100 * (0.05 * math.sqrt(2)) / 0.15
     assert found["request_throughput"] == found["output_throughput"] == pytest.approx(expected, rel=1e-4)
 
 
 def test_every_figure() -> None:
-    assert set(repeat_cv_percent([record(), record()])) == FIGURES
+    assert set(scatter(record(), record())) == FIGURES
 
 
 def test_one_repeat_says_nothing() -> None:
-    assert repeat_cv_percent([record()]) == {}
-    assert repeat_cv_percent([]) == {}
+    assert scatter(record()) == {}
+    assert scatter() == {}
 
 
 def test_a_figure_that_repeats_do_not_have_is_left_out() -> None:
-    assert set(repeat_cv_percent([stage(1, tokens=1), stage(2, tokens=1)])) == FIGURES - {"mean_tpot_ms", "mean_itl_ms"}
+    assert set(scatter(stage(1, tokens=1), stage(2, tokens=1))) == FIGURES - {"mean_tpot_ms", "mean_itl_ms"}

@@ -259,7 +259,7 @@ def test_live_figures_of_two_servers() -> None:
         at="2026-01-02T03:04:04Z",
         running=5.0,
         waiting=0.0,
-        kv_cache_percent=30.0,
+        kv_cache_percent=40.0,
         generation_tokens_per_second=30.0,  # 50 / 2 s + 10 / 2 s
         prompt_tokens_per_second=20.0,
         preemptions=3.0,

@@ -199,6 +199,46 @@ def test_stages_of_a_cell_are_weighed_by_their_readings() -> None:
     assert (pooled.running_mean, pooled.running_max, pooled.samples, pooled.coverage_percent) == (3.25, 4.0, 4, 100.0)
 
 
+def fleet(*servers: str, pods: dict[str, list[tuple[float, float, float]]]) -> Window:
+    """Instant, running and waiting, by pod."""
+    samples = (
+        sample(at, pod=pod, running=running, waiting=waiting)
+        for pod, read in pods.items()
+        for at, running, waiting in read
+    )
+    return Window("server", tuple(samples), (), expected=6.0, servers=len(servers or pods))
+
+
+def test_running_and_waiting_of_three_servers_are_their_sum() -> None:
+    """At 1, 2 and 3 s: 10 + 20 + 6, 12 + 20 + 4, 11 + 26 + 8."""
+    pods = {
+        "a": [(1.0, 10.0, 0.0), (2.0, 12.0, 0.0), (3.0, 11.0, 1.0)],
+        "b": [(1.0, 20.0, 2.0), (2.0, 20.0, 0.0), (3.0, 26.0, 4.0)],
+        "c": [(1.0, 6.0, 1.0), (2.0, 4.0, 0.0), (3.0, 8.0, 1.0)],
+    }
+    found = figures([fleet(pods=pods)])
+    assert (found.running_mean, found.running_max) == (39.0, 45.0)
+    assert (found.waiting_mean, found.waiting_max) == (3.0, 6.0)
+    assert found.samples == 9
+
+
+def test_servers_scraped_at_other_instants_count_with_their_latest_sample() -> None:
+    """5, 5 + 7, 9 + 7, 9 + 3; b has ended when a is seen for the last time."""
+    pods = {"a": [(1.0, 5.0, 0.0), (2.0, 9.0, 0.0), (4.0, 2.0, 0.0)], "b": [(1.5, 7.0, 0.0), (2.5, 3.0, 0.0)]}
+    found = figures([fleet(pods=pods)])
+    assert (found.running_mean, found.running_max) == ((5 + 12 + 16 + 12 + 2) / 5, 16.0)
+
+
+def test_of_a_server_without_a_sample_the_sum_is_not_known() -> None:
+    found = figures([fleet("a", "b", pods={"a": [(1.0, 5.0, 0.0)]})])
+    assert (found.running_mean, found.waiting_max, found.kv_cache_max_percent) == (None, None, 50.0)
+
+
+def test_the_kv_cache_is_that_of_the_fullest_server() -> None:
+    samples = (sample(1.0, pod="a", kv_cache=0.2), sample(1.0, pod="b", kv_cache=0.9))
+    assert figures([Window("server", samples, (), expected=2.0, servers=2)]).kv_cache_max_percent == 90.0
+
+
 def test_every_role_has_its_own_window_and_edges() -> None:
     servers = (
         edge("p", before={START_TIME: 1.0}, role="prefill"),

@@ -102,6 +102,17 @@ CASES: dict[str, Json] = {
         },
         measurement={"cachePolicy": "Reset"},
     ),
+    "command": spec_body(
+        server={
+            "image": "vllm/vllm-openai:v0.8.4",
+            "command": ["python3", "-m", "vllm.entrypoints.openai.api_server", "--model", "$(MODEL)"],
+            "args": ["--dtype=half"],
+        },
+        chatTemplate={"inline": "{% for m in messages %}{{ m.content }}{% endfor %}"},
+    ),
+    "chat-template-configmap": spec_body(
+        chatTemplate={"configMap": {"name": "templates", "key": "chat.jinja"}}, workloads=[workload(api="Chat")]
+    ),
     "offline": spec_body(
         server=None,
         offline={

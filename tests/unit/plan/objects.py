@@ -32,7 +32,13 @@ def objects(owner: Owner, spec: BenchmarkRunSpec, *, endpoint_addresses: tuple[s
     started = server_roles(owner, spec, client_image=spec.client.image or CLIENT_IMAGE, pull_policy="IfNotPresent")
     servers = [make(owner, role) for role in started for make in (service, workload)]
     meeting = [client_service(owner)] if division_of(spec).pods > 1 else []
-    return [plan_config_map(owner, plan), *meeting, job, *(fences if in_development_mode(spec) else []), *servers]
+    return [
+        plan_config_map(owner, plan, spec.chat_template),
+        *meeting,
+        job,
+        *(fences if in_development_mode(spec) else []),
+        *servers,
+    ]
 
 
 def arrived(*, sequence: int, digest: str = "d", data: bytes = b"record", ends_search: str | None = None) -> Arrival:

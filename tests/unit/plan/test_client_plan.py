@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from benchrun.api import BenchmarkRunSpec
 from benchrun.plan import plan_of_client
-from benchrun_client.contract import LoadPoint, Plan, Target
+from benchrun_client.contract import LoadPoint, Plan, Sampling, Target
 from unit.client.plans import TOKEN_DIGEST
 from unit.plan.objects import objects, of_kind
 from unit.plan.specs import OWNER, Json, concurrencies, endpoint_body, rates, spec, spec_body, workload
@@ -61,9 +61,9 @@ def test_load_points_of_an_engine_without_api_server(expected: list[LoadPoint], 
 @pytest.mark.parametrize(
     ("requests", "load"),
     [
-        pytest.param(16, rates("inf"), id="all at once"),
+        pytest.param(132, rates("inf"), id="all at once: a stage has a hundred"),
         pytest.param(64, {"batchSizes": [1, 32]}, id="twice the largest batch"),
-        pytest.param(50_000, {"batchSizes": [40_000]}, id="as many as one load holds"),
+        pytest.param(25_032, {"batchSizes": [40_000]}, id="as many as one load holds"),
     ],
 )
 def test_warm_up_of_an_engine_without_api_server(requests: int, load: Json) -> None:
@@ -74,14 +74,43 @@ def test_warm_up_of_an_engine_without_api_server(requests: int, load: Json) -> N
 @pytest.mark.parametrize(
     ("expected", "load"),
     [
-        pytest.param((16, 8), rates("4"), id="nobody says how many are in flight"),
         pytest.param((64, 32), rates("4") | {"maxConcurrency": 32}, id="capped"),
-        pytest.param((128, 64), concurrencies(1, 64, 8), id="the highest of all users"),
+        pytest.param((96, 64), concurrencies(1, 64, 8), id="the highest of all users, and a second round of 32"),
+        pytest.param((232, 200), concurrencies(200), id="long prompts are not sent twice"),
     ],
 )
-def test_warm_up_is_twice_the_highest_concurrency(expected: tuple[int, int], load: Json) -> None:
+def test_warm_up_is_of_the_highest_concurrency(expected: tuple[int, int], load: Json) -> None:
     (warmup,) = plan(spec_body(workloads=[workload(load=load)])).warmups
-    assert (warmup.requests, warmup.concurrency) == expected
+    assert (warmup.requests, warmup.concurrency, warmup.prompts) == (*expected, None)
+
+
+@pytest.mark.parametrize(
+    ("expected", "load", "requests", "args"),
+    [
+        pytest.param(8, rates("0.1"), 500, [], id="a low rate: eight"),
+        pytest.param(40, rates("4", "1"), 500, [], id="ten seconds of the highest rate"),
+        pytest.param(30, rates("4"), 30, [], id="but not more than a stage has"),
+        pytest.param(256, rates("100"), 5000, [], id="nor than run at once: vLLM's least default"),
+        pytest.param(256, rates("inf"), 5000, [], id="all at once"),
+        pytest.param(300, rates("inf"), 300, ["--max-num-seqs", "512"], id="all requests of a stage"),
+        pytest.param(512, rates("inf"), 5000, ["--max-num-seqs=512"], id="as the arguments say"),
+        pytest.param(1024, rates("inf"), 5000, ["--max-num-seqs=9999"], id="as many as one process sends"),
+        pytest.param(256, rates("inf"), 5000, ["--max-num-seqs=many"], id="arguments that only vLLM understands"),
+    ],
+)
+def test_warm_up_reaches_the_batch_that_a_rate_may_reach(
+    expected: int, load: Json, requests: int, args: list[str]
+) -> None:
+    server = {"image": "v", "args": args}
+    (warmup,) = plan(spec_body(workloads=[workload(load=load, requests=requests)], server=server)).warmups
+    assert (warmup.concurrency, warmup.requests) == (expected, expected + min(expected, 32))
+    assert warmup.max_seconds == 60
+
+
+def test_a_warm_up_takes_no_more_rows_of_a_file_than_before() -> None:
+    row = workload(load=rates("inf"), dataset={"shareGPT": {"file": {"path": "/rows.json"}}}, requests=900)
+    (warmup,) = plan(spec_body(workloads=[row])).warmups
+    assert (warmup.concurrency, warmup.prompts) == (256, 16)
 
 
 @pytest.mark.parametrize("policy", ["Isolate", "Reset", "Share"])
@@ -162,3 +191,30 @@ def test_the_longest_request_is_what_the_servers_arguments_say(tokens: int | Non
 
 def test_of_an_endpoint_the_longest_request_is_not_known_beforehand() -> None:
     assert plan(endpoint_body({"url": "https://llm.example"})).target.context_tokens is None
+
+
+ASKED = {"temperature": "0.7", "topP": "0.9", "topK": 20, "repetitionPenalty": "1.05", "stop": ["END"]}
+DRAWN = Sampling(temperature=0.7, top_p=0.9, top_k=20, repetition_penalty=1.05, stop=("END",))
+
+
+@pytest.mark.parametrize(
+    ("sampling", "fields"),
+    [
+        pytest.param(Sampling(), {}, id="greedy"),
+        pytest.param(DRAWN, {"sampling": ASKED, "ignoreEOS": False}, id="as asked"),
+    ],
+)
+def test_tokens_are_chosen_as_asked_in_stages_warm_ups_and_searches(sampling: Sampling, fields: Json) -> None:
+    load = {"search": {"axis": "RequestRate", "from": "1", "to": "4"}}
+    workloads = [workload("listed", **fields), workload("searched", load=load, **(fields | {"requests": 400}))]
+    objectives = [{"metric": "TTFT", "maxMilliseconds": 500}]
+    made = plan(spec_body(workloads=workloads, objectives=objectives, repeats=1))
+    for found in (
+        [s.sampling for s in made.stages],
+        [s.sampling for s in made.searches],
+        [w.sampling for w in made.warmups],
+    ):
+        assert set(found) == {sampling}
+    assert len(made.searches) == 1
+    assert len(made.warmups) == 2
+    assert Plan.model_validate_json(made.to_json()) == made

@@ -28,7 +28,7 @@ def of(dataset: Json, name: str = "chat") -> Workload:
 
 
 FIELDS: Json = {
-    "random": {"inputTokens": 7, "outputTokens": 9},
+    "random": {"inputTokens": 7, "outputTokens": 9, "generator": "VLLM", "seed": 0},
     "prefixRepetition": {"prefixes": 4, "prefixTokens": 5, "suffixTokens": 9, "outputTokens": 3},
     "shareGPT": {"file": IN_IMAGE, "outputTokens": 2048, "maxPromptTokens": 4000, "maxTotalTokens": 9000},
     "custom": {"file": IN_IMAGE, "promptField": "text", "outputTokensField": "n", "outputTokens": 3},
@@ -74,6 +74,10 @@ def test_every_field_arrives(kind: str) -> None:
     [
         (AgentData(variants=1), {"staticPrefix": {}}),
         (AgentData(variants=None, output_tokens=8), {"dynamicPrefix": {}, "outputTokens": 8}),
+        (
+            AgentData(variants=1, turns=10, input_output_ratio=100),
+            {"staticPrefix": {}, "turns": 10, "inputOutputRatio": 100},
+        ),
         (AgentData(file=THERE, variants=100), {"conversation": IN_IMAGE, "dynamicPrefix": {"variants": 100}}),
     ],
 )

@@ -73,7 +73,9 @@ def test_both_roles_have_the_servers_flags_before_their_own_and_the_transfer_bef
     for role in (ROLE_PREFILL, ROLE_DECODE):
         args = spoken[role]["args"]
         assert args[0] == "Qwen/Qwen3-4B"
-        assert kv_config(args[:2]) == {"kv_connector": "NixlConnector", "kv_role": "kv_both"}
+        transfer = next(n for n, arg in enumerate(args) if arg.startswith("--kv-transfer-config="))
+        assert kv_config(args[transfer : transfer + 1]) == {"kv_connector": "NixlConnector", "kv_role": "kv_both"}
+        assert transfer < args.index("--max-model-len=2048")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def envelope(stage_id: str = "chat/search-02/r1", *, sequence: int = 3, ends_sea
 
 @pytest.mark.parametrize(
     ("stage_id", "ends_search"),
-    [("chat/search-01/r1", None), ("chat/search-12/r3", "chat"), ("users/search-02/r1", "users")],
+    [("chat/search-01/r1", None), ("chat/search-15/r3", "chat"), ("users/search-02/r1", "users")],
 )
 def test_what_a_search_may_choose_is_taken(stage_id: str, ends_search: str | None) -> None:
     assert problem_with(envelope(stage_id, ends_search=ends_search), SEARCHES, listed=LISTED) is None
@@ -28,14 +28,14 @@ def test_what_a_search_may_choose_is_taken(stage_id: str, ends_search: str | Non
 @pytest.mark.parametrize(
     ("why", "forged"),
     [
-        ("at most 74 stages", envelope(sequence=74)),
+        ("at most 92 stages", envelope(sequence=92)),
         ("of no search", envelope("other/search-01/r1")),
         ("of no search", envelope("chat/rate=2/r1")),
         ("of no search", envelope("chat/search-1/r1")),
         ("of no search", envelope("chat/search-01/r1\n")),
-        ("beyond 12 probes", envelope("chat/search-13/r1")),
-        ("beyond 12 probes", envelope("chat/search-00/r1")),
-        ("beyond 12 probes of 3 stages", envelope("chat/search-01/r4")),
+        ("beyond 15 probes", envelope("chat/search-16/r1")),
+        ("beyond 15 probes", envelope("chat/search-00/r1")),
+        ("beyond 15 probes of 3 stages", envelope("chat/search-01/r4")),
         ("can't end the search of 'users'", envelope(ends_search="users")),
     ],
 )

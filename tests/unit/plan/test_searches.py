@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.plan import cells, estimate, plan_of_client, planned_stages, probed_cells, searched
+from benchrun.plan import cells, estimate, objective_error, plan_of_client, planned_stages, probed_cells, searched
 from benchrun_client.contract import Limit, Probe, StageRecord, open_stage_id
 from unit.client.plans import TOKEN_DIGEST
 from unit.measure.records import record
@@ -16,10 +16,12 @@ def searching(**changes: object) -> Json:
     return {"search": {"axis": "RequestRate", "from": "1.0", "to": "64", **changes}}
 
 
-def probed(workload_name: str, probe: int, value: str, *, repeat: int = 1, sequence: int = 0) -> StageRecord:
+def probed(
+    workload_name: str, probe: int, value: str, *, repeat: int = 1, sequence: int = 0, confirms: bool = False
+) -> StageRecord:
     """A record of a search's stage."""
     stage_id = open_stage_id(workload_name, probe, repeat)
-    return record(stage_id, sequence=sequence, probe=Probe(value=value, ends_search=False))
+    return record(stage_id, sequence=sequence, probe=Probe(value=value, ends_search=False, confirms=confirms))
 
 
 def test_the_plan_asks_for_the_search_in_the_clients_words() -> None:
@@ -30,7 +32,7 @@ def test_the_plan_asks_for_the_search_in_the_clients_words() -> None:
     assert (asked.axis, asked.lowest, asked.highest, asked.tolerance_percent) == ("rate", "1", "64", "5")
     assert (asked.max_probes, asked.max_repeats, asked.requests) == (12, 3, 40)
     assert asked.objectives == (Limit(metric="TTFT", percentile="90", max_milliseconds=200),)
-    assert len(set(asked.seeds)) == 36
+    assert len(set(asked.seeds)) == (12 + 3) * 3
 
 
 def test_listed_load_points_are_measured_first() -> None:
@@ -60,7 +62,7 @@ def test_seeds_are_of_the_run_where_the_cache_outlives_it_and_equal_where_prompt
     assert not set(here.searches[0].seeds) & {stage.seed for stage in plain.stages}
 
 
-@pytest.mark.parametrize(("axis", "to", "warmup"), [("RequestRate", "64", 16), ("Concurrency", "64", 128)])
+@pytest.mark.parametrize(("axis", "to", "warmup"), [("RequestRate", "64", 72), ("Concurrency", "64", 96)])
 def test_the_warm_up_is_of_the_highest_concurrency(axis: str, to: str, warmup: int) -> None:
     load = searching(axis=axis, to=to) | {}
     load["search"]["from"] = "1"
@@ -77,7 +79,7 @@ def test_the_estimate_is_the_most_that_there_can_be() -> None:
         objectives=OBJECTIVES,
     )
     found = estimate(of)
-    assert (found.stages, found.requests) == (11, 10 * 64 * 40 + 7)
+    assert (found.stages, found.requests) == (17, 16 * 64 * 40 + 7)
     assert len(planned_stages(of, run_uid="u")) == 1
 
 
@@ -96,6 +98,18 @@ def test_each_load_measured_is_a_cell_by_rising_load() -> None:
         ("chat/rate=2", "rate", "2"),
     ]
     assert found[1].stage_ids == ("chat/search-03/r1", "chat/search-03/r2")
+
+
+def test_a_confirmation_is_a_cell_of_its_own_with_a_smaller_error() -> None:
+    of = spec(workloads=[workload(load=searching(), requests=40)], objectives=OBJECTIVES)
+    found = probed_cells(of, [probed("chat", 1, "1"), probed("chat", 2, "2"), probed("chat", 3, "1", confirms=True)])
+    assert [(cell.id, cell.value, cell.confirms) for cell in found] == [
+        ("chat/rate=1", "1", False),
+        ("chat/rate=1/confirmation", "1", True),
+        ("chat/rate=2", "2", False),
+    ]
+    # Three loads may be confirmed, each judged after each of three stages.
+    assert [objective_error(of, cell) for cell in found] == [0.025, 0.025 / 9, 0.025]
 
 
 def test_a_repeat_that_is_missing_between_others_is_still_of_its_cell() -> None:

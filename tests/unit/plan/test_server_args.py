@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from benchrun.api import Model
-from benchrun.plan import server_args, server_pod, server_pod_template
+from benchrun.plan import server_pod, server_pod_template, started_args
 from benchrun_client.engines import ENGINE
-from unit.plan.specs import Json, spec
+from unit.plan.specs import OWNER, Json, spec
 
 PVC = {"pvc": {"claimName": "models", "path": "qwen"}}
 
@@ -45,17 +44,17 @@ PVC = {"pvc": {"claimName": "models", "path": "qwen"}}
     ],
 )
 def test_arguments_name_the_model(expected: list[str], model: Json) -> None:
-    assert server_args(Model.model_validate(model), []) == expected
+    assert started_args(spec(model=model)) == expected
 
 
 def test_the_users_flags_come_last_and_verbatim() -> None:
-    flags = ["--max-model-len=100", "--served-model-name=mine", '--override={"a b": 1}']
-    assert server_args(Model(name="m"), flags)[-3:] == flags
+    flags = ["--max-model-len=100", '--override={"a b": 1}']
+    assert started_args(spec(server={"image": "v", "args": flags}))[-2:] == flags
 
 
 def test_an_engine_whose_image_does_not_begin_with_its_server_has_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_pod, "ENGINE", replace(ENGINE, command=("python3", "-m", "server")))
     run = spec()
     assert run.server is not None
-    (container,) = server_pod_template(run.model, run.server, args=["--x"])["containers"]
+    (container,) = server_pod_template(OWNER, run, run.server, args=["--x"])["containers"]
     assert (container["command"], container["args"]) == (["python3", "-m", "server"], ["--x"])

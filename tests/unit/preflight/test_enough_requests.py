@@ -138,6 +138,22 @@ def test_repeats_are_asked_for_where_something_is_listed_beside_a_search() -> No
     assert "spec.repeats" not in [remark.path for remark in sample_remarks(alone)]
 
 
+def gate_remarks(**changes: object) -> dict[str, str]:
+    baseline = {"name": "before", "metrics": ["MeanTTFT"], **changes.pop("baseline", {})}  # type: ignore[dict-item]
+    remarks = sample_remarks(spec({"baseline": baseline, **changes}))
+    return {remark.level: remark.text for remark in remarks if remark.path.startswith("spec.baseline")}
+
+
+def test_what_the_gate_can_find_is_told_before_it_takes_a_gpu() -> None:
+    told = gate_remarks(repeats=5)
+    assert list(told) == ["Note"]
+    assert (
+        "5 repeats a side and 2 figures find a change of one figure with 80 % probability from 3.7 % on" in told["Note"]
+    )
+    assert list(gate_remarks(repeats=5, baseline={"maxRegressionPercent": "3"})) == ["Warning"]
+    assert list(gate_remarks(repeats=1)) == ["Warning"]
+
+
 def test_a_search_takes_care_of_itself() -> None:
     search = {"axis": "Concurrency", "from": "1", "to": "64"}
     objectives = [{"metric": "TTFT", "percentile": "90", "maxMilliseconds": 500}]

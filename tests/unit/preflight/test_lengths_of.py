@@ -21,6 +21,16 @@ def of(dataset: dict[str, Any]) -> Workload:
     [
         ({"random": {}}, Lengths(1024, 128, drops_long_rows=False), 1152),
         ({"random": {"inputTokens": 7, "outputTokens": 9}}, Lengths(7, 9, drops_long_rows=False), 16),
+        (
+            {"random": {"inputLengths": {"mean": 7, "stdev": 2, "min": 1, "max": 70}, "outputTokens": 9}},
+            Lengths(70, 9, drops_long_rows=False),
+            79,
+        ),
+        (
+            {"random": {"outputLengths": {"mean": 7, "stdev": 2, "min": 1, "max": 70}}},
+            Lengths(1024, 70, drops_long_rows=False),
+            1094,
+        ),
         ({"prefixRepetition": {}}, Lengths(512, 128, drops_long_rows=False), 640),
         (
             {"prefixRepetition": {"prefixTokens": 100, "suffixTokens": 20, "outputTokens": 3}},

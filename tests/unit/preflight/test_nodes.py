@@ -46,15 +46,8 @@ def test_without_gpus_nothing_is_said_of_them() -> None:
     assert (about("Error", "-tp=2", gpus=None), about("Warning", "-tp=2", gpus=None)) == (None, None)
 
 
-@pytest.mark.parametrize(
-    "flag", ["--nnodes=2", "-n=2", "--node_rank=0", "-r=0", "--master-addr=10.0.0.1", "--headless"]
-)
-def test_flags_of_the_operators_are_an_error(flag: str) -> None:
-    assert "the operator sets this for each pod" in str(about("Error", "-tp=16", flag))
-
-
 def test_of_servers_of_one_node_nothing_is_said() -> None:
-    assert about("Error", "-tp=8", "--headless", nodes=1) is None
+    assert about("Error", "-tp=8", nodes=1) is None
 
 
 def test_a_value_that_is_no_number_is_said_and_not_raised() -> None:

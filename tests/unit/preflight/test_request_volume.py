@@ -35,7 +35,7 @@ def test_of_a_search_the_most_is_counted() -> None:
     search = {"axis": "Concurrency", "from": "1", "to": "64", "maxProbes": 6, "maxRepeats": 2}
     objectives = [{"metric": "TTFT", "percentile": "90", "maxMilliseconds": 500}]
     found = volume_of(spec({"workloads.0.load": {"search": search}, "objectives": objectives}))
-    assert (found.stages, found.probe_stages, found.requests) == (12, 12, 1200)
+    assert (found.stages, found.probe_stages, found.requests) == (18, 18, 1800)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from benchrun.preflight.server_flags import (
     version_of_image,
 )
 from benchrun_client.engines import ENGINE
+from unit.preflight.checks import checked, said as said_of
 
 IMAGE = "vllm/vllm-openai:v0.32.0"
 
@@ -70,9 +71,6 @@ def test_what_vllm_would_end_on_is_an_error_at_its_place(args: tuple[str, ...], 
 @pytest.mark.parametrize(
     ("args", "text"),
     [
-        (("--port=9000",), "probes port 8000"),
-        (("--served_model_name", "x"), "model.servedName"),
-        (("--api-key=secret",), "a secret"),
         (("--disable-log-stats",), "metrics"),
     ],
 )
@@ -80,10 +78,6 @@ def test_what_works_against_the_measurement_is_a_warning(args: tuple[str, ...], 
     warnings = [remark for remark in remarks(*args) if remark.level == "Warning"]
     assert len(warnings) == 1
     assert text in warnings[0].text
-
-
-def test_a_secret_is_not_repeated() -> None:
-    assert "topsecret" not in str(remarks("--api-key=topsecret"))
 
 
 def test_of_a_flag_given_twice_the_last_holds_and_it_is_said() -> None:
@@ -274,13 +268,8 @@ def test_every_fault_is_told_in_the_order_of_the_words() -> None:
 @pytest.mark.parametrize(
     ("word", "flag"),
     [
-        ("--port=1", "--port"),
-        ("--host=0.0.0.0", "--host"),
-        ("--served-model-name=x", "--served-model-name"),
-        ("--model=x", "--model"),
         ("--disable_log_stats", "--disable-log-stats"),
-        ("--api-key=x", "--api-key"),
-        ("--config=x", "--config"),
+        ("--disable-log-stats", "--disable-log-stats"),
     ],
 )
 def test_flags_that_work_against_the_measurement_are_warned_of(word: str, flag: str) -> None:
@@ -309,3 +298,25 @@ def test_every_flag_of_the_real_table_is_taken_by_the_walk() -> None:
     for name, flag in real.flags.items():
         value = () if flag.takes == "nothing" else (flag.choices[0] if flag.choices else "1",)
         assert table_remarks([name, *value], real, path="args") == []
+
+
+def of_command(*command: str) -> dict[str, dict[str, str]]:
+    """What is said of a command, by level."""
+    found = checked({"server.command": list(command)})
+    return {level: said_of(found, level) for level in ("Error", "Warning", "NotChecked")}
+
+
+def test_flags_within_a_command_are_checked_at_their_place() -> None:
+    found = of_command(
+        "python3", "-m", "vllm.entrypoints.openai.api_server", "--model", "$(MODEL)", "--max-model-lem=9"
+    )
+    assert set(found["Error"]) == {"spec.server.command[5]"}
+    assert "did you mean --max-model-len?" in found["Error"]["spec.server.command[5]"]
+    assert of_command("vllm", "serve", "$(MODEL)", "--enforce-eager")["Error"] == {}
+    assert set(of_command("vllm", "serve", "--disable-log-stats")["Warning"]) >= {"spec.server.command[2]"}
+
+
+def test_of_a_script_in_a_command_nothing_is_claimed() -> None:
+    found = of_command("bash", "-c", "exec vllm serve $(MODEL) --max-model-lem=9")
+    assert found["Error"] == {}
+    assert "spec.server.command" in found["NotChecked"]

@@ -125,7 +125,13 @@ def test_a_budget_of_a_load_that_tells_no_time_is_not_held_against_anything() ->
 def test_one_replication_is_told_what_three_would_tell() -> None:
     text = "1: variants are compared within one server each; 3 show how much servers differ by chance"
     assert said(sweep(), "Note")["spec.replications"] == text
-    assert "spec.replications" not in said(sweep(replications=2), "Note")
+
+
+def test_what_replications_can_find_is_told_before() -> None:
+    text = said(sweep(replications=5), "Note")["spec.replications"]
+    assert text.startswith(
+        "5 fresh servers a side and 10 figures find a change of one figure with 80 % probability from 5.1 %"
+    )
 
 
 def test_every_figure_of_the_volume_is_that_of_all_runs() -> None:

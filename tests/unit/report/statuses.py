@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchrun.api import BenchmarkRunStatus, Bottleneck, Result, RoleFigures, Waiting
+from benchrun.api import BenchmarkRunStatus, Bottleneck, ProfileStatus, Result, RoleFigures, Waiting
 
 WAITING = Waiting(
     reason="SequenceLimit",
@@ -14,6 +14,14 @@ WAITING = Waiting(
 LIMIT = Bottleneck(
     limit="SequenceLimit",
     sentence="The limit on running requests: running stayed at 2, the server's max-num-seqs, while 6 waited on average.",
+)
+
+PROFILE = ProfileStatus(
+    limit="Memory",
+    sentence="Memory bandwidth is the limit, by a rule of thumb: no kernel ran in 12 % of 5 s; half of the step time is in steps of 8 "
+    "tokens or more (threshold 128). The largest kernel is gemv_bf16 with 61 % of kernel time.",
+    evidence={"workload": "chat", "hostPercent": 12.0, "stepTokens": 8.0},
+    kernels={"flash_fwd_splitkv": 20.5, "gemv_bf16": 61.25, "rms_norm": 4.0},
 )
 
 

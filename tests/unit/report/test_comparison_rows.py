@@ -55,7 +55,7 @@ def test_what_nobody_knows_is_a_dash_in_its_column() -> None:
 @pytest.mark.parametrize("word", get_args(Word))
 def test_only_one_word_is_shortened(word: Word) -> None:
     shown = comparison_rows([cell("c", change(word=word))]).rows[0][-1]
-    assert shown == ("no difference" if word == "NoDetectableDifference" else word)
+    assert shown == ("not detected" if word == "NoDetectableDifference" else word)
 
 
 def test_a_row_a_figure_in_order_and_one_for_a_cell_that_can_not_be_compared() -> None:

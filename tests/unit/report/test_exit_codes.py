@@ -13,6 +13,7 @@ from benchrun.report.exit_codes import (
     INVALID,
     MISSED,
     PASSED,
+    UNDECIDED,
     exit_code,
     sweep_exit_code,
     worst_code,
@@ -80,7 +81,7 @@ def status(**conditions: str) -> BenchmarkRunStatus:
 
 
 def test_the_codes_are_a_contract() -> None:
-    assert (PASSED, FAILED, MISSED, INVALID, CANCELLED) == (0, 2, 3, 4, 5)
+    assert (PASSED, FAILED, MISSED, INVALID, CANCELLED, UNDECIDED) == (0, 2, 3, 4, 5, 6)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,10 @@ def test_the_codes_are_a_contract() -> None:
         pytest.param(3, {"Complete": "True", "NotRegressed": "False"}, id="regressed"),
         pytest.param(3, {"Complete": "True", "ObjectivesMet": "True", "NotRegressed": "False"}, id="met-and-regressed"),
         pytest.param(0, {"Complete": "True", "ObjectivesMet": "Unknown"}, id="inconclusive"),
-        pytest.param(0, {"Complete": "True", "NotRegressed": "Unknown"}, id="regression-unknown"),
+        pytest.param(6, {"Complete": "True", "NotRegressed": "Unknown"}, id="regression-unknown"),
+        pytest.param(6, {"Complete": "True", "NotRegressed": "Unknown/Underpowered"}, id="underpowered"),
+        pytest.param(3, {"Complete": "True", "ObjectivesMet": "False", "NotRegressed": "Unknown"}, id="missed-first"),
+        pytest.param(0, {"Complete": "True", "NotRegressed": "True"}, id="passed"),
         pytest.param(4, {"Complete": "True", "Valid": "False", "ObjectivesMet": "False"}, id="invalid-before-missed"),
         pytest.param(2, {"Failed": "True/CrashLoop"}, id="failed"),
         pytest.param(5, {"Failed": f"True/{Reason.CANCELLED}"}, id="cancelled"),
@@ -115,7 +119,8 @@ def test_a_run_that_stands_so_ends_a_command_so(code: int | None, conditions: di
 @given(st.fixed_dictionaries({gate: st.sampled_from(["True", "False", "Unknown"]) for gate in GATES}))
 def test_whether_a_run_has_ended_does_not_hang_on_its_gates(gates: dict[str, str]) -> None:
     assert exit_code(status(**gates)) is None
-    assert exit_code(status(Complete="True", **gates)) == (MISSED if "False" in gates.values() else PASSED)
+    undecided = UNDECIDED if gates["NotRegressed"] == "Unknown" else PASSED
+    assert exit_code(status(Complete="True", **gates)) == (MISSED if "False" in gates.values() else undecided)
 
 
 @pytest.mark.parametrize(("complete", "valid"), list(product(["True", "False", "Unknown"], repeat=2)))

@@ -47,7 +47,7 @@ def test_objectives_are_told() -> None:
     kept = ObjectiveResult(
         metric="TTFT", percentile="99", max_milliseconds=200, measured_milliseconds=118.4, outcome="Met"
     )
-    assert "| chat/concurrency=8 | TTFT p99 at most 200 ms | 118.4 | Met |" in markdown(
+    assert "| chat/concurrency=8 | TTFT p99 at most 200 ms | 118.4 | - | Met |" in markdown(
         "run", status(result(objectives=[kept]))
     )
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.api import BenchmarkRunStatus, Bottleneck, CostStatus, Finding, ObjectiveResult, ServerStatus, Waiting
+from benchrun.api import (
+    BenchmarkRunStatus,
+    Bottleneck,
+    CostStatus,
+    Explanation,
+    Finding,
+    ObjectiveResult,
+    ServerStatus,
+    Waiting,
+)
 from benchrun.observe import run_of
 from benchrun.report.markdown import markdown
 from benchrun.report.run_summary import run_summary
@@ -18,6 +27,7 @@ from benchrun.report.tables import (
     interval_rows,
     objective_rows,
     price_text,
+    repeat_rows,
     result_rows,
     texts_per_prompt,
 )
@@ -92,6 +102,28 @@ def test_why_and_what_limits() -> None:
     )
 
 
+def test_answers_to_questions_and_that_repeats_are_alike_only_where_it_may_be_wide() -> None:
+    answers = [("TrueRun", "Noise"), ("AnswerLength", "StopToken")]
+    told = [Explanation.model_validate({"question": q, "answer": a, "sentence": a}) for q, a in answers]
+    rows = [explanation_rows(status(result(explanations=told)), wide=wide).rows[2:] for wide in (False, True)]
+    assert [[row[1:3] for row in each] for each in rows] == [
+        [("answers", "StopToken")],
+        [("true run", "Noise"), ("answers", "StopToken")],
+    ]
+
+
+def test_stages_of_all_load_points_stand_in_the_order_in_which_they_were_measured() -> None:
+    first = {"sequence": [0.0, 2.0], "mean_ttft_ms": [265.0, 122.0], "prefix_hit_tokens": [0.0, 28_160.0]}
+    second = {"sequence": [1.0], "mean_ttft_ms": [300.0], "prefix_hit_tokens": [5.0], "compilations": [2.0]}
+    found = repeat_rows(status(result("a/rate=1", by_repeat=first), result("b/rate=1", by_repeat=second)))
+    assert found.headers == ("stage", "TTFT", "hit tokens", "compiled")
+    assert found.rows == (
+        ("a/rate=1/r1", "265", "0", "-"),
+        ("b/rate=1/r1", "300", "5", "2"),
+        ("a/rate=1/r2", "122", "28160", "-"),
+    )
+
+
 def test_a_row_that_says_neither() -> None:
     assert explanation_rows(status(result(waiting=None, bottleneck=None))).rows == ()
 
@@ -116,17 +148,17 @@ def objective(**fields: object) -> ObjectiveResult:
 def test_a_row_an_objective_and_load_point() -> None:
     missed = objective(metric="E2EL", percentile="99.9", measured_milliseconds=12_345.6, outcome="Missed")
     rows = objective_rows(status(result("a/rate=1", axis="rate", objectives=[objective(), missed]), result("b/rate=2")))
-    assert rows.headers == ("load point", "objective", "measured (ms)", "outcome")
+    assert rows.headers == ("load point", "objective", "measured (ms)", "independent", "outcome")
     assert rows.rows == (
-        ("a/rate=1", "TTFT p99 at most 500 ms", "123.5", "Met"),
-        ("a/rate=1", "E2EL p99.9 at most 500 ms", "12350", "Missed"),
+        ("a/rate=1", "TTFT p99 at most 500 ms", "123.5", "-", "Met"),
+        ("a/rate=1", "E2EL p99.9 at most 500 ms", "12350", "-", "Missed"),
     )
 
 
 def test_what_was_not_measured_is_a_dash() -> None:
     unknown = objective(measured_milliseconds=None, outcome="Inconclusive")
     (row,) = objective_rows(status(result(objectives=[unknown]))).rows
-    assert row[2:] == ("-", "Inconclusive")
+    assert row[2:] == ("-", "-", "Inconclusive")
 
 
 def test_without_objectives_there_are_no_rows() -> None:
@@ -167,6 +199,10 @@ def test_a_page_has_both() -> None:
     [
         ("4.98 CHF an hour", COST),
         ("19.92 USD an hour", CostStatus(currency="USD", per_hour=19.92)),
+        (
+            "3 input, 0.3 cached, 15 output, EUR a million tokens",
+            CostStatus(currency="EUR", per_million_tokens="3 input, 0.3 cached, 15 output"),
+        ),
         (
             "not known: the price is per GPU, and no server holds one",
             CostStatus(currency="USD", per_hour=None),

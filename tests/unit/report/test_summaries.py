@@ -14,6 +14,7 @@ from benchrun.api import (
     ComparedCell,
     ComparedRun,
     Comparison,
+    Condition,
     Finding,
     ObjectiveResult,
     ServerStatus,
@@ -163,6 +164,13 @@ def test_of_a_comparison_the_largest_change_that_has_a_word_is_told(
 
 def test_a_gate_is_told_by_its_word() -> None:
     assert fact("compared", compared(gate="Regressed")) == "with old: Mixed, Regressed"
+
+
+def test_what_a_comparison_finds_is_told_before_and_after() -> None:
+    waiting = Condition(type="NotRegressed", status="Unknown", reason="Measuring", message="3 repeats find 9.9 %")
+    assert fact("power", ended(conditions=(waiting,))) == "3 repeats find 9.9 %"
+    comparison = Comparison(baseline=ComparedRun(name="old"), outcome="Equivalent", message="m", detectable_percent=4.2)
+    assert "from 4.2 % on" in (fact("power", ended(comparison=comparison)) or "")
 
 
 def test_lists_that_were_cut_are_told() -> None:

@@ -17,9 +17,9 @@ from benchrun.cli.commands.compare import show_comparison
 from benchrun.cli.console_tables import show_result, show_sweep
 from benchrun.report.markdown import markdown, sweep_markdown
 from rich.console import Console
-from unit.report.html.reported_runs import compared, page_of, reported
+from unit.report.html.reported_runs import compared, page_of, reported, with_status
 from unit.report.html.reported_sweeps import page_of as sweep_page_of, several
-from unit.report.statuses import result, status
+from unit.report.statuses import PROFILE, result, status
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -66,6 +66,7 @@ def small() -> BenchmarkRunStatus:
     update = {
         "findings": [finding],
         "comparison": comparison.model_copy(update={"cells": comparison.cells[:2]}),
+        "profile": PROFILE,
         "log_tail": "INFO ready\n<b>ERROR</b> gone",
         "truncated": [Truncated(field="findings", included=1, total=9)],
     }
@@ -94,7 +95,7 @@ SURFACES: dict[str, Callable[[], str]] = {
     "comparison.terminal.txt": lambda: on_terminal(terminal_comparison),
     "run.md": lambda: markdown("chat", small(), wide=True),
     "sweep.md": lambda: sweep_markdown("seqs", several().status),
-    "run.html.txt": lambda: "\n".join(Text(page_of(reported(compared()))).lines) + "\n",
+    "run.html.txt": lambda: "\n".join(Text(page_of(with_status(reported(compared()), profile=PROFILE))).lines) + "\n",
     "sweep.html.txt": lambda: "\n".join(Text(sweep_page_of(several())).lines) + "\n",
 }
 

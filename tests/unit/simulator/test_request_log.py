@@ -14,7 +14,7 @@ Serve = Callable[..., Running]
 Truth = Callable[[Path, int], list[dict[str, Any]]]
 LINE = {
     *("request_id", "number", "arrived_at", "scheduled_at", "first_sent_at", "last_sent_at", "prompt_tokens"),
-    *("cached_tokens", "fetched_tokens", "output_tokens", "sent_tokens", "chunks", "preemptions"),
+    *("cached_tokens", "fetched_tokens", "output_tokens", "sent_tokens", "chunks", "preemptions", "gaps_us"),
 }
 
 
@@ -49,6 +49,8 @@ async def test_a_line_says_what_was_sent_and_when(
     assert second["last_sent_at"] < after
     assert (first["prompt_tokens"], first["output_tokens"], first["sent_tokens"], first["chunks"]) == (40, 10, 10, 10)
     assert (first["cached_tokens"], second["cached_tokens"]) == (0, 32)
+    assert len(first["gaps_us"]) == 9
+    assert sum(first["gaps_us"]) == pytest.approx(1e6 * (first["last_sent_at"] - first["first_sent_at"]), abs=9)
 
 
 @pytest.mark.parametrize(

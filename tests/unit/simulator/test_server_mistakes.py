@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -242,3 +243,19 @@ async def test_over_a_slow_way_all_comes_late_and_the_server_does_not_know(
     assert (len(words(events)), events[-1]) == (10, "[DONE]")
     assert await metric(http, url, "vllm:time_to_first_token_seconds_sum") < 0.3
     assert (await complete(http, url))[0] == 200
+
+
+async def test_another_chat_template_makes_every_prompt_longer(serve: Serve, http: aiohttp.ClientSession) -> None:
+    url = serve(*QUICK, "--sim-template-tokens=7").url
+    _, answer = await complete(http, url)
+    assert answer["usage"]["prompt_tokens"] == 3 + 7
+
+
+async def test_a_busy_front_end_is_in_no_ttft_of_the_server(serve: Serve, http: aiohttp.ClientSession) -> None:
+    url = serve("--sim-ttft-ms=1", "--sim-tpot-ms=1", "--sim-frontend-ms=40").url
+    cpu_before = await metric(http, url, "process_cpu_seconds_total")
+    sent = time.perf_counter()
+    await complete(http, url, max_tokens=1)
+    assert time.perf_counter() - sent >= 0.040
+    assert await metric(http, url, "vllm:time_to_first_token_seconds_sum") < 0.030
+    assert await metric(http, url, "process_cpu_seconds_total") >= cpu_before + 0.035

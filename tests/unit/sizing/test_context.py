@@ -27,7 +27,7 @@ def test_beyond_it_vllm_will_not_start_and_the_ways_out_are_told() -> None:
     assert not found.is_meant
     assert found.sentence == (
         "--max-model-len 8,193, but the model is made for 8,192 tokens: vLLM will not start; lower it, give --hf-overrides "
-        "with the RoPE scaling that is meant, or set VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"
+        "with max_position_embeddings and the RoPE scaling that is meant, or set VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"
     )
 
 

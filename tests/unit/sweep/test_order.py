@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from benchrun.api import BenchmarkRunSpec
 from benchrun.api.sweep import MAX_NAME, MAX_RETRIES
 from benchrun.names import MAX_RUN_NAME
-from benchrun.plan import Owner, PlannedRun, attempts, planned_runs, planned_variants, run_manifest
+from benchrun.plan import (
+    Owner,
+    PlannedRun,
+    attempts,
+    block_of,
+    planned_runs,
+    planned_stages,
+    planned_variants,
+    run_manifest,
+)
 from hypothesis import given, strategies as st
 from unit.plan.specs import spec_body
 from unit.sweep.sweeps import NAMESPACE, THREE, UID, sweep_spec, variant
@@ -57,6 +67,29 @@ def test_a_run_that_is_measured_anew_has_the_same_spec_and_another_name() -> Non
     assert (first, second.name, second.attempt) == (planned()[1], "s-v2-r1-a2", 2)
     assert run_manifest(owner, second)["spec"] == run_manifest(owner, first)["spec"]
     assert run_manifest(owner, second)["metadata"] == {**run_manifest(owner, first)["metadata"], "name": second.name}
+
+
+def test_seeds_differ_by_block_and_are_equal_within_one() -> None:
+    runs = planned(replications=4, template=spec_body(measurement={"seed": 7}))
+    specs = [run_manifest(Owner(NAMESPACE, "s", UID), run)["spec"] for run in runs]
+    seeds: dict[int, set[int]] = {}
+    for run, spec in zip(runs, specs, strict=True):
+        seeds.setdefault(run.replication, set()).add(spec["measurement"]["seed"])
+    assert [len(of_block) for of_block in seeds.values()] == [1, 1, 1, 1]
+    assert len(set.union(*seeds.values())) == 4
+    assert seeds[1] == {7}
+    assert all(0 <= seed < 2**31 for of_block in seeds.values() for seed in of_block)
+    sent = [
+        {stage.seed for stage in planned_stages(BenchmarkRunSpec.model_validate(spec), run_uid="")} for spec in specs
+    ]
+    assert sent[0] == sent[1]
+    assert not sent[0] & sent[3]
+
+
+def test_the_block_of_a_run_stands_in_its_name() -> None:
+    of = {attempt.name: run for run in planned("s-v1-r9", replications=3) for attempt in attempts(run)}
+    assert all(block_of(name, sweep_variant=run.variant.number) == run.replication for name, run in of.items())
+    assert block_of("other", sweep_variant=1) is None
 
 
 def test_a_run_belongs_to_its_sweep_and_says_of_which_variant_it_is() -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from random import Random
+from statistics import fmean
 from typing import Any
 
 import pytest
-from benchrun.api import Objective, Result, RoleFigures, SearchResult
-from benchrun.api.sweep import FoundLoad, essence
+from benchrun.api import THROUGHPUTS, Objective, Result, RoleFigures, SearchResult
+from benchrun.api.sweep import FoundLoad, TabledRun, essence
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.result_row import PER_GPU
 from benchrun.judge.sweep.best import best_variants, contenders, pareto_front
-from benchrun.judge.sweep.table import ONE_LEFT, Table, table
+from benchrun.judge.sweep.table import ONE_LEFT, Table, sweep_table, table
 from benchrun.judge.sweep.variant_figures import Side, found_loads
 from benchrun.plan import Variant, planned_variants
 from unit.judge.comparison.sides import CELL, repeated, row, run, servers
@@ -232,6 +233,81 @@ def test_variants_that_cannot_be_told_from_the_best_are_named() -> None:
     assert (best.variant, best.tied_with) == ("same", ["base"])
 
 
+def serving_arrivals(cell: str = CELL, **figures: Any) -> Result:
+    """At a rate that it kept up with; the whole stage has another throughput."""
+    found = row(cell, repeats=5, cv=0.01, **{**figures, "OutputThroughput": 5000.0})
+    steady = dict.fromkeys(THROUGHPUTS, figures["OutputThroughput"])
+    return found.model_copy(update={"throughput_of": "Arrivals", "steady": steady})
+
+
+def test_among_those_that_serve_the_same_arrivals_none_is_best() -> None:
+    rows = {
+        "base": serving_arrivals(OutputThroughput=1000.0, MeanTPOT=10.0),
+        "luck": serving_arrivals(OutputThroughput=1004.0, MeanTPOT=12.0),
+    }
+    made = sides({name: [run(name, [each])] for name, each in rows.items()})
+    able = contenders(made, [CELL])
+    [best] = best_variants(able, [])
+    assert (best.variant, best.throughput_per_gpu, best.tied_with) == ("luck", 1004, ["base"])
+    assert [point.variant for point in pareto_front(able)] == ["base"]
+    found = tabled({name: [run(name, [each])] for name, each in rows.items()})
+    assert words(found, "luck")["OutputThroughput"] == "NotComparable"
+    assert [(each.throughput_of, each.metrics["output_throughput"]) for each in found.rows] == [
+        ("Arrivals", 1000),
+        ("Arrivals", 1004),
+    ]
+
+
+def test_more_arrivals_or_fewer_gpus_are_more_than_luck() -> None:
+    two = {"resources": {"limits": {"nvidia.com/gpu": 2}}}
+    given = {
+        "base": [run("b", [serving_arrivals(OutputThroughput=1000.0)])],
+        "two": [run("t", [serving_arrivals(OutputThroughput=1001.0)])],
+        "more": [run("m", [serving_arrivals("chat/rate=8", OutputThroughput=2000.0)])],
+    }
+    [best] = best_variants(contenders(sides(given, two=two), [CELL, "chat/rate=8"]), [])
+    assert (best.variant, best.tied_with) == ("more", [])
+    [best] = best_variants(contenders(sides({n: given[n] for n in ("base", "two")}, two=two), [CELL]), [])
+    assert (best.variant, best.tied_with) == ("base", [])
+
+
+def test_the_best_of_equals_is_among_those_named_and_its_figure_is_too_high() -> None:
+    """Six equal variants: the true best is any of them. Without a correction for choosing, more than 5 % lose one that counts."""
+    random, rounds = Random(13), 60
+    made = [sides({name: servers(name, random, count=4) for name in "abcdef"}) for _ in range(rounds)]
+    best = [best_variants(contenders(each, [CELL]), [])[0] for each in made]
+    lost = sum("a" not in (each.variant, *each.tied_with) for each in best)
+    assert lost <= 0.05 * rounds
+    too_high = fmean(100 * (each.throughput_per_gpu / 1200 - 1) for each in best)
+    assert too_high > 0.5
+    assert fmean(each.optimism_percent or 0 for each in best) == pytest.approx(too_high, abs=0.35)
+
+
+@pytest.mark.parametrize(("word", "name"), [("Worse", "s-v{}-r{}"), ("NoDetectableDifference", "run-{}-{}")])
+def test_replications_are_compared_as_blocks(word: str, name: str) -> None:
+    """Servers of a block share 10 % of luck; whose names tell no block are compared as if they did not."""
+    random, luck = Random(23), [0.85, 0.95, 1.0, 1.05, 1.1, 1.2]
+    runs = [
+        run(name.format(number, block), MeanTTFT=43.0 * each * effect * random.gauss(1, 0.003))
+        for block, each in enumerate(luck, 1)
+        for number, effect in ((1, 1.0), (2, 1.03))
+    ]
+    spec = sweep_spec([variant("base"), variant("slow")], replications=6)
+    listed = [TabledRun(variant=("base", "slow")[n % 2], name=r.name, uid=r.uid) for n, r in enumerate(runs)]
+    found = sweep_table(spec, listed, {r.uid: r.status for r in runs}, baseline="base", missing={})
+    slow = next(r for r in found.results if (r.variant, r.cell) == ("slow", CELL))
+    assert {change.metric: change.word for change in slow.changes}["MeanTTFT"] == word
+
+
+def test_one_that_is_beaten_is_not_named_and_alone_none_is_optimistic() -> None:
+    random = Random(17)
+    given = {"base": servers("b", random, count=4), "slow": servers("s", random, count=4, effect=1.3)}
+    [best] = best_variants(contenders(sides(given), [CELL]), [])
+    assert (best.variant, best.tied_with, best.optimism_percent) == ("base", [], 0)
+    [once] = best_variants(contenders(sides({"base": [run("b")]}), [CELL]), [])
+    assert once.optimism_percent is None
+
+
 def test_only_those_count_that_keep_the_objective_with_certainty() -> None:
     given = {"base": [run("b", [meeting("Met")])], "fast": [run("f", [meeting("Missed", OutputThroughput=2000.0)])],
              "maybe": [run("m", [meeting("Inconclusive", OutputThroughput=1900.0)])]}  # fmt: skip
@@ -271,6 +347,21 @@ def test_the_front_leaves_out_what_another_beats_in_both() -> None:
         ("base", 1000, 10),
         ("fast", 2000, 20),
     ]
+    assert [p.is_distinct for p in front] == [True, False]  # One repeat each: nothing is shown.
+
+
+def test_the_front_says_which_points_are_more_than_noise() -> None:
+    random = Random(19)
+    figures = {"base": (1000.0, 10.0), "same": (1005.0, 11.0), "fast": (2000.0, 20.0)}
+    given = {
+        name: [run(f"{name}{n}", OutputThroughput=o * random.gauss(1, 0.015), MeanTPOT=t) for n in range(4)]
+        for name, (o, t) in figures.items()
+    }
+    front = pareto_front(contenders(sides(given), [CELL]))
+    assert {p.variant: p.is_distinct for p in front} in (
+        {"base": True, "same": False, "fast": True},
+        {"base": True, "fast": True},
+    )
 
 
 def test_each_workload_has_a_front_of_its_own() -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+
+from benchrun_client.engines.engine import ServedFiles
 
 PORT = 8000
 USER = 2000
@@ -19,14 +22,33 @@ ENVIRONMENT = {
     "VLLM_NO_USAGE_STATS": "1",
 }
 FLAG_WARNINGS = {
-    "--port": f" is set by the operator; the operator serves and probes port {PORT}",
-    "--host": " is set by the operator; the server must be reached from other pods",
-    "--served-model-name": " is set by the operator; set model.servedName instead: the client sends requests for that name",
-    "--model": " is set by the operator; set model.name instead: the client needs the same tokenizer",
     "--disable-log-stats": ": takes away vLLM's metrics: no running, waiting or KV cache figures, and most checks can't be made",
-    "--api-key": ": is a secret, readable for whoever may read the run",
-    "--config": ": flags in a file are not seen here",
 }
+_PLAIN_HTTP = "the server is asked over plain HTTP; remove it"
+_BY_NODES = "set server.nodesPerReplica instead"
+OWNED_FLAGS = {
+    "--model": "set model.name and model.source instead: the client needs the same tokenizer",
+    "--served-model-name": "set model.servedName instead: the client sends requests for that name",
+    "--tokenizer": "set model.tokenizer instead: the client must count by the same",
+    "--revision": "set model.revision instead: the client must count by the same",
+    "--chat-template": "set chatTemplate instead: the client must render by the same",
+    "--port": f"the server is asked at port {PORT}; remove it",
+    "--host": "the server must be reached from other pods; remove it",
+    "--uds": "the server must be reached from other pods; remove it",
+    "--ssl-keyfile": _PLAIN_HTTP,
+    "--ssl-certfile": _PLAIN_HTTP,
+    "--api-key": "the client sends no key, and whoever may read the run could read it; remove it",
+    "--config": "flags in a file can't be checked; list them in args instead",
+    "--nnodes": _BY_NODES,
+    "--node-rank": _BY_NODES,
+    "--master-addr": _BY_NODES,
+    "--headless": _BY_NODES,
+}
+PLACEHOLDERS = {"--model": "$(MODEL)", "--served-model-name": "$(SERVED_NAME)", "--port": "$(PORT)"}
+"""What a command may give to an owned flag."""
+API_SERVER = "vllm.entrypoints.openai.api_server"
+"""The module that images before `vllm serve` begin with. It takes the model by flag only: a model without one is passed over, and
+vLLM's own default model is served (vllm#32294)."""
 SHORT_FLAGS = {
     "-tp": "tensor-parallel-size",
     "-pp": "pipeline-parallel-size",
@@ -38,11 +60,56 @@ SHORT_FLAGS = {
 }
 
 
-def serve_args(model: str, served_name: str, revision: str | None, tokenizer: str | None) -> list[str]:
-    """Arguments of `vllm serve` for a model: a path, or a hub's id."""
-    optional = {"revision": revision, "tokenizer": tokenizer}
+def serve_args(model: ServedFiles, command: Sequence[str]) -> list[str]:
+    """Arguments of `vllm serve` for a model, but for those that the command carries by a placeholder."""
+    optional = {"revision": model.revision, "tokenizer": model.tokenizer, "chat-template": model.chat_template}
     given = [f"--{flag}={value}" for flag, value in optional.items() if value is not None]
-    return [model, f"--served-model-name={served_name}", f"--port={PORT}", *given]
+    own = {
+        "--model": model.path,
+        "--served-model-name": f"--served-model-name={model.name}",
+        "--port": f"--port={PORT}",
+    }
+    left = [arg for flag, arg in own.items() if not any(PLACEHOLDERS[flag] in word for word in command)]
+    return [*left, *given]
+
+
+def filled_in(command: Sequence[str], model: ServedFiles) -> list[str]:
+    """A command with the values of its placeholders."""
+    values = {"--model": model.path, "--served-model-name": model.name, "--port": str(PORT)}
+    filled = list(command)
+    for flag, placeholder in PLACEHOLDERS.items():
+        filled = [word.replace(placeholder, values[flag]) for word in filled]
+    return filled
+
+
+def owned_flag(words: Sequence[str], *, placeholders: Mapping[str, str] | None = None) -> tuple[int, str] | None:
+    """The first word that is a flag of the operator's: its place, and what to do instead; None: there is none. argparse also takes
+    the beginning of a flag's name for the flag. The value is not repeated: it may be a secret."""
+    for place, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        name = f"--{SHORT_FLAGS[name]}" if name in SHORT_FLAGS else name.replace("_", "-")
+        flag = next(
+            (each for each in OWNED_FLAGS if name[:2] == "--" and len(name) > 3 and each.startswith(name)), None
+        )
+        given, allowed = value if equals else next(iter(words[place + 1 :]), ""), (placeholders or {}).get(flag or "")
+        if flag is not None and (name != flag or given != allowed):
+            which = flag if name == flag else f"{name}, short for {flag},"
+            hint = f" (its only value here: {allowed})" if allowed else ""
+            return place, f"{which} belongs to the operator{hint}: {OWNED_FLAGS[flag]}"
+    return None
+
+
+def command_problem(command: Sequence[str]) -> tuple[int, str] | None:
+    """What is wrong with a command: its place, and what to do instead. What a script does is not looked into."""
+    if (owned := owned_flag(command, placeholders=PLACEHOLDERS)) is not None:
+        return owned
+    model = PLACEHOLDERS["--model"]
+    for place, (program, verb, word) in enumerate(zip(command, command[1:], command[2:], strict=False)):
+        if program.rpartition("/")[2] == "vllm" and verb == "serve" and word[:1] not in ("-", "$"):
+            return place + 2, f"{word} would be the model: write {model}, or leave it out"
+    if API_SERVER in command and not any(model in word for word in command):
+        return list(command).index(API_SERVER), f"{API_SERVER} takes a model by flag only: add --model={model}"
+    return None
 
 
 def node_args(nodes: int) -> list[str]:
@@ -58,3 +125,21 @@ def transfer_args(connector: str, role: str | None, settings: Mapping[str, objec
     if settings is not None:
         fields["kv_connector_extra_config"] = settings
     return [f"--kv-transfer-config={json.dumps(fields, sort_keys=True, separators=(',', ':'))}"]
+
+
+_OLD = re.compile(r":v?0\.(?:[0-9]|1[0-2])(?:[^0-9/][^/]*)?$")
+"""A tag before 0.13, which brought --profiler-config (vllm#29912); before, and not after 0.15, variables said the same."""
+MAX_PROFILED_STEPS = 500
+"""Bounds a trace, at some thousand events a step."""
+
+
+def profiled(image: str, directory: str) -> tuple[list[str], dict[str, str]]:
+    """Arguments and variables for torch's profiler in the workers, without Python's stacks: they take as long as what they show. An
+    image whose tag is no version is taken for a current one."""
+    if _OLD.search(image):
+        # A large trace takes longer to write than the engine's answers may.
+        old = {"WITH_STACK": "0", "DIR": directory}
+        return [], {"VLLM_RPC_TIMEOUT": "1800000"} | {f"VLLM_TORCH_PROFILER_{name}": old[name] for name in old}
+    settings = {"profiler": "torch", "torch_profiler_dir": directory, "torch_profiler_with_stack": False}
+    settings |= {"ignore_frontend": True, "max_iterations": MAX_PROFILED_STEPS}
+    return [f"--profiler-config={json.dumps(settings, separators=(',', ':'))}"], {}

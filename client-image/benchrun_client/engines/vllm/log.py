@@ -137,6 +137,7 @@ def startup_phases(log: str) -> StartupPhases:
         load=_less(found["model"], download) if "model" in found else found.get("weights"),
         compile=compiled,
         warm_up=None if engine is None else _less(engine, compiled),
+        chosen=_chosen(log),
     )
 
 
@@ -151,6 +152,37 @@ def _slowest(log: str) -> Mapping[str, float]:
                 process = _PROCESS.match(line)
                 spent[kind][process[1] if process is not None else ""] += float(found[1])
     return {kind: max(by_process.values()) for kind, by_process in spent.items()}
+
+
+# What it chose, or fell back to; of the second line older versions write "Using Flash Attention backend on V1 engine.":
+#
+#     Initializing a V1 LLM engine (v0.32.0) with config: model='..', ..., dtype=torch.bfloat16, ..., quantization=None, ...
+#     Using FLASH_ATTN attention backend out of potential backends: ['FLASH_ATTN', 'FLASHINFER'].
+#     Using TRITON Unquantized MoE backend out of potential backends: [..]
+#     Available KV cache memory: 50.82 GiB                                    for each rank
+
+_CONFIG = r"Initializing a V1 LLM engine .{1,1500}?, "
+_CHOICES: Mapping[str, re.Pattern[str]] = {
+    "attention_backend": re.compile(
+        r"\bUsing ([A-Za-z][A-Za-z0-9_ ]{1,40}?) (?:attention backend out of|backend on V1 engine)"
+    ),
+    "moe_backend": re.compile(r"\bUsing '?([A-Za-z][A-Za-z0-9_ ']{1,60}) MoE backend\b"),
+    "dtype": re.compile(_CONFIG + r"dtype=(?:torch\.)?([A-Za-z0-9_]{1,30}), "),
+    "quantization": re.compile(_CONFIG + r"quantization=([A-Za-z0-9_-]{1,40}), "),
+    "available_kv_cache_gib": re.compile(r"Available KV cache memory: ([0-9]{1,6}(?:\.[0-9]{1,6})?) GiB"),
+}
+_CHOICE_WORDS = ("Using ", "Initializing a V1 ", "Available KV ")
+_MAX_CHOICE_CHARS = 100
+
+
+def _chosen(log: str) -> dict[str, str]:
+    found: dict[str, dict[str, None]] = {}
+    lines = (line for line in log.splitlines() if any(word in line for word in _CHOICE_WORDS))
+    for line in (each[:_MAX_LINE_CHARS] for each in islice(lines, _MAX_LINES)):
+        for setting, pattern in _CHOICES.items():
+            if (choice := pattern.search(line)) is not None:
+                found.setdefault(setting, {})[choice[1]] = None
+    return {setting: ", ".join(sorted(choices))[:_MAX_CHOICE_CHARS] for setting, choices in found.items()}
 
 
 def _less(whole: float, part: float | None) -> float:

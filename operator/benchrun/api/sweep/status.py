@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from benchrun.api.base import ATOMIC, SET, StatusModel, list_map
-from benchrun.api.cells import COSTS, KEYS, TOKENS_PER_JOULE, answering
-from benchrun.api.comparison import Change, Outcome, Scope
+from benchrun.api.cells import COSTS, KEYS, THROUGHPUTS, TOKENS_PER_JOULE, answering
+from benchrun.api.comparison import Change, Outcome, Scope, ThroughputOf
 from benchrun.api.conditions import Conditions
 from benchrun.api.server_figures import SHOWN_FIGURES
 from benchrun.api.status import BenchmarkRunStatus, Bottleneck, Instant, Metrics, Result, StatusText, Truncated, Verdict
@@ -134,6 +134,9 @@ class Row(StatusModel):
         "them (of a server without GPUs, of the server), and the costs of a run's rows where the template names a price. Then the "
         f"servers' own words: {_MEANS}, the mean over the runs, and {_MAXIMA}, the most of any run.",
     )
+    throughput_of: ThroughputOf | None = Field(
+        None, description="What its throughput, costs and tokens per joule are those of, as in a run's rows."
+    )
     changes: Annotated[list[Change], Field(max_length=7, json_schema_extra=list_map("metric"))] = Field(
         default_factory=list,
         description="Change against the baseline's row, with interval and word. All words of the table together err in at "
@@ -167,7 +170,10 @@ class BestVariant(StatusModel):
     throughput_per_gpu: float = Field(description="Output tokens a second and GPU there.")
     tied_with: Annotated[list[Variant], Field(max_length=MAX_VARIANTS, json_schema_extra=SET)] = Field(
         default_factory=list,
-        description="Variants that kept it too and whose best does not differ detectably from this one.",
+        description="Variants that kept it too and may be the best: with 95 % the best one is among these and this one.",
+    )
+    optimism_percent: float | None = Field(
+        None, description="By how much the figure of the best is too high on average if all of these are equal."
     )
 
 
@@ -179,6 +185,9 @@ class FrontPoint(StatusModel):
     cell: Cell = Field(description="Its load point.")
     throughput_per_gpu: float = Field(description="Output tokens a second and GPU.")
     mean_tpot_ms: float = Field(description="Mean time per output token, in milliseconds.")
+    is_distinct: bool | None = Field(
+        None, description="Whether it is shown to have more throughput than the point before it, whose TPOT is lower."
+    )
 
 
 class BenchmarkSweepStatus(StatusModel):
@@ -258,6 +267,7 @@ _KEYS = frozenset(KEYS.values()) | {"completed", *COSTS, TOKENS_PER_JOULE}
 
 _COMPARED = (
     "cell", "workload", "axis", "value", "repeats", "repeats_planned", "traffic", "objectives", "verdict", "findings",
+    "throughput_of", "uncertain",
 )  # fmt: skip
 
 
@@ -273,6 +283,7 @@ def essence(status: BenchmarkRunStatus) -> BenchmarkRunStatus:
             Result(
                 **{name: getattr(row, name) for name in _COMPARED},
                 metrics={key: value for key, value in row.metrics.items() if key in _KEYS},
+                steady={key: value for key, value in row.steady.items() if key in THROUGHPUTS},
                 repeat_cv_percent={key: value for key, value in row.repeat_cv_percent.items() if key in _KEYS},
                 roles=[role] if (role := answering(row.roles)) is not None else [],
             )

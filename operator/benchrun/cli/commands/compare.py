@@ -14,13 +14,21 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from benchrun.api import DEFAULT_METRICS, Bottleneck, ComparedMetric, Comparison
+from benchrun.api import DEFAULT_EQUIVALENCE_PERCENT, DEFAULT_METRICS, Bottleneck, ComparedMetric, Comparison
 from benchrun.cli import cluster, errors, manifests, shared_options
 from benchrun.judge.comparison import comparability, compare
 from benchrun.observe import view_builders, views
 from benchrun.report import comparison_rows, exit_codes
 
-_COLOURS = {"Better": "green", "Worse": "red", "Mixed": "yellow", "NotRegressed": "green", "Regressed": "red"}
+_COLOURS = {
+    "Better": "green",
+    "Worse": "red",
+    "Mixed": "yellow",
+    "Equivalent": "green",
+    "NotRegressed": "green",
+    "Regressed": "red",
+}
+_CODES = {None: exit_codes.PASSED, "NotRegressed": exit_codes.PASSED, "Regressed": exit_codes.MISSED}
 WIDTH = 100
 
 
@@ -65,10 +73,11 @@ Compare two configurations: what changed, by how much, and whether that is more 
 
 Each side is a run, or a comma-separated list of runs of one configuration, each with a server of its own. With one run a
 side the intervals hold the noise of its repeats: within one server, never more. With two runs or more a side they hold that
-of fresh servers. The words of a comparison are corrected together: equals are called different in at most 5 % of cases."""
+of fresh servers. The words of a comparison are corrected together: equals are called different in at most 5 % of cases.
+The gate (--max-regression) tests each figure against the limit; --equivalence is the least change that matters."""
 EPILOG = """\
-exit codes: 0 compared, whatever the outcome (Inconclusive too), or within --max-regression; 1 a run can't be read;
-3 a figure got worse by more than --max-regression."""
+exit codes: 0 compared, whatever the outcome, or within --max-regression; 1 a run can't be read; 3 a figure got worse by more
+than --max-regression; 6 neither is shown (Inconclusive), or could not have been (Underpowered)."""
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -85,6 +94,8 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     add("-m", "--metric", action="append", choices=metrics, metavar="FIGURE", help=which)
     percent, gate = shared_options.valid(_percent), "exit with 3 if a figure got worse by more than this"
     add("--max-regression", type=percent, metavar="PERCENT", help=gate)
+    least = f"the least change that matters; smaller ones are Equivalent (default: {DEFAULT_EQUIVALENCE_PERCENT})"
+    add("--equivalence", type=percent, default=float(DEFAULT_EQUIVALENCE_PERCENT), metavar="PERCENT", help=least)
     shared_options.add_output(parser)
     shared_options.add_cluster_options(parser)
     return parser
@@ -97,13 +108,19 @@ def run(options: argparse.Namespace, console: Console) -> int:
     before, after = ([find(name) for name in _names(side)] for side in (options.baseline, options.candidate))
     baseline, candidate = ([_measured(run) for run in side] for side in (before, after))
     metrics = list(dict.fromkeys(options.metric or DEFAULT_METRICS))
-    found = compare.compare(baseline, candidate, metrics=metrics, max_regression_percent=options.max_regression)
+    found = compare.compare(
+        baseline,
+        candidate,
+        metrics=metrics,
+        max_regression_percent=options.max_regression,
+        equivalence_percent=options.equivalence,
+    )
     limited = compare.limits(baseline, candidate, [cell.cell for cell in found.cells if cell.reason is None])
     if options.output == "json":
         print(json.dumps(_as_json(before, after, found, limited), indent=2))
     else:
         show_comparison(console, found, before=options.baseline, after=options.candidate, limited=limited)
-    return exit_codes.MISSED if found.gate == "Regressed" else exit_codes.PASSED
+    return _CODES.get(found.gate, exit_codes.UNDECIDED)
 
 
 def _names(side: str) -> list[str]:
@@ -144,7 +161,7 @@ def _as_json(
     cells = [cell.model_dump(mode="json", by_alias=True, exclude_none=True) for cell in found.cells]
     words = {"scope": found.scope, "outcome": found.outcome, "gate": found.gate, "message": found.message}
     shown = [{"cell": cell, **limit.model_dump(mode="json", by_alias=True)} for cell, limit in limited.items()]
-    return {**sides, **words, "cells": cells, "limits": shown}
+    return {**sides, **words, "detectablePercent": found.detectable_percent, "cells": cells, "limits": shown}
 
 
 def _percent(text: str) -> float:

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from benchrun.api import BenchmarkRunStatus, plain_text
 from benchrun.cli import console_tables, errors, finished_run, finished_sweep, shared_options
-from benchrun.report import exit_codes, live_view, markdown, tables
+from benchrun.report import exit_codes, live_view, markdown, settings, tables
 
 SUMMARY = "show the result of a run or a sweep; the exit code is that of its verdict"
 DESCRIPTION = """\
@@ -24,7 +24,8 @@ same again. It holds no script and needs no network. Plots of distributions and 
 alone does not bring."""
 EPILOG = """\
 exit codes: 0 measured, Valid or Suspect, or it goes on; 1 it can't be read; 2 failed, or a run of the sweep did; 3 an objective
-missed or a figure regressed; 4 some numbers are invalid; 5 cancelled. Of a sweep objectives and changes are no gate."""
+missed or a figure regressed; 4 some numbers are invalid; 5 cancelled; 6 the baseline's gate neither passed nor failed.
+Of a sweep objectives and changes are no gate."""
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -60,4 +61,6 @@ def run(options: argparse.Namespace, console: Console) -> int:
         print(plain_text(markdown.markdown(found.name, status, texts_per_prompt=texts, wide=options.wide)), end="")
     else:
         console_tables.show_result(console, found.name, status, texts_per_prompt=texts, wide=options.wide)
+        if options.wide:
+            console.print(console_tables.as_table(settings.settings_rows(found.spec, status)))
     return code

@@ -30,7 +30,7 @@ MAX_COMPARISON_BYTES = 16_000
 """Of its load points."""
 SHARE_BYTES = MAX_COMPARISON_BYTES + 3_000
 """Of the status: with its message, which the condition repeats."""
-_ORDER: tuple[Word, ...] = ("NotComparable", "Unknown", "NoDetectableDifference", "Better")
+_ORDER: tuple[Word, ...] = ("NotComparable", "Unknown", "Equivalent", "NoDetectableDifference", "Better")
 
 
 def fitted_cells(
@@ -48,6 +48,7 @@ def fitted_cells(
 _CONDITION: dict[str | None, tuple[ConditionStatus, str]] = {
     "NotRegressed": ("True", Reason.NOT_REGRESSED),
     "Regressed": ("False", Reason.REGRESSED),
+    "Underpowered": ("Unknown", Reason.UNDERPOWERED),
     "Inconclusive": ("Unknown", Reason.INCONCLUSIVE),
 }
 _ENDED = "1970-01-01T00:00:00Z"
@@ -76,6 +77,7 @@ def against_baseline(now: MeasuredNow, judgement: Judgement, baseline: Baseline,
         scope=compared.scope,
         outcome=compared.outcome,
         gate=compared.gate,
+        detectable_percent=compared.detectable_percent,
         message=sentence(compared.message),
         cells=list(cells),
     )
@@ -95,7 +97,9 @@ def _compared(now: MeasuredNow, judgement: Judgement, baseline: Baseline, found:
         completion_time=_ENDED, servers=list(now.servers), client=judgement.client, results=judgement.results
     )
     try:
-        after, allowed = MeasuredRun(now.name, now.uid, now.spec, ended), float(baseline.max_regression_percent)
-        return compare([before], [after], metrics=baseline.metrics, max_regression_percent=allowed)
+        after = MeasuredRun(now.name, now.uid, now.spec, ended)
+        allowed, least = float(baseline.max_regression_percent), float(baseline.equivalence_percent)
+        metrics = baseline.metrics
+        return compare([before], [after], metrics=metrics, max_regression_percent=allowed, equivalence_percent=least)
     except (ArithmeticError, ValueError):
         return not_comparable(f"the figures of {baseline.name} are out of range", gated=True)

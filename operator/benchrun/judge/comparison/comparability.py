@@ -8,11 +8,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from benchrun_client.contract import HuggingFaceData
+from benchrun_client import contract
 
-from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, ModelSource, Result, Workload, datasets_of, is_true
+from benchrun.api import (
+    BenchmarkRunSpec,
+    BenchmarkRunStatus,
+    ModelSource,
+    Result,
+    Workload,
+    datasets_of,
+    is_true,
+    json_name,
+)
 from benchrun.judge.objectives import TRUSTED
 from benchrun.observe import Run
+from benchrun.plan import client_sampling
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +33,9 @@ class MeasuredRun:
     uid: str
     spec: BenchmarkRunSpec
     status: BenchmarkRunStatus
+    block: int | None = (
+        None  # Of a sweep: its replication. Runs of one block were sent the same at about the same time.
+    )
 
     def row(self, cell: str) -> Result | None:
         """The results of a cell, if it has that cell."""
@@ -69,7 +82,7 @@ def _with_files(workload: str, runs: Side) -> list[tuple[MeasuredRun, MeasuredRu
         for run in runs
         if (found := run.workload(workload)) is not None
         and any(
-            part.file is not None or isinstance(part.single, HuggingFaceData)
+            part.file is not None or isinstance(part.single, contract.HuggingFaceData)
             for part in datasets_of(found, run.spec.workloads)
         )
     ]
@@ -98,7 +111,7 @@ def obstacle(baseline: Side, candidate: Side, *, swept: bool = False) -> str | N
         for what, value_of in _SAME.items()
         if not (swept and what in _VARIED_BY_SWEEPS) and (reason := _differs(what, value_of, runs)) is not None
     )
-    return _not_two_sides(baseline, candidate) or next(differing, None)
+    return _not_two_sides(baseline, candidate) or next(differing, None) or _fell_back(runs)
 
 
 def cell_obstacle(cell: str, baseline: Side, candidate: Side) -> str | None:
@@ -135,8 +148,16 @@ def unknowns(baseline: Side, candidate: Side) -> list[str]:
     return [
         *kind,
         *([f"the model comes from {origins}"] if len(sources) > 1 else ()),
+        *_sampling_unknown(runs),
         *(() if files_are_known else ["it is not known whether the dataset's file is the same on both sides"]),
     ]
+
+
+def _sampling_unknown(runs: Side) -> list[str]:
+    """Records from before sampling was sent leave open what the server chose, which matters beside those that say it."""
+    measured = {run.name: [row.sampling for row in run.status.results if row.repeats] for run in runs}
+    silent = [name for name, found in measured.items() if None in found]
+    return [f"it is not known how tokens were chosen in {silent[0]}"] if 0 < len(silent) < len(measured) else []
 
 
 def _not_two_sides(baseline: Side, candidate: Side) -> str | None:
@@ -169,6 +190,23 @@ def _differs(what: str, value_of: Callable[[MeasuredRun], object], runs: Side) -
     return f"{what}: {known[0][1]} in {known[0][0]}, {differing[1]} in {differing[0]}"[:300]
 
 
+_CHOSEN = ("attention_backend", "moe_backend", "dtype", "quantization")
+"""Settings that a server may fall back from, as its log reports them."""
+
+
+def _fell_back(runs: Side) -> str | None:
+    """What servers that were started alike, from one image, chose differently."""
+    for one, other in combinations(runs, 2):
+        twins = {(server.role, server.image_digest): server.reported for server in other.status.servers}
+        for server in one.status.servers if one.spec.started == other.spec.started is not None else ():
+            theirs = twins.get((server.role, server.image_digest), {})
+            for key in _CHOSEN:
+                if key in theirs and theirs[key] != server.reported.get(key, theirs[key]):
+                    values = f"{server.reported[key]} in {one.name}, {theirs[key]} in {other.name}"
+                    return f"{key.replace('_', ' ')}: {values}, though both were started alike"
+    return None
+
+
 def _gpus(run: MeasuredRun) -> int | None:
     """All devices; None behind an endpoint, where nobody counts."""
     servers = run.status.servers
@@ -185,10 +223,19 @@ def _client_image(run: MeasuredRun) -> str | None:
     return None if client is None else client.image_digest or client.image
 
 
+def _chat_template(run: MeasuredRun) -> str | None:
+    """None: one was given, and its text is not known."""
+    if run.spec.chat_template is None:
+        return "the model's own"
+    client = run.status.client
+    return None if client is None or client.chat_template is None else f"SHA-256 {client.chat_template[:12]}"
+
+
 _VARIED_BY_SWEEPS = ("model", "tokenizer", "GPUs")
 _SAME: Mapping[str, Callable[[MeasuredRun], object]] = {
     "model": lambda run: "@".join(filter(None, (run.spec.model.name, run.spec.model.revision))),
     "tokenizer": lambda run: run.spec.model.tokenizer or "the model's own",
+    "chat template": _chat_template,
     "server": lambda run: "a fresh server" if run.spec.started is not None else "an endpoint",
     "GPUs": _gpus,
     "GPU": lambda run: ", ".join(sorted({server.gpu for server in run.status.servers if server.gpu})) or None,
@@ -216,9 +263,14 @@ def _datasets(workload: Workload, spec: BenchmarkRunSpec) -> object:
     return datasets_of(workload, spec.workloads), [part.weight for part in workload.dataset.mix or ()]
 
 
+def _sampling_of(name: str) -> Callable[[Workload], object]:
+    return lambda workload: getattr(client_sampling(workload), name)
+
+
 _TRAFFIC: tuple[tuple[str, Callable[[Workload], object]], ...] = (
     ("api", lambda workload: workload.api),
     ("ignoreEOS", lambda workload: workload.ignore_eos),
+    *((f"sampling.{json_name(name)}", _sampling_of(name)) for name in contract.Sampling.model_fields),
     ("maxConcurrency", lambda workload: workload.load.max_concurrency),
     ("burstiness", lambda workload: float(workload.load.burstiness or "1")),
     ("the number of requests", lambda workload: (workload.requests, workload.duration_seconds)),

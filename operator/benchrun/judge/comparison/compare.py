@@ -3,83 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import fmean
 
-from benchrun.api import Bottleneck, Change, Code, ComparedCell, ComparedMetric, Gate, Outcome, Result, Scope, Word
+from benchrun.api import (
+    DEFAULT_EQUIVALENCE_PERCENT,
+    Bottleneck,
+    Code,
+    ComparedCell,
+    ComparedMetric,
+    Gate,
+    Outcome,
+    Result,
+    Scope,
+)
 from benchrun.judge.comparison.comparability import Side, cell_obstacle, obstacle, unknowns
-from benchrun.judge.comparison.figures import HIGHER_IS_BETTER, Figure, figure_of, gate, sentence
+from benchrun.judge.comparison.figures import figure_of, sentence, throughput_at
+from benchrun.judge.comparison.gate import gate
+from benchrun.judge.comparison.questions import MOST_PERCENT, Question, answers, family_error
 from benchrun.judge.explain.bottleneck import MAX_PREEMPTED_PERCENT, growth, pair_evidence, throughput_is_flat
 from benchrun.judge.explain.waiting import percent
-from benchrun.measure import response_to_load, rounded, significance
-
-# Hochberg's procedure keeps the chance of any false Better or Worse in the whole comparison at 5 %. Each interval is taken at the
-# level at which Hochberg puts that question, so that it excludes 0 exactly where the word is Better or Worse.
-
-PERCENT_DIGITS = 4
-MOST_PERCENT = 999_900.0
-"""An interval's end beyond this is written as this: with so few values it has no end."""
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Did this figure change?"""
-
-    metric: ComparedMetric
-    baseline: Figure
-    candidate: Figure
-
-    def contrast(self) -> significance.Contrast | None:
-        """Candidate minus baseline, in logarithms; None where one side's noise is not known."""
-        if self.baseline.log_mean is None or self.candidate.log_mean is None:
-            return None
-        return significance.welch(self.baseline.log_mean, self.candidate.log_mean)
-
-
-def answers(questions: Sequence[Question]) -> list[Change]:
-    """One change for each, in the order given."""
-    contrasts = [question.contrast() for question in questions]
-    p_values = [contrast.p_value for contrast in contrasts if contrast is not None]
-    levels = iter(zip(p_values, significance.hochberg_levels(p_values, error=1 - significance.CONFIDENCE), strict=True))
-    return [
-        _unanswered(question) if contrast is None else _answer(question, contrast, *next(levels))
-        for question, contrast in zip(questions, contrasts, strict=True)
-    ]
-
-
-def _answer(question: Question, contrast: significance.Contrast, p_value: float, level: float) -> Change:
-    reach = contrast.reach(1 - level)
-    changed: Word = "Better" if (contrast.estimate > 0) == (question.metric in HIGHER_IS_BETTER) else "Worse"
-    return Change(
-        metric=question.metric,
-        baseline=rounded(question.baseline.value),
-        value=rounded(question.candidate.value),
-        change_percent=_percent(contrast.estimate),
-        low_percent=_percent(contrast.estimate - reach),
-        high_percent=_percent(contrast.estimate + reach),
-        word=changed if p_value <= level else "NoDetectableDifference",
-    )
-
-
-def _unanswered(question: Question) -> Change:
-    """A figure is missing, or its noise is not known: then the change is a number without an interval."""
-    before, after = question.baseline, question.candidate
-    change = None
-    if before.value is not None and after.value is not None:
-        change = float(f"{100 * (after.value / before.value - 1):.{PERCENT_DIGITS}g}")
-    return Change(
-        metric=question.metric,
-        baseline=rounded(before.value),
-        value=rounded(after.value),
-        change_percent=change,
-        word="NotComparable" if change is None else "Unknown",
-        reason=before.problem or after.problem,
-    )
-
-
-def _percent(log_ratio: float) -> float:
-    return float(f"{min(significance.log_ratio_percent(log_ratio), MOST_PERCENT):.{PERCENT_DIGITS}g}")
+from benchrun.measure import log_ratio_percent, response_to_load
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,27 +36,43 @@ class Compared:
     gate: Gate | None
     message: str
     cells: tuple[ComparedCell, ...] = ()
+    detectable_percent: float | None = None
+    """The least change of the noisiest figure that is found with 80 %, by the noise that was measured."""
 
 
 def compare(
-    baseline: Side, candidate: Side, *, metrics: Sequence[ComparedMetric], max_regression_percent: float | None = None
+    baseline: Side,
+    candidate: Side,
+    *,
+    metrics: Sequence[ComparedMetric],
+    max_regression_percent: float | None = None,
+    equivalence_percent: float = float(DEFAULT_EQUIVALENCE_PERCENT),
 ) -> Compared:
     """What changed from the baseline to the candidate. Each side is at least one run; more are fresh servers of the same."""
     reason = obstacle(baseline, candidate)
     if reason is not None:
         return not_comparable(reason, gated=max_regression_percent is not None)
-    cells = _cells(baseline, candidate, metrics)
+    asked = _asked(baseline, candidate, metrics)
+    cells = _cells(asked, baseline, candidate, equivalence_percent=equivalence_percent)
     runs = (*baseline, *candidate)
     # Several runs at one endpoint have met one and the same server.
     fresh = len(baseline) > 1 and len(candidate) > 1 and all(run.spec.started is not None for run in runs)
     scope: Scope = "BetweenServers" if fresh else "WithinOneServer"
     outcome = outcome_of(cells)
-    required = [cell for cell in cells if any(run.row(cell.cell) for run in baseline)]
-    passed = None if max_regression_percent is None else gate(required, max_regression_percent=max_regression_percent)
     suspects = {row.cell for run in runs for row in run.status.results if row.verdict == "Suspect"}
     suspect = sum(cell.cell in suspects for cell in cells)
-    message = sentence(cells, scope, suspect=suspect, unknown=unknowns(baseline, candidate))
-    return Compared(scope if outcome != "NotComparable" else None, outcome, passed, message, cells)
+    least, unknown = _detectable(asked), unknowns(baseline, candidate)
+    message = sentence(cells, scope, suspect=suspect, unknown=unknown, detectable_percent=least)
+    found = Compared(scope if outcome != "NotComparable" else None, outcome, None, message, cells, least)
+    if max_regression_percent is None:
+        return found
+    required = [
+        (cell, None if isinstance(each, str) else each)
+        for cell, each in asked.items()
+        if any(run.row(cell) for run in baseline)
+    ]
+    gated = gate(required, max_regression_percent=max_regression_percent)
+    return replace(found, gate=gated.word, message=f"{gated.sentence}; {message}")
 
 
 def not_comparable(reason: str, *, gated: bool) -> Compared:
@@ -120,30 +81,53 @@ def not_comparable(reason: str, *, gated: bool) -> Compared:
 
 
 def outcome_of(cells: Sequence[ComparedCell]) -> Outcome:
-    """All words in one. Unknown ones do not hide the others."""
+    """All words in one. What is not known hides that the others did not change, not that they did."""
     words: Counter[str] = Counter(change.word for cell in cells for change in cell.changes)
     if words["Better"] and words["Worse"]:
         return "Mixed"
-    order: tuple[Outcome, ...] = ("Worse", "Better", "NoDetectableDifference", "Unknown")
+    order: tuple[Outcome, ...] = ("Worse", "Better", "Unknown", "NoDetectableDifference", "Equivalent")
     return next((word for word in order if words[word]), "NotComparable")
 
 
-def _cells(baseline: Side, candidate: Side, metrics: Sequence[ComparedMetric]) -> tuple[ComparedCell, ...]:
+def _asked(baseline: Side, candidate: Side, metrics: Sequence[ComparedMetric]) -> dict[str, list[Question] | str]:
+    """By load point: its questions, or why it is not comparable."""
     ids = dict.fromkeys(row.cell for run in (*baseline, *candidate) for row in run.status.results)
-    reasons = {cell: cell_obstacle(cell, baseline, candidate) for cell in ids}
-    comparable = [cell for cell, reason in reasons.items() if reason is None]
-    questions = [
-        Question(metric, figure_of(metric, cell, baseline), figure_of(metric, cell, candidate))
-        for cell in comparable
-        for metric in metrics
-    ]
-    changes = iter(answers(questions))
+    return {
+        cell: cell_obstacle(cell, baseline, candidate)
+        or [
+            Question(each, figure_of(each, cell, baseline, candidate), figure_of(each, cell, candidate, baseline))
+            for each in metrics
+        ]
+        for cell in ids
+    }
+
+
+def _cells(
+    asked: Mapping[str, list[Question] | str], baseline: Side, candidate: Side, *, equivalence_percent: float
+) -> tuple[ComparedCell, ...]:
+    changes = iter(answers(_all(asked), equivalence_percent=equivalence_percent))
     return tuple(
-        ComparedCell(cell=cell, reason=reason)
-        if reason is not None
-        else ComparedCell(cell=cell, paired=paired(cell, baseline, candidate), changes=[next(changes) for _ in metrics])
-        for cell, reason in reasons.items()
+        ComparedCell(cell=cell, reason=each)
+        if isinstance(each, str)
+        else ComparedCell(
+            cell=cell,
+            paired=paired(cell, baseline, candidate),
+            throughput_of=throughput_at(cell, (*baseline, *candidate)),
+            changes=[next(changes) for _ in each],
+        )
+        for cell, each in asked.items()
     )
+
+
+def _all(asked: Mapping[str, list[Question] | str]) -> list[Question]:
+    return [question for each in asked.values() if not isinstance(each, str) for question in each]
+
+
+def _detectable(asked: Mapping[str, list[Question] | str]) -> float | None:
+    questions = _all(asked)
+    error = family_error(questions)
+    shifts = [shift for question in questions if (shift := question.detectable(error=error)) is not None]
+    return float(f"{min(log_ratio_percent(max(shifts)), MOST_PERCENT):.3g}") if shifts else None
 
 
 def paired(cell: str, baseline: Side, candidate: Side) -> bool:
@@ -191,7 +175,7 @@ def _point(name: str, cell: str, side: Side) -> response_to_load.OperatingPoint 
 
 
 def _of_row(row: Result) -> response_to_load.OperatingPoint | None:
-    throughput, server = row.metrics.get("total_token_throughput"), row.roles[0] if row.roles else None
+    throughput, server = row.figure("total_token_throughput"), row.roles[0] if row.roles else None
     if server is None or server.running_mean is None or throughput is None:
         return None
     is_supplied = row.axis in ("concurrency", "batch") or row.value == "inf"

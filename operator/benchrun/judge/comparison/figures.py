@@ -1,4 +1,4 @@
-"""A figure of one side with its noise; whether a change is worse than allowed; the outcome in words.
+"""A figure of one side with its noise, and the outcome in words.
 
 The unit is a fresh server: with several runs a side, each run's figure is one value. With one run a side all there is are
 its repeats, which share that server's luck.
@@ -9,11 +9,23 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from statistics import fmean
 
-from benchrun.api import KEYS, Change, ComparedCell, ComparedMetric, Gate, Scope
+from benchrun.api import (
+    KEYS,
+    MIN_SERVERS_OF_PERCENTILES,
+    THROUGHPUTS,
+    Change,
+    ComparedCell,
+    ComparedMetric,
+    Result,
+    Scope,
+    ThroughputOf,
+)
 from benchrun.judge.comparison.comparability import MeasuredRun
-from benchrun.measure import SIGNIFICANT_DIGITS, Mean, mean_of
+from benchrun.judge.throughput import arrivals_reason, common, compared_figure
+from benchrun.measure import SIGNIFICANT_DIGITS, Mean, mean_of, percent_text
 
 HIGHER_IS_BETTER: frozenset[ComparedMetric] = frozenset(
     {"OutputThroughput", "RequestThroughput", "TotalTokenThroughput"}
@@ -22,6 +34,7 @@ HIGHER_IS_BETTER: frozenset[ComparedMetric] = frozenset(
 ROUNDING_ERROR = (10.0 ** (1 - SIGNIFICANT_DIGITS)) ** 2 / 12
 """Squared error of a logarithm, at most, from the rounding of results. Values that agree to their last digit are not exact."""
 ONE_REPEAT = "one repeat: no idea of the noise"
+FEW_SERVERS = f"a percentile is compared between {MIN_SERVERS_OF_PERCENTILES} servers a side or more"
 NO_CV = "the results do not say how the repeats scatter"
 
 
@@ -32,50 +45,53 @@ class Figure:
     value: float | None  # Geometric mean over the runs; None where one has none.
     log_mean: Mean | None = None  # None: the noise is not known.
     problem: str | None = None  # Why one of them is None.
+    of_arrivals: str | None = None  # A throughput that the arrivals set, since every run kept up; in a sentence.
+    log_blocks: Mapping[int, float] = field(default_factory=dict)
+    """Logarithms by block; empty unless each run stands for a block of its own."""
 
 
-def figure_of(metric: ComparedMetric, cell: str, side: Sequence[MeasuredRun]) -> Figure:
-    """The figure at a cell that every run of the side has. The noise of a single run is that of its repeats."""
-    key, values = KEYS[metric], []
-    rows = [row for run in side if (row := run.row(cell)) is not None]
+def figure_of(
+    metric: ComparedMetric, cell: str, side: Sequence[MeasuredRun], beside: Sequence[MeasuredRun] = ()
+) -> Figure:
+    """The figure at a cell that every run of the side has; throughput is of the part of the stage that those `beside` it have too.
+    The noise of a single run is that of its repeats."""
+    rows, among = _rows(cell, side), _rows(cell, (*side, *beside))
+    found = _figure_of(KEYS[metric], side, rows, among=among)
+    is_of_arrivals = KEYS[metric] in THROUGHPUTS and common(among) == "Arrivals"
+    return replace(found, of_arrivals=arrivals_reason(rows[0])) if is_of_arrivals else found
+
+
+def throughput_at(cell: str, runs: Sequence[MeasuredRun]) -> ThroughputOf | None:
+    """Which throughput these runs are compared by at a cell."""
+    return common(_rows(cell, runs))
+
+
+def _rows(cell: str, runs: Sequence[MeasuredRun]) -> list[Result]:
+    return [row for run in runs if (row := run.row(cell)) is not None]
+
+
+def _figure_of(key: str, side: Sequence[MeasuredRun], rows: Sequence[Result], *, among: Sequence[Result]) -> Figure:
+    values = []
     for run, row in zip(side, rows, strict=True):
-        value = row.metrics.get(key)
+        value = compared_figure(row, key, among=among)
         if value is None or not 0 < value < math.inf:
             return Figure(None, problem=f"{run.name} has no {key}")
+        if key in row.uncertain:
+            return Figure(None, problem=f"{run.name} has too few requests for {key}")
         values.append(math.log(value))
+    if key.startswith("p") and len(values) < MIN_SERVERS_OF_PERCENTILES:
+        return Figure(math.exp(fmean(values)), problem=FEW_SERVERS)
     if len(values) > 1:
         mean = mean_of(values)
-        return Figure(math.exp(mean.value), replace(mean, squared_error=max(mean.squared_error, ROUNDING_ERROR)))
+        noise = replace(mean, squared_error=max(mean.squared_error, ROUNDING_ERROR))
+        blocks = {run.block: value for run, value in zip(side, values, strict=True) if run.block is not None}
+        return Figure(math.exp(mean.value), noise, log_blocks=blocks if len(blocks) == len(values) else {})
     row = rows[0]
-    value, cv = row.metrics[key], row.repeat_cv_percent.get(key)
+    value, cv = compared_figure(row, key, among=among), row.repeat_cv_percent.get(key)
     if row.repeats < 2 or cv is None:
         return Figure(value, problem=ONE_REPEAT if row.repeats < 2 else NO_CV)
     squared_error = math.log1p((cv / 100) ** 2) / row.repeats
     return Figure(value, Mean(values[0], max(squared_error, ROUNDING_ERROR), row.repeats))
-
-
-def gate(cells: Sequence[ComparedCell], *, max_regression_percent: float) -> Gate:
-    """Regressed where the good end of an interval is beyond the limit; NotRegressed where the bad end of each is within it.
-
-    What can't be compared can't pass: the cells given are those that must.
-    """
-    changes = [change for cell in cells for change in cell.changes]
-    worse = [loss for change in changes if (loss := loss_percent(change)) is not None]
-    if any(least > max_regression_percent for least, _ in worse):
-        return "Regressed"
-    complete = bool(changes) and len(worse) == len(changes) and all(cell.reason is None for cell in cells)
-    if complete and all(most <= max_regression_percent for _, most in worse):
-        return "NotRegressed"
-    return "Inconclusive"
-
-
-def loss_percent(change: Change) -> tuple[float, float] | None:
-    """By how much the figure got worse, in percent of the baseline: at least and at most. Negative where it got better."""
-    if change.low_percent is None or change.high_percent is None:
-        return None
-    if change.metric in HIGHER_IS_BETTER:
-        return -change.high_percent, -change.low_percent
-    return change.low_percent, change.high_percent
 
 
 SCOPES: Mapping[Scope, str] = {
@@ -86,14 +102,22 @@ SCOPES: Mapping[Scope, str] = {
 _SPOKEN = (
     ("Better", "better"),
     ("Worse", "worse"),
+    ("Equivalent", "equivalent"),
     ("NoDetectableDifference", "without a detectable difference"),
     ("Unknown", "unknown"),
     ("NotComparable", "not comparable"),
 )
 
 
-def sentence(cells: Sequence[ComparedCell], scope: Scope, *, suspect: int, unknown: Sequence[str] = ()) -> str:
-    """Counts of words, the most marked loss, what was left out, and the scope."""
+def sentence(
+    cells: Sequence[ComparedCell],
+    scope: Scope,
+    *,
+    suspect: int,
+    unknown: Sequence[str] = (),
+    detectable_percent: float | None = None,
+) -> str:
+    """Counts of words, the most marked loss, what was left out, what could have been found, and the scope."""
     changes = [(cell.cell, change) for cell in cells for change in cell.changes]
     if not changes:
         first = next((f": {cell.cell}: {cell.reason}" for cell in cells), ": neither side has results")
@@ -109,8 +133,12 @@ def sentence(cells: Sequence[ComparedCell], scope: Scope, *, suspect: int, unkno
     if suspect:
         parts.append(f"{suspect} of {len(cells)} load points Suspect")
     parts += unknown
+    if detectable_percent is not None:
+        parts.append(
+            f"by the noise measured, a change of any one figure is found with 80 % from {percent_text(detectable_percent)} on"
+        )
     if any(change.low_percent is not None for _, change in changes):
-        parts += ["intervals and words hold at 95 % over all figures together", SCOPES[scope]]
+        parts += ["intervals hold at 95 % over all figures together, and so do words", SCOPES[scope]]
     return "; ".join(parts)
 
 

@@ -13,6 +13,7 @@ from benchrun.judge.explain.bottleneck import Observed, bottleneck
 from benchrun.judge.explain.waiting import waiting
 from benchrun.judge.rules.load import overload_of
 from benchrun.judge.rules.rule import CellContext, Code, StageFinding
+from benchrun.judge.throughput import throughputs
 from benchrun.measure import (
     QUEUE_TIME_COUNT,
     QUEUE_TIME_SUM,
@@ -146,12 +147,8 @@ def _lengths(cell: CellContext, role: str) -> Lengths | None:
 
 
 def _point(cell: CellContext, under: Pressure | None, role: str) -> OperatingPoint | None:
-    """Tokens a second over all stages, with what ran during them: those that the role computes."""
-    tokens = 0
-    for columns in (stage.requests for stage in cell.stages):
-        tokens += sum(compress(columns.input_tokens, columns.ok)) if role in PREFILLING_ROLES else 0
-        tokens += sum(compress(columns.output_tokens, columns.ok)) if role in ANSWERING_ROLES else 0
-    seconds = math.fsum(stage.seconds for stage in cell.stages)
-    if under is None or not seconds or not tokens:
-        return None
-    return OperatingPoint(cell.cell.id, under.running_mean, tokens / seconds, under.kv_mean_percent)
+    """Tokens a second with what ran meanwhile, those that the role computes: on the plateaus, where every stage has one."""
+    found = throughputs(cell.stages)
+    output, total = found["output_throughput"] or 0.0, found["total_token_throughput"] or 0.0
+    tokens = (total - output if role in PREFILLING_ROLES else 0.0) + (output if role in ANSWERING_ROLES else 0.0)
+    return OperatingPoint(cell.cell.id, under.running_mean, tokens, under.kv_mean_percent) if under and tokens else None

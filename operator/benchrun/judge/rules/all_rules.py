@@ -9,8 +9,11 @@ from benchrun.judge.finding_pages import page_of
 from benchrun.judge.rules import (
     answers,
     client,
+    generation,
+    gpus,
     kv_cache,
     load,
+    path,
     replicas,
     rule,
     sample_size,
@@ -33,7 +36,7 @@ from benchrun.judge.rules.rule import (
 from benchrun.judge.stage_profile import StageProfile
 
 _FAMILIES = [answers, sample_size, server_identity, kv_cache, replicas]
-_FAMILIES += [load, client, warm_up, steady_state, scraping, rule]
+_FAMILIES += [generation, gpus, load, client, path, warm_up, steady_state, scraping, rule]
 SENTENCES: Mapping[Code, Sentence] = {
     code: sentence for (_, code), sentence in sorted(entry for f in _FAMILIES for entry in f.RULES.sentences.items())
 }
@@ -89,13 +92,20 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict | None:
     return max(verdicts, key=_WORST_LAST.index, default=None)
 
 
+MAX_EXPLAINED = 32
+"""Findings of a run with their meaning and remedy; all of them would take a third of a status."""
+
+
 def aggregate(findings: Iterable[StageFinding]) -> tuple[Finding, ...]:
-    """One entry a code: the worst first, then as the codes are listed. Evidence is the worst stage's."""
+    """One entry a code: the worst first, then as the codes are listed. Evidence is the worst stage's. Beyond `MAX_EXPLAINED` an
+    entry has no words of its own: `benchrun explain` has them."""
     by_code: dict[Code, list[StageFinding]] = {}
     for finding in findings:
         by_code.setdefault(finding.code, []).append(finding)
     entries = [_entry(by_code[code]) for code in SENTENCES if code in by_code]
-    return tuple(sorted(entries, key=lambda entry: -SEVERITIES.index(entry.severity)))
+    ordered = sorted(entries, key=lambda entry: -SEVERITIES.index(entry.severity))
+    without_words = {"meaning": "", "remedy": ""}
+    return (*ordered[:MAX_EXPLAINED], *(each.model_copy(update=without_words) for each in ordered[MAX_EXPLAINED:]))
 
 
 def _entry(found: list[StageFinding]) -> Finding:

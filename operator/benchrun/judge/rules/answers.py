@@ -7,7 +7,16 @@ from itertools import compress
 
 from benchrun.api import Severity
 from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFinding, StageProfile
-from benchrun.measure import ADMISSION_REJECTIONS, GENERATION_TOKENS, answering, failed_requests, of_vllm, rise, rounded
+from benchrun.measure import (
+    ADMISSION_REJECTIONS,
+    GENERATION_TOKENS,
+    answering,
+    counters,
+    failed_requests,
+    of_vllm,
+    rise,
+    rounded,
+)
 
 MAX_ERROR_CHARS = 300
 
@@ -83,12 +92,15 @@ class _Answers:
 
 
 def output_too_short(stage: StageProfile) -> Found:
-    """The mean output of the answered requests, against the expected mean."""
+    """The mean output of the answered requests, against the expected mean; and answers that stopped where none should."""
     answers, thresholds = _answers(stage), stage.thresholds
-    if answers.count == 0 or answers.percent >= thresholds.output_suspect_percent:
+    stopped = counters.finished(answering(stage.edges), "stop", "repetition") if stage.expected.ignore_eos else None
+    stopped_percent = 100 * (stopped or 0.0) / max(1, answers.count)
+    is_short = answers.percent < thresholds.output_suspect_percent
+    if answers.count == 0 or not (is_short or stopped_percent > thresholds.stopped_suspect_percent):
         return []
     severity: Severity = "Invalid" if answers.percent < thresholds.output_invalid_percent else "Suspect"
-    if answers.unended == answers.count and severity == "Suspect":
+    if answers.unended == answers.count and severity == "Suspect" and is_short:
         # Tokenising the text once more gives some percent fewer tokens: only a large lack is certain.
         return [NotChecked(Code.OUTPUT_TOO_SHORT, _NO_COUNTS)]
     evidence = {
@@ -96,7 +108,12 @@ def output_too_short(stage: StageProfile) -> Found:
         "suspectPercent": thresholds.output_suspect_percent,
         "invalidPercent": thresholds.output_invalid_percent,
     }
-    weight = 100 - answers.percent
+    if stopped:
+        evidence |= {
+            "stoppedPercent": rounded(stopped_percent),
+            "suspectStoppedPercent": thresholds.stopped_suspect_percent,
+        }
+    weight = max(100 - answers.percent, 0.0)
     return [StageFinding(Code.OUTPUT_TOO_SHORT, severity, stage.id, evidence, weight=weight)]
 
 
@@ -202,7 +219,8 @@ RULES = Rules(
         (150, Code.REQUESTS_REJECTED): "{rejectedPercent} % of {requests} requests were rejected: {tooManyRequests} "
         "with 429, {serviceUnavailable} with 503[; the servers counted {rejectedByServers}].",
         (130, Code.OUTPUT_TOO_SHORT): "Answers have {meanOutputTokens} of {askedTokens} expected tokens on average "
-        "({percent} %; threshold {suspectPercent} %, Invalid below {invalidPercent} %).",
+        "({percent} %; threshold {suspectPercent} %, Invalid below {invalidPercent} %)[; {stoppedPercent} % ended at a stop "
+        "token (threshold {suspectStoppedPercent} %)].",
         (140, Code.STREAM_TRUNCATED): "{truncated} of {answered} answers broke off ({truncatedPercent} %, threshold "
         "{invalidPercent} %).",
         (310, Code.TOKEN_COUNTS_DISAGREE): "The client counted {clientTokens} output tokens and the servers "

@@ -16,14 +16,17 @@ from benchrun.judge.rules.rule import (
     StageProfile,
     graded,
     in_words,
+    times,
 )
-from benchrun.measure import counters, milliseconds, percentiles, rounded
+from benchrun.measure import milliseconds, percentiles, ratio, rounded
 
-COUNTS_AGREE_PERCENT = 1.0
-"""Servers and client must report the same requests, or the difference of their means shows nothing of the client."""
+GAP = "ttftGapMs"
+"""Name of TTFT at the client beyond the servers' own, in evidence."""
+SHOWN_STOLEN_PERCENT = 5.0
+"""Less is what any virtual machine loses; the evidence has it anyway."""
 
 _SENTENCES: Mapping[str, str] = {
-    "ttftGapMs": "TTFT at the client is {ttftGapMs} ms longer than at the server (threshold {line} ms)",
+    GAP: "TTFT at the client is {ttftGapMs} ms longer than at the server (threshold {line} ms)",
     "sendLagP99Ms": "Requests were sent {sendLagP99Ms} ms late at p99 (threshold {line} ms)",
     "eventLoopLagP99Ms": "The client's event loop was {eventLoopLagP99Ms} ms late at p99 (threshold {line} ms)",
     "coresAProcess": "Each client process used {coresAProcess} cores (threshold {line})",
@@ -32,8 +35,8 @@ _SENTENCES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Sign:
-    """One figure of overload, and the threshold that it should not cross."""
+class Sign:
+    """One figure of an overloaded client, and the threshold that it should not cross."""
 
     name: str
     value: float
@@ -43,23 +46,21 @@ class _Sign:
     @property
     def load(self) -> float:
         """1 is the threshold."""
-        return self.value / self.threshold
+        return times(self.value, self.threshold)
 
 
 def client_saturated(stage: StageProfile) -> Found:
-    """TTFT beyond the server's own, late sends, a late event loop, or most of a core a process."""
-    at_server, client = _server_ttft_ms(stage), stage.record.client
-    signs = _signs(stage, at_server)
-    crossed = [sign for sign in signs if sign.load > 1]
+    """Late sends, a late event loop or a full core; and TTFT beyond the server's own, where these account for it."""
+    client, crossed = stage.record.client, crossed_signs(stage)
     if not crossed:
-        known = {"TTFT at the servers": at_server, "event-loop lag": client.lag_p99_us}
-        missing = [name for name, value in known.items() if value is None]
-        return [NotChecked(Code.CLIENT_SATURATED, f"unknown: {', '.join(missing)}")] if missing else []
+        unknown = client.lag_p99_us is None
+        return [NotChecked(Code.CLIENT_SATURATED, "unknown: event-loop lag")] if unknown else []
     worst = max(crossed, key=lambda sign: (sign.load > sign.invalid_factor, sign.load))
-    evidence: Evidence = {sign.name: rounded(sign.value) for sign in signs} | {
+    evidence: Evidence = {sign.name: rounded(sign.value) for sign in _signs(stage)} | {
         "eventLoopLagMaxMs": rounded(milliseconds(client.lag_max_us)),
         "proxyLookups": "true" if stage.record.engine.trust_env else "false",
-        "serverTtftMs": rounded(at_server),
+        "serverTtftMs": rounded(stage.server_ttft_ms),
+        "stolenPercent": rounded(stolen_percent(stage)),
         "crossed": ", ".join(sign.name for sign in crossed),
         "worst": worst.name,
         "line": rounded(worst.threshold),
@@ -71,7 +72,10 @@ def client_saturated(stage: StageProfile) -> Found:
 
 def _saturated_sentence(evidence: Evidence) -> str:
     worst = _SENTENCES.get(str(evidence.get("worst")), "These thresholds were crossed: {crossed}")
-    return in_words(f"{worst}: the client was short of CPU.", evidence)
+    stolen = evidence.get("stolenPercent")
+    is_shown = isinstance(stolen, int | float) and stolen >= SHOWN_STOLEN_PERCENT
+    also = ", and the hypervisor took {stolenPercent} % of the CPU of its node" if is_shown else ""
+    return in_words(f"{worst}: the client was short of CPU{also}.", evidence)
 
 
 def client_throttled(stage: StageProfile) -> Found:
@@ -85,36 +89,77 @@ def client_throttled(stage: StageProfile) -> Found:
     return [StageFinding(Code.CLIENT_THROTTLED, "Suspect", stage.id, evidence, weight=periods)]
 
 
-def _signs(stage: StageProfile, at_server: float | None) -> list[_Sign]:
+def crossed_signs(stage: StageProfile) -> list[Sign]:
+    """The signs of overload beyond their thresholds."""
+    return [sign for sign in _signs(stage) if sign.load > 1 and (sign.name != GAP or _made_gap(stage))]
+
+
+def is_gap_of_client(stage: StageProfile) -> bool:
+    """Whether TTFT is longer at the client than at the server, and the client itself accounts for it."""
+    return any(sign.name == GAP for sign in crossed_signs(stage))
+
+
+def _made_gap(stage: StageProfile) -> bool:
+    """A full core may make any gap; else it is as many turns of the event loop as a TTFT passes, each as late as at p99."""
+    thresholds, lag_ms = stage.thresholds, milliseconds(stage.record.client.lag_p99_us) or 0.0
+    cores, gap_ms = _cores(stage) or 0.0, unexplained_gap_ms(stage) or 0.0
+    if cores > thresholds.client_cores_suspect:
+        return True
+    is_busy = cores > thresholds.client_cores_with_gap or lag_ms > _lag_threshold_ms(stage)
+    return is_busy and gap_ms <= thresholds.client_turns * lag_ms
+
+
+def _signs(stage: StageProfile) -> list[Sign]:
     thresholds, client, signs = stage.thresholds, stage.record.client, []
-    factor, max_lag_ms = thresholds.client_invalid_factor, thresholds.client_lag_suspect_ms
-    if at_server is not None and stage.mean_ttft_ms is not None:
-        max_gap_ms = max(thresholds.client_gap_suspect_ms, thresholds.client_gap_suspect_percent / 100 * at_server)
-        signs.append(_Sign("ttftGapMs", stage.mean_ttft_ms - at_server, max_gap_ms, factor))
+    factor, max_lag_ms = thresholds.client_invalid_factor, _lag_threshold_ms(stage)
+    gap_ms, cores = unexplained_gap_ms(stage), _cores(stage)
+    if gap_ms is not None:
+        signs.append(Sign(GAP, gap_ms, gap_threshold_ms(stage), factor))
     if stage.expected.has_due_instants:
         late_ms = milliseconds(percentiles.Distribution.of(stage.requests.queue_us).percentile(99)) or 0.0
-        signs.append(_Sign("sendLagP99Ms", late_ms, max_lag_ms, factor))
+        signs.append(Sign("sendLagP99Ms", late_ms, max_lag_ms, factor))
     if client.lag_p99_us is not None:
-        signs.append(_Sign("eventLoopLagP99Ms", client.lag_p99_us / 1000, max_lag_ms, factor))
-    if client.wall_seconds > 0:
-        cores = client.cpu_seconds / client.wall_seconds / client.processes
-        signs.append(_Sign("coresAProcess", cores, thresholds.client_cores_suspect))
+        signs.append(Sign("eventLoopLagP99Ms", client.lag_p99_us / 1000, max_lag_ms, factor))
+    if cores is not None:
+        signs.append(Sign("coresAProcess", cores, thresholds.client_cores_suspect))
     return signs
 
 
-def _server_ttft_ms(stage: StageProfile) -> float | None:
-    """The servers' own mean, where it is of the requests that the client saw answered.
+def _cores(stage: StageProfile) -> float | None:
+    """That each process of the client used."""
+    client = stage.record.client
+    return ratio(client.cpu_seconds / client.processes, client.wall_seconds)
 
-    Of a disaggregated server it is the proxy's, which includes the transfer between the roles: that is not the client's.
-    """
-    answered = sum(stage.requests.ok)
-    if counters.proxy_edges(stage.record):
-        total, count = counters.proxy_ttft(stage.record)
-    else:
-        total, count = counters.rise(stage.edges, counters.TTFT_SUM), counters.rise(stage.edges, counters.TTFT_COUNT)
-    if total is None or not count or abs(count - answered) > COUNTS_AGREE_PERCENT / 100 * answered:
-        return None
-    return 1000 * total / count
+
+def _lag_threshold_ms(stage: StageProfile) -> float:
+    """In proportion to the shortest time that a late client bends."""
+    bent = [ms for ms in (stage.server_ttft_ms, stage.mean_ttft_ms, stage.mean_decode_ms) if ms is not None]
+    share = stage.thresholds.client_lag_suspect_percent / 100 * min(bent, default=0.0)
+    return max(stage.thresholds.client_lag_suspect_ms, share)
+
+
+def gap_threshold_ms(stage: StageProfile) -> float:
+    """From which time on something is much beside the servers' TTFT (where that is unknown, the client's)."""
+    ttft_ms = stage.server_ttft_ms if stage.server_ttft_ms is not None else stage.mean_ttft_ms or 0.0
+    return max(stage.thresholds.ttft_gap_suspect_ms, stage.thresholds.ttft_gap_suspect_percent / 100 * ttft_ms)
+
+
+def round_trip_ms(stage: StageProfile) -> float | None:
+    """The median of the probe before the first stage; None: the record has none."""
+    trips = stage.record.round_trips
+    return None if trips is None else trips.median_us / 1000
+
+
+def unexplained_gap_ms(stage: StageProfile) -> float | None:
+    """TTFT at the client beyond the servers' own, without as many round trips as it may hold; None where it is unknown."""
+    gap_ms = stage.ttft_gap_ms
+    return None if gap_ms is None else gap_ms - stage.thresholds.path_round_trips * (round_trip_ms(stage) or 0.0)
+
+
+def stolen_percent(stage: StageProfile) -> float | None:
+    """What the hypervisor gave to others of the CPU time that the client's node used or wanted; None: unknown."""
+    client = stage.record.client
+    return None if client.stolen_seconds is None else ratio(client.stolen_seconds, client.node_cpu_seconds, 100)
 
 
 def shards_out_of_step(stage: StageProfile) -> Found:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import math
+from typing import NamedTuple
 
 from benchrun.api import FAILED_TRANSFERS, Severity
 from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFinding, StageProfile, graded
 from benchrun.measure import (
     EXTERNAL_HITS,
-    EXTERNAL_QUERIES,
     PREEMPTIONS,
     PREFIX_HITS,
-    PREFIX_QUERIES,
     PROMPT_TOKENS,
     by_role,
     of_vllm,
     prefilling,
+    prefix_lookups,
     rise,
-    rise_at,
     rounded,
 )
 from benchrun.names import ROLE_DECODE
@@ -27,34 +25,45 @@ from benchrun.names import ROLE_DECODE
 # serves is not computed.
 
 
-def prefix_cache(stage: StageProfile) -> Found:
-    """Hits among the tokens looked up, by the servers' own counters. No look-ups: the cache is off, or nothing arrived."""
-    servers, thresholds = prefilling(stage.edges), stage.thresholds
-    hits, queries = rise(servers, PREFIX_HITS), rise(servers, PREFIX_QUERIES)
-    if hits is None or queries is None:
-        why = "a server's prefix-cache counters were not read at both ends"
-        return [NotChecked(Code.PREFIX_CACHE_CONTAMINATED, why)]
-    # Of a cache behind the server's own (host memory, disk, another node); without the series there is none.
-    external_hits, external_queries = (
-        math.fsum(rise_at(edge, counter) or 0.0 for edge in servers) for counter in (EXTERNAL_HITS, EXTERNAL_QUERIES)
-    )
-    # What the first tier misses is looked up in the second; without a first tier that is everything.
-    looked_up = max(queries, external_queries)
+class PrefixHits(NamedTuple):
+    """Prompt tokens of a stage that were found in a prefix cache, by the servers' own counters."""
+
+    own: float
+    external: float  # In a cache behind the server's own.
+    looked_up: float  # 0: the cache is off, or nothing arrived.
+    percent: float
+    beyond_percent: float  # More than the dataset repeats on purpose.
+
+
+def prefix_hits(stage: StageProfile) -> PrefixHits | None:
+    """None: a server's counters were not read at both ends."""
+    lookups = prefix_lookups(prefilling(stage.edges))
+    if lookups is None:
+        return None
+    looked_up, hits, external_hits = lookups
     if looked_up <= 0:
-        return []
+        return PrefixHits(hits, external_hits, 0.0, 0.0, 0.0)
     percent = 100 * (hits + external_hits) / looked_up
     allowed_for = stage.record.shared_prefix_tokens * len(stage.requests.ok) + stage.record.repeated_tokens
-    declared = min(percent, 100 * allowed_for / looked_up)
-    beyond = percent - declared
+    return PrefixHits(hits, external_hits, looked_up, percent, max(percent - 100 * allowed_for / looked_up, 0.0))
+
+
+def prefix_cache(stage: StageProfile) -> Found:
+    """Hits among the tokens looked up. No look-ups: the cache is off, or nothing arrived."""
+    found, thresholds = prefix_hits(stage), stage.thresholds
+    if found is None:
+        why = "a server's prefix-cache counters were not read at both ends"
+        return [NotChecked(Code.PREFIX_CACHE_CONTAMINATED, why)]
+    beyond = found.beyond_percent
     if beyond <= thresholds.prefix_hits_suspect_percent:
         return []
     severity = graded(beyond, thresholds.prefix_hits_invalid_percent)
     evidence: Evidence = {
-        "hitTokens": hits,
-        "externalHitTokens": external_hits,
-        "lookedUpTokens": looked_up,
-        "hitPercent": rounded(percent),
-        "declaredPercent": rounded(declared),
+        "hitTokens": found.own,
+        "externalHitTokens": found.external,
+        "lookedUpTokens": found.looked_up,
+        "hitPercent": rounded(found.percent),
+        "declaredPercent": rounded(found.percent - beyond),
         "beyondPercent": rounded(beyond),
         "suspectPercent": thresholds.prefix_hits_suspect_percent,
         "invalidPercent": thresholds.prefix_hits_invalid_percent,

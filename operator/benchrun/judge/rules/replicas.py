@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from benchrun_client.contract import ServerEdge
 
-from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFinding, StageProfile
+from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFinding, StageProfile, times
 from benchrun.measure import (
     REQUESTS_FINISHED,
     answering,
@@ -163,7 +163,7 @@ def proxy_saturated(stage: StageProfile) -> Found:
     thresholds, ttft_ms = stage.thresholds, stage.mean_ttft_ms
     limit_ms = max(thresholds.proxy_added_suspect_ms, thresholds.proxy_added_suspect_percent / 100 * (ttft_ms or 0.0))
     late_ms = max(found.added_mean_ms, found.queued_mean_ms or 0.0)
-    weight = max(late_ms / limit_ms, found.cores / thresholds.proxy_cores_suspect)
+    weight = max(times(late_ms, limit_ms), times(found.cores, thresholds.proxy_cores_suspect))
     if weight <= 1:
         return []
     evidence: Evidence = {

@@ -7,6 +7,7 @@ Each file of this folder has a family of rules, and lists them with the sentence
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,9 +18,10 @@ from typing import Literal
 from benchrun_client.contract import Probe
 
 from benchrun.api import Cell, Code as Code, Objective, RuleSeverity, Severity
+from benchrun.judge.objectives import expected_samples
 from benchrun.judge.stage_profile import ExpectedLoad, StageProfile as StageProfile
 from benchrun.judge.thresholds import Thresholds as Thresholds
-from benchrun.measure import Pools, queue_pools
+from benchrun.measure import Pools, Samples, queue_pools
 
 Evidence = Mapping[str, float | str | None]
 SEVERITIES: tuple[Severity, ...] = ("Note", "Suspect", "Invalid")
@@ -67,9 +69,21 @@ class CellContext:
         """Latencies with the wait in the client's queue, where a cap may have held an open loop back."""
         return queue_pools([stage.record for stage in self.stages]) if self.expected.capped else {}
 
+    @cached_property
+    def samples(self) -> Samples:
+        """The latencies of all requests, failed ones at infinity: those of `pools`, and of `queued`."""
+        return expected_samples([stage.record for stage in self.stages], self.expected)
+
+    @cached_property
+    def answered(self) -> Samples:
+        """The same without failed requests."""
+        records = [stage.record for stage in self.stages]
+        all_answered = all(all(record.requests.ok) for record in records)
+        return self.samples if all_answered else expected_samples(records, self.expected, failed=False)
+
     def summary(self) -> CellSummary:
         """What the rules of a run need of it."""
-        stages = (StageSummary(s.id, s.record.sequence, s.record.probe, s.batches) for s in self.stages)
+        stages = (StageSummary(s.id, s.record.sequence, s.record.probe, s.batches, s.gpus) for s in self.stages)
         return CellSummary(self.cell, tuple(stages))
 
 
@@ -81,6 +95,7 @@ class StageSummary:
     sequence: int
     probe: Probe | None
     batches: Mapping[str, Sequence[float]]  # As its profile has them.
+    gpus: Mapping[tuple[str, str], tuple[float, float]] = field(default_factory=dict)  # As its profile has them.
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +162,11 @@ class Rules:
     """By place: findings of a stage come in this order, over all families."""
     of_cells: Sequence[CellRule] = ()
     of_runs: Sequence[RunRule] = ()
+
+
+def times(value: float, threshold: float) -> float:
+    """How many times the threshold a value from 0 up is; every value but 0 is beyond a threshold of 0."""
+    return value / threshold if threshold else math.inf if value > 0 else 0.0
 
 
 def graded(value: float, invalid_beyond: float) -> Literal["Suspect", "Invalid"]:

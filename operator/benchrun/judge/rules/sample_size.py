@@ -2,41 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import math
+from collections.abc import Collection
+
+from benchrun_client.contract import interval
 
 from benchrun.api import Cell
-from benchrun.judge.objectives import pool_of
+from benchrun.judge.objectives import sample_of
 from benchrun.judge.rules.rule import CellContext, Code, Evidence, Found, NotChecked, Rules, StageFinding
 from benchrun.measure import percentiles, repeats, rounded
 
 
 def too_few_samples(cell: CellContext) -> Found:
-    """Percentiles of the spec, those of its objectives too, without a two-sided 95 % interval at this number of values."""
-    counts = _counts(cell)
-    unbounded = sorted(p for p, count in counts.items() if percentiles.percentile_ranks(count, p) is None)
+    """Percentiles of the spec, those of its objectives too, without a two-sided 95 % interval: of E2EL, or of an objective's
+    latency. What was not measured has none to miss."""
+    asked = [(float(percentile), cell.answered.get("e2el")) for percentile in cell.percentiles]
+    asked += [(float(o.percentile), sample_of(o, cell.answered)) for o in cell.objectives]
+    unbounded = {
+        percentile: sample
+        for percentile, sample in asked
+        if sample is not None and sample.count and interval(sample, percentile) is None
+    }
     if not unbounded:
         return []
-    needed = {percentile: percentiles.least_count(percentile) for percentile in unbounded}
-    neediest = max(needed, key=lambda percentile: needed[percentile] or 0)
+    neediest = max(unbounded, key=lambda percentile: percentiles.least_count(percentile) or 0)
+    sample = unbounded[neediest]
+    inflation = sample.inflation(neediest)
+    short = inflation is None and sample.count >= (percentiles.least_count(neediest) or 0)
     evidence: Evidence = {
-        "samples": counts[neediest],
-        "percentiles": ", ".join(f"{percentile:g}" for percentile in unbounded),
+        "samples": sample.count,
+        "percentiles": ", ".join(f"{percentile:g}" for percentile in sorted(unbounded)),
         "percentile": neediest,
-        "needed": needed[neediest],
+        "needed": None if short else percentiles.least_count(neediest),
+        "independent": math.floor(sample.count / inflation) if inflation is not None and inflation > 1 else None,
+        "parts": math.floor(sample.parts) if short else None,
+        "partsNeeded": sample.parts_needed if short else None,
     }
+    evidence = {key: value for key, value in evidence.items() if value is not None}
     return [StageFinding(Code.TOO_FEW_SAMPLES, "Note", cell.cell.id, evidence, weight=neediest)]
-
-
-def _counts(cell: CellContext) -> Mapping[float, int]:
-    """How many values each percentile rests on: answered requests, or those of an objective's latency where they are fewer.
-    Without what was not measured."""
-    requests = cell.pools["e2el"].count if cell.pools else 0
-    counts = dict.fromkeys(map(float, cell.percentiles), requests) if requests else {}
-    for objective in cell.objectives:
-        percentile, values = float(objective.percentile), pool_of(objective, cell.pools).count
-        if values:
-            counts[percentile] = min(counts.get(percentile, values), values)
-    return counts
 
 
 def repeats_disagree(cell: CellContext) -> Found:
@@ -84,8 +87,12 @@ def missing_records(cell: Cell, measured: Collection[str]) -> list[StageFinding]
 RULES = Rules(
     of_cells=(too_few_samples, repeats_disagree),
     sentences={
-        (340, Code.TOO_FEW_SAMPLES): "{samples} requests are too few to bound these percentiles: {percentiles}[; the "
-        "last of them needs {needed}].",
+        (
+            340,
+            Code.TOO_FEW_SAMPLES,
+        ): "{samples} requests[, worth {independent} independent ones,] are too few to bound these "
+        "percentiles: {percentiles}[; the last of them needs {needed}][; the stage has {parts} cycles of its queue (rounds of "
+        "its users), and {partsNeeded} are needed].",
         (290, Code.REPEATS_DISAGREE): "{figure} is between {least} and {most} in {repeats} repeats: coefficient of "
         "variation {cvPercent} % (threshold {suspectPercent} %).",
         (40, Code.RECORD_MISSING): "{measured} of {planned} repeats were measured.",

@@ -17,6 +17,7 @@ from benchrun.judge.rules.rule import (
     StageFinding,
     StageProfile,
     Thresholds,
+    times,
 )
 from benchrun.measure import between_groups, cells, percentiles, plateau, significance
 
@@ -122,16 +123,19 @@ def _finding(stage: StageProfile, moved: _Moved, rates: Evidence, cause: str | N
 def window_too_short(stage: StageProfile) -> Found:
     """Too few requests for those in flight at a time, or too few seconds.
 
-    In flight are the users of a closed loop, and the measured mean of an open one. A load sent all at once has no rounds, only a
-    duration.
+    In flight are the users of a closed loop, and the measured mean of an open one. A round is the time of a mean answer: where
+    it is long, fewer of them are asked for. A load sent all at once has no rounds, only a duration.
     """
     expected, thresholds, requests = stage.expected, stage.thresholds, len(stage.requests.ok)
     if not any(stage.requests.ok):
         return []
     seconds = stage.seconds
     concurrency = float(expected.concurrency or 0) if expected.closed_loop else stage.mean_in_flight
-    needed = 0.0 if expected.all_at_once else thresholds.requests_a_user * concurrency
-    share = min(requests / needed if needed else 1.0, seconds / thresholds.window_seconds)
+    round_seconds = sum(stage.e2el_us) / len(stage.e2el_us) / 1e6
+    fitting = thresholds.rounds_seconds / round_seconds if round_seconds > 0 else math.inf
+    rounds = min(thresholds.requests_a_user, max(thresholds.fewest_requests_a_user, fitting))
+    needed = 0.0 if expected.all_at_once else rounds * concurrency
+    share = min(requests / needed if needed else 1.0, times(seconds, thresholds.window_seconds))
     if share >= 1:
         return []
     evidence = {
@@ -140,6 +144,7 @@ def window_too_short(stage: StageProfile) -> Found:
         "neededRequests": cells.rounded(needed),
         "seconds": cells.rounded(seconds),
         "neededSeconds": thresholds.window_seconds,
+        "meanE2elSeconds": cells.rounded(round_seconds),
     }
     return [StageFinding(Code.WINDOW_TOO_SHORT, "Suspect", stage.id, evidence, weight=1 - share)]
 

@@ -22,15 +22,22 @@ def known_compilations(servers: Sequence[ServerStatus]) -> tuple[float, ...] | N
     return None if found is None else tuple(found.at)
 
 
+def compiled_during(stage: StageProfile) -> Sequence[float] | None:
+    """When the server compiled a kernel between the first send and the last answer, in seconds since that send, by its log;
+    None: the log could not be read."""
+    first, last = stage.record.first_send_unix_us / 1e6, stage.record.last_receive_unix_us / 1e6
+    known = stage.compilations
+    return None if known is None else sorted(instant - first for instant in known if first <= instant <= last)
+
+
 def compilation_in_window(stage: StageProfile) -> Found:
     """Compilations in the server's log between the first send and the last answer."""
-    if stage.compilations is None:
+    inside = compiled_during(stage)
+    if inside is None:
         return [NotChecked(Code.COMPILATION_IN_WINDOW, "the server's log could not be read")]
-    first, last = stage.record.first_send_unix_us / 1e6, stage.record.last_receive_unix_us / 1e6
-    inside = sorted(instant for instant in stage.compilations if first <= instant <= last)
     if not inside:
         return []
-    evidence = {"compilations": len(inside), "firstAfterSeconds": rounded(inside[0] - first)}
+    evidence = {"compilations": len(inside), "firstAfterSeconds": rounded(inside[0])}
     return [StageFinding(Code.COMPILATION_IN_WINDOW, "Suspect", stage.id, evidence, weight=len(inside))]
 
 

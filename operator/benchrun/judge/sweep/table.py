@@ -22,15 +22,16 @@ from benchrun.api import (
 )
 from benchrun.api.sweep import BenchmarkSweepSpec, Row, SweepTable, TabledRun
 from benchrun.judge.comparison.comparability import MeasuredRun, cell_obstacle, obstacle
-from benchrun.judge.comparison.compare import Question, answers, limits, outcome_of, paired
-from benchrun.judge.comparison.figures import figure_of
+from benchrun.judge.comparison.compare import limits, outcome_of, paired
+from benchrun.judge.comparison.figures import figure_of, throughput_at
+from benchrun.judge.comparison.questions import Question, answers
 from benchrun.judge.result_row import PER_GPU
 from benchrun.judge.rules.all_rules import worst
 from benchrun.judge.sweep.best import best_variants, contenders, pareto_front
 from benchrun.judge.sweep.table_size import Findings, fitted
 from benchrun.judge.sweep.variant_figures import Side, cells_of, costs, found_loads, server_figures
 from benchrun.measure import rounded
-from benchrun.plan import cells, planned_variants
+from benchrun.plan import Variant, block_of, cells, in_block, planned_variants
 
 SHOWN: tuple[ComparedMetric, ...] = (*DEFAULT_METRICS, "TotalTokenThroughput")
 OF_A_SPLIT_FIRST: tuple[ComparedMetric, ...] = ("MeanTTFT", "MeanE2EL")
@@ -88,7 +89,9 @@ def _questions(base: Side, side: Side, cell: str) -> list[Question]:
     is_split = any(server is not None and server.disaggregated is not None for server in servers)
     metrics = dict.fromkeys((*(OF_A_SPLIT_FIRST if is_split else ()), *DEFAULT_METRICS))
     before, after = base.runs_at(cell), side.runs_at(cell)
-    questions = [Question(each, figure_of(each, cell, before), figure_of(each, cell, after)) for each in metrics]
+    questions = [
+        Question(each, figure_of(each, cell, before, after), figure_of(each, cell, after, before)) for each in metrics
+    ]
     return [each for each in questions if each.baseline.value is not None or each.candidate.value is not None]
 
 
@@ -117,6 +120,7 @@ def _row(base: Side, side: Side, cell: str, compared: ComparedCell | None, missi
         runs=len(found),
         left_out=left_out,
         metrics=_metrics(side, cell),
+        throughput_of=throughput_at(cell, side.runs_at(cell)),
         changes=[] if compared is None else compared.changes,
         paired=compared is not None and compared.paired,
         limit=None if compared is None or compared.reason is not None else _limit(base, side, cell),
@@ -140,6 +144,12 @@ def _metrics(side: Side, cell: str) -> dict[str, float | None]:
     return known | costs(side, cell) | server_figures(side, cell)
 
 
+def _measured(variant: Variant, run: TabledRun, status: BenchmarkRunStatus) -> MeasuredRun:
+    """With the seed of its block, as it was sent."""
+    block = block_of(run.name, sweep_variant=variant.number)
+    return MeasuredRun(run.name, run.uid, in_block(variant.spec, block or 1), status, block)
+
+
 def sweep_table(
     spec: BenchmarkSweepSpec,
     runs: Sequence[TabledRun],
@@ -156,10 +166,7 @@ def sweep_table(
     listed = planned_variants(spec)
     finished = [run for run in runs if run.uid in measured]
     sides = [
-        Side(
-            each,
-            tuple(MeasuredRun(r.name, r.uid, each.spec, measured[r.uid]) for r in finished if r.variant == each.name),
-        )
+        Side(each, tuple(_measured(each, run, measured[run.uid]) for run in finished if run.variant == each.name))
         for each in listed
     ]
     planned = [cell.id for cell in cells(spec.template)]

@@ -13,7 +13,14 @@ from benchrun.judge.status_size import cut_to, json_bytes, truncations, without_
 
 MAX_BYTES = 60_000
 """Of rows, best, front and searches together. Leaves 40 kB for variants, their messages, and conditions."""
-_LEAST_MISSED: tuple[Word, ...] = ("NotComparable", "NoDetectableDifference", "Unknown", "Better", "Worse")
+_LEAST_MISSED: tuple[Word, ...] = (
+    "NotComparable",
+    "Equivalent",
+    "NoDetectableDifference",
+    "Unknown",
+    "Better",
+    "Worse",
+)
 _GIVEN_BY_OTHERS = (PER_GPU, KEYS["TotalTokenThroughput"], TOTAL_COST)
 """Figures that the remaining ones and the spec give, near enough."""
 
@@ -67,12 +74,12 @@ def _shorter(found: Findings) -> Findings:
 
 
 _CUTS: tuple[_Cut, ...] = (
-    *map(_without_word, _LEAST_MISSED[:3]),
+    *map(_without_word, _LEAST_MISSED[:4]),
     lambda found: replace(found, best=tuple(best.model_copy(update={"tied_with": []}) for best in found.best)),
     lambda found: replace(found, rows=tuple(row.model_copy(update={"limit": None}) for row in found.rows)),
     _without_figures(tuple(SHOWN_FIGURES)),
     _without_figures(_GIVEN_BY_OTHERS),
-    *map(_without_word, _LEAST_MISSED[3:]),
+    *map(_without_word, _LEAST_MISSED[4:]),
     lambda found: replace(found, searches=tuple(() for _ in found.searches)),
 )
 _LISTS: tuple[tuple[str, Callable[[Findings], Iterable[int]]], ...] = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from benchrun_client.contract import RequestColumns
 
 from benchrun.api import (
     OUTPUT_COST,
+    THROUGHPUTS,
     TOKENS_PER_JOULE,
     TOTAL_COST,
     RoleFigures,
@@ -17,9 +18,8 @@ from benchrun.api import (
     answering,
     exported_figures,
 )
-from benchrun.judge.result_row import certainty, costs, gpus_of, tokens_per_joule
+from benchrun.judge.result_row import costs, gpus_of, intervals, token_costs, tokens_per_joule
 from benchrun.measure import Replica, cells
-from benchrun.names import ROLE_PROXY
 from benchrun.report.export.encoders import Column, Table, Value, as_csv, as_parquet, table_of
 from benchrun.report.export.formats import (
     TABLES,
@@ -29,6 +29,7 @@ from benchrun.report.export.formats import (
     TableName,
     pools,
     register,
+    samples,
     server_version,
 )
 
@@ -54,12 +55,15 @@ class _StageRow:
 
 def _stage_row(run: ExportedRun, stage: ExportedStage) -> _StageRow:
     shown, percentiles = pools([stage]), run.spec.measurement.percentiles
-    if stage.workload.load.max_concurrency is not None:
+    queued = stage.workload.load.max_concurrency is not None
+    if queued:
         shown = {**shown, **cells.queue_pools([stage.record])}
     metrics = cells.pooled_metrics([stage.record], shown, percentiles)
-    vllms = [each for each in stage.servers if each.role != ROLE_PROXY]
-    spent = tokens_per_joule(metrics, vllms) | costs(metrics, run.status.cost)
-    uncertain = certainty(shown, percentiles).uncertain
+    steady = {f"steady_{key}": stage.steady.get(key) for key in THROUGHPUTS}
+    throughputs = {key: stage.steady.get(key, metrics[key]) for key in THROUGHPUTS}
+    spent = steady | tokens_per_joule(stage.gpus, stage.servers) | costs(throughputs, run.status.cost)
+    spent |= token_costs([stage.record], run.spec.cost)
+    uncertain = intervals(samples(stage, queued=queued), percentiles).uncertain
     return _StageRow(run, stage, run.server, {**metrics, **spent}, uncertain, answering(stage.servers))
 
 
@@ -118,6 +122,7 @@ _SPENT_COLUMNS: tuple[Column[_StageRow], ...] = (
     Column("cost_per_hour", "number", lambda row: row.run.status.cost.per_hour if row.run.status.cost else None),
     _number(OUTPUT_COST),
     _number(TOTAL_COST),
+    *(_number(f"steady_{key}") for key in THROUGHPUTS),
 )
 
 
@@ -256,13 +261,9 @@ _REQUEST_COLUMNS: tuple[Column[_RequestRow], ...] = (
 def request_table(run: ExportedRun) -> Table:
     """One row a request in order of sending, in milliseconds. `start_ms` counts from the stage's first request; `closed` is whether
     the server's final token count arrived. A failed request has no times and no output."""
-    return table_of("requests", _REQUEST_COLUMNS, _request_rows(run))
-
-
-def _request_rows(run: ExportedRun) -> Iterator[_RequestRow]:
-    for stage in run.stages:
-        requests = stage.record.requests
-        yield from (_RequestRow(run.uid, stage, requests, number, bool(ok)) for number, ok in enumerate(requests.ok))
+    stages = ((stage, stage.record.requests) for stage in run.stages)
+    rows = (_RequestRow(run.uid, stage, asked, n, bool(ok)) for stage, asked in stages for n, ok in enumerate(asked.ok))
+    return table_of("requests", _REQUEST_COLUMNS, rows)
 
 
 def _tpot_ms(requests: RequestColumns, number: int) -> float | None:

@@ -25,13 +25,18 @@ from benchrun.api import (
     answering,
 )
 from benchrun.judge.result_row import proxy_role, role_figures
+from benchrun.judge.stage_profile import ExpectedLoad, StageProfile, expected_load
 from benchrun.measure import (
     LATENCIES,
     GpuFigures,
     Latency,
+    Plateau,
     Pools,
     Replica,
+    Samples,
     gpu_figures,
+    latency_samples,
+    plateau_totals,
     pools_of,
     replicas,
     stage_windows,
@@ -50,6 +55,7 @@ class ExportedStage:
 
     record: StageRecord
     workload: Workload
+    expected: ExpectedLoad
     cell: str  # `chat/rate=4`.
     repeat: int
     verdict: Verdict  # Of its cell, by the run's status; Unknown where that has no row of it.
@@ -57,6 +63,7 @@ class ExportedStage:
     servers: tuple[RoleFigures, ...]  # From the servers' metrics endpoints, by role; the proxy's among them.
     replicas: tuple[Replica, ...]  # Each server of those roles.
     gpus: GpuFigures  # Of all roles; unknown where one has no samples.
+    steady: Mapping[str, float | None]  # Its throughput within the steady state; empty where it has none.
     began: datetime  # The first request.
     ended: datetime  # The last answer.
 
@@ -123,18 +130,20 @@ def exported(
         cell = places.get(record.stage_id)
         if cell is None:
             continue
-        row = rows.get(cell.id)
+        row, where = rows.get(cell.id), StageProfile(record, expected_load(spec, cell)).plateau
         sampled = stage_windows(record, samples, scrape_interval=spec.measurement.scrape_interval_seconds)
         stage = ExportedStage(
             record=record,
             workload=workloads[cell.workload],
+            expected=expected_load(spec, cell),
             cell=cell.id,
             repeat=cell.stage_ids.index(record.stage_id) + 1,
             verdict=row.verdict if row is not None else "Unknown",
             findings=tuple(row.findings) if row is not None else (),
             servers=(*role_figures(sampled), *proxy_role([record])),
             replicas=replicas(record, samples),
-            gpus=gpu_figures(sampled) if all(window.samples for window in sampled) else GpuFigures(),
+            gpus=gpu_figures(sampled),
+            steady=plateau_totals([(record, where)]) if isinstance(where, Plateau) else {},
             began=_instant(record.first_send_unix_us),
             ended=_instant(record.last_receive_unix_us),
         )
@@ -169,6 +178,13 @@ def pools(stages: Sequence[ExportedStage]) -> Pools:
     hidden: Latency | None = "itl" if chunks else None
     measured = pools_of([stage.record for stage in stages])
     return {latency: pool for latency, pool in measured.items() if pool.count and latency != hidden}
+
+
+def samples(stage: ExportedStage, *, queued: bool = False) -> Samples:
+    """The same latencies of one stage as samples; `queued`: those with the wait in the client's queue, too."""
+    of, shown = stage.expected, pools([stage])
+    found = latency_samples([stage.record], users=of.users, at_once=of.all_at_once, queued=queued, failed=False)
+    return {name: sample for name, sample in found.items() if name in shown or name not in LATENCIES}
 
 
 def _instant(unix_us: int) -> datetime:

@@ -13,7 +13,7 @@ import yaml
 from benchrun_client.contract import StageRecord
 
 from benchrun.api import RoleFigures
-from benchrun.measure import Distribution, Pools, percentile_interval, rounded, totals
+from benchrun.measure import Distribution, Pools, percentile_ranks, rounded, totals
 from benchrun.names import ROLE_PROXY
 from benchrun.report.export.encoders import Files, Json, NotExportable, seconds, without_unknown
 from benchrun.report.export.formats import ExportedRun, ExportedStage, Format, pools, register
@@ -49,7 +49,7 @@ def latency(pools: Pools) -> Json:
     found = {}
     for name, pool in pools.items():
         field, units = _LATENCIES[name]
-        bounded = {key: p for key, p in _PERCENTILES.items() if percentile_interval(pool, p) is not None}
+        bounded = {key: p for key, p in _PERCENTILES.items() if percentile_ranks(pool.count, p) is not None}
         found[field] = _statistics(pool, units, bounded, scale=seconds)
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -45,7 +46,7 @@ def parsed(args: Sequence[str]) -> Flags:
     flags: dict[str, str | None] = {}
     open_flag: str | None = None
     for word in args:
-        if word.startswith("-") and not _is_number(word):
+        if re.match(r"-(?!\.?\d)", word):
             name, equals, value = word.partition("=")
             name = _SHORT.get(name, name).replace("_", "-")
             flags[name] = value if equals else None
@@ -60,14 +61,6 @@ def parallelism_of(flags: Flags) -> Parallelism:
     given = (flags.get(name) or "" for name in _SHORT.values())
     tensor, pipeline, data = (max(1, int(value)) if value.isdecimal() else 1 for value in given)
     return Parallelism(tensor, pipeline, data, expert=tensor * data if "--enable-expert-parallel" in flags else 1)
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
 
 
 _COMPONENT_SCHEMA = "0.0.1"

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from benchrun.judge.result_row import certainty
+from benchrun.judge.result_row import intervals
 from benchrun.report.export.encoders import Files, Json, as_json, as_json_lines
-from benchrun.report.export.formats import ExportedRun, ExportedStage, Format, engine_figures, pools, register
+from benchrun.report.export.formats import ExportedRun, ExportedStage, Format, engine_figures, register, samples
 from benchrun.report.export.llmd_scenario import flags_of, parallelism_of
 
 _BACKENDS = {"Completions": "openai", "Chat": "openai-chat"}
@@ -76,7 +76,7 @@ def summary(run: ExportedRun, stage: ExportedStage) -> Json:
         "benchrun_stage": stage.id,
         "benchrun_verdict": stage.verdict,
         "benchrun_findings": ",".join(stage.findings),
-        "benchrun_uncertain": ",".join(certainty(pools([stage]), run.spec.measurement.percentiles).uncertain),
+        "benchrun_uncertain": ",".join(intervals(samples(stage), run.spec.measurement.percentiles).uncertain),
         "request_rate": "inf",
         **engine_figures(stage),
     }

@@ -25,6 +25,7 @@ _TEMPLATES = files("benchrun.report.html") / "templates"
 SECTIONS: tuple[Callable[[Reported], Section | None], ...] = (
     verdict.verdict_section,
     results.limits_section,
+    results.profile_section,
     results.results_section,
     curves.searches_section,
     curves.load_curves_section,
@@ -42,6 +43,7 @@ SWEEP_SECTIONS: tuple[Callable[[ReportedSweep], Section | None], ...] = (
     comparison.changes_section,
     results.sweep_limits_section,
     results.sweep_results_section,
+    distributions_timeline.side_by_side_section,
     provenance.sweep_provenance_section,
     provenance.repeat_section,
 )

@@ -9,13 +9,12 @@ from benchrun_client.contract import StageRecord, open_stage
 
 from benchrun.api import KEYS, Axis, BenchmarkRunSpec, BenchmarkRunStatus, Cell, Code, Result
 from benchrun.api.sweep import BenchmarkSweepSpec, BenchmarkSweepStatus, Row
-from benchrun.judge.objectives import objective_results
-from benchrun.judge.result_row import certainty
+from benchrun.judge.objectives import expected_samples, objective_results
+from benchrun.judge.result_row import intervals
 from benchrun.judge.stage_profile import expected_load
 from benchrun.measure import level_metrics, pooled_metrics, pools_of, queue_pools
 from benchrun.measure.exposition import Sample
-from benchrun.names import cell_id
-from benchrun.plan import axis_of
+from benchrun.plan import axis_of, probed_id
 
 AXIS_UNITS: Mapping[Axis, str] = {
     "rate": "requests/s", "concurrency": "users", "speed": "times as fast", "batch": "requests a batch"
@@ -50,7 +49,7 @@ class Reported:
         if record.probe is not None and place is not None:
             for workload in self.spec.workloads:
                 if workload.name == place[0] and workload.load.search is not None:
-                    return cell_id(workload.name, axis_of(workload.load.search), record.probe.value)
+                    return probed_id(workload.name, axis_of(workload.load.search), record.probe)
         return record.stage_id.rpartition("/")[0]
 
 
@@ -99,18 +98,22 @@ def _restored(run: Reported, row: Result) -> Result:
     # Gaps between chunks that hold several tokens are not gaps between tokens.
     hidden = "itl" if Code.CHUNKS_ARE_NOT_TOKENS in row.findings else None
     shown = {latency: pool for latency, pool in pools_of(records).items() if latency != hidden}
-    capped = expected_load(run.spec, Cell(row.cell, row.workload, row.axis, row.value, ())).capped
-    queued = queue_pools(records) if capped else {}
+    expected = expected_load(run.spec, Cell(row.cell, row.workload, row.axis, row.value, ()))
+    queued = queue_pools(records) if expected.capped else {}
     percentiles = run.spec.measurement.percentiles
     metrics = pooled_metrics(records, shown, percentiles)
     for name, pool in queued.items():
         metrics |= level_metrics(pool, name, percentiles)
-    sure = certainty({**shown, **queued}, percentiles)
+    answered, samples = (
+        {name: sample for name, sample in expected_samples(records, expected, failed=failed).items() if name != hidden}
+        for failed in (False, True)
+    )
+    sure = intervals(answered, percentiles)
     update = {
         "metrics": metrics | row.metrics,
         "intervals": sure.intervals | row.intervals,
         "uncertain": sure.uncertain,
-        "objectives": objective_results(run.spec.objectives, {**shown, **queued}, row.verdict),
+        "objectives": objective_results(run.spec.objectives, samples, row.verdict),
     }
     return row.model_copy(update=update)
 
@@ -126,6 +129,8 @@ class ReportedSweep:
     spec: BenchmarkSweepSpec | None
     """None: it is of another version, or not valid; the status is shown all the same."""
     status: BenchmarkSweepStatus
+    series: Mapping[str, Sequence[Sample]] = field(default_factory=dict)
+    """Of the servers of each variant's first run that kept any, oldest first."""
 
     def per_gpu(self, row: Row) -> float | None:
         """Output tokens a second and GPU; of a server without GPUs, of the server."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import date, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,73 @@ def test_declared_is_never_more_than_two_requests_have_in_common() -> None:
     for n, sample in enumerate(samples[1:], start=1):
         common = max(len(common_start(sample.prompt, earlier.prompt).split()) for earlier in samples[:n])
         assert 0 < sample.repeated_tokens <= common
+
+
+def test_the_answer_follows_from_the_ratio() -> None:
+    (samples,) = drawn(portion(AgentData(variants=1, input_output_ratio=100)))
+    assert {s.output_tokens for s in samples} == {round(samples[0].input_tokens / 100)}
+    assert 95 < samples[0].input_tokens / samples[0].output_tokens < 105
+    (short,) = drawn(portion(AgentData(variants=1, input_output_ratio=10_000), requests=1))
+    assert short[0].output_tokens == 1
+
+
+GROWING = AgentData(turns=4)
+
+
+def by_date(samples: tuple[Sample, ...]) -> dict[date, list[Sample]]:
+    """The conversations, each in the order of sending."""
+    found: dict[date, list[Sample]] = {}
+    for sample, (_, day) in zip(samples, headers(samples), strict=True):
+        found.setdefault(day, []).append(sample)
+    return found
+
+
+def test_a_context_grows_turn_by_turn_and_declares_the_turn_before() -> None:
+    (samples,) = drawn(portion(GROWING, requests=40))
+    ((built_in,),) = drawn(portion(DYNAMIC, requests=1))
+    whole = built_in.prompt[HEADER.search(built_in.prompt).end() :]  # type: ignore[union-attr]
+    conversations = by_date(samples)
+    assert max(map(len, conversations.values())) == 4
+    for requests in conversations.values():
+        for earlier, later in pairwise(requests):
+            assert later.prompt.startswith(earlier.prompt)
+            assert later.repeated_tokens == earlier.input_tokens - 1
+        assert requests[0].repeated_tokens < 0.2 * requests[0].input_tokens
+    # The last turn is the whole conversation, and each turn asks for its own answer.
+    assert all(requests[3].prompt.endswith(whole) for requests in conversations.values() if len(requests) == 4)
+    assert len({s.output_tokens for s in samples}) > 1
+
+
+def test_all_turns_are_in_flight_at_any_time_and_those_of_a_conversation_far_apart() -> None:
+    (samples,) = drawn(portion(GROWING, requests=40))
+    lengths = sorted({s.input_tokens for s in samples})
+    assert len(lengths) == 4
+    for start in range(0, 40, 10):
+        counts = [sum(s.input_tokens == length for s in samples[start : start + 10]) for length in lengths]
+        assert all(2 <= count <= 3 for count in counts)
+    places: dict[date, list[int]] = {}
+    for n, (_, day) in enumerate(headers(samples)):
+        places.setdefault(day, []).append(n)
+    assert {later - earlier for of in places.values() for earlier, later in pairwise(of)} == {10}
+
+
+def test_growing_copies_declare_the_longest_that_was_sent() -> None:
+    (samples,) = drawn(portion(AgentData(variants=1, turns=3), requests=12))
+    assert len({day for _, day in headers(samples)}) == 1
+    for n, sample in enumerate(samples[1:], start=1):
+        common = max(len(common_start(sample.prompt, earlier.prompt).split()) for earlier in samples[:n])
+        assert sample.repeated_tokens <= common + 1
+    assert declared_share(samples[3:]) == pytest.approx(1, abs=0.01)
+
+
+def test_more_turns_than_answers_are_refused(tmp_path: Path) -> None:
+    pairs = [("human", "One."), ("gpt", "Two."), ("tool", "Three."), ("assistant", "Four.")]
+    file = conversation(tmp_path, *pairs)
+    (samples,) = drawn(portion(AgentData(file=file, turns=2), requests=2))
+    assert [s.prompt.count("Assistant:") for s in samples] == [0, 1]
+    with pytest.raises(RunFailure, match="has 2 answers") as failure:
+        drawn(portion(AgentData(file=file, turns=3), requests=2))
+    assert failure.value.reason == "DatasetInvalid"
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,10 @@ class RecordedEngine:
         self.calls.append(("generate", list(prompts)))
         return self._answers(params)
 
-    def chat(self, messages: Sequence[Any], params: Sequence[Any], *, use_tqdm: bool) -> list[SimpleNamespace]:
-        self.calls.append(("chat", list(messages)))
+    def chat(
+        self, messages: Sequence[Any], params: Sequence[Any], *, use_tqdm: bool, chat_template: str | None
+    ) -> list[SimpleNamespace]:
+        self.calls.append(("chat" if chat_template is None else f"chat by {chat_template}", list(messages)))
         return self._answers(params)
 
     @staticmethod

@@ -62,8 +62,9 @@ async def test_the_whole_load_is_asked_for_at_once() -> None:
         return web.Response(text=OfflineAnswer(times=TIMES).model_dump_json())
 
     async with serving(load=handler) as url:
-        await OfflineEngine().run(load(LoadPoint(batch_size=2)), servers(url))
+        await OfflineEngine(chat_template="{{ x }}").run(load(LoadPoint(batch_size=2)), servers(url))
     (body,) = bodies
+    assert body["chat_template"] == "{{ x }}"
     assert body["prompts"] == ["one", "two"]
     assert body["output_tokens"] == [8, 8]
     assert body["batch_size"] == 2

@@ -94,7 +94,9 @@ def test_batches_follow_one_another() -> None:
 def test_chat_puts_each_prompt_into_a_turn_of_its_own() -> None:
     engine = RecordedEngine()
     generated(engine, OfflineLoad(prompts=("hello",), output_tokens=(3,), api="Chat"))
-    assert engine.calls == [("chat", [[{"role": "user", "content": "hello"}]])]
+    generated(engine, OfflineLoad(prompts=("hello",), output_tokens=(3,), api="Chat", chat_template="{{ x }}"))
+    turns = [[{"role": "user", "content": "hello"}]]
+    assert engine.calls == [("chat", turns), ("chat by {{ x }}", turns)]
 
 
 @pytest.mark.usefixtures("sampling")
@@ -109,7 +111,7 @@ def test_answers_run_to_their_length_or_end_where_the_model_ends_them(ignore_eos
 
     generated(Engine(), OfflineLoad(prompts=("a",), output_tokens=(7,), ignore_eos=ignore_eos))
     (params,) = seen
-    assert (params.max_tokens, params.ignore_eos, params.temperature) == (7, ignore_eos, 1.0)
+    assert (params.max_tokens, params.ignore_eos, params.temperature) == (7, ignore_eos, 0.0)
 
 
 def test_a_load_says_for_every_prompt_how_many_tokens_it_wants() -> None:

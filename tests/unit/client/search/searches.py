@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchrun_client.contract import Limit, RandomData, Search
+from benchrun_client.contract import CONFIRMATIONS, Limit, RandomData, Search
 
 TTFT_LIMIT = Limit(metric="TTFT", percentile="90", max_milliseconds=100)
 
@@ -26,5 +26,5 @@ def search(**changes: Any) -> Search:
     } | changes
     if "duration_seconds" in changes and "requests" not in changes:
         fields["requests"] = None
-    fields.setdefault("seeds", tuple(range(fields["max_probes"] * fields["max_repeats"])))
+    fields.setdefault("seeds", tuple(range((fields["max_probes"] + CONFIRMATIONS) * fields["max_repeats"])))
     return Search(**fields)

@@ -1,30 +1,16 @@
-"""The course of a search: results against the objectives, and the next load."""
+"""The course of a search: the next load, and the confirmation of the one found."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import pairwise
 
-import pytest
-from benchrun.measure import Distribution, least_count, percentile_interval
-from benchrun_client.contract import Limit, Search
-from benchrun_client.search.bisection import (
-    Outcome,
-    Position,
-    Tally,
-    after,
-    first,
-    load_result,
-    may_follow,
-    outcome,
-    outcome_of,
-    spelled,
-)
-from benchrun_client.stage_record import RawStage
+from benchrun_client.contract import CONFIRMATIONS, Outcome, Search
+from benchrun_client.search.bisection import Position, after, first, may_follow, spelled
+from benchrun_client.search.probes import stage_at
 from hypothesis import given, strategies as st
-from unit.client.plans import raw_stage
 from unit.client.search.searches import search
 
 Steps = list[tuple[Position, Outcome]]
@@ -49,8 +35,16 @@ def walked(of: Search, outcome: Callable[[Position], Outcome]) -> Steps:
     return steps
 
 
+def looks(steps: Steps) -> Steps:
+    return [step for step in steps if not step[0].confirmation]
+
+
+def confirmations(steps: Steps) -> Steps:
+    return [step for step in steps if step[0].confirmation]
+
+
 def bracket(steps: Steps) -> Bracket:
-    last = {position.number: (position.value, outcome) for position, outcome in steps}.values()
+    last = {position.number: (position.value, outcome) for position, outcome in looks(steps)}.values()
     met = [value for value, outcome in last if outcome == "Met"]
     not_met = [value for value, outcome in last if outcome != "Met"]
     return Bracket(max(met, default=None), min(not_met, default=None))
@@ -87,7 +81,7 @@ def searches(draw: st.DrawFn) -> Search:
 
 def test_it_doubles_until_a_load_is_too_much_and_then_halves_the_bracket() -> None:
     steps = walked(search(), keeps(Decimal("11")))
-    assert values(steps) == ["1", "2", "4", "8", "16", "11.31", "9.512", "10.37", "10.83"]
+    assert values(looks(steps)) == ["1", "2", "4", "8", "16", "11.31", "9.512", "10.37", "10.83"]
     assert bracket(steps) == Bracket(Decimal("10.83"), Decimal("11.31"))
 
 
@@ -102,7 +96,7 @@ def test_a_load_that_is_not_certain_is_measured_again_and_then_bounds_the_search
 
 def test_one_repeat_that_settles_it_is_enough() -> None:
     steps = walked(search(highest="2"), lambda p: "Inconclusive" if p.repeat == 1 else "Met")
-    assert [(spelled(p.value), p.repeat) for p, _ in steps] == [("1", 1), ("1", 2), ("2", 1), ("2", 2)]
+    assert [(spelled(p.value), p.repeat) for p, _ in looks(steps)] == [("1", 1), ("1", 2), ("2", 1), ("2", 2)]
 
 
 def test_where_the_lowest_load_is_too_much_it_ends() -> None:
@@ -112,12 +106,12 @@ def test_where_the_lowest_load_is_too_much_it_ends() -> None:
 
 def test_where_the_highest_load_is_kept_it_ends_there() -> None:
     steps = walked(search(highest="6"), keeps(Decimal(100)))
-    assert values(steps) == ["1", "2", "4", "6"]
+    assert values(looks(steps)) == ["1", "2", "4", "6"]
 
 
 def test_users_are_whole_and_the_bracket_ends_at_neighbours() -> None:
     steps = walked(search(axis="concurrency", tolerance_percent="1"), keeps(Decimal(5)))
-    assert values(steps) == ["1", "2", "4", "8", "6", "5"]
+    assert values(looks(steps)) == ["1", "2", "4", "8", "6", "5"]
     assert bracket(steps) == Bracket(Decimal(5), Decimal(6))
 
 
@@ -127,14 +121,58 @@ def test_whatever_comes_it_ends_within_its_bounds_and_never_measures_a_load_twic
 ) -> None:
     steps = walked(of, lambda _: data.draw(outcomes))
     numbers = [position.number for position, _ in steps]
-    assert max(numbers) <= of.max_probes
+    assert max(position.number for position, _ in looks(steps)) <= of.max_probes
     assert len(steps) <= of.most_stages
     assert max(position.repeat for position, _ in steps) <= of.max_repeats
-    loads = {position.number: position.value for position, _ in steps}
-    assert len(set(loads.values())) == len(loads) == max(numbers)
-    assert all(Decimal(of.lowest) <= value <= Decimal(of.highest) for value in loads.values())
-    if of.axis == "concurrency":
-        assert all(value == int(value) for value in loads.values())
+    assert set(numbers) == set(range(1, max(numbers) + 1))
+    tried = {position.number: position.value for position, _ in looks(steps)}
+    confirmed = list({position.number: position.value for position, _ in confirmations(steps)}.values())
+    assert len(set(tried.values())) == len(tried)
+    assert len(confirmed) <= CONFIRMATIONS
+    assert all(higher > lower for higher, lower in pairwise(confirmed))
+    for value in (*tried.values(), *confirmed):
+        assert Decimal(of.lowest) <= value <= Decimal(of.highest)
+        assert of.axis == "rate" or value == int(value)
+
+
+@given(of=searches(), data=st.data())
+def test_whatever_comes_the_highest_load_that_met_is_confirmed_first(of: Search, data: st.DataObject) -> None:
+    steps = walked(of, lambda _: data.draw(outcomes))
+    met, tried = bracket(steps).met, confirmations(steps)
+    assert [position.value for position, _ in tried][:1] == ([] if met is None else [met])
+    # It ends with the first load that is confirmed, and looks for no other one after that.
+    assert [outcome for _, outcome in tried[:-1]].count("Met") == 0
+    assert looks(steps) + tried == steps
+
+
+def test_the_load_found_is_confirmed_by_a_stage_of_its_own() -> None:
+    steps = walked(search(highest="6"), keeps(Decimal(100)))
+    (last, outcome) = steps[-1]
+    assert (last.number, last.repeat, spelled(last.value), last.confirmation, outcome) == (5, 1, "6", 1, "Met")
+    seeds = [stage_at(search(highest="6"), position).seed for position, _ in steps]
+    assert len(set(seeds)) == len(seeds)
+
+
+def unconfirmed(limit: Decimal, confirmed: Decimal) -> Callable[[Position], Outcome]:
+    """A server that keeps the objectives up to one load at first, and up to another one when that is to be confirmed."""
+    return lambda position: "Met" if position.value <= (confirmed if position.confirmation else limit) else "Missed"
+
+
+def test_a_load_that_is_not_confirmed_gives_way_to_lower_ones_by_rising_steps() -> None:
+    steps = walked(search(tolerance_percent="10"), unconfirmed(Decimal(8), Decimal("5.2")))
+    assert values(confirmations(steps)) == ["8", "7.272", "5.194"]
+    never = walked(search(tolerance_percent="10"), unconfirmed(Decimal(8), Decimal(1)))
+    assert values(confirmations(never)) == ["8", "7.272", "5.194"]
+
+
+def test_below_the_lowest_load_nothing_is_confirmed_and_users_fall_by_one_at_least() -> None:
+    of = search(axis="concurrency", lowest="4", highest="5", tolerance_percent="5")
+    assert values(confirmations(walked(of, unconfirmed(Decimal(5), Decimal(0))))) == ["5", "4"]
+
+
+def test_a_confirmation_is_repeated_while_it_is_not_certain() -> None:
+    steps = walked(search(highest="2"), lambda p: "Inconclusive" if p.confirmation and p.repeat < 3 else "Met")
+    assert [(p.number, p.repeat) for p, _ in confirmations(steps)] == [(3, 1), (3, 2), (3, 3)]
 
 
 @given(of=searches(), data=st.data())
@@ -169,159 +207,3 @@ def test_what_may_follow_holds_what_does(of: Search, data: st.DataObject) -> Non
         assert len(foreseen) <= 3
         here = after(of, here, data.draw(outcomes))
         assert here is None or here in foreseen
-
-
-LIMIT = 10.0
-
-
-def by_interval(tally: Tally, percent: float) -> str:
-    """As the operator judges a load point."""
-    counts = [(LIMIT, tally.within), (LIMIT + 1, tally.values - tally.within)]
-    interval = percentile_interval(Distribution.of_counts(counts), percent)
-    if interval is None:
-        return "Inconclusive"
-    low, high = interval
-    return "Met" if high <= LIMIT else "Missed" if low > LIMIT else "Inconclusive"
-
-
-@pytest.mark.parametrize("percent", [50.0, 90.0, 95.0, 99.0])
-def test_every_tally_is_judged_as_the_operator_judges_it(percent: float) -> None:
-    for values in (*range(1, 130), 369, 500, 2000):
-        if values < (least_count(percent) or 0):
-            continue
-        for within in range(values + 1):
-            tally = Tally(values, within)
-            assert outcome(tally, percent) == by_interval(tally, percent), tally
-
-
-@given(values=st.integers(400, 20_000), share=st.floats(0, 1))
-def test_large_tallies_too(values: int, share: float) -> None:
-    tally = Tally(values, round(values * share))
-    assert outcome(tally, 99.0) == by_interval(tally, 99.0)
-
-
-def test_too_few_values_never_keep_a_limit_for_certain() -> None:
-    assert outcome(Tally(367, 367), 99.0) == "Inconclusive"
-    assert outcome(Tally(368, 368), 99.0) == "Met"
-
-
-def test_a_few_values_can_miss_it() -> None:
-    assert outcome(Tally(3, 0), 99.0) == "Missed"
-
-
-def test_nothing_measured_is_no_outcome() -> None:
-    assert outcome(Tally(), 50.0) == "Inconclusive"
-
-
-def test_repeats_add_up() -> None:
-    once = Tally(200, 200)
-    assert outcome(once, 99.0) == "Inconclusive"
-    assert outcome(once + once, 99.0) == "Met"
-
-
-def stage(*ttft_ms: float, failed: int = 0) -> RawStage:
-    """Answers of three tokens, 10 ms apart, whose first came after so long; then some that failed."""
-    ok = [True] * len(ttft_ms) + [False] * failed
-    return raw_stage(
-        ok=ok,
-        ttfts=[ms / 1000 for ms in ttft_ms] + [0.0] * failed,
-        itls=[[0.01, 0.01]] * len(ttft_ms) + [[]] * failed,
-        output_lens=[3] * len(ttft_ms) + [0] * failed,
-    )
-
-
-@pytest.mark.parametrize(
-    ("metric", "milliseconds", "tally"),
-    [
-        ("TTFT", 30, Tally(3, 2)),
-        ("TTFT", 29, Tally(3, 1)),
-        ("E2EL", 50, Tally(3, 2)),
-        ("TPOT", 10, Tally(3, 3)),
-        ("TPOT", 9, Tally(3, 0)),
-        ("ITL", 10, Tally(6, 6)),
-        ("ITL", 9, Tally(6, 0)),
-    ],
-)
-def test_each_latency_is_held_against_its_own_limit(metric: str, milliseconds: int, tally: Tally) -> None:
-    limit = Limit.model_validate({"metric": metric, "percentile": "90", "max_milliseconds": milliseconds})
-    of = search(objectives=(limit,))
-    assert load_result(of, stage(10, 30, 40)).tallies == (tally,)
-
-
-def test_failed_requests_have_no_latency_and_are_counted() -> None:
-    found = load_result(search(), stage(10, 10, failed=2))
-    assert (found.requests, found.failed, found.tallies) == (4, 2, (Tally(2, 2),))
-
-
-def test_one_token_has_no_time_per_token_after_the_first() -> None:
-    of = search(objectives=(Limit(metric="TPOT", percentile="50", max_milliseconds=20),))
-    assert load_result(of, raw_stage(ok=[True, True], itls=[[], [0.01]], output_lens=[1, 2])).tallies == (Tally(1, 1),)
-
-
-def test_met_missed_and_neither() -> None:
-    of = search()
-    assert outcome_of(of, load_result(of, stage(*[50] * 60))) == "Met"
-    assert outcome_of(of, load_result(of, stage(*[150] * 60))) == "Missed"
-    assert outcome_of(of, load_result(of, stage(*[50] * 54, *[150] * 6))) == "Inconclusive"
-
-
-def test_repeats_are_told_together() -> None:
-    of = search()
-    few = load_result(of, stage(*[50] * 30))
-    assert outcome_of(of, few) == "Inconclusive"
-    assert outcome_of(of, few + few) == "Met"
-
-
-def test_every_objective_counts() -> None:
-    of = search(
-        objectives=(
-            Limit(metric="TTFT", percentile="90", max_milliseconds=100),
-            Limit(metric="TPOT", percentile="50", max_milliseconds=5),
-        )
-    )
-    assert outcome_of(of, load_result(of, stage(*[50] * 60))) == "Missed"
-
-
-def test_where_too_many_fail_the_load_is_too_much_however_fast_the_others_were() -> None:
-    of = search(max_failed_percent="2")
-    assert outcome_of(of, load_result(of, stage(*[50] * 98, failed=2))) == "Met"
-    assert outcome_of(of, load_result(of, stage(*[50] * 97, failed=3))) == "Missed"
-    assert outcome_of(of, load_result(of, stage(failed=40))) == "Missed"
-
-
-TRUTH = 10.0
-"""Load at which exactly nine requests of ten keep the limit."""
-STEEPNESS = 8
-REQUESTS = 200
-RUNS = 200
-
-
-def share_within(load: float) -> float:
-    """Of requests that keep the limit, the fewer the higher the load."""
-    return 1 / (1 + (load / TRUTH) ** STEEPNESS / 9)
-
-
-def found(of: Search, chance: random.Random) -> tuple[Decimal, Decimal]:
-    """What one search ends with."""
-    here: Position | None = first(of)
-    tally = Tally()
-    met, not_met = Decimal(0), Decimal(10**6)
-    while here is not None:
-        share = share_within(float(here.value))
-        tally += Tally(REQUESTS, sum(chance.random() < share for _ in range(REQUESTS)))
-        what = outcome(tally, 90)
-        following = after(of, here, what)
-        if following is None or following.number != here.number:
-            met, not_met = (max(met, here.value), not_met) if what == "Met" else (met, min(not_met, here.value))
-            tally = Tally()
-        here = following
-    return met, not_met
-
-
-def test_noise_leads_it_astray_no_more_often_than_it_says() -> None:
-    brackets = [found(search(), random.Random(seed)) for seed in range(RUNS)]
-    too_high = sum(float(met) > TRUTH for met, _ in brackets)
-    far_too_low = sum(float(not_met) < 0.8 * TRUTH for _, not_met in brackets)
-    assert all(met < not_met for met, not_met in brackets)
-    assert too_high <= 0.05 * RUNS
-    assert far_too_low <= 0.05 * RUNS

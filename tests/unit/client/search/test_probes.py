@@ -8,10 +8,10 @@ from concurrent.futures import Future
 from decimal import Decimal
 
 import pytest
-from benchrun_client.contract import CachePolicy, LoadPoint, Plan, RandomData, Stage
+from benchrun_client.contract import CachePolicy, LoadPoint, Outcome, Plan, RandomData, Stage
 from benchrun_client.datasets.rows import Sample, prompts_digest
 from benchrun_client.failures import RunFailure
-from benchrun_client.search.bisection import Outcome, Position, after, first
+from benchrun_client.search.bisection import Position, after, first
 from benchrun_client.search.probes import SearchPrompts, every_stage, stage_at
 from benchrun_client.tokenizer import TokenCounter
 from benchrun_client.traffic import check_lengths, find_material, write_traffic
@@ -40,7 +40,7 @@ def test_a_seed_is_of_the_stage_and_not_of_its_load() -> None:
     slow, fast = (stage_at(search(), Position(2, 1, Decimal(value))) for value in (2, 4))
     assert slow.seed == fast.seed
     seeds = [each.seed for each in every_stage(search())]
-    assert len(set(seeds)) == len(seeds) == 36
+    assert len(set(seeds)) == len(seeds) == 45
 
 
 @pytest.mark.parametrize("changes", [{"seeds": (1, 2)}, {"requests": None}, {"requests": 5, "duration_seconds": 5}])
@@ -73,7 +73,7 @@ def test_random_prompts_of_probes_are_left_for_later_and_begin_as_no_other() -> 
 
 def test_under_share_all_probes_send_the_same_prompts_as_many_as_they_need() -> None:
     policy: CachePolicy = "Share"
-    of = search(max_probes=2, max_repeats=1, highest="4", duration_seconds=10, seeds=(3, 3))
+    of = search(max_probes=2, max_repeats=1, highest="4", duration_seconds=10, seeds=(3,) * 5)
     given = plan(stage(workload="other"), searches=(of,), cache_policy=policy)
     traffic = write_traffic(given, find_material(given, COUNTER), COUNTER)
     one, two = traffic.probes["chat/search-01/r1"], traffic.probes["chat/search-02/r1"]

@@ -10,7 +10,7 @@ from statistics import fmean, pstdev
 from typing import Any
 
 import pytest
-from benchrun_client.contract import Shards, StageRecord, open_record, seal
+from benchrun_client.contract import Connections, Shards, StageRecord, open_record, seal
 from benchrun_client.shards.merging import ShardedStage, Values, figures_of, merged
 from benchrun_client.stage_record import Instants, RawStage, record_of
 from hypothesis import given, strategies as st
@@ -25,6 +25,7 @@ PER_REQUEST = (
     "ttfts",
     "itls",
     "input_lens",
+    "expected_lens",
     "output_lens",
     "requested_lens",
     "errors",
@@ -73,6 +74,7 @@ def stages(draw: st.DrawFn) -> RawStage:
                 "ttfts": ttft,
                 "itls": itls,
                 "input_lens": draw(st.integers(min_value=1, max_value=90)),
+                "expected_lens": draw(st.integers(min_value=1, max_value=90)),
                 "output_lens": len(itls) + 1 if ok else 0,
                 "requested_lens": 6,
                 "errors": "" if ok else draw(st.sampled_from(["Bad Request", "Reset"])),
@@ -211,6 +213,33 @@ def test_what_a_client_costs_is_added_and_what_holds_it_back_is_the_worst() -> N
     client = merged(parts(), TOGETHER).client
     assert (client.cpu_seconds, client.wall_seconds, client.processes) == (0.75, 2.5, 2)
     assert (client.throttled_periods, client.lag_p99_us, client.lag_max_us) == (3, 500_000, 500_000)
+
+
+@pytest.mark.parametrize(
+    ("second", "together"),
+    [
+        (Connections(opened=1, total_us=900, longest_us=900), Connections(opened=3, total_us=2400, longest_us=1400)),
+        (None, None),
+    ],
+)
+def test_connections_are_those_of_all_shards(second: Connections | None, together: Connections | None) -> None:
+    first = Connections(opened=2, total_us=1500, longest_us=1400)
+    parts = [record_of(raw_stage()).model_copy(update={"connections": each}) for each in (first, second)]
+    assert merged(parts, TOGETHER).connections == together
+
+
+@pytest.mark.parametrize(
+    ("expected", "second"),
+    [
+        pytest.param((None, None), {}, id="no node tells"),
+        pytest.param((9.0, 0.5), {"node_cpu_seconds": 9.0, "stolen_seconds": 0.5}, id="one does"),
+    ],
+)
+def test_of_several_nodes_the_one_counts_from_which_most_was_stolen(
+    expected: tuple[float | None, float | None], second: dict[str, float]
+) -> None:
+    client = merged(parts(**second), TOGETHER).client
+    assert (client.node_cpu_seconds, client.stolen_seconds) == expected
 
 
 def test_what_only_the_first_has_seen_is_told_by_it() -> None:

@@ -52,7 +52,7 @@ def row(
             "value": value,
             "repeats": repeats,
             "repeatsPlanned": repeats,
-            "metrics": {key: shown[metric] for metric, key in KEYS.items()},
+            "metrics": {key: shown.get(metric) for metric, key in KEYS.items()},
             "repeatCvPercent": {} if cv is None else dict.fromkeys(KEYS.values(), cv),
             "traffic": traffic,
             "verdict": verdict,

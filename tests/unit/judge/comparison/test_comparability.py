@@ -63,6 +63,38 @@ def test_the_server_may_differ_from_side_to_side() -> None:
     assert compared(repeated("a"), run("b", [row(repeats=5, cv=1)], of=other)).outcome == "NoDetectableDifference"
 
 
+def templated(name: str, text: str, digest: str | None) -> MeasuredRun:
+    client = CLIENT.model_copy(update={"chat_template": digest})
+    return run(name, [row(repeats=5, cv=1)], of=spec(chatTemplate={"inline": text}), client=client)
+
+
+def test_chats_must_be_rendered_by_the_same_template() -> None:
+    given, other, unknown = templated("a", "x", "a" * 64), templated("b", "y", "b" * 64), templated("b", "y", None)
+    reason = f"chat template: SHA-256 {'a' * 12} in a, SHA-256 {'b' * 12} in b"
+    assert compared(given, other, limit=5) == not_comparable(reason, gated=True)
+    assert "chat template: the model's own in a, SHA-256" in str(compared(run("a"), other, limit=5))
+    assert compared(given, templated("b", "x", "a" * 64)).outcome == "NoDetectableDifference"
+    assert compared(given, unknown).outcome == "NoDetectableDifference", "not known of both"
+
+
+def choosing(name: str, of: Any = None, **chosen: str) -> MeasuredRun:
+    return run(name, [row(repeats=5, cv=1)], of=of, server={"imageDigest": "vllm@sha256:1", "reported": chosen})
+
+
+def test_servers_started_alike_must_have_chosen_alike() -> None:
+    flash, other = choosing("a", attention_backend="FLASH_ATTN"), choosing("b", attention_backend="TRITON_ATTN")
+    reason = "attention backend: FLASH_ATTN in a, TRITON_ATTN in b, though both were started alike"
+    assert compared(flash, other, limit=5) == not_comparable(reason, gated=True)
+    assert compared(flash, choosing("b", attention_backend="FLASH_ATTN")).outcome == "NoDetectableDifference"
+    assert compared(flash, choosing("b", dtype="float16")).outcome == "NoDetectableDifference", "not known of both"
+
+
+def test_a_server_that_was_started_otherwise_may_choose_otherwise() -> None:
+    other = spec(server={"image": "vllm/vllm-openai:v0.32.0", "args": ["--dtype", "float16"]})
+    found = compared(choosing("a", dtype="bfloat16"), choosing("b", of=other, dtype="float16"))
+    assert found.outcome == "NoDetectableDifference"
+
+
 def test_the_server_may_not_differ_within_a_side() -> None:
     other = spec(server={"image": "vllm/vllm-openai:v0.33.0"})
     found = compared([run("a1"), run("a2", of=other)], [run("b1"), run("b2")])
@@ -98,6 +130,16 @@ def test_a_mix_is_compared_by_what_its_parts_send(names: str, tokens: int, same:
         ),
         pytest.param("api differs between a and b", _workload(api="Chat"), id="api"),
         pytest.param("ignoreEOS differs between a and b", _workload(ignoreEOS=False), id="ignoreEOS"),
+        pytest.param(
+            "sampling.temperature differs between a and b",
+            _workload(sampling={"temperature": "0.7"}),
+            id="temperature",
+        ),
+        pytest.param(
+            "sampling.repetitionPenalty differs between a and b",
+            _workload(sampling={"repetitionPenalty": "1.1"}),
+            id="repetition penalty",
+        ),
         pytest.param("the number of requests differs between a and b", _workload(requests=50), id="requests"),
         pytest.param(
             "maxConcurrency differs between a and b",
@@ -123,6 +165,28 @@ def test_a_load_point_that_is_not_comparable(reason: str, after: MeasuredRun) ->
         [],
     )
     assert found.message == f"no load point is comparable: {CELL}: {reason}"
+
+
+@pytest.mark.parametrize("sampling", [{}, {"temperature": "0.0"}, {"repetitionPenalty": "1.00"}])
+def test_greedy_is_greedy_however_it_is_written(sampling: dict[str, str]) -> None:
+    assert compared(repeated("a"), _workload(sampling=sampling)).cells[0].reason is None
+
+
+@pytest.mark.parametrize(
+    ("unknown", "before", "after"),
+    [(True, None, "greedy"), (True, "greedy", None), (False, "greedy", "greedy"), (False, None, None)],
+)
+def test_records_that_do_not_say_how_tokens_were_chosen_are_compared_and_that_is_said(
+    unknown: bool, before: str | None, after: str | None
+) -> None:
+    a, b = (
+        run(name, [row(repeats=5, cv=1).model_copy(update={"sampling": text})])
+        for name, text in (("a", before), ("b", after))
+    )
+    found = compared(a, b)
+    silent = "a" if before is None else "b"
+    assert (f"it is not known how tokens were chosen in {silent}" in found.message) is unknown
+    assert found.cells[0].reason is None
 
 
 @pytest.mark.parametrize("load", [{"requestRates": ["4"], "burstiness": "1.0"}, rates("4", "8")])

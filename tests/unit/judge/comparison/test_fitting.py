@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from benchrun.api import KEYS, ComparedCell, ComparedMetric
+from benchrun.api import ComparedCell, ComparedMetric
 from benchrun.judge.comparison.against_baseline import MAX_COMPARISON_BYTES, fitted_cells
-from unit.judge.comparison.sides import compared, row, run
+from unit.judge.comparison.sides import TYPICAL, compared, row, run
 
-METRICS: tuple[ComparedMetric, ...] = tuple(KEYS)
+METRICS: tuple[ComparedMetric, ...] = tuple(TYPICAL)
 
 
 def cells(count: int, *, ttft: float = 60.0) -> tuple[ComparedCell, ...]:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
+from statistics import fmean, stdev
 from typing import Any
 
 import pytest
 from benchrun.api import Change, ComparedMetric
-from benchrun.judge.comparison.figures import NO_CV, ONE_REPEAT
+from benchrun.judge.comparison.comparability import MeasuredRun
+from benchrun.judge.comparison.compare import compare
+from benchrun.judge.comparison.figures import FEW_SERVERS, NO_CV, ONE_REPEAT
 from hypothesis import given, strategies as st
-from unit.judge.comparison.sides import TYPICAL, changes, compared, repeated, row, run, servers, words
+from unit.judge.comparison.sides import LATENCIES, TYPICAL, changes, compared, repeated, row, run, servers, words
 
 
 def ends(change: Change) -> list[float]:
@@ -101,7 +106,7 @@ def test_values_equal_to_their_last_digit_are_not_exact() -> None:
     before, after = (
         [run(f"{side}{n}", RequestThroughput=value) for n in range(3)] for side, value in (("a", 3.9999), ("b", 4.0))
     )
-    assert words(compared(before, after, "RequestThroughput")) == {"RequestThroughput": "NoDetectableDifference"}
+    assert words(compared(before, after, "RequestThroughput")) == {"RequestThroughput": "Equivalent"}
 
 
 def test_more_figures_widen_every_interval() -> None:
@@ -129,8 +134,121 @@ def test_the_interval_leaves_zero_out_exactly_where_the_word_says_so(seed: int, 
         for change in cell.changes:
             low, middle, high = ends(change)
             assert low <= middle <= high
-            leaves_out = low > 0 or high < 0
+            leaves_out = low >= 0 or high <= 0
             assert leaves_out == (change.word in ("Better", "Worse"))
+
+
+def test_where_figures_move_together_more_is_found_than_intervals_show_and_none_contradicts_its_word() -> None:
+    """A change of 3.3 times its error is too little for one of ten figures, and enough where all ten moved."""
+    shift = 3.3 * 0.01
+    figures: dict[str, Any] = {
+        metric: (1 + shift) * TYPICAL[metric] if metric in LATENCIES else TYPICAL[metric] / (1 + shift)
+        for metric in TYPICAL
+    }
+    found = changes(compared(repeated("a", cv=1.58), repeated("b", cv=1.58, **figures), *TYPICAL))
+    before = changes(compared(repeated("a", cv=1.58), repeated("b", cv=1.58, MeanTTFT=43.0 * (1 + shift)), *TYPICAL))
+    assert (found["MeanTTFT"].word, before["MeanTTFT"].word) == ("Worse", "NoDetectableDifference")
+    assert found["MeanTTFT"].low_percent == 0
+    assert ends(before["MeanTTFT"])[0] < 0
+
+
+def test_all_intervals_hold_at_once_in_95_percent() -> None:
+    """Half of the figures did not change, half by 5 %; 20 in all. As 20 intervals of 95 % each, all would hold in 36 %."""
+    random, rounds, held = Random(41), 150, 0
+    cells = [f"chat/rate={n}" for n in range(1, 5)]
+    for _ in range(rounds):
+        before = servers("a", random, cells=cells)
+        after = [run(s.name, [*s.status.results[:2], *o.status.results[2:]]) for s, o in zip(
+            servers("b", random, cells=cells), servers("b", random, cells=cells, effect=1.05), strict=True)]  # fmt: skip
+        found = compared(before, after, "MeanTTFT", "MeanTPOT", "MeanITL", "MeanE2EL", "OutputThroughput")
+        held += all(
+            low
+            <= (0.0 if cell.cell in cells[:2] else -100 / 21 if change.metric == "OutputThroughput" else 5.0)
+            <= high
+            for cell in found.cells
+            for change in cell.changes
+            for low, _, high in [ends(change)]
+        )
+    assert held / rounds >= 0.92
+
+
+@pytest.mark.parametrize(
+    ("word", "factor", "cv", "least"),
+    [
+        pytest.param("Equivalent", 1.0, 0.2, 1.0, id="nothing changed"),
+        pytest.param("Equivalent", 1.004, 0.05, 1.0, id="changed, by less than matters"),
+        pytest.param("Worse", 1.004, 0.05, 0.2, id="where less matters"),
+        pytest.param("NoDetectableDifference", 1.0, 2.0, 1.0, id="too noisy to tell"),
+        pytest.param("Equivalent", 1.0, 2.0, 5.0, id="where only more matters"),
+        pytest.param("Worse", 1.0095, 0.05, 0.9, id="by more than matters"),
+    ],
+)
+def test_equivalent_is_shown_to_be_less_than_matters(word: str, factor: float, cv: float, least: float) -> None:
+    before, after = repeated("a", cv=cv), repeated("b", cv=cv, MeanTTFT=43.0 * factor)
+    found = compare([before], [after], metrics=["MeanTTFT"], equivalence_percent=least)
+    assert (words(found), found.outcome) == ({"MeanTTFT": word}, word)
+    low, _, high = ends(changes(found)["MeanTTFT"])
+    assert (word == "Equivalent") == (-least <= low and high <= least)
+
+
+def test_a_change_at_the_limit_of_what_matters_is_rarely_equivalent() -> None:
+    random, rounds = Random(43), 300
+    sides = [(servers("a", random, cv=0.002), servers("b", random, cv=0.002, effect=1.01)) for _ in range(rounds)]
+    outcomes = [compared(before, after, "MeanTTFT").outcome for before, after in sides]
+    assert outcomes.count("Equivalent") <= 0.05 * rounds
+
+
+def test_what_is_not_known_is_not_called_unchanged() -> None:
+    cells = [row("chat/rate=1", repeats=5, cv=1.0), row("chat/rate=4", repeats=1)]
+    assert compared(run("a", cells), run("b", cells)).outcome == "Unknown"
+    same = [row("chat/rate=1", repeats=5, cv=0.1), row("chat/rate=4", repeats=5, cv=3.0)]
+    assert compared(run("a", same), run("b", same)).outcome == "NoDetectableDifference"
+
+
+def test_a_percentile_takes_five_servers_a_side() -> None:
+    random = Random(47)
+    sides = [[run(f"{s}{n}", P99TTFT=random.gauss(at, 4.0)) for n in range(5)] for s, at in (("a", 100), ("b", 130))]
+    assert words(compared(sides[0], sides[1], "P99TTFT")) == {"P99TTFT": "Worse"}
+    few = compared(sides[0][:4], sides[1], "P99TTFT")
+    assert (words(few), changes(few)["P99TTFT"].reason) == ({"P99TTFT": "Unknown"}, FEW_SERVERS)
+    assert words(compared(repeated("a", P99TTFT=100.0), repeated("b", P99TTFT=130.0), "P99TTFT")) == {
+        "P99TTFT": "Unknown"
+    }
+    rare = row(P99TTFT=100.0).model_copy(update={"uncertain": ["p99_ttft_ms"]})
+    unsure = compared(sides[0], [*sides[1][:4], run("c", [rare])], "P99TTFT")
+    assert words(unsure) == {"P99TTFT": "NotComparable"}
+
+
+def blocked(side: str, random: Random, luck: Sequence[float], *, effect: float = 1.0) -> list[MeasuredRun]:
+    """A server a block, whose luck all sides share."""
+    figures = ((block, 43.0 * effect * each * random.gauss(1, 0.005)) for block, each in enumerate(luck, 1))
+    return [replace(run(f"{side}{block}", MeanTTFT=figure), block=block) for block, figure in figures]
+
+
+def test_blocks_are_compared_block_by_block() -> None:
+    random, luck = Random(53), [0.9, 0.95, 1.0, 1.05, 1.1, 1.15]
+    before, after = blocked("a", random, luck), blocked("b", random, luck, effect=1.03)
+    assert words(compared(before, after, "MeanTTFT")) == {"MeanTTFT": "Worse"}
+    change = changes(compared(before, after, "MeanTTFT"))["MeanTTFT"]
+    logs = [math.log(b.status.results[0].metrics["mean_ttft_ms"] / a.status.results[0].metrics["mean_ttft_ms"])  # type: ignore[operator]
+            for a, b in zip(before, after, strict=True)]  # fmt: skip
+    mean, noise = fmean(logs), stdev(logs) / math.sqrt(6)
+    assert ends(change) == pytest.approx([100 * math.expm1(mean + t * noise) for t in (-2.5706, 0, 2.5706)], abs=0.01)
+
+
+@pytest.mark.parametrize("left", [slice(0, 4), slice(1, 6)], ids=["too few", "not the same blocks"])
+def test_without_the_same_blocks_on_both_sides_welch(left: slice) -> None:
+    random, luck = Random(59), [0.9, 0.95, 1.0, 1.05, 1.1, 1.15]
+    before, after = blocked("a", random, luck), blocked("b", random, luck, effect=1.03)
+    other = before[left] if left.stop == 4 else before[:5]
+    assert words(compared(other, after[left], "MeanTTFT")) == {"MeanTTFT": "NoDetectableDifference"}
+
+
+def test_blocks_of_equals_are_called_different_in_at_most_5_percent() -> None:
+    random, rounds = Random(61), 400
+    luck = [[random.gauss(1, 0.05) for _ in range(5)] for _ in range(rounds)]
+    outcomes = [compared(blocked("a", random, each), blocked("b", random, each), "MeanTTFT").outcome for each in luck]
+    assert sum(each in ("Better", "Worse") for each in outcomes) <= 0.075 * rounds
 
 
 @given(seed=st.integers(0, 10_000))

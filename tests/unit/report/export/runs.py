@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,13 @@ def reading(stage_id: str, **figures: Any) -> Sample:
     """What a server said a second after the stage began, by the tokens that it had generated."""
     tokens = 1000.0 * STAGES.index(stage_id) + 5
     return sample(measured(stage_id).first_send_unix_us / 1e6 + 1, generation_tokens=tokens, **figures)
+
+
+def renewed(read: Callable[..., Sample], *, watts: float, **figures: Any) -> list[Sample]:
+    """Three samples of `read`, a second after each other, in which the GPUs' energy counter was renewed and 5 tokens were written."""
+    first = read(**figures)
+    tokens = first.generation_tokens or 0.0
+    return [replace(first, at=first.at + t, gpu_joules=watts * t, generation_tokens=tokens + 5 * t) for t in range(3)]
 
 
 def endpoint_spec() -> BenchmarkRunSpec:

@@ -7,7 +7,7 @@ from benchrun.measure.exposition import Sample
 from benchrun.report.export.csv_parquet import server_table, stage_table
 from benchrun.report.export.encoders import Table, Value
 from benchrun.report.export.formats import ExportedRun
-from unit.report.export.runs import CHAT, GPU, STAGES, UID, endpoint_spec, measured, reading, run, status
+from unit.report.export.runs import CHAT, GPU, STAGES, UID, endpoint_spec, measured, reading, renewed, run, status
 from unit.report.export.split_runs import split_reading, split_run
 
 
@@ -21,8 +21,24 @@ def roles(of: ExportedRun) -> dict[str, dict[str, Value]]:
 
 
 READ: tuple[Sample, ...] = (
-    split_reading("prefill", running=1.0, waiting=7.0, gpu_watts=300.0, gpu_memory_mib=70_000.0, sm_clock_mhz=1_980.0),
-    split_reading("decode", running=4.0, waiting=0.0, gpu_watts=500.0, gpu_memory_mib=60_000.0, sm_clock_mhz=1_500.0),
+    *renewed(
+        split_reading,
+        watts=300.0,
+        role="prefill",
+        running=1.0,
+        waiting=7.0,
+        gpu_memory_mib=70_000.0,
+        sm_clock_mhz=1_980.0,
+    ),
+    *renewed(
+        split_reading,
+        watts=500.0,
+        role="decode",
+        running=4.0,
+        waiting=0.0,
+        gpu_memory_mib=60_000.0,
+        sm_clock_mhz=1_500.0,
+    ),
 )
 
 

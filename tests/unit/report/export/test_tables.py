@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from functools import partial
 from itertools import compress
 from operator import add
 from statistics import mean
@@ -26,6 +27,7 @@ from unit.report.export.runs import (
     failing,
     measured,
     reading,
+    renewed,
     row,
     run,
     status,
@@ -108,7 +110,7 @@ def test_verdict_findings_and_what_is_uncertain_stand_in_the_row() -> None:
     judged = [row(CELLS[0], "Suspect", ["Drift", "TooFewSamples"])]
     chat = stages(run(of_status=status(judged)))[CHAT]
     assert (chat["verdict"], chat["findings"]) == ("Suspect", ("Drift", "TooFewSamples"))
-    assert list(chat["uncertain"])[:2] == ["p90_ttft_ms", "p99_ttft_ms"]  # type: ignore[arg-type]
+    assert list(chat["uncertain"])[:3] == ["p50_ttft_ms", "p90_ttft_ms", "p99_ttft_ms"]  # type: ignore[arg-type]
 
 
 def test_what_the_servers_said_meanwhile() -> None:
@@ -119,22 +121,22 @@ def test_what_the_servers_said_meanwhile() -> None:
 
 
 def test_what_the_gpus_did_and_what_their_energy_brought() -> None:
-    telling = reading(CHAT, gpu_watts=400.0, gpu_memory_mib=71_000.0, sm_clock_mhz=1_755.0)
-    said = stages(run(samples=[telling]))
-    chat, output = said[CHAT], measured(CHAT).scalars["output_throughput"]
-    assert output is not None
+    telling = renewed(partial(reading, CHAT), watts=400.0, gpu_memory_mib=71_000.0, sm_clock_mhz=1_755.0)
+    said = stages(run(samples=telling))
+    chat = said[CHAT]
     assert [chat[name] for name in GPU_FIGURES] == [400.0, 71_000.0, 1_755.0]
-    assert chat["output_tokens_per_joule"] == pytest.approx(output / 400, rel=1e-4)
+    assert chat["output_tokens_per_joule"] == 5 / 400
     assert [said[CAPPED][name] for name in (*GPU_FIGURES, "output_tokens_per_joule")] == [None] * 4
 
 
 def test_power_is_that_of_all_roles_and_not_known_where_one_does_not_tell() -> None:
-    prefill = split_reading("prefill", gpu_watts=300.0, gpu_memory_mib=70_000.0, sm_clock_mhz=2_000.0)
-    decode = split_reading("decode", running=4.0, gpu_watts=500.0, gpu_memory_mib=60_000.0, sm_clock_mhz=1_500.0)
-    both = stages(split_run(samples=[prefill, decode]))[CHAT]
+    of = partial(renewed, split_reading)
+    prefill = of(watts=300.0, role="prefill", gpu_memory_mib=70_000.0, sm_clock_mhz=2_000.0)
+    decode = of(watts=500.0, role="decode", running=4.0, gpu_memory_mib=60_000.0, sm_clock_mhz=1_500.0)
+    both = stages(split_run(samples=[*prefill, *decode]))[CHAT]
     assert [both[name] for name in GPU_FIGURES] == [800.0, 70_000.0, 1_750.0]
-    assert both["output_tokens_per_joule"] == pytest.approx(float(str(both["output_throughput"])) / 800, rel=1e-4)
-    for silent in ([decode], [split_reading("prefill"), decode]):
+    assert both["output_tokens_per_joule"] == 5 / 800
+    for silent in (decode, [split_reading("prefill"), *decode]):
         half = stages(split_run(samples=silent))[CHAT]
         assert [half[name] for name in (*GPU_FIGURES, "output_tokens_per_joule")] == [None] * 4
         assert half["running_mean"] == 4.0
@@ -142,13 +144,13 @@ def test_power_is_that_of_all_roles_and_not_known_where_one_does_not_tell() -> N
 
 def test_a_million_tokens_cost_what_the_servers_cost_meanwhile() -> None:
     priced = status().model_copy(update={"cost": CostStatus(currency="EUR", per_hour=3600.0)})
-    chat, vllms = stages(run(of_status=priced))[CHAT], measured(CHAT).scalars
-    seconds, output, prompts = (
-        vllms[name] or 0.0 for name in ("duration", "total_output_tokens", "total_input_tokens")
-    )
-    assert (chat["currency"], chat["cost_per_hour"]) == ("EUR", 3600.0)
-    assert chat["cost_per_million_output_tokens"] == pytest.approx(seconds / output * 1e6, rel=1e-4)
-    assert chat["cost_per_million_total_tokens"] == pytest.approx(seconds / (output + prompts) * 1e6, rel=1e-4)
+    found = stages(run(of_status=priced))
+    for stage_id, throughput in ((CHAT, "steady_{}_throughput"), (FIRST, "{}_throughput")):
+        stage = found[stage_id]
+        assert (stage["currency"], stage["cost_per_hour"]) == ("EUR", 3600.0)
+        for tokens, rate in (("output", "output"), ("total", "total_token")):
+            cost, a_second = stage[f"cost_per_million_{tokens}_tokens"], stage[throughput.format(rate)]
+            assert cost == pytest.approx(1e6 / float(str(a_second)), rel=1e-4)
 
 
 def test_without_a_price_or_without_tokens_a_cost_is_not_known_and_never_0() -> None:

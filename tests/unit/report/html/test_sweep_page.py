@@ -104,7 +104,7 @@ def test_each_variant_has_a_row_with_its_outcome_and_why_it_failed() -> None:
     assert rows["baseline"][1] == "baseline"
     assert rows["prefix-caching"][1] == "Better"
     assert rows["eager"][1] == "Worse"
-    assert rows["chunked-8192"][1] == "no difference"
+    assert rows["chunked-8192"][1] == "not detected"
     assert rows["long-context-with-a-long-name"][-1] == "OutOfGPUMemory in seqs-v6-r1: CUDA out of memory"
 
 

@@ -16,7 +16,7 @@ PERCENT = "datum.value === 0 ? '0' : format(datum.value, '+~r')"
 LEAST_REACH = 2.0
 """Percent: less is not told apart on the axis."""
 MARGINS = 58
-_WORDS = ("Better", "Worse", "NoDetectableDifference", "Unknown")
+_WORDS = ("Better", "Worse", "Equivalent", "NoDetectableDifference", "Unknown")
 
 
 @dataclass(frozen=True, slots=True)

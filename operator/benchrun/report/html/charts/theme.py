@@ -23,7 +23,7 @@ INK, SOFT_INK, GRID, CARD = "var(--ink)", "var(--soft)", "var(--grid)", "var(--c
 BLUE, AMBER, GREEN, RED, GREY = "var(--blue)", "var(--amber)", "var(--green)", "var(--red)", "var(--grey)"
 OF_WORDS: Mapping[str, str] = {
     "Valid": GREEN, "Suspect": AMBER, "Invalid": RED, "Unknown": GREY,
-    "Better": GREEN, "Worse": RED, "NoDetectableDifference": GREY, "NotComparable": GREY,
+    "Better": GREEN, "Worse": RED, "Equivalent": GREY, "NoDetectableDifference": GREY, "NotComparable": GREY,
 }  # fmt: skip
 
 DASHED: Mapping[str, object] = {"type": "rule", "stroke": SOFT_INK, "strokeDash": [5, 3], "strokeWidth": 1.5}

@@ -16,6 +16,8 @@ STAGE_HEIGHT, PANEL_HEIGHT = 22, 92
 CHARACTER_WIDTH = 7.2
 """Pixels, of the widest font that a browser may fall back to: a stage too narrow for its label has none."""
 PIXELS_A_TICK = 90
+LINES = (theme.BLUE, theme.AMBER, theme.GREEN, theme.RED, theme.GREY)
+"""As many runs as one figure can hold."""
 _UNITS = (("s", 1.0, 300.0), ("min", 60.0, 10_800.0), ("h", 3600.0, float("inf")))
 """Name, seconds, and up to which span it is used."""
 
@@ -68,15 +70,33 @@ def timeline_chart(
     first, last = min(each.start for each in whole), max(each.end for each in whole)
     unit, seconds = time_unit(last - first)
     frame = _Frame(unit, seconds, first / seconds, last / seconds, width - MARGINS)
-    panels = [(STAGE_HEIGHT, _stage_layers(stages, frame))] if stages else []
+    panels: list[tuple[int, Sequence[_Layer]]] = [(STAGE_HEIGHT, _stage_layers(stages, frame))] if stages else []
     if spans:
         # Every stage, faintly, behind the curves: what lies between was not measured.
         shades = [{"at": frame.at(stage.start), "to": frame.at(stage.end)} for stage in stages]
         mark = {"type": "rect", "fill": theme.SOFT_INK, "opacity": 0.07}
         shade = _Layer(mark, "at", {"x2": {"field": "to"}}, shades)
         requests = {"running": theme.BLUE, "waiting": theme.AMBER}
-        panels.append((PANEL_HEIGHT, [shade, *_sample_layers(spans, requests, "requests", frame)]))
-        panels.append((PANEL_HEIGHT, [shade, *_sample_layers(spans, {"KV cache": theme.GREEN}, "KV cache, %", frame)]))
+        for title, colours in (("requests", requests), ("KV cache, %", {"KV cache": theme.GREEN})):
+            rows = [_row(span, line, frame) for line in colours for span in spans]
+            panels.append((PANEL_HEIGHT, [shade, *_sample_layers(rows, colours, title, frame)]))
+    return _panels(panels, frame, since)
+
+
+def side_by_side_chart(series: Mapping[str, Sequence[theme.Span]]) -> ChartSpec:
+    """Running, waiting and KV cache usage of several runs, each from its own start: a panel a figure, a line a run."""
+    last = max(span.end for spans in series.values() for span in spans)
+    unit, seconds = time_unit(last)
+    frame = _Frame(unit, seconds, 0.0, last / seconds, theme.WIDE_WIDTH - MARGINS)
+    colours = dict(zip(series, LINES, strict=False))
+    panels = []
+    for title, figure in (("running", "running"), ("waiting", "waiting"), ("KV cache, %", "KV cache")):
+        rows = [{**_row(span, figure, frame), "line": name} for name, spans in series.items() for span in spans]
+        panels.append((PANEL_HEIGHT, list(_sample_layers(rows, colours, title, frame))))
+    return _panels(panels, frame, "each run's first sample")
+
+
+def _panels(panels: Sequence[tuple[int, Sequence[_Layer]]], frame: _Frame, since: str) -> ChartSpec:
     titles = [*[None] * (len(panels) - 1), f"{frame.unit} since {since}"]
     drawn = [_panel(*panel, frame, title) for panel, title in zip(panels, titles, strict=True)]
     return theme.chart({"vconcat": drawn, "spacing": 8, "resolve": {"scale": {"color": "independent"}}})
@@ -102,10 +122,9 @@ def _stage_layers(stages: Sequence[StageBar], frame: _Frame) -> list[_Layer]:
 
 
 def _sample_layers(
-    spans: Sequence[theme.Span], colours: Mapping[str, str], title: str, frame: _Frame
+    rows: Sequence[Mapping[str, object]], colours: Mapping[str, str], title: str, frame: _Frame
 ) -> Iterable[_Layer]:
     """Means as lines, and a band from the least to the greatest sample."""
-    rows = [_row(span, line, frame) for line in colours for span in spans]
     legend = {"title": None, "symbolType": "stroke", "symbolStrokeWidth": 3, "symbolOpacity": 1, "offset": 0}
     scale = {"domain": list(colours), "range": list(colours.values())}
     shown = {"field": "line", "type": "nominal", "scale": scale, "legend": legend if len(colours) > 1 else None}

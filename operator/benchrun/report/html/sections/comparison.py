@@ -10,6 +10,7 @@ from benchrun.judge.sweep.variant_figures import TRUSTED
 from benchrun.report.comparison_rows import comparison_rows, interval, reasons, signed, unpaired
 from benchrun.report.html import Chart, Charts, Element, Heading, Prose, Reported, ReportedSweep, Section, Table
 from benchrun.report.html.charts.changes import MAX_COLOURS, Bar, Point, change_chart, front_chart
+from benchrun.report.pivots import configuration_change_rows
 from benchrun.report.sweep_rows import change_rows, front_rows
 from benchrun.report.tables import ABSENT, Rows, figure
 
@@ -63,6 +64,8 @@ def changes_section(sweep: ReportedSweep) -> Section | None:
         changes = [(row.variant, change) for row in status.results if row.cell == cell for change in row.changes]
         charts = _change_charts(changes, by="variant", cell=f"{cell}: ")
         elements += [Heading(cell), Charts(tuple(charts))] if charts else []
+    if (side_by_side := configuration_change_rows(status)).rows:
+        elements.append(Table("Changes, load points side by side: percent, interval, word", side_by_side))
     return Section("changes", "Against the baseline", (*elements, _table(rows)))
 
 
@@ -98,7 +101,8 @@ def _change_charts(
 
 FRONT = (
     "Large points are on the front: no other load point of the workload has both more throughput per GPU and a lower TPOT. Up and to "
-    "the left is better; how you weigh the two is up to you. The front compares means and ignores noise."
+    "the left is better; how you weigh the two is up to you. The front is drawn by means; the table says which "
+    "points are distinct from the one before."
 )
 
 

@@ -8,8 +8,9 @@ from itertools import compress
 
 from benchrun_client.contract import StageRecord, open_stage
 
-from benchrun.api import Result, SearchResult
+from benchrun.api import Cell, Result, SearchResult
 from benchrun.judge.search_results import outcome_of
+from benchrun.judge.throughput import throughputs_of
 from benchrun.measure import QUEUED_E2EL, Distribution, latencies, totals
 from benchrun.report.html import (
     AXIS_TITLES,
@@ -69,17 +70,20 @@ def _point(run: Reported, row: Result) -> CurvePoint | None:
     """Of a load point whose numbers are not Invalid. Under a rate with a cap, a response begins when the request was due."""
     queued = f"mean_{QUEUED_E2EL}_ms" in row.metrics
     mean_ms = row.metrics.get(f"mean_{QUEUED_E2EL}_ms" if queued else "mean_e2el_ms")
-    throughput = row.metrics.get("request_throughput")
+    throughput = row.figure("request_throughput")
     if row.verdict == "Invalid" or mean_ms is None or throughput is None:
         return None
-    repeats = [_of_stage(record, queued=queued) for record in run.records_of(row.cell)]
+    repeats = [_of_stage(run, row, record, queued=queued) for record in run.records_of(row.cell)]
     return CurvePoint(float(row.value), throughput, mean_ms / 1000, tuple(r for r in repeats if r is not None))
 
 
-def _of_stage(record: StageRecord, *, queued: bool) -> tuple[float, float] | None:
+def _of_stage(run: Reported, row: Result, record: StageRecord, *, queued: bool) -> tuple[float, float] | None:
     answered = list(compress(record.requests.e2el_us, record.requests.ok))
     pool = latencies([record], QUEUED_E2EL) if queued else Distribution.of(answered)
-    mean_us, throughput = pool.mean(), totals([record])["request_throughput"]
+    found: Mapping[str, float | None] = totals([record])
+    if row.has_plateau and any(workload.name == row.workload for workload in run.spec.workloads):
+        found = throughputs_of(record, Cell(row.cell, row.workload, row.axis, row.value, ()), run.spec)
+    mean_us, throughput = pool.mean(), found["request_throughput"]
     return None if mean_us is None or throughput is None else (throughput, mean_us / 1e6)
 
 
@@ -120,7 +124,7 @@ def _load_value(row: Result, line: str, value: float, interval: Sequence[float] 
 def _throughput(curve: Curve, rows: Sequence[Result], found: Knee) -> Chart | None:
     points = []
     for row in rows:
-        if (value := row.metrics.get("output_throughput")) is not None:
+        if (value := row.figure("output_throughput")) is not None:
             text = f"{row.cell}: {figure(value)} tokens/s; {row.verdict}"
             points.append(LoadValue(float(row.value), "tokens/s", value, row.verdict, text))
     if len(points) < 2:
@@ -161,7 +165,7 @@ def _of_search(run: Reported, search: SearchResult) -> list[Element]:
         described = (
             f"{search.workload}: the loads that were tried, in order, each with its outcome. The table below has them."
         )
-        dashed = " Dashed: the highest load that met every objective." if lower is not None else ""
+        dashed = " Dashed: the highest load that was confirmed to meet every objective." if lower is not None else ""
         elements += [
             Prose(f"Each load follows from the outcomes before it.{dashed}"),
             Charts((Chart("Load after load", chart, described),)),

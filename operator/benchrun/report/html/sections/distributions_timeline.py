@@ -19,6 +19,7 @@ from benchrun.report.html import (
     Heading,
     Prose,
     Reported,
+    ReportedSweep,
     Section,
     Table,
     curves,
@@ -26,7 +27,7 @@ from benchrun.report.html import (
 )
 from benchrun.report.html.charts.curves import Line, cdf_chart
 from benchrun.report.html.charts.theme import CDF_POINTS, FINE_SPANS, RAMP, SPANS, WIDE_WIDTH, cdf_points, spans
-from benchrun.report.html.charts.timeline import StageBar, timeline_chart
+from benchrun.report.html.charts.timeline import LINES, StageBar, side_by_side_chart, timeline_chart
 from benchrun.report.tables import Rows, figure
 
 MAX_LINES = len(RAMP)
@@ -144,6 +145,24 @@ def timeline_section(run: Reported) -> Section | None:
     if stages:
         elements.append(Fold("The stages", (Table("Stages in order of measurement", _stage_rows(run, origin)),)))
     return Section("timeline", "Timeline", tuple(elements))
+
+
+def side_by_side_section(sweep: ReportedSweep) -> Section | None:
+    """Running, waiting and KV cache usage of the first run of each variant over time, in one figure."""
+    series = {
+        name: spans(samples, origin=samples[0].at, at_most=SPANS)
+        for name, samples in list(sweep.series.items())[: len(LINES)]
+        if samples
+    }
+    if not series:
+        return None
+    lead = (
+        f"Samples of the servers of {', '.join(series)}, each from the first sample of the variant's first run: lines are means, and the "
+        "shade reaches from the least to the greatest sample."
+    )
+    described = "Running and waiting requests and KV cache usage over time, a line a variant. Means are in the table of results."
+    chart = Chart("Variants over time", side_by_side_chart(series), described, wide=True)
+    return Section("timeline", "Variants over time", (Prose(lead), chart))
 
 
 def _timeline(

@@ -13,7 +13,8 @@ from benchrun.names import API_VERSION, KIND, MAX_RUN_NAME
 from benchrun.observe import untrusted_json as raw
 from benchrun.plan import Variant, planned_variants
 from benchrun.report.html import CodeBlock, Element, Facts, Fold, Prose, Reported, ReportedSweep, Section, Table, facts
-from benchrun.report.run_summary import startup_text
+from benchrun.report.run_summary import sampling_text, startup_text
+from benchrun.report.settings import kv_cache_text, settings_rows
 from benchrun.report.tables import ABSENT, Column, Rows, figure, price_text, table_of
 
 _Pairs = Iterable[tuple[str, str | None]]
@@ -39,10 +40,14 @@ def provenance_section(run: Reported) -> Section:
         engine = " ".join(word for word in (client.engine, client.engine_version) if word)
         images = (("Image", client.image), ("Image that ran", client.image_digest))
         processes = None if client.shards is None else str(client.shards)
-        elements.append(facts("Client", (*images, ("Load engine", engine), ("Processes", processes))))
+        sampling, template = sampling_text(run.status) or None, ("Chat template (SHA-256)", client.chat_template)
+        sent = (("Load engine", engine), ("Processes", processes), ("Sampling", sampling), template)
+        elements.append(facts("Client", (*images, *sent)))
     if (judge := run.status.judge) is not None:
         rules = (("Rules", f"version {judge.version}"), ("Thresholds", judge.thresholds_digest))
         elements.append(facts("Judge", (*rules, ("Severities changed", ", ".join(judge.overrides)))))
+    settings = Table("Settings of the server and of the client", settings_rows(run.written, run.status))
+    elements.append(Fold("Which settings are the server's, and which the client's", (settings,)))
     if run.status.datasets:
         elements.append(Table("Data that prompts were made of", table_of(_DATASET_COLUMNS, run.status.datasets)))
     if run.records:
@@ -83,7 +88,7 @@ def _server(server: ServerStatus) -> _Pairs:
         ("GPU", server.gpu or server.gpu_reason),
         ("Servers", str(server.replicas) if server.replicas > 1 else None),
         ("GPUs", str(server.gpus)),
-        ("KV cache", None if server.kv_cache_tokens is None else f"{server.kv_cache_tokens} tokens"),
+        ("KV cache", kv_cache_text(server).removeprefix("KV cache ")),
         ("Seconds to ready", None if server.seconds_to_ready is None else figure(server.seconds_to_ready)),
         ("Start", startup_text(server)),
         ("Restarts", str(server.restarts)),

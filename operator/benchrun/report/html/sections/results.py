@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from benchrun.observe import untrusted_json as raw
 from benchrun.report.html import Element, Fold, Prose, Reported, ReportedSweep, Section, Table
+from benchrun.report.pivots import configuration_rows, packing_rows
 from benchrun.report.sweep_rows import LEGEND, cuts, left_out, variant_rows
 from benchrun.report.tables import (
     ABSENT,
@@ -12,6 +13,8 @@ from benchrun.report.tables import (
     explanation_rows,
     has_uncertain,
     interval_rows,
+    kernel_rows,
+    repeat_rows,
     result_rows,
     texts_per_prompt,
 )
@@ -29,9 +32,11 @@ def results_section(run: Reported) -> Section:
         Table("Load points, their repeats pooled", rows, words=frozenset({"verdict"})),
         Prose(
             "Latencies in milliseconds, as the client measured them. Running, waiting, KV max and hits are what the servers report; "
-            "running and waiting are means over the stages. A dash is what was not measured."
+            "running and waiting are means over the stages, of all servers. A dash is what was not measured."
         ),
     ]
+    if (packed := packing_rows(run.status, texts_per_prompt(run.written))).rows:
+        elements.append(Table("Texts in all, by packing", packed))
     if has_uncertain(rows):
         elements.append(Prose(f"{UNCERTAIN_NOTE}."))
     if (intervals := interval_rows(run.status)).rows:
@@ -49,8 +54,12 @@ def limits_section(run: Reported) -> Section | None:
     if not results:
         return None
     explained: dict[str, dict[str, str]] = {}
-    for cell, what, word, sentence in explanation_rows(run.status).rows:
-        explained.setdefault(cell, {})[what] = f"{word}. {sentence}"
+    answers: list[tuple[str, ...]] = []
+    for cell, what, word, sentence in explanation_rows(run.status, wide=True).rows:
+        if what in ("waiting", "limit"):
+            explained.setdefault(cell, {})[what] = f"{word}. {sentence}"
+        elif what != "profile":
+            answers.append((cell, what, f"{word}. {sentence}"))
     elements: list[Element] = []
     if explained:
         rows = tuple((cell, why.get("waiting", ABSENT), why.get("limit", ABSENT)) for cell, why in explained.items())
@@ -63,7 +72,22 @@ def limits_section(run: Reported) -> Section | None:
         where = ", ".join(quiet) if len(quiet) <= MAX_NAMED else f"the other {len(quiet)} load points"
         where = where if explained else "any load point; the servers kept up"
         elements.append(Prose(f"Nothing waited and nothing limits at {where}."))
+    if answers:
+        found = Rows(("load point", "question", "answer"), tuple(answers))
+        elements.append(Table("Which repeats are true, and what else is asked", found, stacked=True))
+    if (stages := repeat_rows(run.status)).rows:
+        elements.append(Fold("Every stage, in order of measurement", (Table("Latencies are means, in ms", stages),)))
     return Section("limits", "What limits", tuple(elements))
+
+
+def profile_section(run: Reported) -> Section | None:
+    """What the profile says, and its kernels."""
+    if (profile := run.status.profile) is None:
+        return None
+    lead = "After everything was measured, some seconds of load ran under vLLM's own profiler; no other figure is from them."
+    table = Table("Kernels with the most time", kernel_rows(run.status))
+    shown: tuple[Element, ...] = (table,) if table.rows.rows else ()
+    return Section("profile", "Profile", (Prose(profile.sentence), *shown, Prose(lead)))
 
 
 def sweep_limits_section(sweep: ReportedSweep) -> Section | None:
@@ -92,6 +116,7 @@ def sweep_results_section(sweep: ReportedSweep) -> Section:
         return Section("results", "Results", (Prose("No variant was measured."),))
     elements: list[Element] = [
         Table("Variants and load points", rows, words=frozenset({"verdict"})),
+        *([Table("Load points side by side", found)] if (found := configuration_rows(sweep.status)).rows else []),
         Prose(f"{LEGEND[0].upper()}{LEGEND[1:]}. A dash is what was not measured."),
         *(Prose(f"{cut}.") for cut in cuts(sweep.status)),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -11,9 +12,12 @@ from benchrun.report.html.sections.distributions_timeline import (
     MAX_LINES,
     distributions_section,
     evenly,
+    side_by_side_section,
     timeline_section,
 )
 from report_kit.simulated_run import simulated_run
+from unit.measure.timelines import readings
+from unit.report.finished_sweeps import batches
 from unit.report.html.reported_runs import charts_of, data_of, measured, prose_of, reported, tables_of, with_status
 
 
@@ -53,6 +57,27 @@ def test_gaps_between_chunks_are_not_shown_as_gaps_between_tokens() -> None:
     section = distributions_section(with_status(reported(), results=rows))
     assert section is not None
     assert not any(chart.title.startswith("ITL") for chart in charts_of(section))
+
+
+def test_variants_stand_over_time_in_one_figure_each_from_its_own_start() -> None:
+    """Steps of 10,000, 80,000 and 160,000 tokens: what ran, what waited, and how full the KV cache was."""
+    gauges = {"10000": (33.0, 491.0, 0.094), "80000": (267.0, 436.0, 0.78), "160000": (276.0, 367.0, 0.99)}
+    series = {
+        name: [replace(each, at=each.at + 1000 * place) for each in readings([of] * 60, every_seconds=5.0)]
+        for place, (name, of) in enumerate(gauges.items())
+    }
+    assert side_by_side_section(batches().reported) is None
+    section = side_by_side_section(replace(batches().reported, series={**series, "failed": ()}))
+    assert section is not None
+    (chart,) = charts_of(section)
+    rows = [row for row in data_of(chart.spec) if "line" in row]
+    means = {(row["line"], row["mean"]) for row in rows if row["mean"] is not None}
+    assert means == {
+        (name, mean) for name, (running, waiting, kv) in gauges.items() for mean in (running, waiting, 100 * kv)
+    }
+    assert {row["at"] for row in rows if row["line"] == "10000"} == {
+        row["at"] for row in rows if row["line"] == "160000"
+    }
 
 
 def test_records_that_are_not_at_hand_are_said() -> None:

@@ -22,8 +22,10 @@ def test_what_was_cut_is_said() -> None:
 def test_limits_are_the_operator_s_own_sentences() -> None:
     section = limits_section(reported())
     assert section is not None
-    (table,) = tables_of(section)
+    table, answers, stages = tables_of(section)
     said = {row.cell: row.bottleneck.sentence for row in measured().status.results if row.bottleneck}
     assert all(row[3] == said[row[0]] for row in table.rows.rows if row[1] == "limit")
     assert "chat/rate=inf" in {row[0] for row in table.rows.rows}
     assert "chat/rate=2" in prose_of(section)
+    assert {row[1] for row in answers.rows.rows} == {"true run"}
+    assert len(stages.rows.rows) == sum(row.repeats for row in measured().status.results)

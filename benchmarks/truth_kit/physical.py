@@ -1,0 +1,130 @@
+"""What a machine and a network really do to a process: quotas, stops, neighbours that burn cores, delayed and lost packets.
+
+Needs root. Nothing outside of this benchmark's own processes is touched: packets are lost in a network namespace of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+CPU_CGROUP = Path("/sys/fs/cgroup/cpu" if Path("/sys/fs/cgroup/cpu").is_dir() else "/sys/fs/cgroup")
+PERIOD_US = 100_000
+NEW_NETWORK = 0x40000000
+"""CLONE_NEWNET of unshare(2)."""
+PIECE_BYTES = 65536
+
+
+def own_network() -> None:
+    """Move this process, and all that it starts from now on, into a network namespace whose only interface is its own loopback."""
+    if ctypes.CDLL(None, use_errno=True).unshare(NEW_NETWORK):
+        raise OSError(ctypes.get_errno(), "unshare of the network namespace")
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+
+
+@contextmanager
+def losing(port: int, percent: float) -> Iterator[None]:
+    """Lose this share of all packets to and from a port. Only in `own_network`."""
+    sides = ("--dport", "--sport")
+    with ExitStack() as stack:
+        for side in sides if percent else ():
+            rule = ["INPUT", "-i", "lo", "-p", "tcp", side, str(port), "-m", "statistic", "--mode", "random"]
+            rule += ["--probability", str(percent / 100), "-j", "DROP"]
+            subprocess.run(["iptables", "--wait", "-A", *rule], check=True)
+            stack.callback(subprocess.run, ["iptables", "--wait", "-D", *rule], check=True)
+        yield
+
+
+@contextmanager
+def cpu_quota(name: str, share: float) -> Iterator[Path]:
+    """A control group that gets so much of a core."""
+    group = CPU_CGROUP / f"benchrun-truth-{name}-{os.getpid()}"
+    group.mkdir()
+    try:
+        if (group / "cpu.cfs_quota_us").exists():
+            (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+            (group / "cpu.cfs_quota_us").write_text(str(int(share * PERIOD_US)))
+        else:
+            (group / "cpu.max").write_text(f"{int(share * PERIOD_US)} {PERIOD_US}")
+        yield group
+    finally:
+        for process in (group / "cgroup.procs").read_text().split():
+            with suppress(ProcessLookupError):
+                (CPU_CGROUP / "cgroup.procs").write_text(process)
+        group.rmdir()
+
+
+@contextmanager
+def neighbours(count: int) -> Iterator[None]:
+    """So many processes of ordinary priority that never rest."""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class Standstill:
+    """From when until when a process stands still, in seconds after the first measured request."""
+
+    from_second: float
+    until_second: float
+
+
+async def stand_still(process: Process, stop: Standstill, *, began_unix: float) -> None:
+    """Stop the process for so long, as a machine does that has more urgent work."""
+    await asyncio.sleep(max(0.0, began_unix + stop.from_second - time.time()))
+    process.send_signal(signal.SIGSTOP)
+    try:
+        await asyncio.sleep(max(0.0, began_unix + stop.until_second - time.time()))
+    finally:
+        process.send_signal(signal.SIGCONT)
+
+
+@asynccontextmanager
+async def delaying(port: int, target: int, delay_ms: float) -> AsyncIterator[None]:
+    """Whoever connects to `port` reaches `target`, this much later each way: half of the round trip that is added."""
+    words = (sys.executable, __file__, str(port), str(target), str(delay_ms))
+    process = await asyncio.create_subprocess_exec(*words, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    await process.stdout.readline()  # It listens.
+    try:
+        yield
+    finally:
+        process.kill()
+        await process.communicate()
+
+
+async def _delay(port: int, target: int, delay_seconds: float) -> None:
+    loop = asyncio.get_running_loop()
+
+    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while piece := await reader.read(PIECE_BYTES):
+            loop.call_later(delay_seconds, writer.write, piece)
+        loop.call_later(delay_seconds, writer.close)
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection("127.0.0.1", target)
+        with suppress(ConnectionError):
+            await asyncio.gather(pass_on(reader, back), pass_on(there, writer))
+
+    server = await asyncio.start_server(connected, "127.0.0.1", port)
+    print("ready", flush=True)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(_delay(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]) / 1000))

@@ -1,0 +1,142 @@
+"""Queues whose percentiles are known: M/M/1 and M/M/k in closed form, M/G/k from a very long simulation.
+
+Arrivals are Poisson, served in order of arrival by k equal servers. Times are in units of the mean service time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from random import Random
+
+Draw = Callable[[Random], float]
+SIGMA = 0.5
+"""Of the logarithm of a general service time: its coefficient of variation is 53 %."""
+WARMUP_RELAXATIONS = 8.0
+"""A stage begins this many relaxation times after an empty server: what is left of the beginning is e^-8 of it."""
+
+
+def exponential(random: Random) -> float:
+    """A service time without memory, of mean 1."""
+    return random.expovariate(1.0)
+
+
+def lognormal(random: Random) -> float:
+    """A service time of mean 1 with a long tail."""
+    return random.lognormvariate(-SIGMA * SIGMA / 2, SIGMA)
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """So many servers, and how long each takes."""
+
+    name: str
+    servers: int
+    service: Draw
+
+    def relaxation(self, load: float) -> float:
+        """Its relaxation time at a load (0 to 1), that of M/M/1 with the speed of all servers together: 1 / (k (1 - sqrt(load))^2)
+        mean service times (Cohen 1982), and at least one service."""
+        return max(1.0, 1 / (self.servers * (1 - math.sqrt(load)) ** 2))
+
+
+MM1 = Queue("M/M/1", 1, exponential)
+MM8 = Queue("M/M/8", 8, exponential)
+MG32 = Queue("M/G/32", 32, lognormal)
+QUEUES = (MM1, MM8, MG32)
+LOADS = (0.5, 0.7, 0.8, 0.9, 0.95)
+PERCENTS = (50, 90, 95, 99)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request of a stage; instants from the stage's beginning."""
+
+    sent: float
+    waited: float
+    served: float
+
+    @property
+    def sojourn(self) -> float:
+        """From sending to the end."""
+        return self.waited + self.served
+
+
+def stage(queue: Queue, load: float, count: int, random: Random) -> list[Request]:
+    """So many requests of a queue that has come to rest; their gaps are stretched to the exact rate, as vLLM's client does."""
+    rate = load * queue.servers
+    free = [0.0] * queue.servers
+    now, warmed = 0.0, WARMUP_RELAXATIONS * queue.relaxation(load)
+    while now < warmed:
+        now += random.expovariate(rate)
+        _serve(free, now, queue.service(random))
+    gaps = [random.expovariate(rate) for _ in range(count)]
+    stretch, began = count / rate / math.fsum(gaps), now
+    found = []
+    for gap in gaps:
+        now += gap * stretch
+        served = queue.service(random)
+        found.append(Request(now - began, _serve(free, now, served) - now, served))
+    return found
+
+
+def _serve(free: list[float], now: float, service: float) -> float:
+    """When a request is begun that arrives now; `free` is a heap of when each server is done."""
+    begun = max(now, heappop(free))
+    heappush(free, begun + service)
+    return begun
+
+
+def percentile(queue: Queue, load: float, percent: int) -> float:
+    """The true percentile of the time in the system."""
+    if queue is MG32:
+        return SIMULATED[load][percent]
+    low, high = 0.0, 1e6
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if beyond(queue, load, middle) > 1 - percent / 100 else (low, middle)
+    return low
+
+
+def beyond(queue: Queue, load: float, time: float) -> float:
+    """The share of requests in the system for longer than `time` with exponential services (Erlang 1917): a request waits with the
+    probability C, then for an exponential time of rate k (1 - load)."""
+    waits, speed = erlang_c(queue.servers, load), queue.servers * (1 - load)
+    alone = math.exp(-time)
+    both = (1 + time) * alone if speed == 1 else (speed * alone - math.exp(-speed * time)) / (speed - 1)
+    return (1 - waits) * alone + waits * both
+
+
+def erlang_c(servers: int, load: float) -> float:
+    """The share of requests that wait (Erlang 1917), by way of his formula B, which is a short recursion."""
+    blocked, offered = 1.0, servers * load
+    for each in range(1, servers + 1):
+        blocked = offered * blocked / (each + offered * blocked)
+    return blocked / (1 - load * (1 - blocked))
+
+
+def simulated(queue: Queue, load: float, count: int, seed: int) -> dict[int, float]:
+    """Percentiles of so many requests."""
+    random, rate, free, now = Random(seed), load * queue.servers, [0.0] * queue.servers, 0.0
+    times = []
+    for number in range(count + count // 20):
+        now += random.expovariate(rate)
+        service = queue.service(random)
+        begun = _serve(free, now, service)
+        if number >= count // 20:
+            times.append(begun + service - now)
+    times.sort()
+    return {percent: times[count * percent // 100] for percent in PERCENTS}
+
+
+SIMULATED: Mapping[float, Mapping[int, float]] = {
+    0.5: {50: 0.8824, 90: 1.6748, 95: 2.0088, 99: 2.8230},
+    0.7: {50: 0.8855, 90: 1.6783, 95: 2.0122, 99: 2.8263},
+    0.8: {50: 0.9012, 90: 1.6971, 95: 2.0308, 99: 2.8452},
+    0.9: {50: 0.9817, 90: 1.8133, 95: 2.1510, 99: 2.9654},
+    0.95: {50: 1.1561, 90: 2.1557, 95: 2.5450, 99: 3.4347},
+}
+"""Of M/G/32: means of two runs of `simulated` over 4 million requests, seeds 1 and 2. The two differ by at most 0.1 % at a load of
+0.5 and 0.7, 0.2 % at 0.8, 0.4 % at 0.9, 0.9 % at 0.95; the mean is off by about half of that."""

@@ -1,0 +1,29 @@
+"""Where the simulated searches of `truth_kit.searches` come into the benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+
+from truth_kit.spread import spread
+
+SEARCHES = 200
+MODULE = "truth_kit.searches"
+
+
+def measured(*, say: Callable[[str], None]) -> Mapping[str, float | None]:
+    """Searches on queues whose capacity is known; None while there is nothing that simulates them."""
+    if find_spec(MODULE) is None:
+        return {"search_above_truth_percent": None}
+    (found,) = spread(_shares, [SEARCHES])
+    say(f"  {found}")
+    return {
+        f"search_{name}": found[name] for name in ("above_truth_percent", "none_found_percent", "median_below_percent")
+    }
+
+
+def _shares(searches: int) -> Mapping[str, float]:
+    """At idle priority, with the processes that it starts."""
+    found: Mapping[str, float] = import_module(MODULE).simulated_searches(searches)._asdict()
+    return found

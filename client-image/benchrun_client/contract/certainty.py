@@ -1,0 +1,450 @@
+"""Whether a percentile keeps its limit for certain, and its confidence interval, where requests share a queue. Pure.
+
+Requests that meet at a server wait for the same batch, so their latencies are alike: a thousand of them may be worth fifty
+independent ones. Both sides decide by the same test, in three steps:
+
+1. A stage is cut into parts that know (almost) nothing of each other. An open loop: into the cycles of its queue, from one
+   instant at which the number of requests in the system rises above its median to the next (regenerative method: M. A. Crane
+   and D. L. Iglehart, 1975). A closed loop, whose number in the system is constant, and an open one whose latency hardly
+   depends on that number: into batches of two rounds of all requests in flight. Requests sent all at once: not at all.
+2. How the shares of values above a threshold scatter from part to part, as a ratio estimator (W. G. Cochran, Sampling
+   Techniques, 1977), gives the variance of the whole share, and how many times larger it is than that of independent values:
+   the inflation. It is taken at the limit and at the percentile of the sample, the larger one, at the upper end of its own
+   uncertainty. The number of values over it is the number of independent observations.
+3. The binomial test of C. J. Clopper and E. S. Pearson (1934) with that many observations.
+
+Where a stage is too short for step 1, nothing is certain, except that the percentile is above its limit: where more values are
+than any steady state allows (A. A. Markov's inequality), or the queue grows all along.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import accumulate, chain, compress, pairwise
+from operator import mul
+from statistics import NormalDist, fmean, pvariance
+from typing import Literal, NamedTuple
+
+from benchrun_client.contract.gaps import GapCounts, GapSlices
+from benchrun_client.contract.probability import chi_square_quantile, regularized_beta, student_p_value
+
+Outcome = Literal["Met", "Missed", "Inconclusive"]
+ERROR = 0.025
+"""How often, at most, one side of an interval, or an outcome, is wrong."""
+MIN_CYCLES = 30
+"""Fewer, counted by their squared lengths: the stage is shorter than about ten relaxation times of its queue."""
+MIN_BATCHES = 8
+MAX_BATCHES = 20
+ROUNDS_A_BATCH = 2
+"""Of all requests in flight: answers to one round are alike."""
+HARDLY = 0.03
+"""Share of the variance of a latency that the number of requests in the system may explain, where it hardly depends on it."""
+DOUBT = 1.5
+"""Standard errors that are added to the correlation for that."""
+CYCLE_WEIGHT, BATCH_WEIGHT = 6.0, 8.0
+"""Where a stage happens to miss the busy times, its parts scatter too little. So the inflation is at least what the share that the
+number in the system explains makes of it, times this: the constants that keep the error below 5 % in simulated queues
+(docs/measurement.md)."""
+CYCLE_DOUBT = 0.4
+"""Over the number of cycles: what is added to the share that the number in the system explains, where it explains more than chance
+mostly does: a stage that happens to be quiet shows too little of it. Simulated like the weights."""
+WORTH_A_PART = 3.0
+"""So many parts are worth one observation at least, however their shares scatter: few values above a limit, in few parts, do not
+show it, and their upper end of uncertainty is beyond every bound."""
+VARIANCE_ERROR = 0.05
+"""How often the inflation is larger than what is taken for it."""
+LIKE_INDEPENDENT = 0.9
+"""Share of all samples of independent values whose parts scatter less than the ones that are taken as independent."""
+MIN_REPEATS = 5
+"""From here on repeats, which have their own seeds, are parts themselves where they differ more than their parts do, and where
+all requests are sent at once."""
+EXCEEDANCES = 12
+"""Fewer values beyond a threshold do not show how they scatter."""
+MOST_INDEPENDENT = 500_000
+"""More observations are counted as this many."""
+
+
+class Certainty(NamedTuple):
+    """What is certain of one percentile and its limit."""
+
+    outcome: Outcome
+    independent: float
+    """Independent observations it rests on; 0 where that is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageParts:
+    """A stage, cut into parts: positions in `order` at which parts begin, from 0 to the number of requests."""
+
+    order: Sequence[int]  # Of the requests, by the instants at which they began.
+    seen: Sequence[int]  # Requests in the system when each began, in that order; empty for a closed loop or a burst.
+    cycles: Sequence[int]  # Cycles of the queue; empty for a closed loop or a burst.
+    batches: Sequence[int]  # Of time; a burst is one.
+
+
+def effective_cycles(stages: Sequence[StageParts]) -> float:
+    """The number of cycles in these stages, counted by their squared lengths: one long one is not worth many."""
+    lengths = [b - a for stage in stages for a, b in pairwise(stage.cycles)]
+    return sum(lengths) ** 2 / sum(map(mul, lengths, lengths)) if lengths else 0.0
+
+
+def stage_parts(
+    begins: Sequence[float], ends: Sequence[float], *, users: int | None = None, at_once: bool = False
+) -> StageParts:
+    """Cut a stage with at least one request. Instants are in any unit; those of open loops from when a request was due. `users`:
+    how many a closed loop has; None: an open loop, a trace, or `at_once`: a burst."""
+    order = sorted(range(len(begins)), key=begins.__getitem__)
+    if at_once:
+        return StageParts(order, (), (), [0, len(order)])
+    if users is not None:
+        return StageParts(order, (), (), _batches(len(order), users))
+    ended = sorted(ends)
+    seen = [place - bisect_left(ended, begins[i]) for place, i in enumerate(order)]
+    middle = sorted(seen)[len(seen) // 2]
+    # Above the median, or to it: it may be the most there ever were, or the least.
+    rises = max((_rises(seen, level) for level in (middle, middle - 1)), key=len)
+    return StageParts(order, seen, [0, *rises, len(seen)], _batches(len(seen), max(1.0, fmean(seen)), of_one=False))
+
+
+def _rises(seen: Sequence[int], level: int) -> list[int]:
+    return [place for place, (a, b) in enumerate(pairwise(seen), start=1) if a <= level < b]
+
+
+def _batches(requests: int, in_flight: float, *, of_one: bool = True) -> list[int]:
+    """Batches of two rounds, twenty at most; `of_one` round where a stage has no eight of two."""
+    rounds = requests / max(in_flight, 1.0)
+    least = min(rounds, MIN_BATCHES) if of_one else 1.0
+    count = max(1, int(min(MAX_BATCHES, max(rounds / ROUNDS_A_BATCH, least))))
+    return [requests * i // count for i in range(count + 1)]
+
+
+class LatencySample(ABC):
+    """The values of one latency in the stages of a load point; those of failed requests are infinite."""
+
+    def __init__(self, stages: Sequence[StageParts], sizes: Sequence[Sequence[int]]) -> None:
+        """`sizes`: how many values each part of each stage has."""
+        self._sizes = list(chain.from_iterable(sizes))
+        self._regenerates = effective_cycles(stages) >= MIN_CYCLES
+        self._repeats = [0, *accumulate(map(len, sizes))]
+        self._seen = [stage.seen for stage in stages]
+        self._inflations: dict[float, float] = {}  # By limit: several percentiles ask for the same ones.
+        self.count = sum(self._sizes)
+        least = MIN_REPEATS if all(len(each) == 1 for each in sizes) else MIN_BATCHES
+        self._enough = len(self._sizes) >= least
+        open_loop = any(stage.seen for stage in stages)
+        self.parts = effective_cycles(stages) if open_loop else float(len(self._sizes))
+        self.parts_needed = MIN_CYCLES if open_loop else least
+        """How many cycles, batches or repeats there are, and how many make the stages long enough."""
+
+    @abstractmethod
+    def at_rank(self, rank: int) -> float:
+        """The value at a rank, 1 for the smallest to `count` for the greatest."""
+
+    @abstractmethod
+    def above(self, limit: float) -> list[int]:
+        """How many values of each part are above a limit."""
+
+    def share_above(self, limit: float) -> float:
+        """The share of all values that is above a limit."""
+        return sum(self.above(limit)) / self.count
+
+    @abstractmethod
+    def explained_by_load(self, limits: Sequence[float]) -> float:
+        """The share of the variance of being above these limits that the number of requests in the system may explain; 0 where
+        the stages are cut into its cycles, 1 where it can't be told."""
+
+    def grows(self, error: float) -> bool:
+        """Whether the queue grew all along in every stage, so that it has no steady state; by the steps from batch to batch,
+        which have a direction only then."""
+        return bool(self._seen) and all(_grows(seen, error) for seen in self._seen)
+
+    def inflation(self, percent: float, *limits: float) -> float | None:
+        """How many times fewer independent observations the values are worth, at the percentile and these limits; at least 1.
+        None: the stages are too short to tell."""
+        if self.count < 2 or not self._enough:
+            return None
+        margin = min(0.5, EXCEEDANCES / self.count)
+        share = min(max(percent / 100, margin), 1 - margin)
+        places = [self.at_rank(max(1, math.floor(share * self.count))), *limits]
+        explained = self.explained_by_load(places)
+        if not self._regenerates and explained > HARDLY:
+            return None
+        # What the number in the system explains is known as often as it has cycles.
+        weight = CYCLE_WEIGHT if self._regenerates else BATCH_WEIGHT
+        by_load = 1 + weight * explained * self.count / max(1.0, self.parts)
+        return max(by_load, *map(self._inflation_at, places))
+
+    def _inflation_at(self, limit: float) -> float:
+        if limit not in self._inflations:
+            self._inflations[limit] = self._scattered(limit)
+        return self._inflations[limit]
+
+    def _scattered(self, limit: float) -> float:
+        hits = self.above(limit)
+        of_parts = _Scatter.of(self._sizes, hits)
+        # Values of one part can't be more alike than all the same: then each part is worth one observation.
+        by_parts = min(of_parts.inflation, WORTH_A_PART * self.count / max(1.0, self.parts))
+        if len(self._repeats) <= MIN_REPEATS:
+            return by_parts
+        of_repeats = _Scatter.of(
+            *([sum(each[a:b]) for a, b in pairwise(self._repeats)] for each in (self._sizes, hits))
+        )
+        unlike = of_repeats.ratio * of_repeats.freedom > of_parts.inflation * chi_square_quantile(
+            1 - VARIANCE_ERROR, of_repeats.freedom
+        )
+        return of_repeats.inflation if unlike else by_parts
+
+
+class _Scatter(NamedTuple):
+    """How the share of values above a threshold scatters between parts."""
+
+    ratio: float  # Its variance over that of independent values.
+    freedom: float  # Effective degrees of freedom of that.
+
+    @classmethod
+    def of(cls, sizes: Sequence[int], hits: Sequence[int]) -> _Scatter:
+        count, total, parts = sum(sizes), sum(hits), len(sizes)
+        if not 0 < total < count or parts < 2:
+            return cls(1.0, max(1.0, parts - 1.0))
+        share = total / count
+        squares = [(hit - share * size) ** 2 for hit, size in zip(hits, sizes, strict=True)]
+        whole = math.fsum(squares)
+        ratio = whole * parts / (parts - 1) / (count * share * (1 - share))
+        fourth = math.fsum(map(mul, squares, squares))
+        return cls(ratio, max(1.0, min(parts - 1.0, whole * whole / fourth)) if fourth else parts - 1.0)
+
+    @property
+    def inflation(self) -> float:
+        """At the upper end of its uncertainty; 1 where independent values often scatter as much."""
+        if self.ratio * self.freedom <= chi_square_quantile(LIKE_INDEPENDENT, self.freedom):
+            return 1.0
+        return max(1.0, self.ratio * self.freedom / chi_square_quantile(VARIANCE_ERROR, self.freedom))
+
+
+def _grows(seen: Sequence[int], error: float) -> bool:
+    if len(seen) <= MAX_BATCHES:
+        return False
+    steps = [b - a for a, b in pairwise(seen[(len(seen) - 1) * i // MAX_BATCHES] for i in range(MAX_BATCHES + 1))]
+    mean, scatter = fmean(steps), math.sqrt(pvariance(steps) / (len(steps) - 1))
+    return mean > 0 and student_p_value(mean / scatter if scatter else math.inf, len(steps) - 1) <= 2 * error
+
+
+class RequestSample(LatencySample):
+    """One value a request: TTFT, TPOT, E2EL."""
+
+    def __init__(self, stages: Sequence[StageParts], values: Sequence[Sequence[float | None]]) -> None:
+        """`values`: of each stage, as long as its requests, in the order in which it got them; infinite for a failed one, None
+        where a request has none."""
+        regenerates = effective_cycles(stages) >= MIN_CYCLES
+        edges = [stage.cycles if regenerates else stage.batches for stage in stages]
+        ordered = [[own[i] for i in stage.order] for stage, own in zip(stages, values, strict=True)]
+        kept = [[0, *accumulate(value is not None for value in own)] for own in ordered]
+        sizes = [[own[b] - own[a] for a, b in pairwise(at)] for own, at in zip(kept, edges, strict=True)]
+        super().__init__(stages, sizes)
+        self._values = [value for own in ordered for value in own if value is not None]
+        self._edges = [0, *accumulate(self._sizes)]
+        self._explained_at: dict[float, float] = {}
+        self._in_system = [
+            seen
+            for stage, own in zip(stages, ordered, strict=True)
+            for seen, value in zip(stage.seen, own, strict=False)
+            if value is not None
+        ]
+
+    @cached_property
+    def _ascending(self) -> list[float]:
+        return sorted(self._values)
+
+    def at_rank(self, rank: int) -> float:
+        """The value at a rank, 1 for the smallest to `count` for the greatest."""
+        return self._ascending[rank - 1]
+
+    def above(self, limit: float) -> list[int]:
+        """How many values of each part are above a limit."""
+        through = list(accumulate(map(float(limit).__lt__, self._values), initial=0))
+        return [through[b] - through[a] for a, b in pairwise(self._edges)]
+
+    def explained_by_load(self, limits: Sequence[float]) -> float:
+        """The share of the variance of being above these limits that the number of requests in the system may explain."""
+        if not self._in_system:
+            return 0.0
+        middle = self.at_rank((self.count + 1) // 2)
+        for limit in (middle, *limits):
+            if limit not in self._explained_at:
+                self._explained_at[limit] = self._explained(limit)
+        return max(self._explained_at[limit] for limit in (middle, *limits))
+
+    @cached_property
+    def _level(self) -> tuple[float, float]:
+        """Mean and variance of the number in the system."""
+        mean = fmean(self._in_system)
+        return mean, sum((seen - mean) ** 2 for seen in self._in_system) / self.count
+
+    def _explained(self, limit: float) -> float:
+        """The squared correlation of being above a limit and the number in the system, and what a stage may have missed of it; in
+        place of cycles at the upper end of its uncertainty."""
+        above = list(compress(self._in_system, map(float(limit).__lt__, self._values)))
+        share = len(above) / self.count
+        mean, variance = self._level
+        if variance == 0 or not 0 < share < 1:
+            return 0.0
+        correlation = abs(fmean(above) - mean) * math.sqrt(share / (1 - share) / variance)
+        if self._regenerates:
+            by_chance, square = 1 / self.count, correlation**2
+            return square + CYCLE_DOUBT / self.parts if square > 2 * by_chance else max(0.0, square - by_chance)
+        return (correlation + DOUBT / math.sqrt(self.count)) ** 2
+
+
+class GapSample(LatencySample):
+    """Gaps between tokens (ITL). All streams get a token in the same step of the engine, so the share of gaps above a limit in one
+    slice of time is one observation. A failed request counts as many infinite gaps as an answered one has on average."""
+
+    def __init__(
+        self, stages: Sequence[StageParts], gaps: Sequence[tuple[GapCounts, GapSlices | None]], failed: Sequence[float]
+    ) -> None:
+        """`gaps`: of each stage, exactly counted and by time; `failed`: the failed requests of each over its answered ones."""
+        counts = [sum(exact.count) for exact, _ in gaps]
+        lost = sum(round(count * share) for count, share in zip(counts, failed, strict=True))
+        self._slices = [
+            (_slice_edges(stage, of), of) for stage, (_, of) in zip(stages, gaps, strict=True) if of is not None
+        ]
+        sizes = [[sum(of.gaps[a:b]) for a, b in pairwise(edges)] for edges, of in self._slices]
+        super().__init__(stages, sizes)
+        self._enough = self._enough and len(self._slices) == len(stages)
+        steady = all(_reach(stage.seen) <= 1 for stage in stages if stage.seen)
+        self._load_decides = not self._regenerates and not steady
+        pooled = Counter[float]({math.inf: lost} if lost else {})
+        for exact, _ in gaps:
+            pooled.update(dict(zip(exact.us, exact.count, strict=True)))
+        self._values = sorted(us for us, count in pooled.items() if count)
+        self._through = list(accumulate(map(pooled.__getitem__, self._values)))
+        self.count = self._through[-1] if self._through else 0
+
+    def at_rank(self, rank: int) -> float:
+        """The value at a rank, 1 for the smallest to `count` for the greatest."""
+        return self._values[bisect_left(self._through, rank)]
+
+    def share_above(self, limit: float) -> float:
+        """The share of all values that is above a limit; exact."""
+        place = bisect_right(self._values, limit)
+        return 1 - self._through[place - 1] / self.count if place else 1.0
+
+    def above(self, limit: float) -> list[int]:
+        """How many values of each part are above the recorded edge that about as many values exceed as the limit."""
+        share, found = self.share_above(limit), []
+        for edges, of in self._slices:
+            columns = [of.above[place :: len(of.edges_us)] for place in range(len(of.edges_us))]
+            nearest = min(columns, key=lambda column, of=of: abs(sum(column) - share * sum(of.gaps)))  # type: ignore[misc]
+            found += [sum(nearest[a:b]) for a, b in pairwise(edges)]
+        return found
+
+    def explained_by_load(self, limits: Sequence[float]) -> float:
+        """1 where the queue has too few cycles: then it can't be told."""
+        return float(self._load_decides)
+
+
+def _reach(seen: Sequence[int]) -> int:
+    """Between the most and the least in the system, without the twentieth at either end: the ramp."""
+    ordered, margin = sorted(seen), len(seen) // 20
+    return ordered[-1 - margin] - ordered[margin]
+
+
+def _slice_edges(stage: StageParts, of: GapSlices) -> list[int]:
+    """Slices put together until each is longer than a cycle of the queue, or a batch."""
+    cycles = int(effective_cycles([stage]))
+    count = max(1, min(len(of.gaps), cycles if cycles > MIN_BATCHES else len(stage.batches) - 1))
+    return [len(of.gaps) * i // count for i in range(count + 1)]
+
+
+def certainty(sample: LatencySample, percent: float, limit: float, *, error: float = ERROR) -> Certainty:
+    """Whether a percentile (0 to 100) of what the sample is drawn from is at most `limit`, wrong with a probability of at most
+    `error` on each side."""
+    if sample.count == 0 or not 0 < percent < 100:
+        return Certainty("Inconclusive", 0.0)
+    allowed, share = 1 - percent / 100, sample.share_above(limit)
+    inflation = sample.inflation(percent, limit)
+    if inflation is None:
+        missed = share > allowed and (error * share >= allowed or sample.grows(error))
+        return Certainty("Missed" if missed else "Inconclusive", min(sample.parts, sample.count))
+    independent = min(sample.count / inflation, MOST_INDEPENDENT)
+    if _is_rare(share, independent, allowed, error):
+        return Certainty("Met", independent)
+    missed = _is_rare(1 - share, independent, 1 - allowed, error)
+    return Certainty("Missed" if missed else "Inconclusive", independent)
+
+
+def decided(sample: LatencySample, percent: float, limit: float, *, error: float = ERROR) -> tuple[Certainty, float]:
+    """The same of a sample with values, and its own percentile (interpolated), which the outcome does not contradict: infinite,
+    it is missed; within the limit, it is not."""
+    value, found = interpolated(sample.at_rank, sample.count, percent), certainty(sample, percent, limit, error=error)
+    if math.isinf(value):
+        return found._replace(outcome="Missed"), value
+    return (found._replace(outcome="Inconclusive") if found.outcome == "Missed" and value <= limit else found), value
+
+
+def interpolated(at_rank: Callable[[int], float], count: int, percent: float) -> float:
+    """The percentile (0 to 100) of one value or more, given by their ranks from 1 on; infinite where a value that it lies at, or
+    before, is."""
+    rank = (count - 1) * (percent / 100)
+    lower = math.floor(rank)
+    share = rank - lower
+    low, high = at_rank(lower + 1), at_rank(min(lower + 2, count)) if share else 0.0
+    if not share or math.isinf(high):
+        return high if share else low
+    # Counted from the nearer end, so that a share of 1 gives exactly `high`.
+    return low + (high - low) * share if share < 0.5 else high - (high - low) * (1 - share)
+
+
+def _is_rare(share: float, observations: float, expected: float, error: float) -> bool:
+    """Whether so small a share of the observations, or a smaller one, comes with a probability of at most `error` where the
+    expected share is true (C. J. Clopper and E. S. Pearson, 1934)."""
+    found = share * observations
+    return share < expected and regularized_beta(found + 1, observations - found, expected) >= 1 - error
+
+
+def interval(sample: LatencySample, percent: float, *, error: float = ERROR) -> tuple[float, float] | None:
+    """The confidence interval of a percentile (0 to 100), each side wrong with a probability of at most `error`: 95 % by default.
+    None: too few values or too short a stage to bound it on both sides."""
+    inflation = sample.inflation(percent)
+    ranks = None if inflation is None else interval_ranks(sample.count, percent, inflation=inflation, error=error)
+    if ranks is None or inflation is None:
+        return None
+    # Values at the ends may be more alike than those in the middle.
+    at_ends = sample.inflation(percent, *map(sample.at_rank, ranks))
+    if at_ends is None or at_ends > inflation:
+        ranks = None if at_ends is None else interval_ranks(sample.count, percent, inflation=at_ends, error=error)
+    ends = None if ranks is None else (sample.at_rank(ranks[0]), sample.at_rank(ranks[1]))
+    return None if ends is None or math.isinf(ends[1]) else ends
+
+
+def interval_ranks(
+    count: int, percent: float, *, inflation: float = 1.0, error: float = ERROR
+) -> tuple[int, int] | None:
+    """Ranks (1 is the smallest value) of the two values that bracket the percentile of `count` values: 40 and 61 for the median
+    of 100 independent ones. None: they can't be bracketed."""
+    independent = min(count / inflation, MOST_INDEPENDENT)
+    below, above = (_most_beyond(count, independent, each / 100, error) for each in (percent, 100 - percent))
+    return None if below is None or above is None else (below + 1, count - above)
+
+
+@lru_cache(maxsize=4096)
+def _most_beyond(count: int, independent: float, share: float, error: float) -> int | None:
+    """The most values beyond a percentile's end with which that end is certain; None: not even with none."""
+    if count < 1 or not 0 < share < 1 or not _is_rare(0.0, independent, share, error):
+        return None
+    low, high = 0, math.ceil(count * share)
+    deviation = NormalDist().inv_cdf(1 - error) * math.sqrt(share * (1 - share) / independent)
+    guess, width = count * (share - deviation), max(2.0, 3 * count / independent)
+    for near in (math.floor(guess - width), math.ceil(guess + width)):
+        if low < near < high:
+            low, high = (near, high) if _is_rare(near / count, independent, share, error) else (low, near)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _is_rare(middle / count, independent, share, error) else (low, middle)
+    return low

@@ -1,0 +1,168 @@
+"""What a trace of torch's profiler says, and an HTTP server that says it beside the trace, in the server's pod.
+
+The standard library alone: the operator gives this file's text to the Python of the server's image, which has nothing else of ours.
+A trace may have hundreds of MB, and whoever wrote it is not trusted: it is read as a stream, with bounds on bytes, events and names.
+
+    python trace_reader.py DIRECTORY PORT       GET /  a `contract.TraceSummary` as JSON; 404 and a sentence: there is none
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import sys
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from itertools import accumulate, chain
+from pathlib import Path
+from typing import Any, TypeGuard
+
+CHUNK_BYTES = 1024 * 1024
+MAX_BYTES = 1024 * 1024 * 1024  # Of a trace, unpacked: half a minute of reading.
+MAX_EVENTS = 2_000_000  # Kept of it, in some 400 MB.
+MAX_NAMES, MAX_NAME_CHARACTERS, MAX_KERNELS = 20_000, 160, 12
+MAX_MICROSECONDS = 1e16  # Unix time has 2e15.
+_BEGIN, _BETWEEN = re.compile(r'"traceEvents"\s*:\s*\['), re.compile(r"[\s,]*")
+_STEP = re.compile(
+    r"execute_(?:\d{1,9}_)?context_\d{1,9}\((?:sq)?(\d{1,9})[^)]*\)_generation_\d{1,9}\((?:sq)?(\d{1,9})"
+)
+"""vLLM's name of a step, with the tokens of its prompts and of its answers (`Worker.annotate_profile`, vLLM 0.32)."""
+
+
+def unpacked(path: Path) -> Iterator[str]:
+    """The text of a trace in pieces. ValueError: it is too large, or can't be unpacked."""
+    total = 0
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            while chunk := file.read(CHUNK_BYTES):
+                total += len(chunk)
+                if total > MAX_BYTES:
+                    raise ValueError(f"the trace has more than {MAX_BYTES} bytes; profile fewer seconds")
+                yield chunk.decode(errors="replace")
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(f"the trace can't be unpacked: {error}") from error
+
+
+def events(pieces: Iterable[str]) -> Iterator[Any]:
+    """The entries of `traceEvents`, one by one. ValueError: it is not a trace, or does not end."""
+    decode, text, at, begun = json.JSONDecoder().raw_decode, "", 0, False
+    for piece in pieces:
+        text, at = text[at:] + piece, 0
+        if not begun:
+            found = _BEGIN.search(text)
+            at, begun = (found.end(), True) if found else (max(0, len(text) - 100), False)
+        while begun:
+            at = _BETWEEN.match(text, at).end()  # type: ignore[union-attr]  # It matches nothing, too.
+            if text.startswith("]", at):
+                return
+            try:
+                event, at = decode(text, at)
+            except ValueError:
+                if len(text) - at > CHUNK_BYTES:
+                    raise ValueError("the trace holds what is not an event") from None
+                break  # The rest of it is in the next piece.
+            yield event
+    raise ValueError("the trace is cut short" if begun else "not a trace: it has no traceEvents")
+
+
+class Trace:
+    """What is kept of a trace: of spans their start, their length below zero, so that the outer one of two comes first, and name."""
+
+    def __init__(self) -> None:
+        self.on_gpu: list[tuple[float, float, str]] = []
+        self.threads: dict[str, list[tuple[float, float, str]]] = {}
+        self.steps: dict[str, list[tuple[int, float]]] = {"gpu_user_annotation": [], "user_annotation": []}
+        self._names: dict[str, str] = {}
+        self._kept = 0
+
+    def take(self, event: Any) -> None:
+        """Keep what is of use. ValueError: there is more than can be kept."""
+        if not isinstance(event, dict):
+            return
+        kind, name, start, length = event.get("cat"), event.get("name"), event.get("ts"), event.get("dur")
+        if not (isinstance(kind, str) and isinstance(name, str) and _is_time(start) and _is_time(length)):
+            return
+        if kind in self.steps and (step := _STEP.match(name)) is not None:
+            self.steps[kind].append((int(step[1]) + int(step[2]), length))
+        elif kind in ("kernel", "gpu_memcpy", "gpu_memset", "cpu_op"):
+            thread = f"{event.get('pid')}/{event.get('tid')}"[:80]
+            spans = self.threads.setdefault(thread, []) if kind == "cpu_op" else self.on_gpu
+            known = name[:MAX_NAME_CHARACTERS] if len(self._names) < MAX_NAMES else "(other)"
+            spans.append((start, -length, self._names.setdefault(known, known)))
+        self._kept += 1
+        if self._kept > MAX_EVENTS:
+            raise ValueError(f"the trace has more than {MAX_EVENTS} events; profile fewer seconds")
+
+    def summary(self) -> dict[str, Any]:
+        """Time by kernel: on a GPU each one's whole time, on a CPU that of an operator without those that it calls."""
+        lists = [self.on_gpu] if self.on_gpu else list(self.threads.values())
+        counts, times = Counter[str](), defaultdict[str, float](float)
+        for spans in map(sorted, lists):
+            open_: list[tuple[float, str]] = []
+            for start, length, name in spans:
+                while open_ and open_[-1][0] <= start:
+                    open_.pop()
+                if open_ and not self.on_gpu:
+                    times[open_[-1][1]] += length
+                times[name] -= length
+                counts[name] += 1
+                open_.append((start - length, name))
+        begin = end = busy = 0.0
+        for start, length, _ in sorted(chain.from_iterable(lists)):
+            begin, end = (begin, end) if end else (start, start)
+            busy += max(0.0, start - length - max(start, end))
+            end = max(end, start - length)
+        steps = sorted(next(filter(None, self.steps.values()), []))
+        half = sum(length for _, length in steps) / 2
+        passed = accumulate(length for _, length in steps)
+        return {
+            "device": "GPU" if self.on_gpu else "CPU",
+            "window_us": round(end - begin),
+            "busy_us": round(busy),
+            "kernels_us": max(0, round(sum(times.values()))),
+            "kernels": [
+                {"name": name, "total_us": max(0, round(time)), "count": counts[name]}
+                for name, time in sorted(times.items(), key=lambda of: -of[1])[:MAX_KERNELS]
+            ],
+            "steps": len(steps),
+            "step_tokens": next((of[0] for of, so_far in zip(steps, passed, strict=True) if so_far >= half), None),
+        }
+
+
+def _is_time(value: Any) -> TypeGuard[float]:
+    return isinstance(value, (int, float)) and 0 <= value <= MAX_MICROSECONDS
+
+
+def summary_of(path: Path) -> dict[str, Any]:
+    """The summary of a trace file. ValueError: it is not one, or too large."""
+    trace = Trace()
+    try:
+        for event in events(unpacked(path)):
+            trace.take(event)
+    except RecursionError:
+        raise ValueError("the trace is nested too deeply") from None
+    return {"trace": path.name[-200:], "trace_bytes": path.stat().st_size, **trace.summary()}
+
+
+class Reader(BaseHTTPRequestHandler):
+    """Reads the trace when it is asked for it, and never before: beside a measurement it sleeps."""
+
+    def do_GET(self) -> None:
+        """The one page: of the first worker's trace. That of the API server has no kernels."""
+        try:
+            paths = sorted(p for p in Path(sys.argv[1]).glob("*.pt.trace.json*") if "async_llm" not in p.name)
+            found = summary_of(paths[0]) if paths else {"problem": f"no trace in {sys.argv[1]}"}
+        except (OSError, ValueError, MemoryError) as error:
+            found = {"problem": f"{type(error).__name__}: {error}"[:200]}
+        body = json.dumps(found).encode()
+        self.send_response(404 if "problem" in found else 200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+if __name__ == "__main__":
+    HTTPServer(("", int(sys.argv[2])), Reader).serve_forever()

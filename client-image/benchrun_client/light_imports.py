@@ -1,0 +1,115 @@
+"""Transformers and vLLM's benchmark without torch: 3 s of CPU and 160 MB instead of 14 s and 970 MB (vLLM 0.32).
+
+A client counts tokens and sends requests; it computes nothing with tensors. Both libraries import torch nevertheless, and the
+benchmark much of a server, for names that stand in annotations and base classes. While they are imported, placeholders stand for
+what is not used. Calling one raises, so that nothing is ever computed with it; a version that calls one while it is imported is
+imported whole.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+BENCHMARK = "vllm.benchmarks.serve"
+UNUSED = ("datasets", "torch", "vllm.env_override", "vllm.lora", "vllm.multimodal", "vllm.tokenizers")
+"""With all modules below them. Loading data and tokenizers is ours."""
+
+
+def transformers() -> Any:
+    """The library, of which only tokenizers and templates are usable then. Raises ImportError."""
+    if "torch" in sys.modules or "transformers" in sys.modules:
+        return import_module("transformers")
+    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # "PyTorch was not found"
+    sys.modules["torch"] = None  # type: ignore[assignment]  # for Python: there is none
+    try:
+        found = import_module("transformers")
+        _ = found.AutoTokenizer  # imported when it is first asked for
+        return found
+    finally:
+        del sys.modules["torch"]
+
+
+def vllm_benchmark() -> Any:
+    """`vllm.benchmarks.serve`. Raises ImportError."""
+    try:
+        with _placeholders():
+            return import_module(BENCHMARK)
+    except Exception as error:  # whatever another version does with a placeholder
+        log.info("vLLM's benchmark is imported with torch: %s: %s", type(error).__name__, error)
+    # Transformers remember that there was no torch.
+    for name in [n for n in sys.modules if n.partition(".")[0] in ("transformers", "vllm")]:
+        del sys.modules[name]
+    return import_module(BENCHMARK)
+
+
+@contextmanager
+def _placeholders() -> Iterator[None]:
+    finder = _Finder()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+        for name in finder.found:
+            sys.modules.pop(name, None)
+
+
+class _Anything(type):
+    """Of a class that can be named, subscripted, inherited from and joined to others, but not called."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _Placeholder
+
+    def __getitem__(cls, _: object) -> Any:
+        return cls
+
+    def __or__(cls, _: object) -> Any:
+        return cls
+
+    __ror__ = __or__
+
+    def __call__(cls, *_: object, **__: object) -> Any:
+        raise TypeError("a placeholder for what a client does not use was called")
+
+
+class _Placeholder(metaclass=_Anything):
+    pass
+
+
+class _PlaceholderModule(ModuleType):
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _Placeholder
+
+
+class _Finder(MetaPathFinder, Loader):
+    def __init__(self) -> None:
+        self.found: list[str] = []
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not any(f"{fullname}.".startswith(f"{unused}.") for unused in UNUSED):
+            return None
+        self.found.append(fullname)
+        return ModuleSpec(fullname, self, is_package=True)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return _PlaceholderModule(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing: it has every name already."""

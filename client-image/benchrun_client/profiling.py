@@ -1,0 +1,148 @@
+"""The profile: some seconds of load under the server's own profiler, after everything was measured.
+
+Nothing here ends the run: what goes wrong is told in the record, and the whole is given up after its own deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import aiohttp
+from yarl import URL
+
+from benchrun_client.contract import (
+    PROFILE_STAGE,
+    ClientFigures,
+    GapCounts,
+    LoadPoint,
+    Plan,
+    Profile,
+    ProfilePlan,
+    RequestColumns,
+    StageRecord,
+    TraceSummary,
+)
+from benchrun_client.datasets.rows import Sample, prompts_digest
+from benchrun_client.engines import ENGINE
+from benchrun_client.failures import first_line, shorten, type_and_text
+from benchrun_client.http_session import Answer, answer_of
+from benchrun_client.load.vllm_benchmark import Load, LoadEngine, Outcome
+from benchrun_client.server.first_request import words_of
+from benchrun_client.server.readiness import Servers
+
+FIRST_ANSWER_SECONDS = 5.0
+"""The profile begins with the first answer, when some requests decode; where answers take longer, so long after the start."""
+POLL_SECONDS = 0.01
+STOP_SECONDS = 10.0
+MAX_PROBLEM_CHARACTERS = 300
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Profiling:
+    """A profile of the first server."""
+
+    plan: ProfilePlan
+    engine: LoadEngine
+    servers: Servers
+    samples: Sequence[Sample]
+    session: aiohttp.ClientSession
+    _doing: str = ""
+    _runs: bool = False
+
+    async def record(self, plan: Plan, *, sequence: int) -> StageRecord:
+        """Take the profile. Never raises."""
+        begun, summary, problem = time.time(), None, None
+        try:
+            async with asyncio.timeout(self.plan.max_seconds):
+                summary = await self._summary()
+        except Exception as error:
+            late = f"not done within {self.plan.max_seconds} s" if isinstance(error, TimeoutError) else ""
+            problem = shorten(
+                f"{self._doing}: {late or first_line(error) or type(error).__name__}", MAX_PROBLEM_CHARACTERS
+            )
+            log.warning("no profile: %s", problem)
+            await self._stop()
+        load = self.plan.load
+        return StageRecord(
+            run_uid=plan.run_uid,
+            plan_digest=plan.digest(),
+            sequence=sequence,
+            stage_id=PROFILE_STAGE,
+            prompts_digest=prompts_digest(self.samples),
+            engine=self.engine.name,
+            first_send_unix_us=round(begun * 1e6),
+            last_receive_unix_us=round(time.time() * 1e6),
+            idle_before_us=0,
+            scalars={},
+            requests=RequestColumns.model_validate(dict.fromkeys(RequestColumns.model_fields, ())),
+            gaps=GapCounts(),
+            servers=(),
+            errors={},
+            client=ClientFigures(cpu_seconds=0, wall_seconds=0),
+            profile=Profile(workload=load.workload, concurrency=load.concurrency, summary=summary, problem=problem),
+        )
+
+    async def _summary(self) -> TraceSummary:
+        load, servers = self.plan.load, replace(self.servers, urls=self.servers.urls[:1])
+        point = LoadPoint(max_concurrency=load.concurrency)
+        what = Load(self.samples, load.seed, point, load.api, ignore_eos=True, sampling=load.sampling)
+        sending = asyncio.create_task(self.engine.run(what, servers))
+        try:
+            await self._wait(sending, FIRST_ANSWER_SECONDS, lambda: any(self.engine.instants.answered))
+            self._runs = True
+            await self._post(ENGINE.start_profile_path)
+            await self._wait(sending, self.plan.seconds, self._drains)
+            await self._post(ENGINE.stop_profile_path)
+            self._runs = False
+        finally:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+        if self.plan.reader_port is None:
+            raise ValueError("the profile was taken, and its trace is where the endpoint keeps them")
+        url = URL(self.servers.own_urls[0]).with_port(self.plan.reader_port).with_path("/")
+        answer = await self._ask("GET", str(url))
+        if answer.status != 200:
+            told = (
+                found.get("problem") if isinstance(found := answer.json(), dict) else f"{url} answered {answer.status}"
+            )
+            raise ValueError(f"{told}; see the server's log: its disk may be full")
+        return TraceSummary.model_validate(answer.json())
+
+    async def _wait(self, sending: asyncio.Task[Outcome], seconds: float, until: Callable[[], bool]) -> None:
+        self._doing, end = "sending requests", time.monotonic() + seconds
+        while not sending.done() and not until() and (left := end - time.monotonic()) > 0:
+            await asyncio.wait([sending], timeout=min(left, POLL_SECONDS))
+
+    def _drains(self) -> bool:
+        """Whether every request was sent and half of those at once are gone: what follows is not the load any more."""
+        sent, answered = len(self.engine.instants.sent), sum(map(bool, self.engine.instants.answered))
+        return sent == len(self.samples) and 2 * (sent - answered) < min(self.plan.load.concurrency, sent)
+
+    async def _post(self, path: str) -> None:
+        answer = await self._ask("POST", self.servers.own_urls[0] + path)
+        if answer.status != 200:
+            self._runs = path == ENGINE.stop_profile_path
+            remedy = f": {ENGINE.profile_remedy}" if answer.status == 404 else ""
+            raise ValueError(f"answered {answer.status}, {words_of(answer)}{remedy}")
+
+    async def _ask(self, method: str, url: str) -> Answer:
+        self._doing = f"{method} {url}"
+        # To write a trace takes longer than any other answer; the deadline of the whole ends it.
+        timeout = aiohttp.ClientTimeout(total=self.plan.max_seconds)
+        async with self.session.request(method, url, timeout=timeout) as response:
+            return await answer_of(response)
+
+    async def _stop(self) -> None:
+        """Leave no profiler running at a server that others may use."""
+        try:
+            async with asyncio.timeout(STOP_SECONDS):
+                if self._runs:
+                    await self._post(ENGINE.stop_profile_path)
+        except Exception as error:
+            log.warning("the profiler was not stopped: %s", type_and_text(error))

@@ -1,0 +1,64 @@
+"""How long a small request takes to the servers and back while they idle: that much of every TTFT is the path's.
+
+One request at a time on a connection that is open already, so neither a queue nor the set-up of a connection is in it; the few
+hundred microseconds in which a server answers its health check are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import time
+from collections.abc import Sequence
+from statistics import median
+
+import aiohttp
+
+from benchrun_client.contract import RoundTrips
+from benchrun_client.engines import ENGINE
+from benchrun_client.http_session import NETWORK_ERRORS, answer_of
+from benchrun_client.stage_record import micros
+
+ROUND_TRIPS = 20
+MAX_SECONDS = 2.0
+"""The servers idle meanwhile; a path that takes longer shows after a few."""
+MAX_SERVERS = 4
+"""As many are looked at: five round trips each."""
+
+
+async def measure_round_trips(
+    session: aiohttp.ClientSession, urls: Sequence[str], *, seconds: float = MAX_SECONDS
+) -> RoundTrips | None:
+    """The round trips to these servers; None where none was answered in time. Any status is an answer."""
+    servers = urls[:MAX_SERVERS]
+    took: dict[str, list[float]] = {url: [] for url in servers}
+    with contextlib.suppress(*NETWORK_ERRORS):
+        async with asyncio.timeout(seconds):
+            paths = {url: await _open_connection(session, url) for url in servers}
+            for number in range(ROUND_TRIPS if servers else 0):
+                url = servers[number % len(servers)]
+                start = time.perf_counter()
+                await _status(session, paths[url])
+                took[url].append(time.perf_counter() - start)
+    every = sorted(seconds for of_server in took.values() for seconds in of_server)
+    if not every:
+        return None
+    return RoundTrips(
+        count=len(every),
+        median_us=micros(max(median(of_server) for of_server in took.values() if of_server)),
+        p95_us=micros(every[math.ceil(0.95 * len(every)) - 1]),
+    )
+
+
+async def _open_connection(session: aiohttp.ClientSession, url: str) -> str:
+    """A URL that this server answers: a gateway may have no health check, and refuse without asking a server."""
+    for path in (ENGINE.health_path, ENGINE.models_path):
+        if await _status(session, url + path) == 200:
+            break
+    return url + path
+
+
+async def _status(session: aiohttp.ClientSession, url: str) -> int:
+    async with session.get(url) as response:
+        return (await answer_of(response)).status

@@ -1,0 +1,111 @@
+"""The regression gate: is a figure shown to be worse by more than is allowed, or each shown not to be.
+
+It has its own tests, against the limit and one-sided; those of the words are against 0.
+- Regressed: some figure is shown to be beyond the limit, by Hochberg over all gated figures. A change that equals the limit is
+  called Regressed in at most 5 % of comparisons, however many figures are gated.
+- NotRegressed: each figure is shown to be within the limit at 5 %. All of them must be, so that no correction is due
+  (intersection-union test, R. L. Berger, Technometrics 24, 1982).
+- Underpowered: neither, and a figure shows no change though one from 0 to the limit had less than 80 % to be found.
+- Inconclusive: neither, near the limit; or something could not be compared.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from benchrun.api import Gate
+from benchrun.judge.comparison.figures import HIGHER_IS_BETTER
+from benchrun.judge.comparison.questions import Question, family_error
+from benchrun.measure import percent_text, significance
+
+ERROR = 1 - significance.CONFIDENCE
+
+
+class Gated(NamedTuple):
+    """What came of it, with the figure that decided."""
+
+    word: Gate
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Loss:
+    """How much worse a figure got, in logarithms: above 0 is worse."""
+
+    cell: str
+    question: Question
+    contrast: significance.Contrast
+    limit: float
+
+    def bound(self, *, is_lower: bool, error: float) -> str:
+        """One end of it at a one-sided `error`, in words."""
+        reach = self.contrast.reach(1 - 2 * error)
+        loss = self.contrast.estimate + (-reach if is_lower else reach)
+        sign = -1 if self.question.metric in HIGHER_IS_BETTER else 1
+        percent = sign * significance.log_ratio_percent(sign * loss)
+        return f"{self.name} is {'at least' if is_lower else 'at most'} {percent:.3g} % worse"
+
+    @property
+    def name(self) -> str:
+        """Figure and load point."""
+        return f"{self.question.metric} at {self.cell}"
+
+
+def gate(required: Sequence[tuple[str, Sequence[Question] | None]], *, max_regression_percent: float) -> Gated:
+    """`required`: the load points that must be within the limit, with their questions; None: it could not be compared.
+    A throughput that the arrivals set is no question."""
+    asked = [
+        (cell, question) for cell, questions in required for question in questions or () if not question.of_arrivals
+    ]
+    losses = [loss for cell, each in asked if (loss := _loss(cell, each, max_regression_percent)) is not None]
+    p_values = [loss.contrast.exceeds(loss.limit) for loss in losses]
+    levels = significance.hochberg_levels(p_values, error=ERROR)
+    beyond = [found for found in zip(p_values, levels, losses, strict=True) if found[0] <= found[1]]
+    if beyond:
+        _, level, loss = min(beyond, key=lambda found: found[0])
+        return Gated("Regressed", f"{loss.bound(is_lower=True, error=level)}, {max_regression_percent:g} % is allowed")
+    whole = bool(asked) and all(questions is not None for _, questions in required)
+    if whole and len(losses) == len(asked) and all(_is_within(loss) for loss in losses):
+        worst = max(losses, key=lambda loss: loss.contrast.estimate + loss.contrast.reach(1 - 2 * ERROR) - loss.limit)
+        return Gated("NotRegressed", worst.bound(is_lower=False, error=ERROR) + ", the others less")
+    if whole and (weak := _too_weak(asked, losses)) is not None:
+        return Gated("Underpowered", f"a change of {max_regression_percent:g} % could not have been found: {weak}")
+    return Gated("Inconclusive", f"not every figure is shown to be within {max_regression_percent:g} %, none beyond")
+
+
+def _is_within(loss: _Loss) -> bool:
+    return _turned(loss.contrast).exceeds(-loss.limit) <= ERROR
+
+
+def _turned(contrast: significance.Contrast) -> significance.Contrast:
+    return replace(contrast, estimate=-contrast.estimate)
+
+
+def _loss(cell: str, question: Question, max_regression_percent: float) -> _Loss | None:
+    """None where the noise is not known."""
+    contrast, share = question.contrast(), max_regression_percent / 100
+    if contrast is None:
+        return None
+    if question.metric not in HIGHER_IS_BETTER:
+        return _Loss(cell, question, contrast, math.log1p(share))
+    # Nothing falls by more than 100 %.
+    return _Loss(cell, question, _turned(contrast), -math.log1p(-share) if share < 1 else math.inf)
+
+
+def _too_weak(asked: Sequence[tuple[str, Question]], losses: Sequence[_Loss]) -> str | None:
+    """The noisiest figure that shows neither a change nor that it is within the limit, if a change from 0 to the limit had less
+    than 80 %. None: there is none, or a figure is missing."""
+    if any(question.baseline.value is None or question.candidate.value is None for _, question in asked):
+        return None
+    if len(losses) < len(asked):
+        return "the noise is not known"
+    error = family_error([question for _, question in asked])
+    open_ones = [loss for loss in losses if not _is_within(loss) and loss.contrast.p_value > error]
+    found = [(loss.question.detectable(error=error) or 0.0, loss) for loss in open_ones]
+    least, loss = max(found, key=lambda each: each[0] - each[1].limit, default=(0.0, None))
+    if loss is None or least <= loss.limit:
+        return None
+    return f"{loss.name} shows changes from {percent_text(significance.log_ratio_percent(least))} on (80 % probability)"

@@ -1,0 +1,124 @@
+"""The questions of a comparison: did a figure change? All of them are answered together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from benchrun.api import DEFAULT_EQUIVALENCE_PERCENT, Change, ComparedMetric, Word
+from benchrun.judge.comparison.figures import HIGHER_IS_BETTER, ROUNDING_ERROR, Figure
+from benchrun.measure import detectable_shift, mean_of, rounded, significance
+
+# Words: Hochberg's procedure keeps the chance of any false Better or Worse in the whole comparison at 5 %.
+# Intervals: each has 1 - 5 % / questions (Bonferroni), so that all of them hold at once with 95 %. Hochberg finds more than
+# they show: where the word has a direction and the interval reaches across 0, it is cut at 0. So no interval contradicts its
+# word. Both statements hold at 95 %, each by itself.
+# Equivalent: the interval lies within the least change that matters, which is Schuirmann's two one-sided tests (Journal of
+# Pharmacokinetics and Biopharmaceutics 15, 1987) at the interval's level.
+
+PERCENT_DIGITS = 4
+MOST_PERCENT = 999_900.0
+"""An interval's end beyond this is written as this: with so few values it has no end."""
+MIN_BLOCKS = 5
+"""Fewer are not compared in pairs: half of the degrees of freedom would be lost, which costs more than blocks usually explain.
+Welch's test is careful then, since what a block does to both sides counts as noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Did this figure change?"""
+
+    metric: ComparedMetric
+    baseline: Figure
+    candidate: Figure
+
+    @property
+    def of_arrivals(self) -> str | None:
+        """Why both are throughputs of the arrivals."""
+        return self.baseline.of_arrivals and self.candidate.of_arrivals
+
+    def contrast(self) -> significance.Contrast | None:
+        """Candidate minus baseline, in logarithms; None where one side's noise is not known, or the arrivals set both."""
+        if self.of_arrivals or self.baseline.log_mean is None or self.candidate.log_mean is None:
+            return None
+        if not self._is_blocked():
+            return significance.welch(self.baseline.log_mean, self.candidate.log_mean)
+        before = self.baseline.log_blocks
+        pairs = mean_of([value - before[block] for block, value in self.candidate.log_blocks.items()])
+        return significance.Contrast(pairs.value, max(pairs.squared_error, 2 * ROUNDING_ERROR), pairs.count - 1)
+
+    def detectable(self, *, error: float) -> float | None:
+        """The least true change, in logarithms, that a test at `error` finds with 80 %, if the noise is as measured."""
+        contrast, before, after = self.contrast(), self.baseline.log_mean, self.candidate.log_mean
+        if contrast is None or before is None or after is None:
+            return None
+        second = 0 if self._is_blocked() else after.count
+        return detectable_shift(before.count, second, error=error) * math.sqrt(contrast.squared_error)
+
+    def _is_blocked(self) -> bool:
+        """Whether both sides were measured in the same blocks, and in enough of them."""
+        blocks = self.baseline.log_blocks.keys()
+        return len(blocks) >= MIN_BLOCKS and blocks == self.candidate.log_blocks.keys()
+
+
+def family_error(questions: Sequence[Question]) -> float:
+    """The error of one question where all that can be answered may err by 5 % together (Bonferroni)."""
+    return (1 - significance.CONFIDENCE) / max(1, sum(question.contrast() is not None for question in questions))
+
+
+def answers(
+    questions: Sequence[Question], *, equivalence_percent: float = float(DEFAULT_EQUIVALENCE_PERCENT)
+) -> list[Change]:
+    """One change for each, in the order given. `equivalence_percent`: the least change that matters."""
+    contrasts = [question.contrast() for question in questions]
+    p_values = [contrast.p_value for contrast in contrasts if contrast is not None]
+    levels = significance.hochberg_levels(p_values, error=1 - significance.CONFIDENCE)
+    changed = iter([p <= level for p, level in zip(p_values, levels, strict=True)])
+    error, margin = family_error(questions), math.log1p(equivalence_percent / 100)
+    return [
+        _unanswered(question)
+        if contrast is None
+        else _answer(question, contrast, is_changed=next(changed), error=error, margin=margin)
+        for question, contrast in zip(questions, contrasts, strict=True)
+    ]
+
+
+def _answer(
+    question: Question, contrast: significance.Contrast, *, is_changed: bool, error: float, margin: float
+) -> Change:
+    estimate, reach = contrast.estimate, contrast.reach(1 - error)
+    low, high = estimate - reach, estimate + reach
+    word: Word = "NoDetectableDifference"
+    if is_changed:
+        low, high = (max(low, 0.0), high) if estimate > 0 else (low, min(high, 0.0))
+        word = "Better" if (estimate > 0) == (question.metric in HIGHER_IS_BETTER) else "Worse"
+    return Change(
+        metric=question.metric,
+        baseline=rounded(question.baseline.value),
+        value=rounded(question.candidate.value),
+        change_percent=_percent(estimate),
+        low_percent=_percent(low),
+        high_percent=_percent(high),
+        word="Equivalent" if -margin <= low and high <= margin else word,
+    )
+
+
+def _unanswered(question: Question) -> Change:
+    """A figure is missing, the arrivals set both, or the noise is not known: then the change is a number without an interval."""
+    before, after = question.baseline, question.candidate
+    change = None
+    if before.value is not None and after.value is not None and not question.of_arrivals:
+        change = float(f"{100 * (after.value / before.value - 1):.{PERCENT_DIGITS}g}")
+    return Change(
+        metric=question.metric,
+        baseline=rounded(before.value),
+        value=rounded(after.value),
+        change_percent=change,
+        word="NotComparable" if change is None else "Unknown",
+        reason=question.of_arrivals or before.problem or after.problem,
+    )
+
+
+def _percent(log_ratio: float) -> float:
+    return float(f"{min(significance.log_ratio_percent(log_ratio), MOST_PERCENT):.{PERCENT_DIGITS}g}")

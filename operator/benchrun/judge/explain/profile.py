@@ -1,0 +1,97 @@
+"""What a profile says: whether kernels compute, wait for memory, or wait for the host. A rule of thumb, with its numbers.
+
+Host: the share of the time in which no kernel ran. Compute or memory: the roofline (Williams, Waterman, Patterson 2009). A matrix of
+weights is read once a step and used for each of the step's tokens, so that bytes a weight cancel against two operations a token: with
+16-bit weights a step has as many operations a byte as it has tokens. Below the operations a byte that a device is built for it waits
+for memory. Attention over long contexts is not in that count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchrun_client.contract import Profile, TraceSummary
+
+from benchrun.api import ProfileLimit, ProfileStatus, Result, plain_text
+from benchrun.judge.explain.waiting import percent
+from benchrun.judge.rules.rule import Evidence, number
+from benchrun.judge.thresholds import PROFILE_HOST_PERCENT, PROFILE_STEP_TOKENS
+from benchrun.measure import rounded
+
+MAX_NAME_CHARACTERS = 80
+MIN_KERNEL_PERCENT = 0.05
+LOST = "the server or its client ended before it was taken; every stage was measured before"
+
+
+def profile_status(found: Profile | None) -> ProfileStatus:
+    """Of the profile's record; None: it never came."""
+    summary = found.summary if found is not None else None
+    if found is None or summary is None or not summary.kernels or not summary.window_us:
+        empty = "the trace holds no kernel" if summary is not None else None
+        problem = LOST if found is None else found.problem or empty or "the reason is not known"
+        return ProfileStatus(limit="Unknown", sentence=f"No profile: {plain_text(problem)}.")
+    limit, sentence = _limit(summary)
+    total = max(1, summary.kernels_us, sum(kernel.total_us for kernel in summary.kernels))
+    shares = [(kernel.name, 100 * kernel.total_us / total) for kernel in summary.kernels]
+    name, share = shares[0]
+    evidence: Evidence = {
+        "workload": found.workload,
+        "concurrency": found.concurrency,
+        "device": summary.device,
+        "hostPercent": rounded(host_percent(summary)),
+        "windowSeconds": rounded(summary.window_us / 1e6),
+        "steps": summary.steps,
+        "stepTokens": summary.step_tokens,
+        "trace": plain_text(summary.trace),
+        "traceBytes": summary.trace_bytes,
+    }
+    return ProfileStatus(
+        limit=limit,
+        sentence=f"{sentence} The largest kernel is {_short(name)} with {percent(share)} of kernel time.",
+        evidence={name: value for name, value in evidence.items() if value is not None},
+        kernels={_short(name): round(share, 1) for name, share in reversed(shares) if share >= MIN_KERNEL_PERCENT},
+    )
+
+
+def host_percent(summary: TraceSummary) -> float:
+    """Of the time from the first kernel to the last, what no kernel ran in."""
+    return 100 * (1 - min(summary.busy_us, summary.window_us) / summary.window_us)
+
+
+def _limit(summary: TraceSummary) -> tuple[ProfileLimit, str]:
+    host, tokens = host_percent(summary), summary.step_tokens
+    what = "kernel" if summary.device == "GPU" else "operator"
+    idle = f"no {what} ran in {percent(host)} of {number(summary.window_us / 1e6)} s"
+    if host >= PROFILE_HOST_PERCENT:
+        wait = f"the {summary.device} waits for the process that starts them"
+        return "Host", f"The host is the limit: {idle} (threshold {percent(PROFILE_HOST_PERCENT)}), so {wait}."
+    if tokens is None:
+        return "Unknown", f"Compute or memory bandwidth, not the host: {idle}. This vLLM does not mark its steps."
+    memory, compute = PROFILE_STEP_TOKENS[summary.device]
+    half = f"{idle}; half of the step time is in steps of {tokens} tokens or more"
+    if tokens >= compute:
+        return "Compute", f"Compute is the limit, by a rule of thumb: {half} (threshold {compute})."
+    if tokens <= memory:
+        return "Memory", f"Memory bandwidth is the limit, by a rule of thumb: {half} (threshold {memory})."
+    return "Unknown", f"Compute or memory bandwidth: {half}, between the thresholds {memory} and {compute}."
+
+
+def backed(results: Sequence[Result], profile: ProfileStatus | None) -> tuple[Result, ...]:
+    """The results, with what the profile says beside the sentence that compute is the limit: at the highest load of its workload."""
+    workload = profile.evidence.get("workload") if profile is not None else None
+    rows = [row for row in results if row.workload == workload]
+    highest = max(rows, key=lambda row: float(row.value), default=None)
+    if profile is None or highest is None or highest.bottleneck is None or highest.bottleneck.limit != "Compute":
+        return tuple(results)
+    before, evidence = highest.bottleneck, profile.evidence
+    numbers = f"no kernel ran in {evidence.get('hostPercent')} % of the time, and a step has {evidence.get('stepTokens')} tokens"
+    word = "agrees" if profile.limit == "Compute" else f"says {profile.limit}, by a rule of thumb"
+    sentence = f"{before.sentence} The profile {word}: {numbers}."
+    found = before.model_copy(update={"sentence": sentence, "evidence": {**before.evidence, "profile": profile.limit}})
+    return tuple(row.model_copy(update={"bottleneck": found}) if row is highest else row for row in results)
+
+
+def _short(name: str) -> str:
+    """By whoever wrote the trace."""
+    text = " ".join(plain_text(name).split())
+    return text if len(text) <= MAX_NAME_CHARACTERS else f"{text[: MAX_NAME_CHARACTERS - 1]}…"

@@ -1,0 +1,43 @@
+"""Real vLLM: a run with a profile, and the same run without one, whose figures are the same."""
+
+from __future__ import annotations
+
+import pytest
+from kit.examples import benchrun, example, measured, on_a_busy_machine, rows
+from kit.kubectl import Namespace
+from kit.runs import merged
+
+pytestmark = pytest.mark.timeout(1200)
+
+RUN = "BenchmarkRun"
+
+
+def test_a_profile_names_kernels_and_leaves_the_figures_alone(namespace: Namespace) -> None:
+    profiled = on_a_busy_machine(example("profile-tiny.yaml")["profiled"])
+    plain = merged(profiled, {"metadata": {"name": "plain"}, "spec": {"measurement": {"profile": None}}})
+    # One after the other: two servers on two cores would be each other's noise.
+    statuses = {}
+    for name, body in (("plain", plain), ("profiled", profiled)):
+        namespace.apply(body)
+        statuses[name] = measured(namespace, RUN, name, timeout_seconds=500)
+    profile = statuses["profiled"]["profile"]
+    shares, evidence = profile["kernels"], profile["evidence"]
+    assert len(shares) >= 3, profile
+    assert 50 < sum(shares.values()) <= 100.1
+    assert (evidence["device"], evidence["workload"]) == ("CPU", "chat")
+    assert 0.5 < evidence["windowSeconds"] < 4
+    assert evidence["steps"] > 10
+    assert 0 <= evidence["hostPercent"] <= 100
+    assert "profile" not in statuses["plain"]
+
+    # Nothing that is measured knows of it: the same load points and prompts, and throughput as far as two starts of a server agree.
+    before, after = rows(statuses["plain"]), rows(statuses["profiled"])
+    assert before.keys() == after.keys()
+    for cell, row in after.items():
+        assert row["traffic"] == before[cell]["traffic"]
+        throughputs = [each["metrics"]["output_throughput"] for each in (row, before[cell])]
+        assert max(throughputs) < 1.2 * min(throughputs)
+
+    said = benchrun(namespace, "report", "profiled")
+    (largest,) = said.table("kernel", "% of kernel time")[:1]
+    assert largest["kernel"] == max(shares, key=lambda name: shares[name])

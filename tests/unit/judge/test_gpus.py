@@ -1,0 +1,196 @@
+"""Clocks, errors and neighbours of the servers' GPUs, by what their exporter reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import count
+from random import Random
+from typing import Any
+
+import pytest
+from benchrun.api import Sample, ServerStatus, Severity
+from benchrun.judge.rules.gpus import gpu_clocks_differ, gpu_errors, gpu_shared, gpu_slowed, gpus_unread
+from benchrun.judge.rules.rule import CellContext, Code, Evidence, Found, RunContext, StageProfile
+from benchrun.judge.thresholds import Thresholds
+from benchrun.measure import Window
+from unit.judge.stages import OPEN_LOOP, context, findings, only, unchecked
+from unit.measure.records import cell, edge, record, sample
+
+SERVER = ServerStatus(role="server", gpus=1)
+POD = "chat-0"
+
+
+def reading(place: float, *, clock: float = 1980.0, **figures: Any) -> Sample:
+    """One for which the exporter had new figures: the energy counter always moves."""
+    return sample(1000.0 + place, pod=POD, gpu_joules=700.0 * place, gpu_watts=700.0, sm_clock_mhz=clock, **figures)
+
+
+def readings(clocks: Sequence[float], **figures: Any) -> list[Sample]:
+    """The first is left out, as it may be older than the stage."""
+    return [reading(place, clock=clock, **figures) for place, clock in enumerate((clocks[0], *clocks))]
+
+
+def stage(samples: Sequence[Sample], *, server: ServerStatus = SERVER, **changes: Any) -> StageProfile:
+    windows = (Window("server", tuple(samples), (edge(),), expected=len(samples)),)
+    return context(windows=windows, servers=(server,))(record(**changes))
+
+
+def severity(found: Found) -> Severity | None:
+    every = findings(found)
+    return only(every).severity if every else None
+
+
+RULES: Sequence[tuple[Code, Callable[[StageProfile], Found]]] = [
+    (Code.GPU_SLOWED, gpu_slowed),
+    (Code.GPU_ERRORS, gpus_unread),
+    (Code.GPU_SHARED, gpus_unread),
+]
+
+
+@pytest.mark.parametrize(("code", "rule"), RULES)
+def test_without_an_exporter_gpus_are_not_checked(code: Code, rule: Callable[[StageProfile], Found]) -> None:
+    missed = unchecked(rule(stage([sample(1001.0)])))
+    assert code in {each.code for each in missed}
+
+
+@pytest.mark.parametrize(("code", "rule"), RULES)
+def test_without_gpus_there_is_nothing_to_check(code: Code, rule: Callable[[StageProfile], Found]) -> None:
+    assert list(rule(stage([sample(1001.0)], server=ServerStatus(role="server")))) == []
+
+
+# ---- clocks ----------------------------------------------------------------------------------------------------------
+
+
+def healthy(n: int = 20, *, sd: float = 0.0, seed: int = 1) -> list[float]:
+    chance = Random(seed)
+    return [15.0 * round(1980.0 * (1 + chance.gauss(0, sd)) / 15) for _ in range(n)]
+
+
+@pytest.mark.parametrize(
+    ("expected", "slowed_samples"),
+    [(None, 0), (None, 1), ("Suspect", 2), ("Suspect", 50), ("Suspect", 100)],
+)
+def test_heat_in_more_than_one_sample_in_a_hundred(expected: Severity | None, slowed_samples: int) -> None:
+    samples = readings(healthy(100))
+    hot = [replace(s, gpu_slowed=float(n > 100 - slowed_samples), gpu_power_capped=0.0) for n, s in enumerate(samples)]
+    assert severity(gpu_slowed(stage(hot))) == expected
+
+
+@pytest.mark.parametrize(("expected", "capped"), [(None, 0.0), (None, 0.5), ("Note", 0.51), ("Note", 1.0)])
+def test_the_power_limit_is_a_note_where_it_holds_most_of_the_time(expected: Severity | None, capped: float) -> None:
+    assert severity(gpu_slowed(stage(readings(healthy(), gpu_slowed=0.0, gpu_power_capped=capped)))) == expected
+
+
+@pytest.mark.parametrize(
+    ("expected", "fall_percent"),
+    [(None, -8), (None, 0), (None, 2.9), ("Suspect", 3.1), ("Suspect", 8), ("Suspect", 40)],
+)
+@pytest.mark.parametrize("n", [4, 12, 60])
+def test_a_clock_that_falls_in_the_stage(expected: Severity | None, fall_percent: float, n: int) -> None:
+    clocks = [1980.0] * (n // 2) + [1980.0 * (1 - fall_percent / 100)] * (n // 2)
+    assert severity(gpu_slowed(stage(readings(clocks)))) == expected
+
+
+def test_a_clock_that_moves_with_the_load_is_no_fall() -> None:
+    """Of 500 stages at the power limit, whose clocks scatter by 2 %; six readings a stage."""
+    found = sum(bool(findings(gpu_slowed(stage(readings(healthy(6, sd=0.02, seed=n)))))) for n in range(500))
+    assert found <= 5
+
+
+def test_a_fall_that_noise_does_not_explain_is_found_in_it() -> None:
+    found = [only(gpu_slowed(stage(readings([*healthy(10, sd=0.01, seed=n), *(0.92 * c for c in healthy(10, sd=0.01))]))))
+             for n in range(20)]  # fmt: skip
+    assert {finding.evidence["cause"] for finding in found} == {"the clock fell during the stage"}
+
+
+def test_readings_from_before_the_stage_do_not_count() -> None:
+    """The exporter answers with its old figures until it renews them."""
+    idle, busy = [reading(0, clock=300.0)] * 3, [reading(n, clock=1980.0) for n in range(1, 9)]
+    stale = [replace(s, at=1000.0 + n / 10) for n, s in enumerate(idle)]
+    assert list(gpu_slowed(stage([*stale, *busy]))) == []
+    (missed,) = unchecked(gpu_slowed(stage(stale)))
+    assert missed.code == Code.GPU_SLOWED
+
+
+def test_three_readings_are_too_few() -> None:
+    (missed,) = unchecked(gpu_slowed(stage(readings([1980.0, 1800.0, 1700.0]))))
+    assert missed.code == Code.GPU_SLOWED
+
+
+def repeats(*clocks: Sequence[float]) -> CellContext:
+    of = cell(repeats=len(clocks))
+    stages = [stage(readings(each), stage_id=stage_id) for each, stage_id in zip(clocks, of.stage_ids, strict=True)]
+    return CellContext(of, Thresholds(), OPEN_LOOP, ("50",), tuple(stages))
+
+
+@pytest.mark.parametrize(("expected", "percent"), [(None, 0), (None, 2.9), ("Suspect", 3.1), ("Suspect", 12)])
+def test_clocks_of_repeats(expected: Severity | None, percent: float) -> None:
+    slower = [1980.0 * (1 - percent / 100)] * 6
+    assert severity(gpu_clocks_differ(repeats([1980.0] * 6, slower, [1980.0] * 6))) == expected
+    assert severity(gpu_clocks_differ(repeats(slower, [1980.0] * 6))) == expected
+
+
+def test_scattered_clocks_of_repeats_are_alike() -> None:
+    found = (gpu_clocks_differ(repeats(*(healthy(6, sd=0.02, seed=5 * n + r) for r in range(4)))) for n in range(300))
+    assert sum(bool(findings(each)) for each in found) <= 3
+
+
+def test_one_repeat_has_nothing_to_differ_from() -> None:
+    assert list(gpu_clocks_differ(repeats(healthy()))) == []
+
+
+# ---- errors ----------------------------------------------------------------------------------------------------------
+
+
+def run_of(*of_stages: Sequence[dict[str, float]]) -> RunContext:
+    """A run of stages in order of time, each of some samples; every stage is a cell of its own, in an order of its own."""
+    found, numbers = {}, count()
+    for place, figures in enumerate(of_stages):
+        of = cell(value=str(place + 1))
+        samples = [sample(1000.0 + next(numbers), pod=POD, **each) for each in figures]
+        profile = stage(samples, stage_id=of.stage_ids[0], sequence=place)
+        found[of.id] = CellContext(of, Thresholds(), OPEN_LOOP, ("50",), (profile,)).summary()
+    return RunContext(Thresholds(), dict(reversed(found.items())))
+
+
+def errors(*of_stages: Sequence[dict[str, float]]) -> list[tuple[str, Severity, Evidence]]:
+    return [(f.stage_id, f.severity, f.evidence) for f in findings(gpu_errors(run_of(*of_stages)))]
+
+
+XID = "The last XID error"
+
+
+def test_errors_from_before_the_run_do_not_count() -> None:
+    old = [{"gpu_xid": 45.0, "gpu_memory_errors": 3.0}] * 2
+    assert errors(old, old, old) == []
+    assert errors([{}], [{}]) == []
+
+
+@pytest.mark.parametrize("between", [False, True])
+def test_a_new_xid_is_found_where_it_is_first_seen(between: bool) -> None:
+    """Within the second stage, or between it and the first."""
+    second = [{"gpu_xid": 45.0 if not between else 94.0}, {"gpu_xid": 94.0}]
+    (found,) = errors([{"gpu_xid": 45.0}], second, [{"gpu_xid": 94.0}])
+    assert found[:2] == ("chat/rate=2", "Suspect")
+    assert (found[2]["error"], found[2]["before"], found[2]["after"]) == (XID, 45.0, 94.0)
+
+
+@pytest.mark.parametrize("more", [1.0, 2.0, 50.0])
+def test_new_memory_errors_are_invalid(more: float) -> None:
+    (found,) = errors(
+        [{"gpu_memory_errors": 1.0}, {"gpu_memory_errors": 1.0 + more}], [{"gpu_memory_errors": 1.0 + more}]
+    )
+    assert found[:2] == ("chat/rate=1", "Invalid")
+
+
+def test_a_gpu_whose_driver_was_loaded_anew_has_no_new_errors() -> None:
+    assert errors([{"gpu_xid": 94.0}], [{"gpu_xid": 0.0}], [{"gpu_xid": 0.0}]) == []
+
+
+# ---- neighbours ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("expected", "pods"), [(None, 1.0), ("Suspect", 2.0), ("Suspect", 7.0)])
+def test_pods_on_one_gpu(expected: Severity | None, pods: float) -> None:
+    assert severity(gpu_shared(stage([sample(1001.0, gpu_pods=pods)]))) == expected

@@ -1,0 +1,193 @@
+"""Why TTFT is longer at the client than at the server: the path, the API server, the client itself, or nobody knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from benchrun.judge.rules.all_rules import judge_stage
+from benchrun.judge.rules.path import gap_beyond_client, path_slow
+from benchrun.judge.rules.rule import Code, StageRule
+from benchrun_client.contract import PROCESS_CPU, PROXY_COUNTERS, START_TIME, RoundTrips, ServerEdge, StageRecord
+from unit.judge.stages import asked, context, findings, one_finding, unchecked
+from unit.measure.records import NEAR, client, edge, record, requests, served
+
+BUSY: dict[str, Any] = {"cpu_seconds": 9.5, "lag_p99_us": 60_000}
+GAP_CODES = [Code.FRONTEND_SATURATED, Code.CLIENT_SERVER_GAP]
+CULPRITS = {Code.CLIENT_SATURATED, Code.PATH_SLOW, Code.FRONTEND_SATURATED, Code.CLIENT_SERVER_GAP}
+
+
+def away(ms: float, *, p95_ms: float | None = None) -> RoundTrips:
+    return RoundTrips(count=20, median_us=round(1000 * ms), p95_us=round(1000 * (ms if p95_ms is None else p95_ms)))
+
+
+def stage(
+    *,
+    at_server_ms: float = 100.0,
+    gap_ms: float = 0.0,
+    cores: float | None = 0.1,
+    round_trips: RoundTrips | None = NEAR,
+    servers: tuple[ServerEdge, ...] | None = None,
+    **of_client: Any,
+) -> StageRecord:
+    """Ten seconds with a hundred requests; the API server used so many cores."""
+    columns = requests(
+        ttft_us=[round(1000 * (at_server_ms + gap_ms))] * 100, e2el_us=[9_000_000] * 100, output_tokens=[99] * 100
+    )
+    rises = {**served(columns), "time_to_first_token_seconds_sum": at_server_ms / 10, PROCESS_CPU: 10 * (cores or 0.0)}
+    at_server = edge(rises=rises)
+    if cores is None:
+        counts = [
+            {k: v for k, v in (side or {}).items() if k != PROCESS_CPU} for side in (at_server.before, at_server.after)
+        ]
+        at_server = at_server.model_copy(update={"before": counts[0], "after": counts[1]})
+    known = (at_server,) if servers is None else servers
+    return record(requests=columns, servers=known, client=client(**of_client), round_trips=round_trips)
+
+
+def codes(measured: StageRecord) -> set[Code]:
+    """What is called the cause, by all rules."""
+    return {found.code for found in judge_stage(context()(measured))} & CULPRITS
+
+
+def doses(cause: str) -> list[tuple[Code | None, StageRecord]]:
+    """From nothing to much."""
+    if cause == "path":
+        # A distant request opens a connection, sends, and a long prompt waits once more.
+        trips = [0.5, 2, 4, 5, 5.1, 8, 20, 60, 200]
+        return [(Code.PATH_SLOW if ms > 5 else None, stage(gap_ms=2 * ms, round_trips=away(ms))) for ms in trips]
+    gaps = [0, 2, 5.8, 6.0, 12, 40, 300, 3000]
+    if cause == "client":
+        return [(Code.CLIENT_SATURATED, stage(gap_ms=gap, **BUSY)) for gap in gaps]
+    cores = 0.95 if cause == "front end" else 0.5
+    code = Code.FRONTEND_SATURATED if cause == "front end" else Code.CLIENT_SERVER_GAP
+    # Three round trips of 0.3 ms are the path's.
+    return [(code if gap > 5.9 else None, stage(gap_ms=gap, cores=cores)) for gap in gaps]
+
+
+@pytest.mark.parametrize("cause", ["path", "client", "front end", "unknown"])
+def test_each_cause_is_named_at_every_dose_and_no_other(cause: str) -> None:
+    for code, measured in doses(cause):
+        assert codes(measured) == ({code} if code else set())
+
+
+@pytest.mark.parametrize(
+    ("code", "measured"),
+    [
+        pytest.param(None, stage(at_server_ms=20_000, round_trips=away(20)), id="20 ms away, at a TTFT of 20 s"),
+        pytest.param(Code.PATH_SLOW, stage(at_server_ms=280, round_trips=away(20)), id="20 ms away, at one of 280 ms"),
+        pytest.param(None, stage(at_server_ms=1000, round_trips=away(50)), id="5 % of TTFT"),
+        pytest.param(Code.PATH_SLOW, stage(at_server_ms=1000, round_trips=away(50.1)), id="a little more than 5 %"),
+        pytest.param(None, stage(at_server_ms=1000, gap_ms=50.8, cores=0.95), id="a gap of 5 %"),
+        pytest.param(Code.FRONTEND_SATURATED, stage(at_server_ms=1000, gap_ms=51, cores=0.95), id="a little longer"),
+        pytest.param(Code.CLIENT_SERVER_GAP, stage(gap_ms=40, cores=0.8), id="an API server at 0.8 of a core"),
+        pytest.param(Code.FRONTEND_SATURATED, stage(gap_ms=40, cores=0.81), id="and a little above"),
+        pytest.param(None, stage(cores=1.5), id="a busy API server at which nothing waits"),
+        pytest.param(None, stage(gap_ms=-20, cores=0.95), id="TTFT that is shorter at the client"),
+    ],
+)
+def test_thresholds(code: Code | None, measured: StageRecord) -> None:
+    assert codes(measured) == ({code} if code else set())
+
+
+def test_a_slow_path_hides_no_busy_api_server() -> None:
+    both = stage(gap_ms=300, cores=0.97, round_trips=away(20))
+    assert codes(both) == {Code.PATH_SLOW, Code.FRONTEND_SATURATED}
+
+
+def test_a_client_that_is_a_little_late_is_not_called_the_cause_of_a_long_gap() -> None:
+    late = stage(gap_ms=300, cores=0.97, lag_p99_us=12_000)
+    assert codes(late) == {Code.CLIENT_SATURATED, Code.FRONTEND_SATURATED}
+    (saturated,) = (each for each in judge_stage(context()(late)) if each.code is Code.CLIENT_SATURATED)
+    assert (saturated.severity, saturated.evidence["crossed"]) == ("Suspect", "eventLoopLagP99Ms")
+
+
+def test_the_busiest_of_several_servers_counts() -> None:
+    columns = stage().requests
+    half = {**served(columns), "request_success_total": 50.0, "time_to_first_token_seconds_count": 50.0}
+    half["time_to_first_token_seconds_sum"] = 5.0
+    servers = (edge("a", rises=half | {PROCESS_CPU: 1.0}), edge("b", rises=half | {PROCESS_CPU: 9.0}))
+    assert Code.FRONTEND_SATURATED in codes(stage(gap_ms=40, servers=servers))
+
+
+def test_evidence_of_a_slow_path() -> None:
+    measured = stage(gap_ms=21, round_trips=away(20, p95_ms=31))
+    assert path_slow(context()(measured)) == one_finding(
+        Code.PATH_SLOW,
+        "Suspect",
+        4.0,
+        roundTripMs=20.0,
+        roundTripP95Ms=31.0,
+        roundTrips=20,
+        lineMs=5.0,
+        meanTtftMs=121.0,
+        serverTtftMs=100.0,
+    )
+
+
+def test_evidence_of_a_busy_api_server() -> None:
+    assert gap_beyond_client(context()(stage(gap_ms=40.9, cores=0.95))) == one_finding(
+        Code.FRONTEND_SATURATED,
+        "Suspect",
+        0.95,
+        ttftGapMs=40.9,
+        unexplainedMs=40.0,
+        lineMs=5.0,
+        serverTtftMs=100.0,
+        apiServerCores=0.95,
+        roundTripMs=0.3,
+        eventLoopLagP99Ms=0.5,
+        stolenPercent=0.0,
+        suspectCores=0.8,
+    )
+
+
+@pytest.mark.parametrize(
+    ("rule", "missed", "measured"),
+    [
+        pytest.param(path_slow, [Code.PATH_SLOW], stage(round_trips=None), id="no probe"),
+        pytest.param(gap_beyond_client, [Code.FRONTEND_SATURATED], stage(gap_ms=40, cores=None), id="no CPU seconds"),
+        pytest.param(gap_beyond_client, GAP_CODES, stage(servers=()), id="no counters, no gap"),
+        pytest.param(gap_beyond_client, GAP_CODES, stage(servers=(edge(rises={}),)), id="counters of other requests"),
+    ],
+)
+def test_what_a_record_does_not_tell_is_not_checked(rule: StageRule, missed: list[Code], measured: StageRecord) -> None:
+    assert [each.code for each in unchecked(rule(context()(measured)))] == missed
+
+
+def test_without_a_gap_nobody_needs_the_cpu_seconds_of_the_api_server() -> None:
+    assert gap_beyond_client(context()(stage(cores=None))) == []
+
+
+def test_a_gap_whose_cause_is_not_known_is_still_told() -> None:
+    """An older record, or a vLLM with several API servers."""
+    assert codes(stage(gap_ms=40, cores=None, round_trips=None)) == {Code.CLIENT_SERVER_GAP}
+
+
+@pytest.mark.parametrize("count", [99, 101])
+def test_counts_that_differ_by_one_in_a_hundred_agree(count: int) -> None:
+    rises = {"time_to_first_token_seconds_sum": count / 10, "time_to_first_token_seconds_count": float(count)}
+    assert codes(stage(gap_ms=40, servers=(edge(rises=rises),))) == {Code.CLIENT_SERVER_GAP}
+
+
+def test_an_api_server_that_was_restarted_has_no_cpu_seconds_to_compare() -> None:
+    restarted = edge(rises={PROCESS_CPU: 9.5}, after={START_TIME: 5000.0})
+    assert findings(gap_beyond_client(context()(stage(gap_ms=40, servers=(restarted,))))) == []
+
+
+@pytest.mark.parametrize("rule", [path_slow, gap_beyond_client])
+def test_an_engine_without_an_api_server_has_neither_path_nor_front_end(rule: StageRule) -> None:
+    far = stage(gap_ms=40, cores=0.95, round_trips=away(20))
+    assert rule(context(of=asked(offline=True))(far)) == []
+    assert rule(context(of=asked(offline=True))(stage(servers=(), round_trips=None))) == []
+
+
+def test_behind_the_proxy_of_a_disaggregated_server_the_proxy_is_the_front_end() -> None:
+    counted = dict.fromkeys(PROXY_COUNTERS, 0.0)
+    after = counted | {
+        "benchrun_proxy_time_to_first_token_seconds_sum": 10.0,
+        "benchrun_proxy_time_to_first_token_seconds_count": 100.0,
+        PROCESS_CPU: 9.5,
+    }
+    proxy = ServerEdge(address="p", role="proxy", before=counted, after=after)
+    assert codes(stage(gap_ms=40, servers=(proxy,))) == {Code.CLIENT_SERVER_GAP}
