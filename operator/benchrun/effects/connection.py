@@ -28,6 +28,7 @@ Json = dict[str, Any]
 Query = tuple[tuple[str, str], ...]
 JSON = "application/json"
 REQUEST_TIMEOUT_SECONDS = 30.0
+REFUSAL_BYTES = 64 * 1024
 CONNECTIONS = 32
 METADATA_ONLY = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
 METADATA_LIST_ONLY = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
@@ -138,15 +139,21 @@ async def _refuse_redirect(*_: object) -> None:
 async def _read(response: aiohttp.ClientResponse, limit_bytes: int | None) -> bytes:
     try:
         if response.status >= 300:
-            raise error_of(response.status, await response.content.read(64 * 1024), response.headers)
-        if limit_bytes is None:
-            return await response.read()
-        chunks = bytearray()
-        while len(chunks) < limit_bytes and (chunk := await response.content.read(limit_bytes - len(chunks))):
-            chunks += chunk
-        return bytes(chunks)
+            raise error_of(response.status, await _first_bytes(response, REFUSAL_BYTES), response.headers)
+        return await response.read() if limit_bytes is None else await _first_bytes(response, limit_bytes)
     finally:
+        # A connection whose answer was not read to its end can't be used again, and TLS need not be ended politely:
+        # its goodbye would outlive this pool.
+        if not response.content.at_eof() and response.connection and response.connection.transport:
+            response.connection.transport.abort()
         response.release()
+
+
+async def _first_bytes(response: aiohttp.ClientResponse, limit_bytes: int) -> bytes:
+    chunks = bytearray()
+    while chunk := await response.content.read(limit_bytes - len(chunks)):
+        chunks += chunk
+    return bytes(chunks)
 
 
 @dataclass(frozen=True, slots=True)

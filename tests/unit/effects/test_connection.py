@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from benchrun.effects import (
     CONNECTIONS,
     EXTENSION_KINDS,
     RESOURCES,
+    NotFound,
     Unavailable,
     configuration,
     connection,
@@ -102,6 +105,30 @@ async def test_a_refusal_is_read_no_further_than_its_sentence() -> None:
         with pytest.raises(Unavailable) as refused:
             await said.api.get("Pod", namespace="lab", name="p")
     assert str(refused.value) == "x" * 300
+
+
+async def test_a_refusal_in_parts_is_read_to_its_end_and_its_connection_used_again() -> None:
+    connections = 0
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        with suppress(asyncio.IncompleteReadError):
+            while await reader.readuntil(b"\r\n\r\n"):
+                writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 6\r\n\r\ngone")
+                for _ in range(20):  # the client, in this loop, reads what is there
+                    await asyncio.sleep(0)
+                writer.write(b"!!")
+        writer.close()
+
+    async with (
+        await asyncio.start_server(refuse, "127.0.0.1", 0) as server,
+        connected(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}") as said,
+    ):
+        for _ in range(3):
+            with pytest.raises(NotFound, match="gone!!"):
+                await said.connection.request("GET", "/")
+    assert connections == 1
 
 
 @pytest.mark.parametrize(
