@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass
 
 from truth_kit import capacity, coverage, doses, gates, pairs, simulated_searches, timing
-from truth_kit.clean import clean_runs
+from truth_kit.clean import clean_runs, clean_stages
 from truth_kit.lab import Experiment, Failed, Outcome, measure_all
 from truth_kit.machine import Machine, watched
 from truth_kit.mistakes import MISTAKES
@@ -156,10 +156,9 @@ async def _doses(lab: Lab) -> Found:
 async def _clean(lab: Lab) -> Found:
     """More are measured while those in which the machine did not stand still are too few."""
     clean: list[Outcome] = []
-    experiments, planned = list(clean_runs(MAX_CLEAN_STAGES)), 0
-    while experiments and _stages(clean) < CLEAN_STAGES:
-        due, experiments = experiments[: lab.lanes], experiments[lab.lanes :]
-        planned += sum(5 * experiment.repeats for experiment in due)
+    runs, planned = clean_runs(MAX_CLEAN_STAGES), 0
+    while due := list(_enough(runs, CLEAN_STAGES - _stages(clean))):
+        planned += sum(map(clean_stages, due))
         clean += [outcome for _, outcome in await lab.measured(due)]
     return {
         "clean_stages": _stages(clean),
@@ -254,6 +253,13 @@ def _beyond(figures: Found) -> Iterator[str]:
     yield from (
         f"{name} is {figures[name]}" for name, words in WORDS.items() if figures.get(name, words[0]) not in words
     )
+
+
+def _enough(runs: Iterator[Experiment], stages: int) -> Iterator[Experiment]:
+    """The next ones, until they have so many stages."""
+    while stages > 0 and (run := next(runs, None)) is not None:
+        stages -= clean_stages(run)
+        yield run
 
 
 def _stages(outcomes: Iterable[Outcome]) -> int:

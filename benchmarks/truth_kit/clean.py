@@ -30,8 +30,13 @@ def clean_runs(stages: int, *, seed: int = 1) -> Iterator[Experiment]:
     runs = chain.from_iterable((next(plain), next(plain), next(queues)) for _ in cycle("-"))
     while stages > 0:
         run = next(runs)
-        stages -= CELLS_A_RUN * run.repeats
+        stages -= clean_stages(run)
         yield run
+
+
+def clean_stages(run: Experiment) -> int:
+    """That it has."""
+    return CELLS_A_RUN * run.repeats
 
 
 def _plain_runs(draw: random.Random) -> Iterator[Experiment]:

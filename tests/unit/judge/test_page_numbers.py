@@ -67,6 +67,7 @@ LINES: Mapping[Code, tuple[str, ...]] = {
     Code.COLD_START: ("cold_start_factor", "cold_start_floor_ms", "chance_of_alarm"),
     Code.NOT_STEADY_STATE: (
         "steady_change_percent",
+        "steady_tpot_percent",
         "steady_completed_percent",
         "queue_growth_percent",
         "chance_of_alarm",

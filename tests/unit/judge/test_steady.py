@@ -88,14 +88,32 @@ def test_a_server_that_slows_down_below_its_capacity(seed: int) -> None:
     assert causes(open_loop(slowing, rate=40, count=4000, seed=seed)) == ["latencies rise"]
 
 
+@pytest.mark.parametrize("concurrency", [None, 4])
+@pytest.mark.parametrize(("found", "percent"), [(False, 0), (False, 8), (True, 16), (True, 60), (True, -16)])
+def test_tokens_that_take_longer_and_longer(found: bool, percent: float, concurrency: int | None) -> None:
+    """Far below capacity neither the requests in the system nor, beside a long TTFT, the E2EL shows it."""
+
+    def slower(second: float, number: int) -> float:
+        return 1 + percent / 100 * (number / 400 - 0.5)
+
+    server = Server(slots=512, prefill_seconds=0.05, decode_seconds=0.2, slower=slower)
+    stage = (
+        closed_loop(server, concurrency=concurrency, count=400, seed=1)
+        if concurrency
+        else open_loop(server, rate=10, count=400, seed=1)
+    )
+    figures = [f.evidence["figure"] for f in findings(not_steady_state(stage))]
+    assert figures == (["e2el" if concurrency and percent > 25 else "tpot"] if found else [])
+
+
 def creeping(percent: float, *, noise: int = 0) -> StageRecord:
-    """Two users whose answers take longer by so much from the begin to the end, in a straight line."""
+    """Two users whose answers, of one token, take longer by so much from the begin to the end, in a straight line."""
     starts, e2el = [], []
     for i in range(400):
         starts.append(i * SECOND)
         e2el.append(round(2 * SECOND * (1 + percent / 100 * (i / 400 - 0.5))) + noise * (i * 7919 % 1000))
     return record(
-        requests=requests(ttft_us=[1000] * 400, e2el_us=e2el, output_tokens=[2] * 400, start_us=starts),
+        requests=requests(ttft_us=[1000] * 400, e2el_us=e2el, output_tokens=[1] * 400, start_us=starts),
         scalars={"duration": 402.0},
     )
 
