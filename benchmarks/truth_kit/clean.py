@@ -94,4 +94,11 @@ def _run(
     name: str, workloads: Sequence[Mapping[str, Any]], flags: Sequence[str], seed: int, repeats: int
 ) -> Experiment:
     measurement = {"warmup": {"auto": {}}, "seed": seed}
-    return Experiment(name=name, workloads=workloads, servers=(tuple(flags),), repeats=repeats, measurement=measurement)
+    return Experiment(
+        name=name,
+        workloads=workloads,
+        servers=(tuple(flags),),
+        repeats=repeats,
+        measurement=measurement,
+        client_ahead=True,  # beside three others it would wait for a core, which is a mistake, and injected elsewhere
+    )

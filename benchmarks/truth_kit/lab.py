@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import secrets
 import tempfile
 import time
@@ -72,7 +73,7 @@ class Experiment:
     allow_reset: bool = False
     client_processes: int = 1
     client_ahead: bool = False
-    """The client runs before all processes of ordinary priority. Needs root."""
+    """Once it measures, the client runs before all processes of ordinary priority, as if it had a core to itself."""
 
     def spec(self, url: str) -> BenchmarkRunSpec:
         """As a person would write it, for an endpoint."""
@@ -179,7 +180,7 @@ async def _measure(
     if experiment.client_cpu_share is not None:
         group = stack.enter_context(cpu_quota(uuid.uuid4().hex[:8], experiment.client_cpu_share))
     process, url = await stack.enter_async_context(
-        client(plan_file, group=group, processes=experiment.client_processes, ahead=experiment.client_ahead)
+        client(plan_file, group=group, processes=experiment.client_processes)
     )
     http = await stack.enter_async_context(httpx.AsyncClient(trust_env=False, timeout=30))
     stops = [
@@ -192,7 +193,7 @@ async def _measure(
     scraping = [asyncio.create_task(_scrape(http, each, f"server-{n}", samples)) for n, each in enumerate(read)]
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            return await _pull(http, url, plan, process, group, stops=stops), samples
+            return await _pull(http, url, plan, process, group, ahead=experiment.client_ahead, stops=stops), samples
     finally:
         for task in scraping:
             task.cancel()
@@ -218,6 +219,7 @@ async def _pull(
     process: asyncio.subprocess.Process,
     group: Path | None,
     *,
+    ahead: bool,
     stops: Sequence[tuple[asyncio.subprocess.Process, Standstill]],
 ) -> list[StageRecord]:
     """Every record, acknowledged as it comes; as the operator does."""
@@ -237,9 +239,12 @@ async def _pull(
         delivery, bodies = unpack_delivery(answer.content)
         seen = delivery.progress.version
         _raise_if_failed(delivery.progress)
-        if group is not None and not held and delivery.progress.phase in ("WarmingUp", "Measuring"):
-            (group / "cgroup.procs").write_text(str(process.pid))
+        if not held and delivery.progress.phase in ("WarmingUp", "Measuring"):
             held = True
+            if group is not None:
+                (group / "cgroup.procs").write_text(str(process.pid))
+            if ahead:
+                os.sched_setscheduler(process.pid, os.SCHED_FIFO, os.sched_param(1))
         began = delivery.progress.first_request_unix_us
         if stops and not standing and began is not None:
             standing = [asyncio.create_task(stand_still(of, stop, began_unix=began / 1e6)) for of, stop in stops]

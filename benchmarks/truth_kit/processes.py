@@ -91,7 +91,7 @@ async def _read_log(process: asyncio.subprocess.Process, running: Server) -> Non
 
 @asynccontextmanager
 async def client(
-    plan: Path, *, group: Path | None = None, processes: int = 1, ahead: bool = False
+    plan: Path, *, group: Path | None = None, processes: int = 1
 ) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
     """Run the client on a plan, in as many processes; gives the first of them and the URL of its record server.
 
@@ -111,8 +111,6 @@ async def client(
     ]
     if processes > 1:
         words += [f"--shards={processes}", f"--processes={processes}", f"--gate=127.0.0.1:{free_port()}"]
-    if ahead:
-        words = ["chrt", "--fifo", "1", *words]
     if group is not None:
         words = ["unshare", "--mount", "sh", "-c", f'mount --bind {group} {CPU_CGROUP} && exec "$@"', "sh", *words]
     process = await asyncio.create_subprocess_exec(

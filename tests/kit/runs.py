@@ -20,8 +20,10 @@ OF_A_BUSY_MACHINE = [
     {"code": "PathSlow", "severity": "Note"},
     {"code": "RateNotAchieved", "severity": "Note"},
     {"code": "ConcurrencyNotReached", "severity": "Note"},
+    {"code": "NotSteadyState", "severity": "Note"},
 ]
-"""Severities for runs that ask for a good verdict where everything shares two cores: a late client is true then, and no news."""
+"""Severities for runs that ask for a good verdict where everything shares two cores: a late client and a server that slows down
+are true then, and no news."""
 
 
 def condition(run: Object, type_: str) -> dict[str, str]:
