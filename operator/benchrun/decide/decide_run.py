@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from benchrun.api import BenchmarkRunStatus, EndingStatus, Reason, has_ended, read_status, sentence, timestamp
-from benchrun.decide import children, condition_table, servers
+from benchrun.decide import condition_table, create_and_release, server_status
 from benchrun.decide.condition_table import Step, current_step, progress
 from benchrun.decide.deadlines import deadlines, grace_ends, no_pod_at, noticed, results_refused, with_refusal
 from benchrun.decide.decision import Decision, Ending, EndpointPods, Event, Facts, Question
@@ -43,7 +43,7 @@ def decide(facts: Facts) -> Decision:
     except Unacceptable as error:
         if ended:
             seen = status.model_copy(update={"observed_generation": facts.run.generation})
-            return Decision(status=seen, delete=children.release_all(facts), forget=True)
+            return Decision(status=seen, delete=create_and_release.release_all(facts), forget=True)
         if begun and facts.run.spec.get("cancel") is not True:
             return _left_alone(facts, status, str(error))
         return _refused(facts, status, str(error))
@@ -58,37 +58,37 @@ def decide(facts: Facts) -> Decision:
     end = ending(state, server=server, client=client)
     if end is not None or state.all_known or profile_lost(state, server=server, client=client):
         return _end(state, end, server=server)
-    endpoint = servers.endpoint_pods(state)
+    endpoint = server_status.endpoint_pods(state)
     # A Service's pods must be known before the plan is written: their counters are read at every edge.
-    if endpoint is not None and not state.has_plan and not servers.endpoint_addresses(state):
+    if endpoint is not None and not state.has_plan and not server_status.endpoint_addresses(state):
         return _look_up_endpoint(state, endpoint)
     return _go_on(state, server=server, client=client)
 
 
 def _go_on(state: RunState, *, server: Diagnosis | None, client: Diagnosis | None) -> Decision:
     step = with_refusal(state, current_step(state, server=server, client=client))
-    stored_now = children.to_store(state)
-    statuses = servers.server_statuses(state)
+    stored_now = create_and_release.to_store(state)
+    statuses = server_status.server_statuses(state)
     wanted: tuple[Question[Any] | None, ...] = (
-        *servers.startups_wanted(state, statuses),
-        *servers.exporters_wanted(state),
-        servers.endpoint_pods(state),
+        *server_status.startups_wanted(state, statuses),
+        *server_status.exporters_wanted(state),
+        server_status.endpoint_pods(state),
         hidden_cause(state),
     )
     update = {
         "servers": statuses,
         "progress": progress(state),
         "live": live(state.collected.samples.recent, state.now) or state.status.live,
-        "truncated": servers.truncations(state.spec, statuses),
+        "truncated": server_status.truncations(state.spec, statuses),
     }
     status = _with_step(state, step).model_copy(update=update)
     return Decision(
         status=status,
-        apply=(*children.missing_children(state), *stored_now),
-        scrape=servers.scrape_targets(state),
-        pull=servers.pull_target(state),
+        apply=(*create_and_release.missing_children(state), *stored_now),
+        scrape=server_status.scrape_targets(state),
+        pull=server_status.pull_target(state),
         lookups=tuple(question for question in wanted if question is not None),
-        acknowledge=children.to_acknowledge(state, stored_now),
+        acknowledge=create_and_release.to_acknowledge(state, stored_now),
         events=_step_events(state, step),
         requeue_after_seconds=_seconds_to_next_pass(replace(state, status=status)),
     )
@@ -98,17 +98,20 @@ def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> De
     """Every record is here, or none comes any more. The servers go first, with the client where the run ends early; then what
     is left is stored, judged, and written, in as many passes as it takes."""
     words = last_words(state, end, server=server) if end is not None else None
-    log = servers.compilations_wanted(state)
-    waits = end is None and children.worth_waiting_to_store(state)
-    stored_now = children.to_store(state) if waits else children.last_to_store(state)
+    log = server_status.compilations_wanted(state)
+    waits = end is None and create_and_release.worth_waiting_to_store(state)
+    stored_now = create_and_release.to_store(state) if waits else create_and_release.last_to_store(state)
     let_go = Decision(
         status=_ending_status(state, end),
         last_words=words,
-        delete=(*children.release_servers(state.facts), *(children.release_client(state) if end is not None else ())),
+        delete=(
+            *create_and_release.release_servers(state.facts),
+            *(create_and_release.release_client(state) if end is not None else ()),
+        ),
         apply=stored_now,
-        pull=servers.pull_target(state),
+        pull=server_status.pull_target(state),
         lookups=(log,) if log is not None else (),
-        acknowledge=children.to_acknowledge(state, stored_now),
+        acknowledge=create_and_release.to_acknowledge(state, stored_now),
         ending=end,
         requeue_after_seconds=SHORTEST_WAIT_SECONDS,
     )
@@ -142,7 +145,7 @@ def _ending_status(state: RunState, end: Ending | None) -> BenchmarkRunStatus:
         step = Step("Collecting", end.reason, f"{end.message}; what was measured is judged")
     return _with_step(state, step).model_copy(
         update={
-            "servers": servers.server_statuses(state),
+            "servers": server_status.server_statuses(state),
             "progress": progress(state),
             "server_released_time": state.released_time,
             "ending": None if end is None else EndingStatus(reason=end.reason, message=sentence(end.message)),
@@ -154,7 +157,7 @@ def _suspended(state: RunState) -> Decision:
     """The clock of the deadlines stands still: it starts anew with the run."""
     step = Step("Suspended", Reason.SUSPENDED, "suspended (spec.suspend); no GPU is held")
     status = _with_step(state, step).model_copy(update={"accepted_time": None})
-    return Decision(status=status, delete=children.release_client(state), events=_step_events(state, step))
+    return Decision(status=status, delete=create_and_release.release_client(state), events=_step_events(state, step))
 
 
 def _left_alone(facts: Facts, status: BenchmarkRunStatus, problem: str) -> Decision:
@@ -163,7 +166,7 @@ def _left_alone(facts: Facts, status: BenchmarkRunStatus, problem: str) -> Decis
     message = sentence(f"accepted by an operator of another version; this one can't read the spec: {problem}")
     ends = status.ending is not None or status.server_released_time is not None
     status = status.model_copy(update={"message": message})
-    return Decision(status=status, delete=children.release_servers(facts) if ends else ())
+    return Decision(status=status, delete=create_and_release.release_servers(facts) if ends else ())
 
 
 def _refused(facts: Facts, status: BenchmarkRunStatus, problem: str) -> Decision:
@@ -172,7 +175,7 @@ def _refused(facts: Facts, status: BenchmarkRunStatus, problem: str) -> Decision
     ended = condition_table.standing(status, rows, "Failed", problem, of=facts.run, now=facts.now)
     return Decision(
         status=ended.model_copy(update={"verdict": "Unknown", "completion_time": timestamp(facts.now)}),
-        delete=children.release_all(facts),
+        delete=create_and_release.release_all(facts),
         forget=True,
         events=(Event(Reason.INVALID_SPEC, problem, warning=True),),
     )
@@ -208,6 +211,6 @@ def _seconds_to_next_pass(state: RunState) -> float | None:
     no_pod = no_pod_at(state)
     instants += [no_pod] if no_pod is not None and no_pod > state.now else []
     waits = [(at - state.now).total_seconds() for at in instants]
-    if state.collected.samples.recent and servers.scrape_targets(state):
+    if state.collected.samples.recent and server_status.scrape_targets(state):
         waits.append(state.facts.context.live_interval_seconds)
     return max(SHORTEST_WAIT_SECONDS, min(waits)) if waits else None

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from benchrun import api, names
 from benchrun.decide import condition_table
-from benchrun.decide.children import last_to_store, pruned, release_client, release_servers, to_prune
 from benchrun.decide.condition_table import Row, progress
+from benchrun.decide.create_and_release import last_to_store, pruned, release_client, release_servers, to_prune
 from benchrun.decide.decision import Answer, Decision, Ending, Judging
 from benchrun.decide.run_state import RunState
-from benchrun.decide.servers import server_statuses, truncations
+from benchrun.decide.server_status import server_statuses, truncations
 from benchrun.observe import instant
 
 LOG_TAIL_BYTES = 4096

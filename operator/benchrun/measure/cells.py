@@ -29,12 +29,6 @@ def is_believable(value: float) -> bool:
     return 0 <= value <= GREATEST
 
 
-def believable_sum(values: Iterable[float]) -> float | None:
-    """The sum; None where no server can have it."""
-    total = math.fsum(values)
-    return total if is_believable(total) else None
-
-
 def known(values: Iterable[float | None]) -> list[float]:
     """Those that are not None."""
     return [value for value in values if value is not None]

@@ -20,7 +20,7 @@ from benchrun.observe import Run, RunKey
 from benchrun.plan import TIMELINE_KEY
 from benchrun.runtime.memory import Memories, RunMemory
 from benchrun.runtime.reconciler import FailingRuns, Reconciler
-from benchrun.runtime.sessions import Sessions
+from benchrun.runtime.scrape_and_follow import Sessions
 
 Decide = Callable[[Facts], Decision]
 RUNS_A_SECOND = 20

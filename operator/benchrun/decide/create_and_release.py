@@ -19,7 +19,7 @@ from benchrun.api import Reason, Truncated, as_many_as_fit
 from benchrun.decide.deadlines import RESULTS, deadlines, results_refused
 from benchrun.decide.decision import Facts, Manifest, Ref
 from benchrun.decide.run_state import RunState
-from benchrun.decide.servers import endpoint_addresses
+from benchrun.decide.server_status import endpoint_addresses
 from benchrun.measure import bucket_size, bucketed, encode
 from benchrun.observe import Child, instant
 from benchrun.plan import (
