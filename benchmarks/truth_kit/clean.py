@@ -100,5 +100,5 @@ def _run(
         servers=(tuple(flags),),
         repeats=repeats,
         measurement=measurement,
-        client_ahead=True,  # beside three others it would wait for a core, which is a mistake, and injected elsewhere
+        ahead=True,  # beside three others it would wait for a core, which is a mistake, and injected elsewhere
     )

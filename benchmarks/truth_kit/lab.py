@@ -72,8 +72,8 @@ class Experiment:
     environment: Mapping[str, str] = field(default_factory=dict)
     allow_reset: bool = False
     client_processes: int = 1
-    client_ahead: bool = False
-    """Once it measures, the client runs before all processes of ordinary priority, as if it had a core to itself."""
+    ahead: bool = False
+    """Servers, and the client once it measures, run before all processes of ordinary priority, as if each had a core to itself."""
 
     def spec(self, url: str) -> BenchmarkRunSpec:
         """As a person would write it, for an endpoint."""
@@ -147,8 +147,10 @@ async def measure(experiment: Experiment) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="truth-") as name:
         folder = Path(name)
         async with AsyncExitStack() as stack:
-            each = partial(server, folder, environment=dict(experiment.environment), real=experiment.real_servers)
-            servers = [await stack.enter_async_context(each(flags)) for flags in experiment.servers]
+            start = partial(server, folder, environment=dict(experiment.environment), real=experiment.real_servers)
+            servers = [await stack.enter_async_context(start(flags)) for flags in experiment.servers]
+            for process in [each.process for each in servers] if experiment.ahead else []:
+                _run_ahead(process)
             spec = experiment.spec(await _on_its_way(stack, experiment, servers[0]))
             records, samples = await _measure(stack, experiment, _plan(spec, servers), servers, folder)
         # Read once the servers have ended: they write their log when they have time.
@@ -193,11 +195,15 @@ async def _measure(
     scraping = [asyncio.create_task(_scrape(http, each, f"server-{n}", samples)) for n, each in enumerate(read)]
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            return await _pull(http, url, plan, process, group, ahead=experiment.client_ahead, stops=stops), samples
+            return await _pull(http, url, plan, process, group, ahead=experiment.ahead, stops=stops), samples
     finally:
         for task in scraping:
             task.cancel()
         await asyncio.gather(*scraping, return_exceptions=True)
+
+
+def _run_ahead(process: asyncio.subprocess.Process) -> None:
+    os.sched_setscheduler(process.pid, os.SCHED_FIFO, os.sched_param(1))
 
 
 def _plan(spec: BenchmarkRunSpec, servers: Sequence[Server]) -> Plan:
@@ -244,7 +250,7 @@ async def _pull(
             if group is not None:
                 (group / "cgroup.procs").write_text(str(process.pid))
             if ahead:
-                os.sched_setscheduler(process.pid, os.SCHED_FIFO, os.sched_param(1))
+                _run_ahead(process)
         began = delivery.progress.first_request_unix_us
         if stops and not standing and began is not None:
             standing = [asyncio.create_task(stand_still(of, stop, began_unix=began / 1e6)) for of, stop in stops]
