@@ -63,11 +63,11 @@ class Material:
 
 def slots_of(plan: Plan) -> tuple[Slot, ...]:
     """Every part of the run that sends requests: of a search every possible stage, of a warm-up what is not a repetition."""
-    return (*_measured(plan), *(warmup.model_copy(update={"requests": _prompts(warmup)}) for warmup in plan.unmeasured))
-
-
-def _prompts(warmup: Warmup) -> int:
-    return min(warmup.prompts or warmup.requests, warmup.requests)
+    sent = ({"requests": min(each.prompts or each.requests, each.requests)} for each in plan.unmeasured)
+    return (
+        *_measured(plan),
+        *(each.model_copy(update=update) for each, update in zip(plan.unmeasured, sent, strict=True)),
+    )
 
 
 def is_written_late(plan: Plan, search: Search) -> bool:

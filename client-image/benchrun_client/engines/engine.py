@@ -71,6 +71,7 @@ class Engine:
     worker_args: tuple[str, ...]  # Further ones of the pods that don't answer requests.
     transfer_args: Callable[[str, str | None, Mapping[str, object] | None], list[str]]
     """Further ones from the connector's name, the role (prefill or decode; None: both) and the connector's own settings."""
+    refused_variables: Mapping[str, str]  # Of the environment, by name: what to do instead.
     flag_warnings: Mapping[str, str]
     """What goes wrong with a flag that hides something from the operator."""
     short_flags: Mapping[str, str]  # By its own flag, with dashes: vLLM's long name of what means the same.

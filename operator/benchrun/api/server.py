@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from benchrun.api.base import DnsLabel, Key, KubernetesObject, ObjectName, Rule, SpecModel, Text, exactly_one
-from benchrun.api.pods import Args, Env, PodOverrides, Resources
+from benchrun.api.pods import Args, Env, EnvVar, PodOverrides, Resources
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL
 
 
@@ -98,18 +98,28 @@ class ChatTemplate(SpecModel):
 
 def _without_owned(args: list[str]) -> list[str]:
     """Raises PydanticCustomError for a flag that the operator sets. CEL would have to look at every word of every variant."""
-    return _raised(args, ENGINE.owned_flag(args))
+    _raise(ENGINE.owned_flag(args))
+    return args
+
+
+def _without_refused(env: list[EnvVar]) -> list[EnvVar]:
+    """Raises PydanticCustomError for a variable that would keep the client out."""
+    refused = ENGINE.refused_variables
+    _raise(
+        next(((n, f"{each.name}: {refused[each.name]}") for n, each in enumerate(env) if each.name in refused), None)
+    )
+    return env
 
 
 def _of_a_server(command: list[str]) -> list[str]:
     """Raises PydanticCustomError where a command can't start what the run asks for."""
-    return _raised(command, ENGINE.command_problem(command))
+    _raise(ENGINE.command_problem(command))
+    return command
 
 
-def _raised(words: list[str], problem: tuple[int, str] | None) -> list[str]:
-    if problem is None:
-        return words
-    raise PydanticCustomError("rule", "{text}", {"text": problem[1], "path": f"[{problem[0]}]"})
+def _raise(problem: tuple[int, str] | None) -> None:
+    if problem is not None:
+        raise PydanticCustomError("rule", "{text}", {"text": problem[1], "path": f"[{problem[0]}]"})
 
 
 def is_script(command: Sequence[str]) -> bool:
@@ -179,7 +189,9 @@ class Started(SpecModel):
     args: ServerFlags = Field(
         default_factory=list, description="Flags of `vllm serve`; the operator adds model, served name and port."
     )
-    env: Env = Field(default_factory=list, description="Environment variables of vLLM.")
+    env: Annotated[Env, AfterValidator(_without_refused)] = Field(
+        default_factory=list, description="Environment variables of vLLM."
+    )
     resources: Resources = Field(default_factory=Resources, description="What vLLM's container gets, GPUs among it.")
     pod: PodOverrides = Field(default_factory=PodOverrides, description="The pod of vLLM.")
     shared_memory: Annotated[str, Field(max_length=16, pattern=r"^[0-9]+(Mi|Gi)$")] = Field(

@@ -111,10 +111,6 @@ def _unknown_kind(found: re.Match[str]) -> str:
     return _NOT_INSTALLED.format(kind) if version.startswith(f"{GROUP}/") else _OTHER_KIND.format(kind, version)
 
 
-def _immutable(found: re.Match[str]) -> str:
-    return f"{', '.join(dict.fromkeys(re.findall(IMMUTABLE, found.string)))} can't be changed"
-
-
 _KINDS = {PLURAL: KIND, spec.PLURAL: spec.KIND}
 _WHICH = "(kubectl config current-context)"
 _NO_CONTEXT = "there is no context {name}; kubectl config get-contexts lists them"
@@ -160,5 +156,5 @@ _KNOWN: tuple[tuple[str, Trouble, str | Callable[[re.Match[str]], str]], ...] = 
         for plural, kind in _KINDS.items()
     ),
     (r"\(NotFound\).*pods \"(?P<name>.+?)\" not found", "NotFound", "the pod {name} is gone"),
-    (IMMUTABLE, "Immutable", _immutable),
+    (IMMUTABLE, "Immutable", lambda m: f"{', '.join(dict.fromkeys(re.findall(IMMUTABLE, m.string)))} can't be changed"),
 )

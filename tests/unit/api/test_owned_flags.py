@@ -67,6 +67,15 @@ def test_a_secret_is_not_repeated() -> None:
     assert ("--api-key" in found, "topsecret" in found) == (True, False)
 
 
+def test_a_variable_that_sets_a_key_is_refused_and_not_repeated() -> None:
+    found = problem(
+        {"server.env": [{"name": "HF_HOME", "value": "/x"}, {"name": "VLLM_API_KEY", "value": "topsecret"}]}
+    )
+    assert found is not None
+    assert found.startswith("spec.server.env[1]: VLLM_API_KEY: ")
+    assert "topsecret" not in found
+
+
 @pytest.mark.parametrize(
     "words",
     [

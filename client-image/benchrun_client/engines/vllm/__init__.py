@@ -36,6 +36,7 @@ VLLM = Engine(
     node_args=launch.node_args,
     worker_args=("--headless",),
     transfer_args=launch.transfer_args,
+    refused_variables=launch.REFUSED_VARIABLES,
     flag_warnings=launch.FLAG_WARNINGS,
     short_flags=launch.SHORT_FLAGS,
     health_path="/health",

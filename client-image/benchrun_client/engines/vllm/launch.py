@@ -44,6 +44,7 @@ OWNED_FLAGS = {
     "--master-addr": _BY_NODES,
     "--headless": _BY_NODES,
 }
+REFUSED_VARIABLES = {"VLLM_API_KEY": OWNED_FLAGS["--api-key"]}
 PLACEHOLDERS = {"--model": "$(MODEL)", "--served-model-name": "$(SERVED_NAME)", "--port": "$(PORT)"}
 """What a command may give to an owned flag."""
 API_SERVER = "vllm.entrypoints.openai.api_server"

@@ -40,11 +40,11 @@ def not_steady_state(stage: StageProfile) -> Found:
     if isinstance(where, plateau.NoPlateau):
         return [NotChecked(Code.NOT_STEADY_STATE, where.value)]
     if expected.closed_loop:
-        return _closed_loop(stage, where) or _tokens(stage, where)
+        return _latencies(stage, where)
     arriving = plateau.Plateau(where.start_us, min(where.end_us, max(stage.due_us)), where.started)
     # Whether the number of requests in the system could have come to rest, even where some answers are long.
     is_long = arriving.length_us * len(stage.e2el_us) >= MIN_ANSWER_TIMES * sum(stage.e2el_us)
-    return _open_loop(stage, arriving) or _tokens(stage, where) if is_long else _growing_queue(stage)
+    return _open_loop(stage, arriving) or _latencies(stage, where) if is_long else _growing_queue(stage)
 
 
 def _open_loop(stage: StageProfile, where: plateau.Plateau) -> Found:
@@ -66,18 +66,15 @@ def _open_loop(stage: StageProfile, where: plateau.Plateau) -> Found:
     return [_finding(stage, moved, rates, cause)]
 
 
-def _closed_loop(stage: StageProfile, where: plateau.Plateau) -> Found:
-    requests = stage.requests
-    latencies = [requests.e2el_us[i] for i in where.started if requests.ok[i]]
-    moved = _moved(stage, "e2el", latencies, stage.thresholds.steady_change_percent)
-    return [] if moved is None else [_finding(stage, moved, {})]
-
-
-def _tokens(stage: StageProfile, where: plateau.Plateau) -> Found:
-    rows = stage.requests
-    longer = (i for i in where.started if rows.ok[i] and rows.output_tokens[i] > 1)
+def _latencies(stage: StageProfile, where: plateau.Plateau) -> Found:
+    rows, thresholds = stage.requests, stage.thresholds
+    answered = [i for i in where.started if rows.ok[i]]
+    longer = [i for i in answered if rows.output_tokens[i] > 1]
+    e2el = [rows.e2el_us[i] for i in answered] if stage.expected.closed_loop else []
     tpot = [(rows.e2el_us[i] - rows.ttft_us[i]) / (rows.output_tokens[i] - 1) for i in longer]
-    moved = _moved(stage, "tpot", tpot, stage.thresholds.steady_tpot_percent)
+    moved = _moved(stage, "e2el", e2el, thresholds.steady_change_percent) or _moved(
+        stage, "tpot", tpot, thresholds.steady_tpot_percent
+    )
     return [] if moved is None else [_finding(stage, moved, {})]
 
 

@@ -6,7 +6,7 @@ https://github.com/llm-d/llm-d-benchmark, llmdbenchmark/analysis/benchmark_repor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import compress
 
 import yaml
@@ -39,8 +39,10 @@ _THROUGHPUTS = {
 def requests(record: StageRecord) -> Json:
     """How many there were, and the lengths of those that were answered."""
     columns, ok = record.requests, record.requests.ok
-    lengths = {"input_length": columns.input_tokens, "output_length": columns.output_tokens}
-    answered = {name: _lengths(list(compress(tokens, ok))) for name, tokens in lengths.items()}
+    tokens = {"input_length": columns.input_tokens, "output_length": columns.output_tokens}
+    pools = {name: Distribution.of(compress(values, ok)) for name, values in tokens.items()}
+    # Every percentile is exact: these are all lengths, not a sample.
+    answered = {n: _statistics(pool, "count", _PERCENTILES, scale=float) for n, pool in pools.items() if pool.count}
     return without_unknown({"total": len(ok), "failures": ok.count(0), **answered})
 
 
@@ -75,11 +77,6 @@ def resources(figures: RoleFigures) -> Json:
             "preemptions": _value(figures.preemptions, "count"),
         }
     )
-
-
-def _lengths(tokens: Sequence[int]) -> Json | None:
-    """Every percentile is exact: these are all lengths, not a sample."""
-    return _statistics(Distribution.of(tokens), "count", _PERCENTILES, scale=float) if tokens else None
 
 
 def _statistics(
