@@ -131,7 +131,7 @@ async def _doses(lab: Lab) -> Found:
     references = {each.experiment(0).name: each.prompt_tokens for each in doses.REFERENCES}
     truths: dict[int, timing.Figures] = {}
     # A median of stages bears one in which the machine stood still.
-    async for experiment, outcome in measure_all([r.experiment(0) for r in doses.REFERENCES], lanes=1, say=_say):
+    async for experiment, outcome in measure_all([r.experiment(0) for r in doses.REFERENCES], lanes=2, say=_say):
         truths[references[experiment.name]] = doses.truths(outcome)
     seen: dict[tuple[str, float], list[doses.Seen]] = {}
     chosen = [mistake for mistake in doses.MISTAKES if lab.named in mistake.name]
@@ -157,7 +157,8 @@ async def _clean(lab: Lab) -> Found:
     """More are measured while those in which the machine did not stand still are too few."""
     clean: list[Outcome] = []
     runs, planned = clean_runs(MAX_CLEAN_STAGES), 0
-    while due := list(_enough(runs, CLEAN_STAGES - _stages(clean))):
+    # Some more than are missing: a second round of a single run would leave the other lanes idle.
+    while due := list(_enough(runs, round(1.08 * (CLEAN_STAGES - _stages(clean))))):
         planned += sum(map(clean_stages, due))
         clean += [outcome for _, outcome in await lab.measured(due)]
     return {

@@ -100,5 +100,7 @@ def _run(
         servers=(tuple(flags),),
         repeats=repeats,
         measurement=measurement,
-        ahead=True,  # beside three others it would wait for a core, which is a mistake, and injected elsewhere
+        # Beside three others they would wait for a core, which is a mistake, and injected elsewhere.
+        client_ahead=True,
+        servers_ahead=True,
     )

@@ -113,6 +113,7 @@ MISTAKES: tuple[Mistake, ...] = (
         doses=(1, 2, 4, 8, 16),
         with_dose=lambda count: {"neighbours": int(count)},
         expected=_CLIENT | _SERVER | _GAP | {"FrontendSaturated"},
+        cells=1,
         alone=True,
     ),
     Mistake(
@@ -135,6 +136,7 @@ MISTAKES: tuple[Mistake, ...] = (
         with_dose=lambda busy: {"flags": (f"--sim-frontend-ms={busy}",)},
         expected=_GAP | {"FrontendSaturated", "NotSteadyState"},
         cause="frontend",
+        cells=1,
         alone=True,
     ),
     Mistake(

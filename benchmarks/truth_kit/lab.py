@@ -72,8 +72,9 @@ class Experiment:
     environment: Mapping[str, str] = field(default_factory=dict)
     allow_reset: bool = False
     client_processes: int = 1
-    ahead: bool = False
-    """Servers, and the client once it measures, run before all processes of ordinary priority, as if each had a core to itself."""
+    client_ahead: bool = False
+    """Once it measures, the client runs before all processes of ordinary priority, as if it had a core to itself."""
+    servers_ahead: bool = False
 
     def spec(self, url: str) -> BenchmarkRunSpec:
         """As a person would write it, for an endpoint."""
@@ -149,7 +150,7 @@ async def measure(experiment: Experiment) -> Outcome:
         async with AsyncExitStack() as stack:
             start = partial(server, folder, environment=dict(experiment.environment), real=experiment.real_servers)
             servers = [await stack.enter_async_context(start(flags)) for flags in experiment.servers]
-            for process in [each.process for each in servers] if experiment.ahead else []:
+            for process in [each.process for each in servers] if experiment.servers_ahead else []:
                 _run_ahead(process)
             spec = experiment.spec(await _on_its_way(stack, experiment, servers[0]))
             records, samples = await _measure(stack, experiment, _plan(spec, servers), servers, folder)
@@ -195,7 +196,7 @@ async def _measure(
     scraping = [asyncio.create_task(_scrape(http, each, f"server-{n}", samples)) for n, each in enumerate(read)]
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            return await _pull(http, url, plan, process, group, ahead=experiment.ahead, stops=stops), samples
+            return await _pull(http, url, plan, process, group, ahead=experiment.client_ahead, stops=stops), samples
     finally:
         for task in scraping:
             task.cancel()
