@@ -47,7 +47,8 @@ class Shares:
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    spec: BenchmarkRunSpec
+    spec: str
+    """JSON: models that are derived from the contract's can't be pickled."""
     records: Sequence[StageRecord]
     pairs: int
     seed: int
@@ -57,7 +58,7 @@ def resampled(outcomes: Sequence[Outcome], *, pairs: int) -> Shares:
     """A/A and A/B over so many pairs of each."""
     # The servers of a pair come from one record: what differs between records would be noise beyond the 1.5 %.
     each = -(-pairs // len(outcomes))
-    tasks = [_Task(outcome.spec, outcome.records, each, seed) for seed, outcome in enumerate(outcomes)]
+    tasks = [_Task(_json(outcome.spec), outcome.records, each, seed) for seed, outcome in enumerate(outcomes)]
     found = list(spread(_resampled, tasks))
     different, worse = (100 * sum(column) / (each * len(outcomes)) for column in zip(*found, strict=True))
     return Shares(different, worse)
@@ -65,10 +66,9 @@ def resampled(outcomes: Sequence[Outcome], *, pairs: int) -> Shares:
 
 def _resampled(task: _Task) -> tuple[int, int]:
     """Pairs of one arm called different, and of both arms called worse."""
-    random = Random(task.seed)
+    random, spec = Random(task.seed), BenchmarkRunSpec.model_validate_json(task.spec)
     arm_a, arm_b = (
-        [_server(task, random, effect=effect, name=f"{arm}{n}") for n in range(POOL)]
-        for arm, effect in (("a", 0.0), ("b", EFFECT))
+        [_server(spec, task.records, random, effect=effect) for _ in range(POOL)] for effect in (0.0, EFFECT)
     )
     different = found = 0
     for number in range(task.pairs):
@@ -90,15 +90,19 @@ def compared(baseline: Sequence[MeasuredRun], candidate: Sequence[MeasuredRun]) 
     return product.compared(baseline, candidate, DEFAULT_METRICS)
 
 
-def _server(task: _Task, random: Random, *, effect: float, name: str) -> list[Result]:
+def _json(spec: BenchmarkRunSpec) -> str:
+    return spec.model_dump_json(by_alias=True, exclude_unset=True)
+
+
+def _server(spec: BenchmarkRunSpec, stages: Sequence[StageRecord], random: Random, *, effect: float) -> list[Result]:
     common = random.gauss(0.0, math.sqrt(CORRELATION))
     speeds = [SERVER_DEVIATION * (common + random.gauss(0.0, math.sqrt(1 - CORRELATION))) for _ in range(2)]
     rows = []
     for number in range(max(POINTS)):
         point = random.gauss(0.0, POINT_DEVIATION)
         prefill, decoding = (math.exp(speed + point) * (1 + effect) for speed in speeds)
-        records = [_stretched(record, prefill, decoding, random) for record in task.records]
-        (row,) = results(cells(task.spec), records, [], spec=task.spec, compilations=()).results
+        records = [_stretched(record, prefill, decoding, random) for record in stages]
+        (row,) = results(cells(spec), records, [], spec=spec, compilations=()).results
         rows.append(
             row.model_copy(
                 update={"cell": f"w/rate={number + 1}", "workload": "w", "axis": "rate", "value": str(number + 1)}
