@@ -73,16 +73,16 @@ def _resampled(task: _Task) -> tuple[int, int]:
     different = found = 0
     for number in range(task.pairs):
         points = POINTS[number % len(POINTS)]
-        chosen = _first(points, random.sample(arm_a, 2 * SERVERS_A_SIDE))
-        slower = _first(points, random.sample(arm_b, SERVERS_A_SIDE))
+        chosen = _first(points, random.sample(arm_a, 2 * SERVERS_A_SIDE), name="a")
+        slower = _first(points, random.sample(arm_b, SERVERS_A_SIDE), name="b")
         same = compared(chosen[:SERVERS_A_SIDE], chosen[SERVERS_A_SIDE:])
         different += same.outcome in ("Better", "Worse", "Mixed")
         found += compared(chosen[:SERVERS_A_SIDE], slower).outcome == "Worse"
     return different, found
 
 
-def _first(points: int, servers: Sequence[Sequence[Result]]) -> list[MeasuredRun]:
-    return [product.run_of_rows(f"server-{number}", rows[:points]) for number, rows in enumerate(servers)]
+def _first(points: int, servers: Sequence[Sequence[Result]], *, name: str) -> list[MeasuredRun]:
+    return [product.run_of_rows(f"{name}-{number}", rows[:points]) for number, rows in enumerate(servers)]
 
 
 def compared(baseline: Sequence[MeasuredRun], candidate: Sequence[MeasuredRun]) -> Compared:

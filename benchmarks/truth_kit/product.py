@@ -140,8 +140,11 @@ def compared(
     *,
     max_regression_percent: float | None = None,
 ) -> Compared:
-    """The product's comparison."""
-    return compare(baseline, candidate, metrics=metrics, max_regression_percent=max_regression_percent)
+    """The product's comparison. Raises ValueError where it compares nothing, which would count as "no difference"."""
+    made = compare(baseline, candidate, metrics=metrics, max_regression_percent=max_regression_percent)
+    if made.outcome == "NotComparable":
+        raise ValueError(made.message)
+    return made
 
 
 def told_percent(servers: int, questions: int, *, deviation_percent: float) -> float | None:
