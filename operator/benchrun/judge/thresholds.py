@@ -162,6 +162,9 @@ class Thresholds:
     """Between the requests at the servers and those the client waits for. Network and front end explain less."""
     littles_law_floor_ms: float = 20.0
     """A request, at least: beside very short requests the way to the server and back is not small."""
+    littles_law_steps: float = (
+        2.0  # Of the p99 of ITL, which is a step that prefills: vLLM sets its gauges at the end of one.
+    )
     littles_law_errors: float = 4.0
     """Standard errors of the difference: single samples of a queue that varies are weak evidence."""
     littles_law_samples: float = 10.0  # Samples needed to estimate that error.

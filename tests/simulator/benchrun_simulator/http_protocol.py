@@ -29,7 +29,7 @@ class Request:
     """Names in lower case."""
     body: bytes
     arrived_at: float
-    """On the event loop's clock, seconds."""
+    """When its last byte was read, before anything was made of it; on the event loop's clock, seconds."""
 
 
 class HandlerQueue:
@@ -113,6 +113,7 @@ class HttpConnection(asyncio.Protocol):
         self._under_way: deque[Callable[[], None]] = deque()
         self._transport: asyncio.Transport | None = None
         self._unread = bytearray()
+        self._arrived_at = 0.0
         self._current: Exchange | None = None
         self._keep_alive = True
         self._promised_to_read = False
@@ -129,6 +130,7 @@ class HttpConnection(asyncio.Protocol):
                 exchange.on_disconnect()
 
     def data_received(self, data: bytes) -> None:
+        self._arrived_at = self._clock()
         self._unread += data
         if self._current is None:
             self._read_request()
@@ -197,7 +199,7 @@ class HttpConnection(asyncio.Protocol):
         self._promised_to_read = False
         self._keep_alive = headers.get("connection", "").lower() != "close"
         path = urlsplit(target).path
-        request = Request(method=method, path=path, headers=headers, body=body, arrived_at=self._clock())
+        request = Request(method=method, path=path, headers=headers, body=body, arrived_at=self._arrived_at)
         self._current = Exchange(request, self)
         self._queue.put(self._current)
 

@@ -77,6 +77,7 @@ LINES: Mapping[Code, tuple[str, ...]] = {
     Code.LITTLES_LAW_BROKEN: (
         "littles_law_suspect_percent",
         "littles_law_floor_ms",
+        "littles_law_steps",
         "littles_law_errors",
         "littles_law_samples",
     ),

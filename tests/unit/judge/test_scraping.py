@@ -10,7 +10,7 @@ from benchrun.judge.rules.scraping import littles_law, scrape_coverage
 from benchrun.judge.stage_profile import ExpectedLoad
 from benchrun.measure import Window
 from benchrun.measure.exposition import Sample
-from benchrun_client.contract import StageRecord
+from benchrun_client.contract import GapCounts, StageRecord
 from unit.judge.queues import Server, closed_loop, open_loop
 from unit.judge.stages import Profiled, context, findings, one_finding, unchecked, users
 from unit.measure.records import record, requests, sample
@@ -69,13 +69,16 @@ def test_evidence_of_low_coverage() -> None:
 # ---- Little's law ---------------------------------------------------------------------------------------------------
 
 
-def standing(in_flight: int, *, e2el_seconds: float = 1.0, seconds: int = 40, tokens: int = 24) -> StageRecord:
+def standing(
+    in_flight: int, *, e2el_seconds: float = 1.0, seconds: int = 40, tokens: int = 24, itl_ms: int = 10
+) -> StageRecord:
     """So many requests at any time."""
     rounds = int(seconds / e2el_seconds)
     starts = [round(1e6 * e2el_seconds * turn) for turn in range(rounds) for _ in range(in_flight)]
     e2el = [round(1e6 * e2el_seconds)] * len(starts)
     columns = requests(ttft_us=[100] * len(starts), e2el_us=e2el, output_tokens=[tokens] * len(starts), start_us=starts)
-    return record(requests=columns, scalars={"duration": float(seconds)})
+    gaps = GapCounts(us=(1000 * itl_ms,), count=(max(1, (tokens - 1) * len(starts)),))
+    return record(requests=columns, scalars={"duration": float(seconds)}, gaps=gaps)
 
 
 def holding(*counts: tuple[float, float], pods: int = 1) -> Profiled:
@@ -115,6 +118,12 @@ def test_what_servers_hold(found: bool, of: Profiled) -> None:
 def test_a_short_way_to_the_server_counts_for_little(found: bool, e2el_seconds: float) -> None:
     """A fifth of the time is spent outside of the server: 20 ms, and 22 ms."""
     assert broken(littles_law(holding(*[(80, 0)] * 20)(standing(100, e2el_seconds=e2el_seconds)))) == found
+
+
+@pytest.mark.parametrize(("found", "held", "itl_ms"), [(False, 80, 100), (True, 80, 99), (True, 125, 100)])
+def test_two_long_steps_pass_before_a_gauge_shows_a_request(found: bool, held: int, itl_ms: int) -> None:
+    """A fifth of a second is spent outside of the servers; more requests there than at the client are not explained by it."""
+    assert broken(littles_law(holding(*[(held, 0)] * 20)(standing(100, itl_ms=itl_ms)))) == found
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -102,7 +103,8 @@ SURFACES: dict[str, Callable[[], str]] = {
 
 @pytest.mark.parametrize("name", SURFACES)
 def test_it_reads_as_it_was_reviewed(name: str) -> None:
-    file, text = GOLDEN / name, SURFACES[name]()
+    # Which digest it is changes with every threshold, and says nothing to a reader.
+    file, text = GOLDEN / name, re.sub(r"sha256:[0-9a-f]{64}", "sha256:DIGEST", SURFACES[name]())
     if os.environ.get("UPDATE_GOLDEN"):
         file.write_text(text, encoding="utf-8")
         pytest.fail(f"{file.name} was written anew; read its diff")

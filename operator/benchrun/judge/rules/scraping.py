@@ -9,7 +9,7 @@ from itertools import pairwise
 from statistics import median
 
 from benchrun.judge.rules.rule import Code, Found, NotChecked, Rules, StageFinding, StageProfile
-from benchrun.measure import Window, exposition, percentiles, rounded
+from benchrun.measure import Window, cells, exposition, percentiles, rounded
 from benchrun.names import ROLE_PREFILL
 
 
@@ -65,7 +65,11 @@ def littles_law(stage: StageProfile) -> Found:
     percent = 100 * gap / max(client, server) if gap > 0 else 0.0
     per_request_ms = 1000 * gap / throughput if throughput > 0 else 0.0
     error = _standard_error([count - at_client for (_, count), at_client in zip(held, seen, strict=True)])
-    if percent <= thresholds.littles_law_suspect_percent or per_request_ms <= thresholds.littles_law_floor_ms:
+    line_ms = thresholds.littles_law_floor_ms
+    if client > server:
+        # A request is in no gauge before the step has ended that was under way when it came, and then the one that prefills it.
+        line_ms = max(line_ms, thresholds.littles_law_steps * _long_step_ms(stage))
+    if percent <= thresholds.littles_law_suspect_percent or per_request_ms <= line_ms:
         return []
     by_noise = thresholds.littles_law_errors * error
     if gap <= by_noise:
@@ -76,12 +80,17 @@ def littles_law(stage: StageProfile) -> Found:
         "differencePercent": rounded(percent),
         "suspectPercent": thresholds.littles_law_suspect_percent,
         "millisecondsARequest": rounded(per_request_ms),
-        "suspectMilliseconds": thresholds.littles_law_floor_ms,
+        "suspectMilliseconds": rounded(line_ms),
         "difference": rounded(gap),
         "explainedByNoise": rounded(by_noise),
         "samples": len(held),
     }
     return [StageFinding(Code.LITTLES_LAW_BROKEN, "Suspect", stage.id, evidence, weight=percent)]
+
+
+def _long_step_ms(stage: StageProfile) -> float:
+    """The p99 of ITL: a step of the engine that prefills beside decoding. 0 where no gaps between tokens are known."""
+    return (cells.latencies([stage.record], "itl").percentile(99) or 0.0) / 1000
 
 
 def _held(windows: Sequence[Window]) -> list[tuple[float, float]]:
