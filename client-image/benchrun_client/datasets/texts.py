@@ -30,8 +30,8 @@ def read_texts(data: TextsData) -> RowFile:
     Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming line and column."""
     reader = RowReader()
     with opened(data.file) as file:
-        found = _csv_texts(file, data.column) if data.format == "CSV" else _json_texts(file, data.column)
-        for text in found:
+        texts = (text_field(entry, data.column, where=where) for where, entry in json_lines(file))
+        for text in _csv_texts(file, data.column) if data.format == "CSV" else texts:
             one_line = " ".join(text.split())
             if one_line:
                 reader.add(Row(one_line))
@@ -57,11 +57,6 @@ def duplicated(samples: Sequence[Sample], *, times: int, requests: int, shared_p
         for copy in range(times)
     ]
     return tuple(copies[:requests])
-
-
-def _json_texts(file: OpenedFile, column: str) -> Iterator[str]:
-    for where, entry in json_lines(file):
-        yield text_field(entry, column, where=where)
 
 
 def _csv_texts(file: OpenedFile, column: str) -> Iterator[str]:

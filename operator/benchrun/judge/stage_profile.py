@@ -12,7 +12,7 @@ from typing import Literal
 
 from benchrun_client.contract import RequestColumns, ServerEdge, StageRecord
 
-from benchrun.api import BenchmarkRunSpec, CachePolicy, Cell, Dataset, ServerStatus, datasets_of
+from benchrun.api import BenchmarkRunSpec, CachePolicy, Cell, ServerStatus, datasets_of
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import (
     InFlight,
@@ -75,10 +75,6 @@ class ExpectedLoad:
         return (self.rate is not None and not self.capped) or self.follows_trace
 
 
-def _is_random(dataset: Dataset) -> bool:
-    return getattr(dataset.single, "kind", None) in ("random", "prefixRepetition", "timedTrace")
-
-
 def expected_load(spec: BenchmarkRunSpec, cell: Cell) -> ExpectedLoad:
     """The load that the spec defines for a cell."""
     workload = next(w for w in spec.workloads if w.name == cell.workload)
@@ -93,7 +89,10 @@ def expected_load(spec: BenchmarkRunSpec, cell: Cell) -> ExpectedLoad:
         cache_policy=spec.measurement.cache_policy,
         scrape_interval_seconds=float(spec.measurement.scrape_interval_seconds),
         follows_trace=cell.axis == "speed",
-        random_text=any(map(_is_random, datasets_of(workload, spec.workloads))),
+        random_text=any(
+            getattr(dataset.single, "kind", None) in ("random", "prefixRepetition", "timedTrace")
+            for dataset in datasets_of(workload, spec.workloads)
+        ),
         offline=spec.offline is not None,
         whole_batches=cell.axis == "batch",
         servers=role_replicas(spec),

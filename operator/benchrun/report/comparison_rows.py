@@ -68,7 +68,8 @@ def interval(change: Change) -> str:
     """Both ends of a change's interval, in percent."""
     if change.low_percent is None or change.high_percent is None:
         return ABSENT
-    return f"{signed(change.low_percent)} to {signed(change.high_percent)}"
+    high = ">+1000" if change.high_percent > 1000 else signed(change.high_percent)
+    return f"{signed(change.low_percent)} to {high}"
 
 
 LOG_RULE = Code.COMPILATION_IN_WINDOW.value

@@ -263,14 +263,13 @@ def _datasets(workload: Workload, spec: BenchmarkRunSpec) -> object:
     return datasets_of(workload, spec.workloads), [part.weight for part in workload.dataset.mix or ()]
 
 
-def _sampling_of(name: str) -> Callable[[Workload], object]:
-    return lambda workload: getattr(client_sampling(workload), name)
-
-
 _TRAFFIC: tuple[tuple[str, Callable[[Workload], object]], ...] = (
     ("api", lambda workload: workload.api),
     ("ignoreEOS", lambda workload: workload.ignore_eos),
-    *((f"sampling.{json_name(name)}", _sampling_of(name)) for name in contract.Sampling.model_fields),
+    *(
+        (f"sampling.{json_name(name)}", lambda workload, name=name: getattr(client_sampling(workload), name))
+        for name in contract.Sampling.model_fields
+    ),
     ("maxConcurrency", lambda workload: workload.load.max_concurrency),
     ("burstiness", lambda workload: float(workload.load.burstiness or "1")),
     ("the number of requests", lambda workload: (workload.requests, workload.duration_seconds)),

@@ -67,8 +67,9 @@ def littles_law(stage: StageProfile) -> Found:
     error = _standard_error([count - at_client for (_, count), at_client in zip(held, seen, strict=True)])
     line_ms = thresholds.littles_law_floor_ms
     if client > server:
-        # A request is in no gauge before the step has ended that was under way when it came, and then the one that prefills it.
-        line_ms = max(line_ms, thresholds.littles_law_steps * _long_step_ms(stage))
+        # A gauge shows a request after two steps: the one under way when it came, and its own, a long gap between others' tokens.
+        long_step_ms = (cells.latencies([stage.record], "itl").percentile(99) or 0.0) / 1000
+        line_ms = max(line_ms, thresholds.littles_law_steps * long_step_ms)
     if percent <= thresholds.littles_law_suspect_percent or per_request_ms <= line_ms:
         return []
     by_noise = thresholds.littles_law_errors * error
@@ -86,11 +87,6 @@ def littles_law(stage: StageProfile) -> Found:
         "samples": len(held),
     }
     return [StageFinding(Code.LITTLES_LAW_BROKEN, "Suspect", stage.id, evidence, weight=percent)]
-
-
-def _long_step_ms(stage: StageProfile) -> float:
-    """The p99 of ITL: a step of the engine that prefills beside decoding. 0 where no gaps between tokens are known."""
-    return (cells.latencies([stage.record], "itl").percentile(99) or 0.0) / 1000
 
 
 def _held(windows: Sequence[Window]) -> list[tuple[float, float]]:
