@@ -66,6 +66,11 @@ class Lab:
     named: str
     """Only mistakes whose name holds this."""
 
+    @property
+    def lanes_ahead(self) -> int:
+        """For those whose client and servers run ahead of all processes: they wait more than they work."""
+        return 3 * self.lanes // 2
+
     async def measured(
         self, experiments: Sequence[Experiment], *, lanes: int | None = None
     ) -> list[tuple[Experiment, Outcome]]:
@@ -135,10 +140,11 @@ async def _doses(lab: Lab) -> Found:
         truths[references[experiment.name]] = doses.truths(outcome)
     seen: dict[tuple[str, float], list[doses.Seen]] = {}
     chosen = [mistake for mistake in doses.MISTAKES if lab.named in mistake.name]
-    for alone in (False, True):
-        tried = {m.experiment(d).name: (m, d) for m in chosen if m.alone == alone for d in m.doses}
+    lanes: Mapping[doses.Beside, int] = {"any": lab.lanes_ahead, "alike": lab.lanes, "none": 1}
+    for beside, of_these in lanes.items():
+        tried = {m.experiment(d).name: (m, d) for m in chosen if m.beside == beside for d in m.doses}
         experiments = [mistake.experiment(dose) for mistake, dose in tried.values()]
-        for experiment, outcome in await lab.measured(experiments, lanes=1 if alone else None):
+        for experiment, outcome in await lab.measured(experiments, lanes=of_these):
             mistake, dose = tried[experiment.name]
             seen[mistake.name, dose] = list(doses.seen(mistake, outcome, truths[mistake.prompt_tokens]))
     found = doses.tally(seen, say=_say)
@@ -160,8 +166,7 @@ async def _clean(lab: Lab) -> Found:
     # Some more than are missing: a second round of a single run would leave the other lanes idle.
     while due := list(_enough(runs, round(1.08 * (CLEAN_STAGES - _stages(clean))))):
         planned += sum(map(clean_stages, due))
-        # Client and server wait far more than they work, and run ahead of those that only start.
-        clean += [outcome for _, outcome in await lab.measured(due, lanes=3 * lab.lanes // 2)]
+        clean += [outcome for _, outcome in await lab.measured(due, lanes=lab.lanes_ahead)]
     return {
         "clean_stages": _stages(clean),
         "disturbed_stages": planned - _stages(clean),

@@ -21,6 +21,9 @@ from truth_kit.timing import Figures, true_figures
 
 Cause = Literal["client", "path", "frontend", "server"]
 Named = Literal["rightly", "wrongly", "nobody"]
+Beside = Literal["none", "alike", "any"]
+"""What may run beside an experiment: nothing; only those that compete for the cores as it does; or any, since its client and
+servers run ahead of all processes."""
 CAUSES: Mapping[str, Cause] = {
     "ClientSaturated": "client", "ClientThrottled": "client", "PathSlow": "path", "FrontendSaturated": "frontend",
 }  # fmt: skip
@@ -53,8 +56,7 @@ class Mistake:
     """Who is to blame; None: nobody in particular."""
     cells: int = CELLS
     prompt_tokens: int = 64
-    alone: bool = False
-    """What it does to this machine would harm other experiments."""
+    beside: Beside = "any"
 
     def experiment(self, dose: float) -> Experiment:
         """The mistake at this dose."""
@@ -65,8 +67,13 @@ class Mistake:
             {**open_loop(RATE, SECONDS), "dataset": data, "name": f"w{number}"} for number in range(self.cells)
         ]
         return Experiment(
-            name=f"{self.name} {dose:g}", workloads=workloads, servers=((*SERVER, *flags),), **{"measurement": WARM, **values}
-        )  # fmt: skip
+            name=f"{self.name} {dose:g}",
+            workloads=workloads,
+            servers=((*SERVER, *flags),),
+            client_ahead=self.beside == "any",
+            servers_ahead=self.beside == "any",
+            **{"measurement": WARM, **values},
+        )
 
 
 WARM: Mapping[str, Any] = {"warmup": {"auto": {}}, "order": "AsListed"}
@@ -99,6 +106,7 @@ MISTAKES: tuple[Mistake, ...] = (
         with_dose=lambda share: {"client_cpu_share": share},
         expected=_CLIENT,
         cause="client",
+        beside="alike",
     ),
     Mistake(
         name="client stands still for s",
@@ -114,7 +122,7 @@ MISTAKES: tuple[Mistake, ...] = (
         with_dose=lambda count: {"neighbours": int(count)},
         expected=_CLIENT | _SERVER | _GAP | {"FrontendSaturated"},
         cells=1,
-        alone=True,
+        beside="none",
     ),
     Mistake(
         name="path of ms each way",
@@ -122,6 +130,7 @@ MISTAKES: tuple[Mistake, ...] = (
         with_dose=lambda delay: {"path_delay_ms": delay},
         expected=_GAP | {"PathSlow"},
         cause="path",
+        beside="alike",
     ),
     Mistake(
         name="path that loses percent",
@@ -137,13 +146,14 @@ MISTAKES: tuple[Mistake, ...] = (
         expected=_GAP | {"FrontendSaturated", "NotSteadyState"},
         cause="frontend",
         cells=1,
-        alone=True,
+        beside="none",
     ),
     Mistake(
         name="server with a share of a core",
         doses=(0.5, 0.3, 0.2, 0.12, 0.08),
         with_dose=lambda share: {"server_cpu_share": share},
         expected=_SERVER | _GAP | {"FrontendSaturated"},
+        beside="alike",
     ),
     Mistake(
         name="server stands still for s",
