@@ -68,7 +68,7 @@ def interval(change: Change) -> str:
     """Both ends of a change's interval, in percent."""
     if change.low_percent is None or change.high_percent is None:
         return ABSENT
-    high = ">+1000" if change.high_percent > 1000 else signed(change.high_percent)
+    high = "over +1000" if change.high_percent > 1000 else signed(change.high_percent)
     return f"{signed(change.low_percent)} to {high}"
 
 

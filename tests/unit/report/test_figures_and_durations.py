@@ -264,7 +264,7 @@ def test_a_change_is_as_near_as_its_decimals_allow(percent: float) -> None:
         ("-1.7 to +1.8", -1.7, 1.8),
         ("-50.0 to +120", -50.0, 120.0),
         ("-99.9 to +1000", -99.9, 1000.0),
-        ("-99.9 to >+1000", -99.9, 1000.1),
+        ("-99.9 to over +1000", -99.9, 1000.1),
         (ABSENT, None, 1.8),
         (ABSENT, -1.7, None),
         (ABSENT, None, None),
