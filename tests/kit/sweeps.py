@@ -42,7 +42,7 @@ def sweep_of_seqs(name: str, *, requests: int = 40, repeats: int = 3, **spec: An
 
 
 _OF_NOISE = (
-    "Drift", "NotSteadyState", "RepeatsDisagree", "WindowTooShort", "LittlesLawBroken", "ScrapeCoverageLow", "ColdStart",
+    "Drift", "RepeatsDisagree", "WindowTooShort", "LittlesLawBroken", "ScrapeCoverageLow", "ColdStart",
 )  # fmt: skip
 """Codes that two shared cores bring forth now and then: a verdict is to hang on what was killed, not on them."""
 

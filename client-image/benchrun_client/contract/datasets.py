@@ -203,7 +203,7 @@ class TextsData(DatasetFields):
     )
     duplicate: Annotated[int, Field(ge=1, le=10_000)] = Field(
         1,
-        description="How often each prompt is sent, one right after the other; that is declared.",
+        description="How often each prompt is sent in a row; these cache hits are expected.",
     )
 
 

@@ -121,7 +121,7 @@ class Forwarder:
                 self._metrics.queue.observe(placed - read)
                 return await self._both(request, body, fields, received=received, queued_seconds=placed - read)
         except asyncio.QueueFull:
-            problem = "the proxy is full: as many requests wait as are under way"
+            problem = "the proxy is full: --max-in-flight requests already wait"
             return refusal(HTTPStatus.SERVICE_UNAVAILABLE, problem), "refused"
 
     async def _both(

@@ -89,7 +89,7 @@ class ComparedCell(StatusModel):
 
 
 class Comparison(StatusModel):
-    """This run beside its baseline. All words of it together err in at most 5 % of comparisons of equals."""
+    """Comparison with the baseline. For equal runs, at most 5 % of comparisons have a wrong word."""
 
     baseline: ComparedRun = Field(description="The other run.")
     scope: Scope | None = Field(
@@ -143,4 +143,4 @@ class CostStatus(StatusModel):
         None,
         description="What the servers cost an hour together; absent where the price is that of a GPU and no server holds one.",
     )
-    per_million_tokens: str | None = Field(None, max_length=100, description="Prices of tokens, in their place.")
+    per_million_tokens: str | None = Field(None, max_length=100, description="Token prices, used instead.")

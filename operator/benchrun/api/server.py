@@ -131,7 +131,7 @@ ServerFlags = Annotated[Args, AfterValidator(_without_owned)]
 
 
 class RoleServers(SpecModel):
-    """Servers of one role. The rest they share: it stands in `server`."""
+    """Servers of one role. Shared settings are in `server`."""
 
     replicas: Annotated[int, Field(ge=1, le=16)] = Field(1, description="Servers of this role, each in its own pod.")
     args: ServerFlags = Field(default_factory=list, description="Flags for this role, behind `server.args`.")

@@ -153,7 +153,7 @@ class BenchmarkRunSpec(SpecModel):
     objectives: Annotated[list[Objective], Field(max_length=16, json_schema_extra=ATOMIC)] = Field(
         default_factory=list, description="Latency limits to judge every load point by."
     )
-    baseline: Baseline | None = Field(None, description="Another run that this one is held against.")
+    baseline: Baseline | None = Field(None, description="Another run to compare this run with.")
     validity: Validity = Field(default_factory=Validity, description="When a number stops being trustworthy.")
     cost: Cost | None = Field(None, description="What the servers cost an hour, for the cost of a million tokens.")
     suspend: bool = Field(False, description="Create nothing yet. Has no effect once the server exists.")

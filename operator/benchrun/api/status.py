@@ -173,7 +173,7 @@ class Waiting(StatusModel):
 
 
 class Bottleneck(StatusModel):
-    """What more load, or another setting, would run into."""
+    """The bottleneck of this load point."""
 
     limit: LimitKind = Field(description="None: the server kept up.")
     sentence: StatusText = Field(description="The limit with its numbers.")
@@ -186,7 +186,7 @@ class Explanation(StatusModel):
     """The answer to a question that people ask of a load point."""
 
     question: Literal["TrueRun", "AnswerLength", "MaxModelLen"] = Field(
-        description="Which repeat is true; why answers are short; whether max-model-len holds requests back."
+        description="Which repeat to use; why answers are short; whether max-model-len holds requests back."
     )
     answer: Literal["PrefixCache", "Compilation", "Noise", "StopToken", "TokenLimit", "OneRequest", "Unknown"] = Field(
         description="Noise: not more than chance is shown. OneRequest: it limits a request, not their sum."
@@ -265,8 +265,8 @@ class Result(StatusModel):
     )
     throughput_of: ThroughputOf | None = Field(
         None,
-        description="Which throughput is compared, priced and shown. Plateau: that of `steady`. Arrivals: the same, where the server "
-        "kept up with a rate: not compared. Stage: that of `metrics`, as absent.",
+        description="Which throughput is compared, priced and shown. Plateau: that of `steady`. Arrivals: the same, but not "
+        "compared: the rate set it. Stage, or absent: that of `metrics`.",
     )
     repeat_cv_percent: Annotated[dict[str, float], Field(max_length=16)] = Field(
         default_factory=dict,

@@ -198,7 +198,7 @@ _UP_TO_2 = r"1(\.[0-9]+)?|2(\.0+)?)$"
 
 
 class Sampling(SpecModel):
-    """Sent whole: what is not set is off, whatever model and server default to."""
+    """Sent in full: unset fields are off; no default of model or server applies."""
 
     rules = (
         Rule(

@@ -71,7 +71,7 @@ def _causes(state: RunState, server: Diagnosis | None, client: Diagnosis | None)
     yield _restarted(state)
     yield _terminal(server)  # the failure of a client without a server is only a consequence
     if mismatch is not None:
-        yield Ending(Reason.CONTRACT_MISMATCH, f"operator and client do not understand each other: {mismatch}")
+        yield Ending(Reason.CONTRACT_MISMATCH, f"the versions of operator and client do not match: {mismatch}")
     if progress is not None and progress.failure is not None:  # the client reports why before it exits
         yield Ending(progress.failure.reason, progress.failure.message)
     yield _terminal(client)

@@ -165,7 +165,7 @@ def _sentence(found: Judged) -> str:
     if verdict == "Suspect":
         return f"measured {points}; some numbers are suspect, see findings"
     invalid = sum(row.verdict == "Invalid" for row in found.results)
-    return f"measured {points}, but {invalid} of {total} are invalid: their numbers mean nothing, see findings"
+    return f"measured {points}, but {invalid} of {total} are invalid: do not use them, see findings"
 
 
 @dataclass(frozen=True, slots=True)

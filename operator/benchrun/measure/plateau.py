@@ -91,10 +91,10 @@ class NoPlateau(StrEnum):
 
     NO_REQUESTS = "no requests"
     ALL_AT_ONCE = "all requests were sent at once"
-    FOLLOWS_TRACE = "the load is a trace, which does not stand"
+    FOLLOWS_TRACE = "a replayed trace has no steady load"
     WHOLE_BATCHES = "the engine was given one batch after the other"
     ANSWERS_OUTLAST_SENDING = "answers took longer than the sending lasted"
-    TOO_FEW_REQUESTS = "too few requests were sent while the load stood"
+    TOO_FEW_REQUESTS = "too few requests were sent at steady load"
 
 
 @dataclass(frozen=True, slots=True)

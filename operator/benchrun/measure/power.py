@@ -79,12 +79,12 @@ def detectable_percent(values: int, questions: int, *, cv_percent: float = ASSUM
 def power_sentence(values: int, questions: int, *, unit: str) -> str:
     """What a comparison can find, before it is measured. `unit`: what gives a value, in the plural: "repeats"."""
     if not questions:
-        return "what can be found at searched loads is not known before"
+        return "the detectable change is unknown for searched loads"
     if values < 2:
         return "one value a side does not show the noise: no change can be found"
     what = f"{values} {unit} a side and {questions} {'figure' if questions == 1 else 'figures'}"
     least = percent_text(detectable_percent(values, questions))
-    found = f"{what} find a change of one figure with {100 * POWER:g} % probability from {least} on"
+    found = f"{what} detect a change of {least} in one figure with {100 * POWER:g} % probability"
     return f"{found}, if it varies by {ASSUMED_CV_PERCENT:g} % (CV; assumed)"
 
 

@@ -191,4 +191,4 @@ def _sentence(short: list[str], counts: Mapping[str, int], repeats: int) -> str:
     a_stage = f", {-(-needed // repeats):,} a stage" if repeats > 1 else ""
     bounded = [p for p in ("99", "95", "90", "50") if not _is_open(p, fewest) and float(p) < float(short[0])]
     best = f"; up to p{bounded[0]} is bounded" if bounded else ""
-    return f"{product} requests {where} give {named} no 95 % interval: p{percentile} takes at least {needed:,}{a_stage}{best}"
+    return f"{product} requests {where} are too few to bound {named}: p{percentile} takes at least {needed:,}{a_stage}{best}"

@@ -14,7 +14,7 @@ WORDS = {"NoDetectableDifference": "not detected"}
 GATES: Mapping[Gate, str] = {
     "NotRegressed": "not regressed: no figure got worse by more than is allowed",
     "Regressed": "regressed: a figure got worse by more than is allowed",
-    "Underpowered": "underpowered: a change of as much as is allowed could not have been found; take more servers or repeats",
+    "Underpowered": "underpowered: noise can hide a regression beyond the limit; use more servers or repeats",
     "Inconclusive": "inconclusive: a figure may have got worse by more than is allowed, but that is not certain",
 }
 CHANGE_HEADERS = ("change", "interval", "word")

@@ -47,11 +47,10 @@ def knee(points: Sequence[CurvePoint], *, unit: str) -> Knee:
     best = powers.index(max(powers))
     first, last = _as_good(usable, best)
     low, high = usable[first].load, usable[last].load
-    most = "has as much power as any; it lies there or"
     if first == 0:
-        return Knee(f"The knee is not bracketed: {low:g} {unit}, the lowest load, {most} below.")
+        return Knee(f"The knee is at or below {low:g} {unit}, the lowest load measured.")
     if last == len(usable) - 1:
-        return Knee(f"The knee was not reached: {high:g} {unit}, the highest load, {most} above.")
+        return Knee(f"The knee is at or above {high:g} {unit}, the highest load measured.")
     among = f", not distinguishable from the others between {low:g} and {high:g} {unit}" if first != last else ""
     return Knee(f"The knee is at {usable[best].load:g} {unit}{among}.", usable[best].load, low, high)
 

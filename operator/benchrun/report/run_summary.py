@@ -214,7 +214,7 @@ def _results(status: BenchmarkRunStatus) -> _Facts:
         most = f"; most: {largest.metric} {signed(largest.change_percent, unit=' %')}" if largest is not None else ""
         yield "compared", f"with {found.baseline.name}: {found.outcome}, {found.gate or 'no gate'}{most}"
         if (least := found.detectable_percent) is not None:
-            yield "power", f"by the noise measured, a change is found with 80 % from {percent_text(least)} on"
+            yield "power", f"at the measured noise, a change of {percent_text(least)} is detected with 80 % probability"
     elif (gate := find_condition(status.conditions, "NotRegressed")) is not None:
         yield "power", gate.message
     for cut in status.truncated:

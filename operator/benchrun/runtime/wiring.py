@@ -199,7 +199,7 @@ class Operator:
         for name, meaning, value in (
             ("queue_depth", "Runs and sweeps waiting for a pass.", lambda: queue.depth),
             ("active_runs", "Runs that something goes on for.", lambda: len(sessions)),
-            ("watch_silence_seconds", "How long the watches have owed the oldest change known.", self._silent_seconds),
+            ("watch_silence_seconds", "Age of the oldest change that no watch has reported.", self._silent_seconds),
             ("leader", "Whether this process makes passes.", lambda: self._makes_passes and self._leads()),
             ("objects_unreadable", "Objects of which only the metadata can be read.", lambda: indexes.unreadable),
         ):

@@ -51,7 +51,7 @@ def test_all_that_is_known_comes_together(tmp_path: Path, capsys: Capture) -> No
     assert "error spec.server.args[0] vLLM 0.32.0 has no flag --disable-log-requests" in told
     assert "error spec.workloads[0].dataset 1,024 tokens of prompt and 128 of answer are 1,152" in told
     assert "warning spec.workloads[0].load 999 requests at once" in told
-    assert "warning spec.workloads[0].requests 100 requests a load point give p99" in told
+    assert "warning spec.workloads[0].requests 100 requests a load point are too few to bound p99" in told
     assert "1 stage, 100 requests" in told
     assert "error spec.repeats" in told
     assert "3 errors" in told

@@ -128,8 +128,7 @@ def test_the_condition_is_there_from_the_first_pass_on(scene: Scene) -> None:
     found = find_condition(repeated.conditions, "NotRegressed")
     assert found is not None
     assert (
-        "5 repeats a side and 2 figures find a change of one figure with 80 % probability from 3.7 % on"
-        in found.message
+        "5 repeats a side and 2 figures detect a change of 3.7 % in one figure with 80 % probability" in found.message
     )
 
 

@@ -134,7 +134,7 @@ def test_arrivals_on_both_sides_are_no_question() -> None:
     assert words(found) == {"OutputThroughput": "NotComparable", "MeanTTFT": "Equivalent"}
     change = found.cells[0].changes[0]
     assert (change.baseline, change.value, change.change_percent, change.low_percent) == (100, 99, None, None)
-    assert "throughput is that of the arrivals" in (change.reason or "")
+    assert "the load limited the throughput" in (change.reason or "")
     assert (found.gate, found.outcome) == ("NotRegressed", "Equivalent")
     assert found.cells[0].throughput_of == "Arrivals"
 

@@ -62,5 +62,5 @@ def test_thousands_of_questions_and_values_have_a_finite_shift() -> None:
 
 def test_what_is_not_known_is_not_told() -> None:
     assert "no change can be found" in power_sentence(1, 5, unit="repeats")
-    assert "not known" in power_sentence(5, 0, unit="repeats")
-    assert "5.8 % on" in power_sentence(5, 20, unit="fresh servers")
+    assert "unknown" in power_sentence(5, 0, unit="repeats")
+    assert "5.8 % in one figure" in power_sentence(5, 20, unit="fresh servers")

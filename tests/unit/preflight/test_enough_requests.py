@@ -40,7 +40,7 @@ def test_a_percentile_is_named_exactly_where_it_has_no_interval(
     found = warnings(asked(requests, repeats, percentiles))
     assert bool(found) is bool(short)
     if found:
-        named = re.search(r"give (.*) no 95 % interval", found[0].text)
+        named = re.search(r"bound (.*): p", found[0].text)
         assert named is not None
         assert named[1].split(", ") == [f"p{p}" for p in sorted(short, key=float)]
 
@@ -69,22 +69,22 @@ def test_as_many_requests_as_it_says_are_enough_and_one_fewer_is_not(
         (
             asked(100, 1, ["50", "90", "99.9"]),
             "spec.workloads[0].requests",
-            "100 requests a load point give p99.9 no 95 % interval: p99.9 takes at least 3,688; up to p95 is bounded",
+            "100 requests a load point are too few to bound p99.9: p99.9 takes at least 3,688; up to p95 is bounded",
         ),
         (
             asked(1000, 1, ["99.9"]),
             "spec.workloads[0].requests",
-            "1,000 requests a load point give p99.9 no 95 % interval: p99.9 takes at least 3,688; up to p99 is bounded",
+            "1,000 requests a load point are too few to bound p99.9: p99.9 takes at least 3,688; up to p99 is bounded",
         ),
         (
             asked(20, 2, ["1", "99"]),
             "spec.workloads[0].requests",
-            "20 x 2 repeats = 40 requests a load point give p1, p99 no 95 % interval: p1 takes at least 368, 184 a stage",
+            "20 x 2 repeats = 40 requests a load point are too few to bound p1, p99: p1 takes at least 368, 184 a stage",
         ),
         (
             asked(10, 1, ["99"]),
             "spec.workloads[0].requests",
-            "10 requests a load point give p99 no 95 % interval: p99 takes at least 368; up to p50 is bounded",
+            "10 requests a load point are too few to bound p99: p99 takes at least 368; up to p50 is bounded",
         ),
         (
             {
@@ -95,7 +95,7 @@ def test_as_many_requests_as_it_says_are_enough_and_one_fewer_is_not(
                 "repeats": 2,
             },
             "spec.workloads[0].durationSeconds",
-            "30 x 2 repeats = 60 requests at 0.5/s give p95 no 95 % interval: p95 takes at least 72, 36 a stage; up to p90 is bounded",
+            "30 x 2 repeats = 60 requests at 0.5/s are too few to bound p95: p95 takes at least 72, 36 a stage; up to p90 is bounded",
         ),
         (
             {
@@ -103,7 +103,7 @@ def test_as_many_requests_as_it_says_are_enough_and_one_fewer_is_not(
                 "measurement": {"percentiles": ["90"]},
             },
             "spec.workloads[1].requests",
-            "9 requests a load point give p90 no 95 % interval: p90 takes at least 36; up to p50 is bounded",
+            "9 requests a load point are too few to bound p90: p90 takes at least 36; up to p50 is bounded",
         ),
     ],
 )
@@ -147,9 +147,7 @@ def gate_remarks(**changes: object) -> dict[str, str]:
 def test_what_the_gate_can_find_is_told_before_it_takes_a_gpu() -> None:
     told = gate_remarks(repeats=5)
     assert list(told) == ["Note"]
-    assert (
-        "5 repeats a side and 2 figures find a change of one figure with 80 % probability from 3.7 % on" in told["Note"]
-    )
+    assert "5 repeats a side and 2 figures detect a change of 3.7 % in one figure with 80 % probability" in told["Note"]
     assert list(gate_remarks(repeats=5, baseline={"maxRegressionPercent": "3"})) == ["Warning"]
     assert list(gate_remarks(repeats=1)) == ["Warning"]
 

@@ -130,7 +130,7 @@ def test_one_replication_is_told_what_three_would_tell() -> None:
 def test_what_replications_can_find_is_told_before() -> None:
     text = said(sweep(replications=5), "Note")["spec.replications"]
     assert text.startswith(
-        "5 fresh servers a side and 10 figures find a change of one figure with 80 % probability from 5.1 %"
+        "5 fresh servers a side and 10 figures detect a change of 5.1 % in one figure with 80 % probability"
     )
 
 

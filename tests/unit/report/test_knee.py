@@ -32,8 +32,8 @@ def test_a_load_point_far_beyond_saturation_does_not_move_it() -> None:
 @pytest.mark.parametrize(
     ("loads", "says"),
     [
-        pytest.param((60, 70, 80), "it lies there or below", id="lowest"),
-        pytest.param((10, 20, 30), "it lies there or above", id="highest"),
+        pytest.param((60, 70, 80), "at or below 60 requests/s", id="lowest"),
+        pytest.param((10, 20, 30), "at or above 30 requests/s", id="highest"),
         pytest.param((40, 60), "takes 3 load points", id="two"),
         pytest.param((), "takes 3 load points", id="none"),
     ],
@@ -96,12 +96,12 @@ def curve(*powers: float) -> list[CurvePoint]:
     [
         pytest.param("The knee is at 2 users.", curve(1, 3, 2), id="in-the-middle"),
         pytest.param(
-            "The knee is not bracketed: 1 users, the lowest load, has as much power as any; it lies there or below.",
+            "The knee is at or below 1 users, the lowest load measured.",
             curve(3, 2, 1),
             id="falling",
         ),
         pytest.param(
-            "The knee was not reached: 4 users, the highest load, has as much power as any; it lies there or above.",
+            "The knee is at or above 4 users, the highest load measured.",
             curve(1, 2, 3),
             id="rising",
         ),
@@ -149,10 +149,12 @@ def test_as_good_up_to_an_end_is_not_bracketed() -> None:
     points = [point(1, 3, 3, 3.5), point(2, 4, 3, 4), point(4, 1, 1, 1)]
     found = knee(points, unit="users")
     assert (found.load, found.low, found.high) == (None, None, None)
-    assert "not bracketed" in found.sentence
+    assert "at or below 1 users" in found.sentence
     everywhere = [point(1, 3, 3, 3.5), point(2, 4, 3, 4), point(4, 3, 3, 3)]
-    assert "not bracketed" in knee(everywhere, unit="users").sentence
-    assert "not reached" in knee([point(1, 1, 1, 1), point(2, 4, 3, 4), point(4, 3, 3, 3)], unit="users").sentence
+    assert "at or below 1 users" in knee(everywhere, unit="users").sentence
+    assert (
+        "at or above 4 users" in knee([point(1, 1, 1, 1), point(2, 4, 3, 4), point(4, 3, 3, 3)], unit="users").sentence
+    )
 
 
 @pytest.mark.parametrize("bad", [CurvePoint(2, 0, 1), CurvePoint(2, 1, 0), CurvePoint(2, -1, 1), CurvePoint(2, 1, -1)])

@@ -24,7 +24,7 @@ ENVIRONMENT = {
 FLAG_WARNINGS = {
     "--disable-log-stats": ": takes away vLLM's metrics: no running, waiting or KV cache figures, and most checks can't be made",
 }
-_PLAIN_HTTP = "the server is asked over plain HTTP; remove it"
+_PLAIN_HTTP = "the client uses plain HTTP; remove it"
 _BY_NODES = "set server.nodesPerReplica instead"
 OWNED_FLAGS = {
     "--model": "set model.name and model.source instead: the client needs the same tokenizer",
@@ -32,7 +32,7 @@ OWNED_FLAGS = {
     "--tokenizer": "set model.tokenizer instead: the client must count by the same",
     "--revision": "set model.revision instead: the client must count by the same",
     "--chat-template": "set chatTemplate instead: the client must render by the same",
-    "--port": f"the server is asked at port {PORT}; remove it",
+    "--port": f"the server must use port {PORT}; remove it",
     "--host": "the server must be reached from other pods; remove it",
     "--uds": "the server must be reached from other pods; remove it",
     "--ssl-keyfile": _PLAIN_HTTP,

@@ -223,7 +223,7 @@ class BenchmarkSweepSpec(SpecModel):
     )
     max_retries: Annotated[int, Field(ge=0, le=MAX_RETRIES)] = Field(
         1,
-        description="How often a run is measured anew that was lost: its server or client was deleted, evicted or killed, or the "
+        description="How often a lost run is retried: its server or client was deleted, evicted or killed, or the "
         "server restarted while it was measured. Each time it is a new run on a fresh server, whose name ends in -a2 "
         "and so on. A run that is lost once more has failed. Other failures are not retried.",
     )

@@ -205,7 +205,7 @@ class BenchmarkSweepStatus(StatusModel):
         None, description="Currency of every cost in this status, where the template names a price."
     )
     runs: RunCounts | None = Field(None, description="How many runs are where.")
-    gpu_seconds: float = Field(0, description="GPUs x seconds that runs have held, of those that let go of them.")
+    gpu_seconds: float = Field(0, description="GPU-seconds of the runs that have released their GPUs.")
     variants: Annotated[list[VariantStatus], Field(max_length=MAX_VARIANTS, json_schema_extra=list_map("name"))] = (
         Field(default_factory=list, description="The variants, as listed in the matrix. A failed one has a reason.")
     )

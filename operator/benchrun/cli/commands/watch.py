@@ -102,8 +102,8 @@ def _show(console: Console, followed: Followed, kubectl: cluster.Kubectl, *, wid
 DESCRIPTION = """\
 Follow runs and sweeps to their ends, then show their results.
 
-On a terminal a display shows how far a run is, each stage as it finishes, and what the servers are doing. In a pipe it is
-lines. Of a sweep it is how many of its runs have ended, and those that go on. Ctrl-C ends the watching; the run goes on."""
+On a terminal a display shows how far a run is, each stage as it finishes, and what the servers are doing. In a pipe it
+prints lines. For a sweep it shows how many runs have ended, and which go on. Ctrl-C ends the watching; the run goes on."""
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:

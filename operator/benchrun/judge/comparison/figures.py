@@ -135,10 +135,10 @@ def sentence(
     parts += unknown
     if detectable_percent is not None:
         parts.append(
-            f"by the noise measured, a change of any one figure is found with 80 % from {percent_text(detectable_percent)} on"
+            f"at the measured noise, a change of {percent_text(detectable_percent)} in one figure is detected with 80 % probability"
         )
     if any(change.low_percent is not None for _, change in changes):
-        parts += ["intervals hold at 95 % over all figures together, and so do words", SCOPES[scope]]
+        parts += ["all intervals together hold with 95 % confidence, and so do all words", SCOPES[scope]]
     return "; ".join(parts)
 
 

@@ -72,8 +72,8 @@ def gate(required: Sequence[tuple[str, Sequence[Question] | None]], *, max_regre
         worst = max(losses, key=lambda loss: loss.contrast.estimate + loss.contrast.reach(1 - 2 * ERROR) - loss.limit)
         return Gated("NotRegressed", worst.bound(is_lower=False, error=ERROR) + ", the others less")
     if whole and (weak := _too_weak(asked, losses)) is not None:
-        return Gated("Underpowered", f"a change of {max_regression_percent:g} % could not have been found: {weak}")
-    return Gated("Inconclusive", f"not every figure is shown to be within {max_regression_percent:g} %, none beyond")
+        return Gated("Underpowered", f"noise can hide a change of {max_regression_percent:g} %: {weak}")
+    return Gated("Inconclusive", f"not certain that every figure is within {max_regression_percent:g} %")
 
 
 def _is_within(loss: _Loss) -> bool:
@@ -108,4 +108,4 @@ def _too_weak(asked: Sequence[tuple[str, Question]], losses: Sequence[_Loss]) ->
     least, loss = max(found, key=lambda each: each[0] - each[1].limit, default=(0.0, None))
     if loss is None or least <= loss.limit:
         return None
-    return f"{loss.name} shows changes from {percent_text(significance.log_ratio_percent(least))} on (80 % probability)"
+    return f"{loss.name} detects a change of {percent_text(significance.log_ratio_percent(least))} (80 % probability)"

@@ -30,10 +30,10 @@ _KNOWN = (
 )
 _EOS = "ignoreEOS is off: the model decides where it ends."
 _SENTENCES: Mapping[str, str] = {
-    "PrefixCache": "Repeats that are true for new prompts: {trueRepeats}. Repeats that found their prompts in the prefix cache: "
+    "PrefixCache": "Repeats with new prompts (use these): {trueRepeats}. Repeats with prompts from the prefix cache: "
     f"{{otherRepeats}}[; their {_APART}].{_KNOWN}[ Before, {{earlierCell}} sent prompts of {{earlierTokens}} tokens, and these have "
-    "{inputTokens}: what begins like an earlier prompt is not computed again, whatever the output length.]",
-    "Compilation": "True for a warm server: repeat {trueRepeats}. Repeat {otherRepeats} met a server that compiled kernels"
+    "{inputTokens}: the server takes a repeated prefix from its cache, whatever the output length.]",
+    "Compilation": "Use repeat {trueRepeats} (warm server). In repeat {otherRepeats} the server compiled kernels"
     f"[: its {_APART}].{_KNOWN}",
     "Noise": "Repeats are not shown to differ by more than chance[: mean {figure} is {otherMs} ms in the first and {trueMs} ms in the "
     f"others ({{changePercent}} %)].{_KNOWN}",

@@ -111,7 +111,7 @@ def _room_left(pressure: Pressure) -> str:
 
 def _step_budget(limits: ServerLimits, lengths: Lengths | None) -> str:
     if limits.step_tokens is None or lengths is None:
-        return "they wait for their turn in the steps, which take so many tokens and no more"
+        return "they wait because each step takes a limited number of tokens"
     prompts = number(round(limits.step_tokens / max(1.0, lengths.prompt), 1))
     return f"a step takes {limits.step_tokens} tokens, about {prompts} prompts of {number(lengths.prompt)}"
 

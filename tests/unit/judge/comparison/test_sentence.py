@@ -24,7 +24,7 @@ def test_a_throughput_that_fell_is_worse_than_a_latency_that_rose_less() -> None
 def test_the_level_and_the_scope_are_stated() -> None:
     message = compared(repeated("a"), repeated("b")).message
     assert "2 figures: 2 without a detectable difference" in message
-    assert "95 % over all figures together" in message
+    assert "95 % confidence" in message
     assert message.endswith("another start of the same server may differ by more")
 
 

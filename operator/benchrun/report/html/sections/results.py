@@ -63,18 +63,16 @@ def limits_section(run: Reported) -> Section | None:
     elements: list[Element] = []
     if explained:
         rows = tuple((cell, why.get("waiting", ABSENT), why.get("limit", ABSENT)) for cell, why in explained.items())
-        headers = ("load point", "why requests waited", "what limits")
-        elements.append(
-            Table("Load points where requests waited or something limits", Rows(headers, rows), stacked=True)
-        )
+        headers = ("load point", "why requests waited", "bottleneck")
+        elements.append(Table("Load points with a queue or a bottleneck", Rows(headers, rows), stacked=True))
     quiet = [row.cell for row in results if row.cell not in explained]
     if quiet:
         where = ", ".join(quiet) if len(quiet) <= MAX_NAMED else f"the other {len(quiet)} load points"
         where = where if explained else "any load point; the servers kept up"
-        elements.append(Prose(f"Nothing waited and nothing limits at {where}."))
+        elements.append(Prose(f"No queue and no bottleneck at {where}."))
     if answers:
         found = Rows(("load point", "question", "answer"), tuple(answers))
-        elements.append(Table("Which repeats are true, and what else is asked", found, stacked=True))
+        elements.append(Table("Which repeats to use, and other questions", found, stacked=True))
     if (stages := repeat_rows(run.status)).rows:
         elements.append(Fold("Every stage, in order of measurement", (Table("Latencies are means, in ms", stages),)))
     return Section("limits", "What limits", tuple(elements))
@@ -96,8 +94,8 @@ def sweep_limits_section(sweep: ReportedSweep) -> Section | None:
     limited = tuple((row.variant, row.cell, row.limit.sentence) for row in results if row.limit is not None)
     reasons = tuple((row.variant, row.cell, row.reason) for row in results if row.runs and row.reason)
     tables = (
-        ("By the variant and the baseline together", "what limits", limited),
-        ("Rows without words", "not compared, since", reasons),
+        ("By the variant and the baseline together", "bottleneck", limited),
+        ("Rows that are not compared", "reason", reasons),
     )
     elements: list[Element] = [
         Table(caption, Rows(("variant", "load point", header), rows), stacked=True)
