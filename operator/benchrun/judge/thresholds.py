@@ -143,6 +143,7 @@ class Thresholds:
     steady_tpot_percent: float = 10.0
     """The same of TPOT: a mean is off by half of its trend, and 5 % is what users look for. In clean stages of queues up to 0.95
     of capacity the greatest was 3.4 %."""
+    large_tpot_percent: float = 50.0  # Beyond it neighbours that resemble each other are no excuse.
     steady_completed_percent: float = 97.0
     """Answers in percent of arrivals on a plateau with a rising queue: below it the queue grows because capacity is short,
     not because requests take a little longer."""

@@ -176,6 +176,7 @@ class Trend:
     relative_change: float
     """From the begin of the series to its end, as a share of its mean: 0.5 is half the mean upward."""
     p_value: float  # Two-sided: how likely a series that keeps its level would seem to move so steadily.
+    independent_p_value: float  # The same if neighbours did not resemble each other: slow waves count as a trend.
 
 
 def trend(values: Sequence[float], *, batches: int = BATCHES) -> Trend | None:
@@ -189,7 +190,7 @@ def trend(values: Sequence[float], *, batches: int = BATCHES) -> Trend | None:
     steps = mean_of([b - a for a, b in pairwise(means)])
     directed = Contrast(steps.value, steps.squared_error, steps.count - 1).p_value
     relative_change = slope * len(means) / level if level else 0.0
-    return Trend(relative_change, p_value=min(1.0, 2 * min(ordered, directed)))
+    return Trend(relative_change, min(1.0, 2 * min(ordered, directed)), monotone_p_value(means))
 
 
 def theil_sen_slope(values: Sequence[float]) -> float:

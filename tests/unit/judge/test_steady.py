@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from statistics import fmean
 
 import pytest
 from benchrun.judge.rules.rule import Code, StageProfile
@@ -104,6 +105,24 @@ def test_tokens_that_take_longer_and_longer(found: bool, percent: float, concurr
     )
     figures = [f.evidence["figure"] for f in findings(not_steady_state(stage))]
     assert figures == (["e2el" if concurrency and percent > 25 else "tpot"] if found else [])
+
+
+SLOWING_MS = (
+    14.1, 14.7, 15.1, 16.4, 17.9, 18.1, 18.8, 20.8, 20.6, 20.6, 22.3, 23.9, 23.6, 24.1, 28.0, 30.2, 30.9, 30.7, 31.0, 29.7,
+)  # fmt: skip
+"""TPOT of a server that slowed down by 12 % a second, while its load came in waves: by the correlation of neighbours, chance."""
+
+
+@pytest.mark.parametrize(("found", "share"), [(False, 0.0), (False, 0.55), (True, 0.75), (True, 1.0)])
+def test_a_large_change_of_tpot_is_found_in_waves_too(found: bool, share: float) -> None:
+    """Of the change of 82 %, this share."""
+
+    def slower(second: float, number: int) -> float:
+        return 1 + share * (SLOWING_MS[20 * number // 400] / fmean(SLOWING_MS) - 1)
+
+    server = Server(prefill_seconds=0.002, decode_seconds=0.01, variation=0.0, hiccup_chance=0.0, slower=slower)
+    figures = [f.evidence["figure"] for f in findings(not_steady_state(open_loop(server, rate=10, count=400, seed=1)))]
+    assert figures == ["tpot"] * found
 
 
 def creeping(percent: float, *, noise: int = 0) -> StageRecord:
