@@ -140,10 +140,9 @@ class Thresholds:
     """In less time a garbage collection or a rising clock is a part of the result, and there are ten samples at most."""
     steady_change_percent: float = 25.0
     """From the begin of the plateau to its end, of the mean: a figure that moves by a quarter describes no single load."""
-    steady_tpot_percent: float = 10.0
-    """The same of TPOT: a mean is off by half of its trend, and 5 % is what users look for. In clean stages of queues up to 0.95
-    of capacity the greatest was 3.4 %."""
-    large_tpot_percent: float = 50.0  # Beyond it neighbours that resemble each other are no excuse.
+    steady_tpot_percent: float = 8.0
+    """The same of TPOT: a mean is off by half of its trend, by more where it began before, and 5 % is what users look for. In
+    clean stages of queues up to 0.95 of capacity the greatest was 3.4 %."""
     steady_completed_percent: float = 97.0
     """Answers in percent of arrivals on a plateau with a rising queue: below it the queue grows because capacity is short,
     not because requests take a little longer."""

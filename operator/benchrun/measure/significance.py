@@ -176,7 +176,6 @@ class Trend:
     relative_change: float
     """From the begin of the series to its end, as a share of its mean: 0.5 is half the mean upward."""
     p_value: float  # Two-sided: how likely a series that keeps its level would seem to move so steadily.
-    independent_p_value: float  # The same if neighbours did not resemble each other: slow waves count as a trend.
 
 
 def trend(values: Sequence[float], *, batches: int = BATCHES) -> Trend | None:
@@ -190,7 +189,20 @@ def trend(values: Sequence[float], *, batches: int = BATCHES) -> Trend | None:
     steps = mean_of([b - a for a, b in pairwise(means)])
     directed = Contrast(steps.value, steps.squared_error, steps.count - 1).p_value
     relative_change = slope * len(means) / level if level else 0.0
-    return Trend(relative_change, min(1.0, 2 * min(ordered, directed)), monotone_p_value(means))
+    return Trend(relative_change, min(1.0, 2 * min(ordered, directed)))
+
+
+def at_equal_load(values: Sequence[float], loads: Sequence[float]) -> list[float]:
+    """Values in order of time as they would be at the mean load, where more load makes them larger.
+
+    What load does is the slope of the differences of neighbours on those of their loads: slow trends, which may be causes or
+    effects of each other, are not in it.
+    """
+    steps = [(load - before, value - was) for (before, was), (load, value) in pairwise(zip(loads, values, strict=True))]
+    squares = math.fsum(load * load for load, _ in steps)
+    slope = max(0.0, math.fsum(load * value for load, value in steps) / squares) if squares else 0.0
+    mean = math.fsum(loads) / max(1, len(loads))
+    return [value - slope * (load - mean) for value, load in zip(values, loads, strict=True)]
 
 
 def theil_sen_slope(values: Sequence[float]) -> float:

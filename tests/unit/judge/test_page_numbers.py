@@ -68,7 +68,6 @@ LINES: Mapping[Code, tuple[str, ...]] = {
     Code.NOT_STEADY_STATE: (
         "steady_change_percent",
         "steady_tpot_percent",
-        "large_tpot_percent",
         "steady_completed_percent",
         "queue_growth_percent",
         "chance_of_alarm",

@@ -11,6 +11,7 @@ from random import Random
 import pytest
 from benchrun.measure import (
     Contrast,
+    at_equal_load,
     common_order_p_value,
     fisher_p_value,
     hochberg_levels,
@@ -177,6 +178,22 @@ def test_the_order_of_one_series(values: list[int]) -> None:
 def test_the_slope_is_the_median_of_all(values: list[int]) -> None:
     assert theil_sen_slope(values) == pytest.approx(stats.theilslopes(values).slope)
     assert theil_sen_slope(values[:1]) == 0
+
+
+@given(st.lists(st.integers(0, 64), min_size=4, max_size=60), st.floats(0, 3), st.floats(0, 2))
+def test_at_equal_load_what_the_load_does_is_gone_and_a_slow_trend_is_not(
+    loads: list[int], effect: float, trend: float
+) -> None:
+    # There and back again: the trend of a palindrome's load is none.
+    loads = [*loads, *reversed(loads)]
+    values = [100 + effect * load for load in loads]
+    mean = sum(loads) / len(loads)
+    expected = 100 + effect * mean
+    assert at_equal_load(values, loads) == pytest.approx([expected] * len(values))
+    slow = [value + trend * number for number, value in enumerate(values)]
+    adjusted = at_equal_load(slow, loads)
+    slope = stats.linregress(range(len(adjusted)), adjusted).slope
+    assert slope == pytest.approx(trend, abs=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -72,8 +72,14 @@ def _latencies(stage: StageProfile, where: plateau.Plateau) -> Found:
     longer = [i for i in answered if rows.output_tokens[i] > 1]
     e2el = [rows.e2el_us[i] for i in answered] if stage.expected.closed_loop else []
     tpot = [(rows.e2el_us[i] - rows.ttft_us[i]) / (rows.output_tokens[i] - 1) for i in longer]
+    starts = (rows.start_us[i] for i in longer)
+    load = [
+        stage.flight.mean(at + rows.ttft_us[i], at + rows.e2el_us[i]) or 0.0
+        for i, at in zip(longer, starts, strict=True)
+    ]
     moved = _moved(stage, "e2el", e2el, thresholds.steady_change_percent)
-    moved = moved or _moved(stage, "tpot", tpot, thresholds.steady_tpot_percent, large=thresholds.large_tpot_percent)
+    # Waves of the load are waves of TPOT, and would hide its trend.
+    moved = moved or _moved(stage, "tpot", significance.at_equal_load(tpot, load), thresholds.steady_tpot_percent)
     return [_finding(stage, moved, {})] if moved is not None else []
 
 
@@ -101,21 +107,18 @@ class _Moved:
     evidence: Evidence
 
 
-def _moved(
-    stage: StageProfile, figure: str, values: Sequence[float], percent: float, *, large: float = math.inf
-) -> _Moved | None:
-    """The trend of a series in order of time, beyond `percent` and significant; beyond `large`, a slow wave of the load is one."""
+def _moved(stage: StageProfile, figure: str, values: Sequence[float], percent: float) -> _Moved | None:
+    """The trend of a series in order of time, beyond `percent` and significant."""
     if (found := significance.trend(values)) is None:
         return None
     change = 100 * found.relative_change
-    p_value = found.independent_p_value if abs(change) > large else found.p_value
-    if abs(change) <= percent or p_value >= stage.thresholds.chance_of_alarm:
+    if abs(change) <= percent or found.p_value >= stage.thresholds.chance_of_alarm:
         return None
     evidence: Evidence = {
         "figure": figure,
         "changePercent": cells.rounded(change),
         "suspectPercent": percent,
-        "chance": cells.rounded(p_value),
+        "chance": cells.rounded(found.p_value),
         "suspectChance": stage.thresholds.chance_of_alarm,
     }
     return _Moved(change, evidence)
