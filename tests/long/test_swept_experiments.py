@@ -85,10 +85,11 @@ def test_repeated_prompts_come_from_the_cache_where_it_is_on(namespace: Namespac
         for sent in (workload, f"{workload}-new-instruction"):
             assert metric(status, "uncached", sent, "prefix_hit_percent") is None
             assert (metric(status, "cached", sent, "prefix_hit_percent") or 0) > 50
-        before, after = (
-            metric(status, variant, workload, "total_token_throughput") for variant in ("uncached", "cached")
-        )
-        assert (after or 0) > 1.3 * (before or 1)
+    # A prompt of twelve texts is mostly prefill; of the short ones this model computes little that a cache could save.
+    before, after = (
+        metric(status, variant, "packed-12", "total_token_throughput") for variant in ("uncached", "cached")
+    )
+    assert (after or 0) > 1.3 * (before or 1)
     # What is declared to come again is no contamination.
     assert {row["verdict"] for row in status["results"]} <= {"Valid", "Suspect"}
     assert len(benchrun(namespace, "report", name, "--wide").table("variant", "load point", "runs")) == 8
