@@ -128,10 +128,8 @@ class Measuring(StageSender):
         self._identities, self._last_answer = found.identities, found.answered
         self._session, self._hand_over, self._shards = session, hand_over, shards
         self._measured = 0
-        self._snapshots: list[Snapshot | None] = []
-        """Taken after the last stage: the next one begins with them."""
-        self._warmed_up: dict[str, WarmupOutcome] = {}
-        """By workload, until a record has it."""
+        self._snapshots: list[Snapshot | None] = []  # Taken after the last stage: the next one begins with them.
+        self._warmed_up: dict[str, WarmupOutcome] = {}  # By workload, until a record has it.
         self._round_trips: RoundTrips | None = None
 
     async def run(self) -> None:

@@ -42,11 +42,9 @@ from benchrun_client.stage_record import RawStage
 from benchrun_client.tokenizer import TokenCounter, load_tokenizer, longest_context
 from benchrun_client.traffic import Material, check_lengths, digests_of, find_material, is_written_late, write_traffic
 
-MAX_PLAN_BYTES = 4 * 1024 * 1024
-"""A ConfigMap holds 1 MiB; anything larger is not a plan."""
+MAX_PLAN_BYTES = 4 * 1024 * 1024  # A ConfigMap holds 1 MiB; anything larger is not a plan.
 SHOWN_ERRORS = 5
-LAST_READ_SECONDS = 10.0
-"""How long a client that failed still serves what it has."""
+LAST_READ_SECONDS = 10.0  # How long a client that failed still serves what it has.
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -21,8 +21,7 @@ from benchrun_client.contract import (
     digest_of_token,
 )
 
-Moment = Literal["healthy_unix_us", "first_request_unix_us", "warmup_us"]
-"""A field of the progress that is set once."""
+Moment = Literal["healthy_unix_us", "first_request_unix_us", "warmup_us"]  # A field of the progress that is set once.
 
 
 class RunState:
@@ -39,8 +38,7 @@ class RunState:
         self._sealed: dict[int, Sealed] = {}
         self._acknowledged = 0
         self._failure_read = False
-        self.ready = False
-        """Plan, tokenizer and data have been found."""
+        self.ready = False  # Plan, tokenizer and data have been found.
 
     def begin(self, *, run_uid: str, token_digest: str | None, records: int | None) -> None:
         """The run. `token_digest` None: the plan can't be read; `records` None: a search decides how many there are."""

@@ -132,8 +132,7 @@ _COPIED = (
     *("run_uid", "plan_digest", "sequence", "stage_id", "prompts_digest", "engine", "scalars"),
     *("shared_prefix_tokens", "repeated_tokens", "datasets", "cache_reset", "warmup", "probe", "sampling"),
     *("round_trips", "chat_template"),
-)
-"""Fields that the record takes as they are."""
+)  # Fields that the record takes as they are.
 
 
 def record_of(raw: RawStage) -> StageRecord:

@@ -15,8 +15,7 @@ from benchrun_client.light_imports import transformers
 
 Api = Literal["Completions", "Chat"]
 
-MAX_WORDS = 16_384
-"""Enough for any number of prompts that differ in their first words."""
+MAX_WORDS = 16_384  # Enough for any number of prompts that differ in their first words.
 MIN_WORDS = 256
 _CHUNK = 4096
 _BATCH = 256
@@ -28,8 +27,7 @@ class TokenCounter:
 
     def __init__(self, tokenizer: Any, *, chat_template: str | None = None) -> None:
         """`chat_template`: in place of the tokenizer's own. Raises RunFailure `ChatTemplateInvalid`."""
-        self.tokenizer = tokenizer
-        """For the load engine."""
+        self.tokenizer = tokenizer  # For the load engine.
         self.chat_template = chat_template
         if chat_template is not None:
             tokenizer.chat_template = chat_template

@@ -45,8 +45,7 @@ class Traffic:
     starts: Collection[Start] = ()  # How the random prompts begin, that none written later begins so.
     shared_prefix_tokens: Mapping[Api, int] = field(default_factory=dict)
     """Tokens that every prompt of an endpoint begins with."""
-    datasets: Mapping[str, tuple[DatasetFacts, ...]] = field(default_factory=dict)
-    """What was read for each workload."""
+    datasets: Mapping[str, tuple[DatasetFacts, ...]] = field(default_factory=dict)  # What was read for each workload.
     chat_template: str | None = None  # SHA-256 of the one that was given in place of the model's own.
 
 

@@ -28,7 +28,5 @@ from benchrun_client.contract.profile import *
 from benchrun_client.contract.record import *
 from benchrun_client.contract.record_delivery import *
 
-RECORD_PORT = 8090
-"""Port of the record server in the client pod."""
-GATE_PORT = 8091
-"""Port at which the processes of a client meet before every stage, in the pod of the first."""
+RECORD_PORT = 8090  # Port of the record server in the client pod.
+GATE_PORT = 8091  # Port at which the processes of a client meet before every stage, in the pod of the first.

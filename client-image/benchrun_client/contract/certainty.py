@@ -35,18 +35,15 @@ from benchrun_client.contract.gaps import GapCounts, GapSlices
 from benchrun_client.contract.probability import chi_square_quantile, regularized_beta, student_p_value
 
 Outcome = Literal["Met", "Missed", "Inconclusive"]
-ERROR = 0.025
-"""How often, at most, one side of an interval, or an outcome, is wrong."""
+ERROR = 0.025  # How often, at most, one side of an interval, or an outcome, is wrong.
 MIN_CYCLES = 30
 """Fewer, counted by their squared lengths: the stage is shorter than about ten relaxation times of its queue."""
 MIN_BATCHES = 8
 MAX_BATCHES = 20
-ROUNDS_A_BATCH = 2
-"""Of all requests in flight: answers to one round are alike."""
+ROUNDS_A_BATCH = 2  # Of all requests in flight: answers to one round are alike.
 HARDLY = 0.03
 """Share of the variance of a latency that the number of requests in the system may explain, where it hardly depends on it."""
-DOUBT = 1.5
-"""Standard errors that are added to the correlation for that."""
+DOUBT = 1.5  # Standard errors that are added to the correlation for that.
 CYCLE_WEIGHT, BATCH_WEIGHT = 6.0, 8.0
 """Where a stage happens to miss the busy times, its parts scatter too little. So the inflation is at least what the share that the
 number in the system explains makes of it, times this: the constants that keep the error below 5 % in simulated queues
@@ -57,25 +54,21 @@ mostly does: a stage that happens to be quiet shows too little of it. Simulated 
 WORTH_A_PART = 3.0
 """So many parts are worth one observation at least, however their shares scatter: few values above a limit, in few parts, do not
 show it, and their upper end of uncertainty is beyond every bound."""
-VARIANCE_ERROR = 0.05
-"""How often the inflation is larger than what is taken for it."""
+VARIANCE_ERROR = 0.05  # How often the inflation is larger than what is taken for it.
 LIKE_INDEPENDENT = 0.9
 """Share of all samples of independent values whose parts scatter less than the ones that are taken as independent."""
 MIN_REPEATS = 5
 """From here on repeats, which have their own seeds, are parts themselves where they differ more than their parts do, and where
 all requests are sent at once."""
-EXCEEDANCES = 12
-"""Fewer values beyond a threshold do not show how they scatter."""
-MOST_INDEPENDENT = 500_000
-"""More observations are counted as this many."""
+EXCEEDANCES = 12  # Fewer values beyond a threshold do not show how they scatter.
+MOST_INDEPENDENT = 500_000  # More observations are counted as this many.
 
 
 class Certainty(NamedTuple):
     """What is certain of one percentile and its limit."""
 
     outcome: Outcome
-    independent: float
-    """Independent observations it rests on; 0 where that is not known."""
+    independent: float  # Independent observations it rests on; 0 where that is not known.
 
 
 @dataclass(frozen=True, slots=True)

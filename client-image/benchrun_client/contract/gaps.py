@@ -8,8 +8,7 @@ from pydantic import FailFast, Field, model_validator
 
 from benchrun_client.contract.base import Count, Message, Micros
 
-MAX_GAP_VALUES = 50_000
-"""Distinct gaps between tokens in a record."""
+MAX_GAP_VALUES = 50_000  # Distinct gaps between tokens in a record.
 MAX_GAP_SLICES = 40
 GAP_LEVELS = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 98, 99, 99.5, 99.9)
 """Percentiles of a stage's gaps that are the edges of its slices."""

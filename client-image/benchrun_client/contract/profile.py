@@ -8,8 +8,7 @@ from pydantic import FailFast, Field
 
 from benchrun_client.contract.base import Count, Message, Micros, ShortText
 
-PROFILE_STAGE = "profile"
-"""Id of the stage that is profiled and not measured; those of others have a slash."""
+PROFILE_STAGE = "profile"  # Id of the stage that is profiled and not measured; those of others have a slash.
 READER_PORT = 8092
 """Where the reader of traces answers, in the server's pod (`benchrun_client.engines.vllm.trace_reader`)."""
 
@@ -31,8 +30,7 @@ class TraceSummary(Message):
     window_us: Micros  # From the first kernel to the end of the last.
     busy_us: Micros  # Of it, while at least one ran.
     kernels_us: Micros  # Of all kernels together: more than the busy time, where several run at once.
-    kernels: Annotated[tuple[Kernel, ...], Field(max_length=12), FailFast()]
-    """Those with the most time, in order."""
+    kernels: Annotated[tuple[Kernel, ...], Field(max_length=12), FailFast()]  # Those with the most time, in order.
     steps: Count  # Steps of the scheduler; 0: this version does not mark them.
     step_tokens: Count | None = (
         None  # Tokens of a step, of prompts and answers: the median, weighted by the steps' time.

@@ -32,13 +32,10 @@ PROXY_COUNTERS = (
     "benchrun_proxy_loop_lag_seconds_sum",
     "benchrun_proxy_loop_lag_seconds_count",
     PROCESS_CPU,
-)
-"""Series of the proxy between prefill and decode, by their whole names; a vLLM has the last one, too."""
-START_TIME = "process_start_time_seconds"
-"""Kept in an edge snapshot beside the counters: a change of it is a restart."""
+)  # Series of the proxy between prefill and decode, by their whole names; a vLLM has the last one, too.
+START_TIME = "process_start_time_seconds"  # Kept in an edge snapshot beside the counters: a change of it is a restart.
 MAX_ID_CHARACTERS = 300
-MAX_ROOT_CHARACTERS = 600
-"""Longer than any name or path that a server is given."""
+MAX_ROOT_CHARACTERS = 600  # Longer than any name or path that a server is given.
 
 
 class ServedModel(Message):
@@ -50,12 +47,9 @@ class ServedModel(Message):
 
 
 RECORD_SCHEMA: Literal["benchrun.record/1"] = "benchrun.record/1"
-MAX_RECORD_BYTES = 8 * 1024 * 1024
-"""Largest record, unpacked."""
-MAX_PACKED_BYTES = 1_000_000
-"""Largest record, packed: a ConfigMap holds 1 MiB, and metadata besides."""
-MAX_RECORDS = 1024
-"""Records of a run."""
+MAX_RECORD_BYTES = 8 * 1024 * 1024  # Largest record, unpacked.
+MAX_PACKED_BYTES = 1_000_000  # Largest record, packed: a ConfigMap holds 1 MiB, and metadata besides.
+MAX_RECORDS = 1024  # Records of a run.
 MAX_COMMAS = 700_000
 """In a record's JSON: the columns of the largest one hold 450,000 values, its gaps and their slices 101,000, and texts may hold
 some, too."""

@@ -27,10 +27,8 @@ CONTRACT_VERSION: Literal[2] = 2
 TOKEN_HEADER = "Benchrun-Token"
 """Not Authorization alone: the API server, through which pods may be reached, keeps that to itself."""
 MAX_HEAD_BYTES = 65_536
-MAX_ENVELOPES = 16
-"""Records in a delivery."""
-MAX_BODIES_BYTES = 4 * 1024 * 1024
-"""Packed records in a delivery, together."""
+MAX_ENVELOPES = 16  # Records in a delivery.
+MAX_BODIES_BYTES = 4 * 1024 * 1024  # Packed records in a delivery, together.
 MAX_DELIVERY_BYTES = MAX_HEAD_BYTES + 1 + MAX_BODIES_BYTES
 
 ClientPhase = Literal["Preparing", "Waiting", "WarmingUp", "Measuring", "Done", "Failed"]
@@ -48,8 +46,7 @@ class Envelope(Message):
     digest: Hex  # SHA-256 of those bytes.
 
 
-Sealed = tuple[Envelope, bytes]
-"""A packed record and its envelope."""
+Sealed = tuple[Envelope, bytes]  # A packed record and its envelope.
 
 
 def seal(record: StageRecord) -> Sealed:

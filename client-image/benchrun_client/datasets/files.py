@@ -36,8 +36,7 @@ def not_found(message: str) -> RunFailure:
 
 CHUNK_BYTES = 1024 * 1024
 CONNECT_SECONDS = 30.0
-SILENCE_SECONDS = 60.0
-"""After so long without data the download fails."""
+SILENCE_SECONDS = 60.0  # After so long without data the download fails.
 
 
 def shown_url(url: str) -> str:
@@ -180,8 +179,7 @@ def _credentials(place: S3Object) -> Credentials:
     return found
 
 
-MAX_FILE_BYTES = 2 * 1024**3
-"""Larger files are refused by their size, before anything of them is read."""
+MAX_FILE_BYTES = 2 * 1024**3  # Larger files are refused by their size, before anything of them is read.
 _PAGE_STARTS = (b"<!doctype html", b"<html")
 
 
@@ -246,8 +244,7 @@ def _check(path: Path, name: str) -> None:
         raise invalid(f"{name} is an HTML page, not data: is it the link to the raw file?")
 
 
-MAX_LINE_BYTES = 16 * 1024**2
-"""Of one line: a file without line breaks is not read whole."""
+MAX_LINE_BYTES = 16 * 1024**2  # Of one line: a file without line breaks is not read whole.
 _BYTE_ORDER_MARK = "\ufeff"
 
 

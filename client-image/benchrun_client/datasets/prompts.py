@@ -63,8 +63,7 @@ def fit_custom(data: CustomData | HuggingFaceData, rows: Sequence[Row], fitting:
 ROW_KINDS[CustomData] = RowKind(read_custom, fit_custom, content=("prompt_field", "output_tokens_field"))
 
 MIN_TOKENS = 4
-MAX_TOTAL_TOKENS = 2048
-"""vLLM's limits of a usable row (`is_valid_sequence`); that of the prompt can be set."""
+MAX_TOTAL_TOKENS = 2048  # vLLM's limits of a usable row (`is_valid_sequence`); that of the prompt can be set.
 
 NO_ANSWER = "FewerThanTwoTurns"
 TOO_SHORT = "TooShort"

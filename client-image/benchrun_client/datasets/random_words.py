@@ -23,13 +23,10 @@ from benchrun_client.tokenizer import Api
 DISTINCT_WORDS = 8
 """No two prompts of a run share so many first words: half of vLLM's smallest KV block, for a special token or the end of a
 chat template may take places in it. Prompts shorter than that fill no block, and may be alike."""
-MAX_ROUNDS = 40
-"""Of adding and dropping words; the first is enough where every word is one token in every place."""
-BATCH = 256
-"""Prompts at a time: as words they take many times the memory that they take as text."""
+MAX_ROUNDS = 40  # Of adding and dropping words; the first is enough where every word is one token in every place.
+BATCH = 256  # Prompts at a time: as words they take many times the memory that they take as text.
 
-Start = tuple[str, ...]
-"""First words of a prompt."""
+Start = tuple[str, ...]  # First words of a prompt.
 
 
 T = TypeVar("T")

@@ -45,8 +45,7 @@ class Sample:
     output_tokens: int
     repeated_tokens: int = 0
     """How many of the input tokens the dataset repeats on purpose, beyond what every prompt begins with."""
-    at_seconds: float | None = None
-    """When it is due, from the first of its stage on, as recorded; None: by the load."""
+    at_seconds: float | None = None  # When it is due, from the first of its stage on, as recorded; None: by the load.
 
 
 def prompts_digest(samples: Sequence[Sample]) -> str:
@@ -177,8 +176,7 @@ class RowPool:
 
     def __init__(self, file: RowFile, *, needed: int) -> None:
         """`needed`: rows that the whole run takes, for the message when there are too few."""
-        self.common = file.common
-        """What every row begins with."""
+        self.common = file.common  # What every row begins with.
         self._file = file
         self._needed = needed
         self._free = list(range(len(file.rows)))

@@ -13,8 +13,7 @@ from benchrun_client.contract import RandomData
 from benchrun_client.datasets.rows import Counting, Portion, Sample, Slot
 from benchrun_client.failures import RunFailure
 
-MAX_ROUNDS = 10
-"""Of decoding and encoding again, as in vLLM; what is then too long or too short stays so."""
+MAX_ROUNDS = 10  # Of decoding and encoding again, as in vLLM; what is then too long or too short stays so.
 
 
 def vllm_samples(counter: Counting, slot: Slot | Portion, data: RandomData) -> tuple[Sample, ...]:

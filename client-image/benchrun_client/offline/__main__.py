@@ -21,8 +21,7 @@ from benchrun_client.processes import end_on_signals
 PORT = 8000
 CANARY_TOKENS = 2
 MAX_ERROR_CHARACTERS = 1000
-_REFUSALS = (ValueError, TypeError, NoTimesKept)
-"""What vLLM raises about a request; anything else is the engine's end."""
+_REFUSALS = (ValueError, TypeError, NoTimesKept)  # What vLLM raises about a request; anything else is the engine's end.
 
 
 def main() -> NoReturn:

@@ -17,8 +17,7 @@ from benchrun_client.offline.messages import LOAD_PATH, OfflineAnswer, OfflineLo
 from benchrun_client.server.readiness import Servers
 from benchrun_client.stage_record import MAX_ERROR_CHARACTERS, Instants
 
-SILENCE_SECONDS = 60.0
-"""The engine sends a heartbeat every few seconds: a longer silence is its end."""
+SILENCE_SECONDS = 60.0  # The engine sends a heartbeat every few seconds: a longer silence is its end.
 
 
 class OfflineEngine:
@@ -28,8 +27,7 @@ class OfflineEngine:
         """`chat_template`: in place of the model's own."""
         self._chat_template = chat_template
         self.name = EngineName(name="vllm-offline", version=importlib.metadata.version("vllm"), trust_env=False)
-        self.instants = Instants()
-        """Of the load under way, or of the last one."""
+        self.instants = Instants()  # Of the load under way, or of the last one.
 
     async def run(self, load: Load, servers: Servers) -> Outcome:
         """Have one load generated. A refusal makes every request a failed one; it is not raised."""

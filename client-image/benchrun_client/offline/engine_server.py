@@ -22,8 +22,7 @@ from benchrun_client.failures import first_line
 from benchrun_client.http_session import listen
 from benchrun_client.offline.messages import LOAD_PATH, OfflineAnswer, OfflineLoad, OfflineTimes
 
-MAX_LOAD_BYTES = 1024 * 1024 * 1024
-"""50,000 prompts of 4,000 tokens."""
+MAX_LOAD_BYTES = 1024 * 1024 * 1024  # 50,000 prompts of 4,000 tokens.
 HEARTBEAT_SECONDS = 5.0
 
 

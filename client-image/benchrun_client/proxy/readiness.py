@@ -37,8 +37,7 @@ class Readiness:
     def __init__(self, prefill: Role, decode: Role, *, session: aiohttp.ClientSession) -> None:
         self._prefill, self._decode = prefill, decode
         self._session = session
-        self.problem: str | None = "no server has been checked yet"
-        """None: ready."""
+        self.problem: str | None = "no server has been checked yet"  # None: ready.
 
     async def look_up(self) -> None:
         """Find the addresses of both roles. Raises Unreachable: a name has none, or not all."""

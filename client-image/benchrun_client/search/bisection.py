@@ -97,12 +97,9 @@ def _sample(metric: str, results: Sequence[LoadResult]) -> LatencySample:
     return GapSample(parts, [each.gaps for each in results], shares)
 
 
-FACTOR = 2
-"""From one load to the next, until the first that does not meet the objectives."""
-SIGNIFICANT_DIGITS = 4
-"""Of a rate between two others: finer than the finest tolerance."""
-SMALLEST_EXPONENT = -6
-"""A rate has six decimals at most."""
+FACTOR = 2  # From one load to the next, until the first that does not meet the objectives.
+SIGNIFICANT_DIGITS = 4  # Of a rate between two others: finer than the finest tolerance.
+SMALLEST_EXPONENT = -6  # A rate has six decimals at most.
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,7 @@ _SETTINGS = ENGINE.settings_series + "{"
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 DIGEST_CHARACTERS = 32
 _OF_A_MODEL = ("id", "root", "parent", "max_model_len")
-MAX_MODELS_CHARACTERS = 300
-"""As many as a record takes."""
+MAX_MODELS_CHARACTERS = 300  # As many as a record takes.
 
 
 async def identify(session: aiohttp.ClientSession, metrics_urls: Sequence[str], *, model: str) -> tuple[Identity, ...]:

@@ -32,8 +32,7 @@ _OF_PROXY = "benchrun_proxy_requests_total"
 _NAMES = {
     **{series: name for name, series in ENGINE.counter_series.items()},
     **{name: name for name in (_RUNNING, *PROXY_COUNTERS, START_TIME)},
-}
-"""By series, as a snapshot calls it."""
+}  # By series, as a snapshot calls it.
 _WANTED = tuple(_NAMES)
 
 

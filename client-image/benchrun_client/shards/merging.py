@@ -27,8 +27,7 @@ from benchrun_client.contract import (
 from benchrun_client.stage_record import MAX_ERRORS, gap_counts
 
 Scalars = dict[str, float | int | None]
-SETTINGS = ("request_rate", "burstiness", "label")
-"""As they were requested: equal in all shards."""
+SETTINGS = ("request_rate", "burstiness", "label")  # As they were requested: equal in all shards.
 _LATENCY = re.compile(r"^(?:mean|median|std|p(?P<percent>[0-9.]+))_(?P<of>[a-z0-9_]+)_ms$")
 
 

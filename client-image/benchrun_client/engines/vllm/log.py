@@ -120,8 +120,7 @@ _LINES: Mapping[str, re.Pattern[str]] = {
 }
 
 
-_WORDS = (" took ", " takes ", "Time spent ")
-"""Only lines with one of them are looked at more closely."""
+_WORDS = (" took ", " takes ", "Time spent ")  # Only lines with one of them are looked at more closely.
 _MAX_LINES = 1000
 _MIN_LINE_CHARS = 20
 _MAX_LINE_CHARS = 2048
