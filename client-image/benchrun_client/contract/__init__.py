@@ -21,10 +21,8 @@ from __future__ import annotations
 from benchrun_client.contract.base import *
 from benchrun_client.contract.certainty import *
 from benchrun_client.contract.datasets import *
-from benchrun_client.contract.gaps import *
 from benchrun_client.contract.plan import *
 from benchrun_client.contract.probability import *
-from benchrun_client.contract.profile import *
 from benchrun_client.contract.record import *
 from benchrun_client.contract.record_delivery import *
 

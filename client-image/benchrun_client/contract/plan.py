@@ -11,8 +11,8 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from benchrun_client.contract.base import GREEDY, Count, DecimalText, Hex, LongText, Message, Sampling, Seed, Tokens
-from benchrun_client.contract.certainty import ERROR
 from benchrun_client.contract.datasets import Data
+from benchrun_client.contract.probability import ERROR
 
 CONFIRMATIONS = 3  # Most loads at which a search confirms what it found: that load, then lower ones.
 MAX_OPEN_STAGES = 280  # Most stages of a search, its confirmations included.
@@ -71,7 +71,6 @@ class Search(Message):
 
     @property
     def most_stages(self) -> int:
-        """How many stages there can be."""
         return self.most_probes * self.max_repeats
 
     def requests_at(self, value: Decimal) -> int:
