@@ -29,7 +29,6 @@ NETWORK_ERRORS = (aiohttp.ClientError, TimeoutError, OSError)
 
 
 def proxies_set(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether requests go through a proxy."""
     names = ("http_proxy", "https_proxy", "all_proxy")
     return any(environment.get(name) or environment.get(name.upper()) for name in names)
 
@@ -135,7 +134,6 @@ class BackgroundLoop:
         threading.Thread(target=self._loop.run_forever, name="background", daemon=True).start()
 
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Begin; does not wait."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def watch(

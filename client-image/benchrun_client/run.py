@@ -229,7 +229,6 @@ class Run(BaseRun):
         return plan
 
     def _prompt_writer(self, plan: Plan) -> PromptWriter | None:
-        """Writes the prompts of searches that are written probe by probe; None: there are none."""
         if not any(is_written_late(plan, search) for search in plan.searches):
             return None
         writer = self._background.run(PromptWriter.start())

@@ -122,7 +122,6 @@ def load_tokenizer(target: Target) -> TokenCounter:
 
 
 def _template(path: str) -> str:
-    """The text of a chat template. Raises RunFailure `ChatTemplateInvalid`."""
     try:
         with Path(path).open("rb") as file:
             text = file.read(4 * MAX_TEMPLATE_CHARACTERS + 1).decode()

@@ -25,12 +25,10 @@ from benchrun_client.failures import RunFailure, first_line
 
 
 def invalid(message: str) -> RunFailure:
-    """A dataset that cannot be read as what it should be."""
     return RunFailure("DatasetInvalid", message)
 
 
 def not_found(message: str) -> RunFailure:
-    """A dataset that is not available."""
     return RunFailure("DatasetNotFound", message)
 
 
@@ -100,8 +98,6 @@ SERVICE = "s3"
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """For requests to an object store."""
-
     access_key_id: str
     secret_access_key: str
     session_token: str | None = None
@@ -185,8 +181,6 @@ _PAGE_STARTS = (b"<!doctype html", b"<html")
 
 @dataclass(frozen=True, slots=True)
 class OpenedFile:
-    """A file that can be read."""
-
     path: Path
     name: str  # What people call it: its path, or the URL it came from.
     sha256: str

@@ -8,15 +8,15 @@ Each stage has its own prefixes, which its requests take in turns; between stage
 
 from __future__ import annotations
 
+import importlib
 import random
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from benchrun_client.contract import DrawnLengths, PrefixRepetitionData, RandomData
-from benchrun_client.datasets.rows import Counting, Portion, Sample, Slot
-from benchrun_client.datasets.vllm_random import vllm_samples
+from benchrun_client.datasets.samples import Counting, Portion, Sample, Slot
 from benchrun_client.failures import RunFailure
 from benchrun_client.tokenizer import Api
 
@@ -33,7 +33,6 @@ T = TypeVar("T")
 
 
 def batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """So many at a time."""
     return (items[start : start + BATCH] for start in range(0, len(items), BATCH))
 
 
@@ -80,7 +79,6 @@ class WordWriter:
                 return words
 
     def any(self, rng: random.Random, length: int) -> list[str]:
-        """Words as they come."""
         return rng.choices(self._words, k=length)
 
     def exact(self, rng: random.Random, drafts: Sequence[Draft], *, api: Api) -> list[str]:
@@ -110,8 +108,6 @@ class WordWriter:
 
 
 class RandomPrompts(WordWriter):
-    """Writes the random prompts of one run."""
-
     def write(self, slot: Slot | Portion, data: RandomData) -> tuple[Sample, ...]:
         """The samples of one stage, warm-up or portion: a function of its seed, lengths and number alone, but for collisions.
         Raises RunFailure: `InvalidPlan` when special tokens and template alone fill the prompt."""
@@ -163,3 +159,49 @@ def write_prefix_repetition(writer: WordWriter, portion: Portion, data: PrefixRe
         for n, prompt in zip(batch, writer.exact(rng, drafts, api=portion.api), strict=True):
             samples.append(Sample(prompt, length, data.output_tokens, prefix_words if n >= len(prefixes) else 0))
     return tuple(samples)
+
+
+# `random` data as vLLM makes it: prompt i starts at token `offset_i + i` of the vocabulary and counts up through it (`RandomDataset` in
+# vLLM 0.32). So a seed gives the same starts at every length, and a prompt is the beginning of the one with its number in a longer
+# set, up to the last token or two.
+
+VLLM_ROUNDS = 10  # Of decoding and encoding again, as in vLLM; what is then too long or too short stays so.
+
+
+def vllm_samples(counter: Counting, slot: Slot | Portion, data: RandomData) -> tuple[Sample, ...]:
+    """The samples of one stage, warm-up or portion: by the seed of the dataset, if it has one. A chat template is not part of the
+    length, as in vLLM. Raises RunFailure: `InvalidPlan` when special tokens alone fill the prompt."""
+    seed = slot.seed if data.seed is None else data.seed
+    prompts = vllm_prompts(counter.tokenizer, seed=seed, requests=slot.requests, input_tokens=data.input.max)
+    lengths = counter.count(prompts, api=slot.api)
+    return tuple(Sample(prompt, tokens, data.output.max) for prompt, tokens in zip(prompts, lengths, strict=True))
+
+
+def vllm_prompts(tokenizer: Any, *, seed: int, requests: int, input_tokens: int) -> list[str]:
+    """The texts alone. `tokenizer`: one of Hugging Face."""
+    numpy = importlib.import_module("numpy")
+    length = input_tokens - tokenizer.num_special_tokens_to_add()
+    if length < 1:
+        raise RunFailure("InvalidPlan", f"inputTokens {input_tokens} leaves no room for a prompt beside special tokens")
+    rng = numpy.random.default_rng(seed)
+    offsets = rng.integers(0, tokenizer.vocab_size, size=requests)
+    allowed = numpy.setdiff1d(numpy.arange(tokenizer.vocab_size), tokenizer.all_special_ids)
+    places = numpy.arange(length)
+    return [
+        _of_length(tokenizer, allowed[(offset + i + places) % len(allowed)].tolist(), length, rng)
+        for i, offset in enumerate(offsets)
+    ]
+
+
+def _of_length(tokenizer: Any, tokens: list[int], length: int, rng: Any) -> str:
+    """As text that is encoded to so many tokens: cut, or filled with drawn ones (`gen_prompt_decode_to_target_len` in vLLM)."""
+    for rounds_left in range(VLLM_ROUNDS, -1, -1):
+        prompt: str = tokenizer.decode(tokens)
+        tokens = tokenizer.encode(prompt, add_special_tokens=False)
+        if rounds_left == 0 or len(tokens) == length:
+            break
+        missing = length - len(tokens)
+        tokens = (
+            tokens[:length] if missing < 0 else tokens + rng.integers(0, tokenizer.vocab_size, size=missing).tolist()
+        )
+    return prompt

@@ -6,13 +6,14 @@ Files are read before the client is ready: a dataset that is missing, broken or 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 
 from benchrun_client.contract import AgentData, DatasetFacts, DatasetFields, TextsData, TimedTraceData
 from benchrun_client.datasets.agent import Clock, agent_samples, read_conversation
-from benchrun_client.datasets.rows import (
+from benchrun_client.datasets.samples import (
     ROW_KINDS,
     Counting,
     Fitting,
@@ -23,7 +24,6 @@ from benchrun_client.datasets.rows import (
     repeated_by,
     rows_a_prompt,
 )
-from benchrun_client.datasets.texts import duplicated
 from benchrun_client.datasets.timed_trace import Trace, read_trace
 
 for _module in iter_modules([str(Path(__file__).parent)]):
@@ -65,10 +65,9 @@ class RunDatasets:
         if not isinstance(data, TextsData):
             return samples
         common = self._counter.shared_prefix(api=portion.api)
-        return duplicated(samples, times=data.duplicate, requests=portion.requests, shared_prefix=common)
+        return _duplicated(samples, times=data.duplicate, requests=portion.requests, shared_prefix=common)
 
     def trace(self, data: TimedTraceData) -> Trace:
-        """A trace that was read."""
         return self._traces[data]
 
     def facts(self, portions: Iterable[Portion]) -> tuple[DatasetFacts, ...]:
@@ -90,3 +89,13 @@ class RunDatasets:
 def is_drawn(data: DatasetFields) -> bool:
     """Whether its texts are there before the server is; others are written meanwhile."""
     return isinstance(data, AgentData) or type(data) in ROW_KINDS
+
+
+def _duplicated(samples: Sequence[Sample], *, times: int, requests: int, shared_prefix: int) -> tuple[Sample, ...]:
+    """Each sample so many times, one right after the other; all copies but the first are repeated whole."""
+    copies = [
+        sample if copy == 0 else replace(sample, repeated_tokens=max(0, sample.input_tokens - shared_prefix))
+        for sample in samples
+        for copy in range(times)
+    ]
+    return tuple(copies[:requests])

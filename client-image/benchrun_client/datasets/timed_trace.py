@@ -17,7 +17,7 @@ from typing import Any
 from benchrun_client.contract import DatasetFacts, TimedTraceData
 from benchrun_client.datasets.files import invalid, json_lines, json_type, listed, opened
 from benchrun_client.datasets.random_words import Draft, WordWriter, batches
-from benchrun_client.datasets.rows import TOO_LONG, Portion, Sample
+from benchrun_client.datasets.samples import TOO_LONG, Portion, Sample
 from benchrun_client.failures import RunFailure
 
 Block = int | str
@@ -25,8 +25,6 @@ Block = int | str
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One recorded request."""
-
     at_seconds: float
     input_tokens: int
     output_tokens: int
@@ -35,8 +33,6 @@ class Entry:
 
 @dataclass(frozen=True)
 class Trace:
-    """A trace that has been read."""
-
     name: str
     sha256: str
     entries: tuple[Entry, ...]  # In order of time.
@@ -54,7 +50,6 @@ class Trace:
         return self.entries[:requests]
 
     def facts(self, *, used: int) -> DatasetFacts:
-        """What was read, and how much of it is sent."""
         return DatasetFacts(
             source=self.name[-300:],
             sha256=self.sha256,

@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NoReturn, Protocol
 
 from benchrun_client.contract import GREEDY, Engine as EngineName, LoadPoint, Sampling
-from benchrun_client.datasets.rows import Sample
+from benchrun_client.datasets.samples import Sample
 from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import proxies_set
 from benchrun_client.light_imports import vllm_benchmark
@@ -113,7 +113,6 @@ class VllmEngine:
         self._exchange_globals(tokenizer)
 
     async def run(self, load: Load, servers: Servers) -> Outcome:
-        """As `LoadEngine.run`."""
         self.instants, self._load, self._body = Instants(connects=[]), load, load.sampling.body()
         # Requests take turns over the servers; each shard begins with another.
         first = 0 if load.divided is None else load.divided.shard.number % len(servers.urls)

@@ -13,7 +13,7 @@ from benchrun_client.contract import Engine as EngineName
 from benchrun_client.failures import shorten, type_and_text
 from benchrun_client.http_session import NETWORK_ERRORS
 from benchrun_client.load.vllm_benchmark import Load, Outcome
-from benchrun_client.offline.messages import LOAD_PATH, OfflineAnswer, OfflineLoad, OfflineTimes
+from benchrun_client.offline.engine_server import LOAD_PATH, OfflineAnswer, OfflineLoad, OfflineTimes
 from benchrun_client.server.readiness import Servers
 from benchrun_client.stage_record import MAX_ERROR_CHARACTERS, Instants
 

@@ -43,7 +43,6 @@ class Histogram:
         self._sum += seconds
 
     def family(self) -> str:
-        """Its lines in the metrics endpoint's text."""
         totals = list(accumulate(self._counts))
         buckets = zip([*map(str, self._bounds), "+Inf"], totals, strict=True)
         samples: dict[str, float] = {f'_bucket{{le="{bound}"}}': total for bound, total in buckets}
@@ -72,15 +71,12 @@ class ProxyMetrics:
         self._lag = Histogram("loop_lag_seconds", "How late the event loop comes to ticks 20 ms apart.", LAG_BOUNDS)
 
     def count(self, outcome: Outcome) -> None:
-        """Count a request that has ended."""
         self._outcomes[outcome] += 1
 
     def watch_loop(self, loop: asyncio.AbstractEventLoop) -> LoopWatch:
-        """Note from now on how late the loop is."""
         return LoopWatch(loop, note=self._lag.observe)
 
     def exposition(self, *, in_flight: int, queued: int) -> str:
-        """The text of the metrics endpoint."""
         ended = {f'{{outcome="{outcome}"}}': self._outcomes[outcome] for outcome in OUTCOMES}
         about_ended = "Completions that have ended, by what became of them."
         families = (

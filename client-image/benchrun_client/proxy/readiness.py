@@ -44,7 +44,6 @@ class Readiness:
         await asyncio.gather(self._prefill.look_up(), self._decode.look_up())
 
     async def watch(self) -> NoReturn:
-        """Check for ever."""
         while True:
             try:
                 await self._check()

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from benchrun_client.contract import LoadPoint, Search, Stage, open_stage_id
-from benchrun_client.datasets.rows import Sample, prompts_digest
+from benchrun_client.datasets.samples import Sample, prompts_digest
 from benchrun_client.search.bisection import Position, may_follow, spelled
 from benchrun_client.search.prompt_writer import opened
 
 
 def stage_at(search: Search, here: Position) -> Stage:
-    """The stage to measure there."""
     return _stage(search, here.number, here.repeat, spelled(here.value))
 
 

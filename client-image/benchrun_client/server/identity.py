@@ -45,7 +45,6 @@ async def _identify_one(session: aiohttp.ClientSession, metrics_url: str, model:
 
 
 async def _json(session: aiohttp.ClientSession, url: str) -> Any:
-    """The answer, if it is JSON; None for any other."""
     try:
         async with session.get(url, timeout=aiohttp.ClientTimeout(total=ANSWER_SECONDS)) as response:
             answer = await answer_of(response)
@@ -60,7 +59,6 @@ def _text(value: Any) -> str | None:
 
 
 def _models(answer: Any) -> list[dict[str, Any]]:
-    """The entries of an answer of /v1/models."""
     listed = answer.get("data") if isinstance(answer, dict) else None
     return [model for model in listed if isinstance(model, dict)] if isinstance(listed, list) else []
 

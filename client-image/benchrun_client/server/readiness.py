@@ -49,7 +49,6 @@ class Servers:
 
     @property
     def metrics_roles(self) -> tuple[str, ...]:
-        """The role of each metrics endpoint's server."""
         return self.roles or ("server",) * len(self.metrics_urls)
 
     @property

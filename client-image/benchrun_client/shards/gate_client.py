@@ -101,7 +101,6 @@ class GateClient:
                 await self.send(messages.Trouble(failure=failure.to_message()))
 
     async def close(self) -> None:
-        """Close the connection."""
         if self._gate is not None:
             await self._gate.close()
         if self._session is not None:

@@ -205,7 +205,6 @@ def _summed(parts: Sequence[GapSlices]) -> GapSlices:
 
 
 def _columns(parts: Iterable[StageRecord], began: int) -> RequestColumns:
-    """All requests in order of sending, by one clock."""
     rows = sorted(
         (
             (part.first_send_unix_us - began + row[0], *row[1:])

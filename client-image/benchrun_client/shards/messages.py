@@ -44,8 +44,6 @@ class Beat(Message):
 
 
 class Target(Message):
-    """The servers that were found."""
-
     kind: Literal["Target"] = "Target"
     urls: tuple[LongText, ...] = Field(max_length=1024)
 
@@ -94,8 +92,6 @@ class Over(Message):
 
 
 class Trouble(Message):
-    """The run can't go on."""
-
     kind: Literal["Trouble"] = "Trouble"
     failure: Failure
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 
 import pytest
 from benchrun_client.contract import CachePolicy, LoadPoint, Outcome, Plan, RandomData, Stage
-from benchrun_client.datasets.rows import Sample, prompts_digest
+from benchrun_client.datasets.samples import Sample, prompts_digest
 from benchrun_client.failures import RunFailure
 from benchrun_client.search.bisection import Position, after, first
 from benchrun_client.search.probes import SearchPrompts, every_stage, stage_at

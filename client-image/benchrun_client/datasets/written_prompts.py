@@ -7,35 +7,27 @@ of 2048 tokens in all. Rows of the hub are streamed up to a bound: a dataset of 
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import importlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from benchrun_client.contract import CustomData, HuggingFaceData, ShareGPTData
-from benchrun_client.datasets.files import (
-    invalid,
-    json_lines,
-    json_type,
-    json_value,
-    listed,
-    not_found,
-    opened,
-    text_field,
-)
-from benchrun_client.datasets.rows import ROW_KINDS, Fitting, Row, RowFile, RowKind, RowReader, Sample
+from benchrun_client.contract import CustomData, HuggingFaceData, ShareGPTData, TextsData
+from benchrun_client.datasets import files
+from benchrun_client.datasets.samples import ROW_KINDS, Fitting, Row, RowFile, RowKind, RowReader, Sample
 from benchrun_client.failures import RunFailure, first_line
 
 
 def read_custom(data: CustomData) -> RowFile:
     """Every line a row. Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming line and field."""
     reader = RowReader()
-    with opened(data.file) as file:
-        for where, entry in json_lines(file):
-            prompt = text_field(entry, data.prompt_field, where=where)
+    with files.opened(data.file) as file:
+        for where, entry in files.json_lines(file):
+            prompt = files.text_field(entry, data.prompt_field, where=where)
             if not prompt.strip():
-                raise invalid(f'{where}: "{data.prompt_field}" is empty')
+                raise files.invalid(f'{where}: "{data.prompt_field}" is empty')
             tokens = None if data.output_tokens is not None else _output_tokens(entry, data, where=where)
             reader.add(Row(prompt, output_tokens=tokens))
         return reader.file(name=file.name, sha256=file.sha256)
@@ -44,13 +36,13 @@ def read_custom(data: CustomData) -> RowFile:
 def _output_tokens(entry: dict[str, Any], data: CustomData, *, where: str) -> int:
     field = data.output_tokens_field
     if field not in entry:
-        raise invalid(
-            f'{where}: there is no field "{field}"; it has {listed(entry)}. Add it to every line, or set outputTokens.'
+        raise files.invalid(
+            f'{where}: there is no field "{field}"; it has {files.listed(entry)}. Add it to every line, or set outputTokens.'
         )
     value = entry[field]
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        shown = value if isinstance(value, int | float) and not isinstance(value, bool) else json_type(value)
-        raise invalid(f'{where}: "{field}" must be a whole number of 1 or more, is {shown}')
+        shown = value if isinstance(value, int | float) and not isinstance(value, bool) else files.json_type(value)
+        raise files.invalid(f'{where}: "{field}" must be a whole number of 1 or more, is {shown}')
     return value
 
 
@@ -73,10 +65,12 @@ BEYOND_LIMITS = "BeyondTokenLimits"
 def read_sharegpt(data: ShareGPTData) -> RowFile:
     """Every conversation a row. Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming line or entry."""
     reader = RowReader()
-    with opened(data.file) as file:
-        entries = json_value(file.path.read_bytes(), name=file.name, should_be="A ShareGPT file is one JSON list.")
+    with files.opened(data.file) as file:
+        entries = files.json_value(
+            file.path.read_bytes(), name=file.name, should_be="A ShareGPT file is one JSON list."
+        )
         if not isinstance(entries, list):
-            raise invalid(f"{file.name} holds {json_type(entries)}; a ShareGPT file is one JSON list")
+            raise files.invalid(f"{file.name} holds {files.json_type(entries)}; a ShareGPT file is one JSON list")
         for number, entry in enumerate(entries):
             row = _row(entry, where=f"{file.name}, entry {number}")
             if row is None:
@@ -103,12 +97,11 @@ ROW_KINDS[ShareGPTData] = RowKind(read_sharegpt, fit_sharegpt)
 
 
 def _row(entry: Any, *, where: str) -> Row | None:
-    """The entry as a row; None for one without two turns, which every ShareGPT file has some of."""
     if not isinstance(entry, dict):
-        raise invalid(f'{where}: expected an object with "conversations", got {json_type(entry)}')
+        raise files.invalid(f'{where}: expected an object with "conversations", got {files.json_type(entry)}')
     turns = entry.get("conversations", [])
     if not isinstance(turns, list):
-        raise invalid(f'{where}: "conversations" must be a list')
+        raise files.invalid(f'{where}: "conversations" must be a list')
     if len(turns) < 2:
         return None
     return Row(_value(turns[0], where=where), answer=_value(turns[1], where=where))
@@ -117,7 +110,7 @@ def _row(entry: Any, *, where: str) -> Row | None:
 def _value(turn: object, *, where: str) -> str:
     value = turn.get("value") if isinstance(turn, dict) else None
     if not isinstance(value, str):
-        raise invalid(f'{where}: the first two turns must be objects with a text "value"')
+        raise files.invalid(f'{where}: the first two turns must be objects with a text "value"')
     return value
 
 
@@ -141,7 +134,7 @@ def read_hugging_face(data: HuggingFaceData) -> RowFile:
         raise
     # Anything can come out of a foreign library here: hub errors, parsers' errors, a ValueError for a wrong split.
     except Exception as error:
-        raise not_found(
+        raise files.not_found(
             f"cannot read {name} from the hub: {first_line(error) or type(error).__name__}. Check its name, subset, split and "
             "revision, and that the client can reach the hub."
         ) from error
@@ -152,7 +145,7 @@ def _stream(data: HuggingFaceData) -> Iterable[Mapping[str, Any]]:
     try:
         library = importlib.import_module("datasets")
     except ImportError as error:
-        raise not_found(
+        raise files.not_found(
             "the client's image has no Python package `datasets`: take a vLLM image that has vllm[bench], or download the data "
             "and use the dataset custom or texts"
         ) from error
@@ -164,15 +157,14 @@ def _stream(data: HuggingFaceData) -> Iterable[Mapping[str, Any]]:
 
 def _text(row: Mapping[str, Any], column: str, *, where: str) -> str:
     if column not in row:
-        raise invalid(f'{where}: there is no column "{column}"; it has {listed(row)}')
+        raise files.invalid(f'{where}: there is no column "{column}"; it has {files.listed(row)}')
     value = row[column]
     if value is not None and not isinstance(value, str):
-        raise invalid(f'{where}: "{column}" must be a text, is {type(value).__name__}')
+        raise files.invalid(f'{where}: "{column}" must be a text, is {type(value).__name__}')
     return value or ""
 
 
 def called(data: HuggingFaceData) -> str:
-    """What people call it."""
     subset = f"/{data.subset}" if data.subset else ""
     return f"{data.repository}{subset} ({data.split}{f', {data.revision}' if data.revision else ''})"
 
@@ -184,3 +176,54 @@ ROW_KINDS[HuggingFaceData] = RowKind(
     source=("repository", "revision", "subset", "split", "max_rows"),
     name=called,
 )
+
+
+def read_texts(data: TextsData) -> RowFile:
+    """Every text a row; empty ones are dropped.
+    Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming line and column."""
+    reader = RowReader()
+    with files.opened(data.file) as file:
+        texts = (files.text_field(entry, data.column, where=where) for where, entry in files.json_lines(file))
+        for text in _csv_texts(file, data.column) if data.format == "CSV" else texts:
+            one_line = " ".join(text.split())
+            if one_line:
+                reader.add(Row(one_line))
+            else:
+                reader.drop(EMPTY)
+        return reader.file(name=file.name, sha256=file.sha256)
+
+
+def fit_texts(data: TextsData, rows: Sequence[Row], fitting: Fitting) -> Sample | str:
+    prompt = "\n".join([row.text for row in rows] + [data.instruction] * bool(data.instruction))
+    return fitting.request(prompt, output_tokens=data.output_tokens_per_text * len(rows))
+
+
+ROW_KINDS[TextsData] = RowKind(read_texts, fit_texts, content=("format", "column"))
+
+
+def _csv_texts(file: files.OpenedFile, column: str) -> Iterator[str]:
+    csv.field_size_limit(files.MAX_LINE_BYTES)
+    table = csv.reader((text for _, text in files.lines(file)), strict=True)
+    try:
+        header = next(table, [])
+        place = _place(header, column, file)
+        for cells in table:
+            if len(cells) == len(header):
+                yield cells[place]
+            elif cells:
+                raise files.invalid(
+                    f"{file.name}, line {table.line_num}: the row has {len(cells)} columns, the header has {len(header)}. "
+                    "A text with commas or line breaks stands in double quotes."
+                )
+    except csv.Error as error:
+        raise files.invalid(f"{file.name}, line {table.line_num}: {error}") from error
+
+
+def _place(header: Sequence[str], column: str, file: files.OpenedFile) -> int:
+    if column not in header:
+        raise files.invalid(
+            f'{file.name}, line 1: there is no column "{column}"; the header has {files.listed(header)}'
+        )
+    if header.count(column) > 1:
+        raise files.invalid(f'{file.name}, line 1: there is more than one column "{column}"')
+    return header.index(column)
