@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -17,6 +17,7 @@ ShortText = Annotated[str, Field(max_length=300)]
 LongText = Annotated[str, Field(max_length=4096)]  # A path, a URL, a name.
 DecimalText = Annotated[str, Field(max_length=24)]
 Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Api = Literal["Completions", "Chat"]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 

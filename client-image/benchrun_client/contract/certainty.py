@@ -25,7 +25,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import accumulate, chain, compress, pairwise
 from operator import mul
 from statistics import fmean, pvariance
@@ -124,7 +124,7 @@ class LatencySample(ABC):
         self._regenerates = effective_cycles(stages) >= MIN_CYCLES
         self._repeats = [0, *accumulate(map(len, sizes))]
         self._seen = [stage.seen for stage in stages]
-        self._inflations: dict[float, float] = {}  # By limit: several percentiles ask for the same ones.
+        self._inflation_at = cache(self._scattered)  # Several percentiles ask for the same limits.
         self.count = sum(self._sizes)
         least = MIN_REPEATS if all(len(each) == 1 for each in sizes) else MIN_BATCHES
         self._enough = len(self._sizes) >= least
@@ -170,11 +170,6 @@ class LatencySample(ABC):
         weight = CYCLE_WEIGHT if self._regenerates else BATCH_WEIGHT
         by_load = 1 + weight * explained * self.count / max(1.0, self.parts)
         return max(by_load, *map(self._inflation_at, places))
-
-    def _inflation_at(self, limit: float) -> float:
-        if limit not in self._inflations:
-            self._inflations[limit] = self._scattered(limit)
-        return self._inflations[limit]
 
     def _scattered(self, limit: float) -> float:
         hits = self.above(limit)
@@ -242,7 +237,7 @@ class RequestSample(LatencySample):
         super().__init__(stages, sizes)
         self._values = [value for own in ordered for value in own if value is not None]
         self._edges = [0, *accumulate(self._sizes)]
-        self._explained_at: dict[float, float] = {}
+        self._explained_at = cache(self._explained)
         self._in_system = [
             seen
             for stage, own in zip(stages, ordered, strict=True)
@@ -265,10 +260,7 @@ class RequestSample(LatencySample):
         if not self._in_system:
             return 0.0
         middle = self.at_rank((self.count + 1) // 2)
-        for limit in (middle, *limits):
-            if limit not in self._explained_at:
-                self._explained_at[limit] = self._explained(limit)
-        return max(self._explained_at[limit] for limit in (middle, *limits))
+        return max(map(self._explained_at, (middle, *limits)))
 
     @cached_property
     def _level(self) -> tuple[float, float]:

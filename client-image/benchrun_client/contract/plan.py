@@ -10,7 +10,18 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from benchrun_client.contract.base import GREEDY, Count, DecimalText, Hex, LongText, Message, Sampling, Seed, Tokens
+from benchrun_client.contract.base import (
+    GREEDY,
+    Api,
+    Count,
+    DecimalText,
+    Hex,
+    LongText,
+    Message,
+    Sampling,
+    Seed,
+    Tokens,
+)
 from benchrun_client.contract.datasets import Data
 from benchrun_client.contract.probability import ERROR
 
@@ -52,7 +63,7 @@ class Search(Message):
     requests: Count | None = Field(None, ge=1)  # Of each stage; None: rate x duration.
     duration_seconds: Count | None = Field(None, ge=1)
     seeds: tuple[Seed, ...] = Field(max_length=MAX_OPEN_STAGES)  # Of every stage that there may be, probe by probe.
-    api: Literal["Completions", "Chat"] = "Completions"
+    api: Api = "Completions"
     ignore_eos: bool = True
     sampling: Sampling = GREEDY
 
@@ -131,7 +142,7 @@ class Stage(Message):
     data: Data
     requests: int = Field(ge=1, le=MAX_REQUESTS_A_STAGE)
     seed: Seed
-    api: Literal["Completions", "Chat"] = "Completions"
+    api: Api = "Completions"
     ignore_eos: bool = True
     sampling: Sampling = GREEDY
 
@@ -151,7 +162,7 @@ class Warmup(Message):
     concurrency: Count = Field(ge=1)
     seed: Seed
     max_seconds: Count = Field(ge=1)
-    api: Literal["Completions", "Chat"] = "Completions"
+    api: Api = "Completions"
     sampling: Sampling = GREEDY
 
 
@@ -222,7 +233,7 @@ class Plan(Message):
         return (*self.warmups, *((self.profile.load,) if self.profile is not None else ()))
 
     @property
-    def apis(self) -> tuple[Literal["Completions", "Chat"], ...]:
+    def apis(self) -> tuple[Api, ...]:
         """Every endpoint that is measured, once."""
         return tuple(dict.fromkeys([*(s.api for s in self.stages), *(s.api for s in self.searches)]))
 
