@@ -22,12 +22,12 @@ from benchrun_client.load.client_cost import CostWatch
 from benchrun_client.load.vllm_benchmark import Divided, Load, LoadEngine, Outcome
 from benchrun_client.run_progress import RunState
 from benchrun_client.search import bisection
-from benchrun_client.search.probes import SearchPrompts, StagePrompts, stage_at
+from benchrun_client.search.prompt_writer import SearchPrompts, StagePrompts
 from benchrun_client.server.cache_reset import reset_caches
 from benchrun_client.server.first_request import complete, words_of
 from benchrun_client.server.readiness import Found, Servers
+from benchrun_client.server.reports import Snapshot, take, take_idle, take_settled
 from benchrun_client.server.round_trips import measure_round_trips
-from benchrun_client.server.snapshot import Snapshot, take, take_idle, take_settled
 from benchrun_client.shards.first_shard import FirstShard, OthersResult
 from benchrun_client.stage_record import RawEdge, RawStage, micros, scalars_of
 from benchrun_client.traffic import Traffic
@@ -147,7 +147,7 @@ class Measuring(StageSender):
         position: bisection.Position | None = bisection.first(search)
         results: list[bisection.LoadResult] = []
         while position is not None:
-            stage = stage_at(search, position)
+            stage = bisection.stage_at(search, position)
             prompts = await self._prompts.take(stage)
             self._prompts.write_ahead(search, position)
             raw = await self._measure(stage, prompts)

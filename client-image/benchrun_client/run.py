@@ -33,8 +33,7 @@ from benchrun_client.profiling import Profiling
 from benchrun_client.record_process import RecordProcess, packed
 from benchrun_client.record_server import RecordServer
 from benchrun_client.run_progress import RunState
-from benchrun_client.search.probes import SearchPrompts
-from benchrun_client.search.prompt_writer import PromptWriter
+from benchrun_client.search.prompt_writer import PromptWriter, SearchPrompts
 from benchrun_client.server.readiness import FIRST_REQUEST_SECONDS, wait_for_servers
 from benchrun_client.shards.first_shard import FirstShard, ShardSetup, run_sibling
 from benchrun_client.shards.gate_server import GateServer

@@ -16,9 +16,8 @@ from benchrun_client.datasets.run_datasets import RunDatasets, is_drawn
 from benchrun_client.datasets.samples import Portion, Sample, Slot, interleaved, portions_of, prompts_digest
 from benchrun_client.datasets.timed_trace import Entry, write_trace
 from benchrun_client.failures import RunFailure
-from benchrun_client.search.bisection import first
-from benchrun_client.search.probes import every_stage, stage_at
-from benchrun_client.tokenizer import Api, TokenCounter
+from benchrun_client.search.bisection import every_stage, first, stage_at
+from benchrun_client.tokenizer import TokenCounter
 
 Place = tuple[int, int]
 """Of a portion: its slot's position among the run's slots (the stages in order, then the warm-ups), and its part in a mix."""
@@ -33,7 +32,7 @@ class Traffic:
     probes: Mapping[str, tuple[Sample, ...]] = field(default_factory=dict)
     """For stages of a search, by their id. Random ones, but for the first, are written when it is known which will be needed."""
     starts: Collection[Start] = ()  # How the random prompts begin, that none written later begins so.
-    shared_prefix_tokens: Mapping[Api, int] = field(default_factory=dict)
+    shared_prefix_tokens: Mapping[contract.Api, int] = field(default_factory=dict)
     """Tokens that every prompt of an endpoint begins with."""
     datasets: Mapping[str, tuple[contract.DatasetFacts, ...]] = field(
         default_factory=dict
@@ -91,7 +90,7 @@ def find_material(plan: contract.Plan, counter: TokenCounter, *, context_tokens:
 
 
 def _entries(supply: RunDatasets, data: contract.TimedTraceData, slot: Slot) -> tuple[Entry, ...]:
-    trace = supply.trace(data)
+    trace = supply.traces[data]
     if isinstance(slot, contract.Warmup) and trace.entries:
         # A warm-up keeps no instants: a short trace may begin again.
         return tuple(islice(cycle(trace.entries), slot.requests))

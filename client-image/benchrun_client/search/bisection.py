@@ -32,10 +32,8 @@ class LoadResult:
     parts: contract.StageParts
     values: Mapping[str, Sequence[float | None]]
     """By metric the value of every request in microseconds: infinite for a failed one, None for one without."""
-    gaps: tuple[contract.GapCounts, contract.GapSlices | None] = (
-        contract.GapCounts(),
-        None,
-    )  # Only where the search has an objective on ITL.
+    gaps: tuple[contract.GapCounts, contract.GapSlices | None] = (contract.GapCounts(), None)
+    """Only where the search has an objective on ITL."""
 
 
 def load_result(search: contract.Search, here: Position, raw: RawStage) -> LoadResult:
@@ -70,10 +68,9 @@ def outcome_of(search: contract.Search, here: Position, results: Sequence[LoadRe
     outcomes = set[contract.Outcome]()
     for limit in search.objectives:
         sample, percent = _sample(limit.metric, results), float(limit.percentile)
-        found = (
-            contract.decided(sample, percent, 1000.0 * limit.max_milliseconds, error=error)[0] if sample.count else None
-        )
-        outcomes.add(found.outcome if found is not None else "Inconclusive")
+        limit_us = 1000.0 * limit.max_milliseconds
+        found = contract.decided(sample, percent, limit_us, error=error)[0].outcome if sample.count else "Inconclusive"
+        outcomes.add(found)
     worst: tuple[contract.Outcome, ...] = ("Missed", "Inconclusive")
     return next((each for each in worst if each in outcomes), "Met")
 
@@ -164,3 +161,32 @@ def _below(search: contract.Search, here: Position) -> Decimal | None:
 def _rounded(search: contract.Search, value: Decimal, rounding: str) -> Decimal:
     exponent = 0 if search.axis == "concurrency" else max(value.adjusted() - SIGNIFICANT_DIGITS + 1, SMALLEST_EXPONENT)
     return value.quantize(Decimal(1).scaleb(exponent), rounding)
+
+
+def stage_at(search: contract.Search, here: Position) -> contract.Stage:
+    return _stage(search, here.number, here.repeat, spelled(here.value))
+
+
+def every_stage(search: contract.Search) -> tuple[contract.Stage, ...]:
+    """Every possible stage, with as many requests as it may have: the first at the lowest load, others at the highest."""
+    return tuple(
+        _stage(search, number, repeat, search.lowest if number == 1 else search.highest)
+        for number in range(1, search.most_probes + 1)
+        for repeat in range(1, search.max_repeats + 1)
+    )
+
+
+def _stage(search: contract.Search, number: int, repeat: int, value: str) -> contract.Stage:
+    concurrency = search.axis == "concurrency"
+    return contract.Stage(
+        id=contract.open_stage_id(search.workload, number, repeat),
+        workload=search.workload,
+        repeat=repeat,
+        load=contract.LoadPoint(max_concurrency=int(value)) if concurrency else contract.LoadPoint(request_rate=value),
+        data=search.data,
+        requests=search.requests_at(Decimal(value)),
+        seed=search.seeds[(number - 1) * search.max_repeats + repeat - 1],
+        api=search.api,
+        ignore_eos=search.ignore_eos,
+        sampling=search.sampling,
+    )
