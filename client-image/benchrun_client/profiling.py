@@ -1,6 +1,6 @@
 """The profile: some seconds of load under the server's own profiler, after everything was measured.
 
-Nothing here ends the run: what goes wrong is told in the record, and the whole is given up after its own deadline.
+Nothing here ends the run: what goes wrong is in the record, and the whole is given up after its own deadline.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from yarl import URL
 from benchrun_client import contract
 from benchrun_client.datasets.samples import Sample, prompts_digest
 from benchrun_client.engines import ENGINE
-from benchrun_client.failures import first_line, shorten, type_and_text
+from benchrun_client.failures import error_text, shorten, type_and_text
 from benchrun_client.http_session import Answer, answer_of
 from benchrun_client.load.vllm_benchmark import Load, LoadEngine, Outcome
 from benchrun_client.server.first_request import words_of
@@ -52,9 +52,7 @@ class Profiling:
                 summary = await self._summary()
         except Exception as error:
             late = f"not done within {self.plan.max_seconds} s" if isinstance(error, TimeoutError) else ""
-            problem = shorten(
-                f"{self._doing}: {late or first_line(error) or type(error).__name__}", MAX_PROBLEM_CHARACTERS
-            )
+            problem = shorten(f"{self._doing}: {late or error_text(error)}", MAX_PROBLEM_CHARACTERS)
             log.warning("no profile: %s", problem)
             await self._stop()
         load = self.plan.load
@@ -98,12 +96,11 @@ class Profiling:
             raise ValueError("the profile was taken, and its trace is where the endpoint keeps them")
         url = URL(self.servers.own_urls[0]).with_port(self.plan.reader_port).with_path("/")
         answer = await self._ask("GET", str(url))
+        found = answer.json()
         if answer.status != 200:
-            told = (
-                found.get("problem") if isinstance(found := answer.json(), dict) else f"{url} answered {answer.status}"
-            )
-            raise ValueError(f"{told}; see the server's log: its disk may be full")
-        return contract.TraceSummary.model_validate(answer.json())
+            problem = found.get("problem") if isinstance(found, dict) else f"{url} answered {answer.status}"
+            raise ValueError(f"{problem}; see the server's log: its disk may be full")
+        return contract.TraceSummary.model_validate(found)
 
     async def _wait(self, sending: asyncio.Task[Outcome], seconds: float, until: Callable[[], bool]) -> None:
         self._doing, end = "sending requests", time.monotonic() + seconds

@@ -20,7 +20,7 @@ class RunState:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._listeners: list[Callable[[], object]] = []
+        self._notify: Callable[[], object] = lambda: None
         self._run_uid = ""
         self._token_digest: str | None = None
         self._expected_records: int | None = 0
@@ -142,11 +142,7 @@ class RunState:
 
     def listen(self, listener: Callable[[], object]) -> None:
         """Call `listener` after every change, from the thread that made it."""
-        self._listeners.append(listener)
+        self._notify = listener
 
     def _move(self, **changes: object) -> None:
         self._progress = self._progress.model_copy(update={**changes, "version": self._progress.version + 1})
-
-    def _notify(self) -> None:
-        for listener in self._listeners:
-            listener()

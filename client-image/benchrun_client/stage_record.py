@@ -14,7 +14,6 @@ from typing import Any
 
 from benchrun_client import contract
 from benchrun_client.failures import shorten
-from benchrun_client.tokenizer import Api
 
 MAX_SCALARS = 200
 MAX_ERRORS = 8
@@ -87,14 +86,14 @@ class RawStage:
     ttfts: list[float]
     itls: list[list[float]]
     input_lens: list[int]
+    expected_lens: list[int]  # Tokens of the prompts by the client's own count.
     output_lens: list[int]
     requested_lens: list[int]
     repeated_tokens: int
     errors: list[str]
     cost: ClientCost
-    api: Api
+    api: contract.Api
     sampling: contract.Sampling
-    expected_lens: list[int] | None = None  # Tokens of the prompts by the client's own count.
     decodes: list[float] | None = None
     """From the first token to the last, where the gaps between them are not known; None: they are."""
     shared_prefix_tokens: int = 0
@@ -128,7 +127,7 @@ def record_of(raw: RawStage) -> contract.StageRecord:
         gaps=gap_counts(sum(by_slice, Counter[int]())),
         gap_slices=gap_slices(by_slice),
         servers=tuple(map(_server_edge, raw.servers)),
-        expected_input_tokens=_expected_tokens(raw),
+        expected_input_tokens=sum(compress(raw.expected_lens, map(and_, instants.ok, instants.ended))),
         errors=error_counts(error for error, ok in zip(raw.errors, instants.ok, strict=True) if not ok),
         diagnostic=shorten(raw.diagnostic, MAX_DIAGNOSTIC_CHARACTERS) if raw.diagnostic else None,
         connections=_connections(instants.connects),
@@ -184,11 +183,6 @@ def request_columns(raw: RawStage) -> contract.RequestColumns:
         ended=tuple([1 if ended else 0 for ended in instants.ended]),
         ok=tuple([1 if ok else 0 for ok in instants.ok]),
     )
-
-
-def _expected_tokens(raw: RawStage) -> int | None:
-    counted = map(and_, raw.instants.ok, raw.instants.ended)
-    return None if raw.expected_lens is None else sum(compress(raw.expected_lens, counted))
 
 
 def _server_edge(edge: RawEdge) -> contract.ServerEdge:
@@ -260,13 +254,8 @@ def scalars_of(result: dict[str, Any]) -> dict[str, float | int | None]:
     """The engine's own figures under its own names; None: one that is not finite, or beyond what a record takes."""
     scalars: dict[str, float | int | None] = {}
     for name, value in result.items():
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, Real | None)
-            or len(name) > 80
-            or len(scalars) == MAX_SCALARS
-        ):
-            continue
-        number = int(value) if isinstance(value, Integral) else None if value is None else float(value)
-        scalars[name] = number if number is not None and abs(number) <= contract.MOST else None
+        is_number = isinstance(value, Real | None) and not isinstance(value, bool)
+        if is_number and len(name) <= 80 and len(scalars) < MAX_SCALARS:
+            number = int(value) if isinstance(value, Integral) else None if value is None else float(value)
+            scalars[name] = number if number is not None and abs(number) <= contract.MOST else None
     return scalars

@@ -7,13 +7,11 @@ import json
 from collections.abc import Callable, Sequence
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from benchrun_client.contract import MAX_TEMPLATE_CHARACTERS, Target
+from benchrun_client.contract import MAX_TEMPLATE_CHARACTERS, Api, Target
 from benchrun_client.failures import RunFailure, first_line, type_and_text
 from benchrun_client.light_imports import transformers
-
-Api = Literal["Completions", "Chat"]
 
 MAX_WORDS = 16_384  # Enough for any number of prompts that differ in their first words.
 MIN_WORDS = 256

@@ -49,7 +49,7 @@ class Conversation:
     before: str  # What stands before date and time: a system turn, if there is one.
     turns: tuple[Turn, ...]  # Each goes on from the one before.
 
-    def facts(self, *, part: int) -> DatasetFacts:
+    def facts(self, part: int) -> DatasetFacts:
         return DatasetFacts(part=part, source=self.name[-300:], sha256=self.sha256, rows_read=1, rows_used=1)
 
 

@@ -21,7 +21,7 @@ import aiohttp
 from yarl import URL
 
 from benchrun_client.contract import DataFile, S3Object
-from benchrun_client.failures import RunFailure, first_line
+from benchrun_client.failures import RunFailure, error_text
 
 
 def invalid(message: str) -> RunFailure:
@@ -61,7 +61,7 @@ async def download(url: URL, *, name: str, max_bytes: int, headers: Mapping[str,
             _check_response(response, name=name, max_bytes=max_bytes)
             return await _saved(response, name=name, max_bytes=max_bytes)
     except (aiohttp.ClientError, TimeoutError) as error:
-        raise not_found(f"cannot fetch {name}: {first_line(error) or type(error).__name__}") from error
+        raise not_found(f"cannot fetch {name}: {error_text(error)}") from error
     except OSError as error:
         raise invalid(f"cannot keep {name}: {error.strerror}") from error
 

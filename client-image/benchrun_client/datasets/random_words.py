@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, TypeVar
 
-from benchrun_client.contract import DrawnLengths, PrefixRepetitionData, RandomData
+from benchrun_client.contract import Api, DrawnLengths, PrefixRepetitionData, RandomData
 from benchrun_client.datasets.samples import Counting, Portion, Sample, Slot
 from benchrun_client.failures import RunFailure
-from benchrun_client.tokenizer import Api
 
 DISTINCT_WORDS = 8
 """No two prompts of a run share so many first words: half of vLLM's smallest KV block, for a special token or the end of a
@@ -54,7 +53,7 @@ class WordWriter:
         self.starts: set[Start] = set(starts)
         self._overhead: dict[Api, int] = {}
 
-    def room(self, tokens: int, *, api: Api, whose: str) -> int:
+    def words_that_fit(self, tokens: int, *, api: Api, whose: str) -> int:
         """Words that a prompt of so many tokens has room for, beside special tokens and template.
         Raises RunFailure: `InvalidPlan`, when there is none. `whose`: the name of the field for the message."""
         if api not in self._overhead:
@@ -117,7 +116,7 @@ class RandomPrompts(WordWriter):
         rng = random.Random(slot.seed)
         samples: list[Sample] = []
         for batch in batches(drawn_lengths(data, seed=slot.seed, requests=slot.requests)):
-            rooms = [(self.room(tokens, api=slot.api, whose="inputTokens"), tokens) for tokens, _ in batch]
+            rooms = [(self.words_that_fit(tokens, api=slot.api, whose="inputTokens"), tokens) for tokens, _ in batch]
             drafts = [Draft(self.distinct(rng, room), tokens) for room, tokens in rooms]
             prompts = self.exact(rng, drafts, api=slot.api)
             samples += (Sample(prompt, *lengths) for prompt, lengths in zip(prompts, batch, strict=True))
@@ -149,7 +148,7 @@ def write_prefix_repetition(writer: WordWriter, portion: Portion, data: PrefixRe
     Special tokens and template count as part of the prefix.
     Raises RunFailure: `InvalidPlan` when they alone fill it."""
     rng = random.Random(portion.seed)
-    prefix_words = writer.room(data.prefix_tokens, api=portion.api, whose="prefixTokens")
+    prefix_words = writer.words_that_fit(data.prefix_tokens, api=portion.api, whose="prefixTokens")
     prefixes = [writer.distinct(rng, prefix_words) for _ in range(min(data.prefixes, portion.requests))]
     length = data.prefix_tokens + data.suffix_tokens
     samples: list[Sample] = []

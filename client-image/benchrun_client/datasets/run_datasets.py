@@ -24,7 +24,7 @@ from benchrun_client.datasets.samples import (
     repeated_by,
     rows_a_prompt,
 )
-from benchrun_client.datasets.timed_trace import Trace, read_trace
+from benchrun_client.datasets.timed_trace import read_trace
 
 for _module in iter_modules([str(Path(__file__).parent)]):
     # Each kind of rows registers itself.
@@ -42,7 +42,7 @@ class RunDatasets:
         self._pools = read_pools(portions)
         every = dict.fromkeys(portion.data for portion in portions)
         self._conversations = {data: read_conversation(data) for data in every if isinstance(data, AgentData)}
-        self._traces = {
+        self.traces = {
             data: read_trace(data, context_tokens=context_tokens) for data in every if isinstance(data, TimedTraceData)
         }
         self._clock = Clock()
@@ -67,19 +67,16 @@ class RunDatasets:
         common = self._counter.shared_prefix(api=portion.api)
         return _duplicated(samples, times=data.duplicate, requests=portion.requests, shared_prefix=common)
 
-    def trace(self, data: TimedTraceData) -> Trace:
-        return self._traces[data]
-
     def facts(self, portions: Iterable[Portion]) -> tuple[DatasetFacts, ...]:
         """What was read for one workload, given all its portions; known once these have drawn."""
         found: dict[int, DatasetFacts] = {}
         for portion in portions:
             data = portion.data
             if isinstance(data, AgentData):
-                found[portion.part] = self._conversations[data].facts(part=portion.part)
+                found[portion.part] = self._conversations[data].facts(portion.part)
             elif isinstance(data, TimedTraceData):
                 used = max(portion.requests, found[0].rows_used if 0 in found else 0)
-                found[0] = self._traces[data].facts(used=used)
+                found[0] = self.traces[data].facts(used=used)
             elif type(data) in ROW_KINDS:
                 name = ROW_KINDS[type(data)].name(data)
                 found[portion.part] = self._pools[data].facts(portion.workload, portion.part, source=name)

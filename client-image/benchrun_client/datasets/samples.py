@@ -10,7 +10,7 @@ import hashlib
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, takewhile
 from typing import Any, Generic, Protocol, TypeVar
@@ -18,7 +18,6 @@ from typing import Any, Generic, Protocol, TypeVar
 from benchrun_client import contract
 from benchrun_client.datasets.files import name_of
 from benchrun_client.failures import RunFailure
-from benchrun_client.tokenizer import Api
 
 Slot = contract.Stage | contract.Warmup
 """A part of the run that sends requests: both kinds name their data, seed, API and number of requests."""
@@ -33,7 +32,7 @@ class Portion:
     data: contract.SingleData
     requests: int
     seed: int
-    api: Api
+    api: contract.Api
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,16 +106,16 @@ class Counting(Protocol):
 
     tokenizer: Any
 
-    def count(self, texts: Sequence[str], *, api: Api) -> list[int]:
+    def count(self, texts: Sequence[str], *, api: contract.Api) -> list[int]:
         """Tokens of each text as a separate prompt."""
         ...
 
-    def shared_prefix(self, *, api: Api, after: str = "") -> int:
+    def shared_prefix(self, *, api: contract.Api, after: str = "") -> int:
         """Tokens that every prompt begins with that begins with this text."""
         ...
 
 
-def repeated_by(text: str, *, counter: Counting, api: Api) -> int:
+def repeated_by(text: str, *, counter: Counting, api: contract.Api) -> int:
     """Tokens that a common beginning adds to what every prompt begins with anyway."""
     return counter.shared_prefix(api=api, after=text) - counter.shared_prefix(api=api) if text else 0
 
@@ -146,28 +145,19 @@ class RowFile:
     common: str = ""  # What every row begins with.
 
 
-class RowReader:
-    """Collects the rows of a file; the second of two with the same text is dropped."""
-
-    def __init__(self) -> None:
-        self._rows: dict[str, Row] = {}
-        self._dropped: Counter[str] = Counter()
-        self._read = 0
-
-    def add(self, row: Row) -> None:
-        self._read += 1
-        if row.text in self._rows:
-            self._dropped[REPEATED] += 1
+def row_file(entries: Iterable[Row | str], *, name: str, sha256: str) -> RowFile:
+    """A file of these rows; a text is the reason why an entry is dropped. The second of two rows with the same text is, too."""
+    rows: dict[str, Row] = {}
+    dropped: Counter[str] = Counter()
+    read = 0
+    for read, entry in enumerate(entries, start=1):  # noqa: B007 (the last number is how many there were)
+        if isinstance(entry, str):
+            dropped[entry] += 1
+        elif entry.text in rows:
+            dropped[REPEATED] += 1
         else:
-            self._rows[row.text] = row
-
-    def drop(self, reason: str) -> None:
-        self._read += 1
-        self._dropped[reason] += 1
-
-    def file(self, *, name: str, sha256: str) -> RowFile:
-        texts = tuple(self._rows)
-        return RowFile(name, sha256, tuple(self._rows.values()), self._read, dict(self._dropped), _common_start(texts))
+            rows[entry.text] = entry
+    return RowFile(name, sha256, tuple(rows.values()), read, dict(dropped), _common_start(tuple(rows)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +165,7 @@ class Fitting:
     """What all requests of a portion have in common."""
 
     counter: Counting
-    api: Api
+    api: contract.Api
     context_tokens: int | None  # Longest request that the model takes; None: not known yet.
     repeated_tokens: int  # What every row of the file begins with.
 

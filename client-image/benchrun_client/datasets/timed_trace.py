@@ -89,14 +89,16 @@ def write_trace(
     rng = random.Random(portion.seed)
     blocks, seen = _Blocks(writer, seed=portion.seed, words=block_tokens), _Seen()
 
-    def room(entry: Entry) -> int:
-        return writer.room(entry.input_tokens, api=portion.api, whose="a recorded input length of")
+    def words_that_fit(entry: Entry) -> int:
+        return writer.words_that_fit(entry.input_tokens, api=portion.api, whose="a recorded input length of")
 
     samples: list[Sample] = []
     for batch in batches(entries):
-        drafts = [Draft(blocks.joined(entry.blocks, length=room(entry)), entry.input_tokens) for entry in batch]
+        drafts = [
+            Draft(blocks.joined(entry.blocks, length=words_that_fit(entry)), entry.input_tokens) for entry in batch
+        ]
         for prompt, entry in zip(writer.exact(rng, drafts, api=portion.api), batch, strict=True):
-            repeated = min(seen.leading(entry.blocks) * block_tokens, room(entry))
+            repeated = min(seen.leading(entry.blocks) * block_tokens, words_that_fit(entry))
             at = entry.at_seconds - entries[0].at_seconds
             samples.append(Sample(prompt, entry.input_tokens, entry.output_tokens, repeated, at))
     return tuple(samples)

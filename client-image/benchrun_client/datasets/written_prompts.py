@@ -1,8 +1,9 @@
-"""Prompts that somebody wrote: `custom`, `shareGPT` and `huggingFace` data.
+"""Prompts that somebody wrote: `custom`, `shareGPT`, `huggingFace` and `texts` data.
 
 Of a ShareGPT file a row is the first turn of a conversation with its answer, and what vLLM's reader drops is dropped here: fewer
 than two turns, very short, or longer than vLLM's limits. Unlike there, a forced output length does not count against the limit
-of 2048 tokens in all. Rows of the hub are streamed up to a bound: a dataset of terabytes costs no more than its first rows.
+of 2048 tokens in all. Rows of the hub are streamed up to a bound: a dataset of terabytes costs no more than its first rows. Packed
+texts stand before the instruction that they share: no two prompts of a run share their beginning.
 """
 
 from __future__ import annotations
@@ -16,21 +17,22 @@ from typing import Any
 
 from benchrun_client.contract import CustomData, HuggingFaceData, ShareGPTData, TextsData
 from benchrun_client.datasets import files
-from benchrun_client.datasets.samples import ROW_KINDS, Fitting, Row, RowFile, RowKind, RowReader, Sample
-from benchrun_client.failures import RunFailure, first_line
+from benchrun_client.datasets.samples import ROW_KINDS, Fitting, Row, RowFile, RowKind, Sample, row_file
+from benchrun_client.failures import RunFailure, error_text
 
 
 def read_custom(data: CustomData) -> RowFile:
     """Every line a row. Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming line and field."""
-    reader = RowReader()
     with files.opened(data.file) as file:
-        for where, entry in files.json_lines(file):
-            prompt = files.text_field(entry, data.prompt_field, where=where)
-            if not prompt.strip():
-                raise files.invalid(f'{where}: "{data.prompt_field}" is empty')
-            tokens = None if data.output_tokens is not None else _output_tokens(entry, data, where=where)
-            reader.add(Row(prompt, output_tokens=tokens))
-        return reader.file(name=file.name, sha256=file.sha256)
+        rows = (_custom_row(entry, data, where=where) for where, entry in files.json_lines(file))
+        return row_file(rows, name=file.name, sha256=file.sha256)
+
+
+def _custom_row(entry: dict[str, Any], data: CustomData, *, where: str) -> Row:
+    prompt = files.text_field(entry, data.prompt_field, where=where)
+    if not prompt.strip():
+        raise files.invalid(f'{where}: "{data.prompt_field}" is empty')
+    return Row(prompt, output_tokens=_output_tokens(entry, data, where=where) if data.output_tokens is None else None)
 
 
 def _output_tokens(entry: dict[str, Any], data: CustomData, *, where: str) -> int:
@@ -64,20 +66,14 @@ BEYOND_LIMITS = "BeyondTokenLimits"
 
 def read_sharegpt(data: ShareGPTData) -> RowFile:
     """Every conversation a row. Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming line or entry."""
-    reader = RowReader()
     with files.opened(data.file) as file:
         entries = files.json_value(
             file.path.read_bytes(), name=file.name, should_be="A ShareGPT file is one JSON list."
         )
         if not isinstance(entries, list):
             raise files.invalid(f"{file.name} holds {files.json_type(entries)}; a ShareGPT file is one JSON list")
-        for number, entry in enumerate(entries):
-            row = _row(entry, where=f"{file.name}, entry {number}")
-            if row is None:
-                reader.drop(NO_ANSWER)
-            else:
-                reader.add(row)
-        return reader.file(name=file.name, sha256=file.sha256)
+        rows = (_sharegpt_row(entry, where=f"{file.name}, entry {n}") for n, entry in enumerate(entries))
+        return row_file(rows, name=file.name, sha256=file.sha256)
 
 
 def fit_sharegpt(data: ShareGPTData, rows: Sequence[Row], fitting: Fitting) -> Sample | str:
@@ -96,14 +92,14 @@ def fit_sharegpt(data: ShareGPTData, rows: Sequence[Row], fitting: Fitting) -> S
 ROW_KINDS[ShareGPTData] = RowKind(read_sharegpt, fit_sharegpt)
 
 
-def _row(entry: Any, *, where: str) -> Row | None:
+def _sharegpt_row(entry: Any, *, where: str) -> Row | str:
     if not isinstance(entry, dict):
         raise files.invalid(f'{where}: expected an object with "conversations", got {files.json_type(entry)}')
     turns = entry.get("conversations", [])
     if not isinstance(turns, list):
         raise files.invalid(f'{where}: "conversations" must be a list')
     if len(turns) < 2:
-        return None
+        return NO_ANSWER
     return Row(_value(turns[0], where=where), answer=_value(turns[1], where=where))
 
 
@@ -120,25 +116,22 @@ EMPTY = "EmptyText"
 def read_hugging_face(data: HuggingFaceData) -> RowFile:
     """Every row's text; rows without one are dropped.
     Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming row and column."""
-    name = called(data)
-    reader, digest = RowReader(), hashlib.sha256()
+    name, digest = called(data), hashlib.sha256()
+    rows: list[Row | str] = []
     try:
         for number, row in enumerate(islice(_stream(data), data.max_rows)):
             text = _text(row, data.column, where=f"{name}, row {number}")
             digest.update(f"{len(text.encode())}\n{text}".encode())
-            if text.strip():
-                reader.add(Row(text))
-            else:
-                reader.drop(EMPTY)
+            rows.append(Row(text) if text.strip() else EMPTY)
     except RunFailure:
         raise
     # Anything can come out of a foreign library here: hub errors, parsers' errors, a ValueError for a wrong split.
     except Exception as error:
         raise files.not_found(
-            f"cannot read {name} from the hub: {first_line(error) or type(error).__name__}. Check its name, subset, split and "
+            f"cannot read {name} from the hub: {error_text(error)}. Check its name, subset, split and "
             "revision, and that the client can reach the hub."
         ) from error
-    return reader.file(name=name, sha256=digest.hexdigest())
+    return row_file(rows, name=name, sha256=digest.hexdigest())
 
 
 def _stream(data: HuggingFaceData) -> Iterable[Mapping[str, Any]]:
@@ -181,16 +174,11 @@ ROW_KINDS[HuggingFaceData] = RowKind(
 def read_texts(data: TextsData) -> RowFile:
     """Every text a row; empty ones are dropped.
     Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming line and column."""
-    reader = RowReader()
     with files.opened(data.file) as file:
-        texts = (files.text_field(entry, data.column, where=where) for where, entry in files.json_lines(file))
-        for text in _csv_texts(file, data.column) if data.format == "CSV" else texts:
-            one_line = " ".join(text.split())
-            if one_line:
-                reader.add(Row(one_line))
-            else:
-                reader.drop(EMPTY)
-        return reader.file(name=file.name, sha256=file.sha256)
+        fields = (files.text_field(entry, data.column, where=where) for where, entry in files.json_lines(file))
+        texts = _csv_texts(file, data.column) if data.format == "CSV" else fields
+        lines = (" ".join(text.split()) for text in texts)
+        return row_file((Row(line) if line else EMPTY for line in lines), name=file.name, sha256=file.sha256)
 
 
 def fit_texts(data: TextsData, rows: Sequence[Row], fitting: Fitting) -> Sample | str:

@@ -62,10 +62,8 @@ async def _generate(url: str, load: Load, chat_template: str | None) -> OfflineA
         sampling=load.sampling,
         chat_template=chat_template,
     )
-    timeout, headers = (
-        aiohttp.ClientTimeout(total=None, sock_read=SILENCE_SECONDS),
-        {"Content-Type": "application/json"},
-    )
+    timeout = aiohttp.ClientTimeout(total=None, sock_read=SILENCE_SECONDS)
+    headers = {"Content-Type": "application/json"}
     try:
         async with (
             aiohttp.ClientSession(timeout=timeout) as session,

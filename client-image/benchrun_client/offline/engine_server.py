@@ -13,12 +13,12 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from itertools import chain, pairwise
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from aiohttp import web
 from pydantic import Field, ValidationError, model_validator
 
-from benchrun_client.contract import GREEDY, MAX_REQUESTS_A_STAGE, MAX_TEMPLATE_CHARACTERS, Message, Sampling
+from benchrun_client.contract import GREEDY, MAX_REQUESTS_A_STAGE, MAX_TEMPLATE_CHARACTERS, Api, Message, Sampling
 from benchrun_client.failures import first_line
 from benchrun_client.http_session import listen
 
@@ -35,7 +35,7 @@ class OfflineLoad(Message):
     output_tokens: tuple[Annotated[int, Field(ge=1)], ...]  # To generate, one entry a prompt.
     batch_size: int | None = Field(default=None, ge=1)
     """So many prompts a call, one call after the other; None: all in one."""
-    api: Literal["Completions", "Chat"] = "Completions"  # Chat puts each prompt into a chat template.
+    api: Api = "Completions"  # Chat puts each prompt into a chat template.
     chat_template: str | None = Field(None, max_length=MAX_TEMPLATE_CHARACTERS)  # None: the model's own.
     ignore_eos: bool = True
     sampling: Sampling = GREEDY
@@ -142,12 +142,8 @@ def _call(llm: Any, load: OfflineLoad, first: int, end: int, *, begun: float) ->
 def times_of(outputs: Sequence[Any], *, called_at: float, wall: float, took: float, as_batch: bool) -> OfflineTimes:
     """The times of one call's requests; `outputs`: vLLM's, one a prompt, in order. Raises NoTimesKept.
 
-    Args:
-        called_at: when the call was made; seconds from the first.
-        wall: the same as Unix time, by which vLLM notes arrivals.
-        took: how long the call took.
-        as_batch: every request began with the call and ended with it, as for whoever waits for the whole batch.
-    """
+    `called_at`: when the call was made, in seconds from the first; `wall`: the same as Unix time, by which vLLM notes arrivals.
+    `as_batch`: every request began with the call and ended with it, as for whoever waits for the whole batch."""
     stats = [output.metrics for output in outputs]
     if any(each is None for each in stats):
         raise NoTimesKept(

@@ -20,6 +20,7 @@ import aiohttp
 from aiohttp import web
 
 from benchrun_client.http_session import listen, open_session
+from benchrun_client.load.client_cost import LoopWatch
 from benchrun_client.proxy import upstream
 from benchrun_client.proxy.forwarding import Forwarder
 from benchrun_client.proxy.metrics import ProxyMetrics
@@ -152,7 +153,7 @@ async def running_proxy(arguments: Arguments) -> AsyncIterator[Proxy]:
             handler_cancellation=True,
             shutdown_timeout=LAST_ANSWERS_SECONDS,
         )
-        watch = proxy.metrics.watch_loop(asyncio.get_running_loop())
+        watch = LoopWatch(asyncio.get_running_loop(), note=proxy.metrics.lag.observe)
         try:
             yield proxy
         finally:
