@@ -13,17 +13,7 @@ from pkgutil import iter_modules
 
 from benchrun_client.contract import AgentData, DatasetFacts, DatasetFields, TextsData, TimedTraceData
 from benchrun_client.datasets.agent import Clock, agent_samples, read_conversation
-from benchrun_client.datasets.samples import (
-    ROW_KINDS,
-    Counting,
-    Fitting,
-    Portion,
-    Sample,
-    different_prompts,
-    read_pools,
-    repeated_by,
-    rows_a_prompt,
-)
+from benchrun_client.datasets.samples import ROW_KINDS, Counting, Fitting, Portion, Sample, read_pools, repeated_by
 from benchrun_client.datasets.timed_trace import read_trace
 
 for _module in iter_modules([str(Path(__file__).parent)]):
@@ -56,12 +46,7 @@ class RunDatasets:
         pool, kind = self._pools[data], ROW_KINDS[type(data)]
         repeated = repeated_by(pool.common, counter=self._counter, api=portion.api)
         fitting = Fitting(self._counter, portion.api, self._context_tokens, repeated)
-        samples = pool.draw(
-            portion,
-            lambda rows: kind.fit(data, rows, fitting),
-            prompts=different_prompts(portion),
-            rows_a_prompt=rows_a_prompt(data),
-        )
+        samples = pool.draw(portion, lambda rows: kind.fit(data, rows, fitting))
         if not isinstance(data, TextsData):
             return samples
         common = self._counter.shared_prefix(api=portion.api)

@@ -210,17 +210,15 @@ class RowPool:
         self._dropped: dict[int, str] = {}
         self._used: Counter[tuple[str, int]] = Counter()
 
-    def draw(
-        self, portion: Portion, fit: Callable[[Sequence[Row]], Sample | str], *, prompts: int, rows_a_prompt: int = 1
-    ) -> tuple[Sample, ...]:
-        """So many prompts. `fit`: the request that rows make, or the reason why they are left out.
+    def draw(self, portion: Portion, fit: Callable[[Sequence[Row]], Sample | str]) -> tuple[Sample, ...]:
+        """The different prompts of a portion. `fit`: the request that rows make, or the reason why they are left out.
         Raises RunFailure: `DatasetTooSmall`, with the numbers."""
-        rng = random.Random(portion.seed)
+        rng, prompts, needed = random.Random(portion.seed), different_prompts(portion), rows_a_prompt(portion.data)
         samples: list[Sample] = []
         unfit: list[int] = []
-        while len(samples) < prompts and len(self._free) >= rows_a_prompt:
+        while len(samples) < prompts and len(self._free) >= needed:
             taken = []
-            for _ in range(rows_a_prompt):
+            for _ in range(needed):
                 i = rng.randrange(len(self._free))
                 self._free[i], self._free[-1] = self._free[-1], self._free[i]
                 taken.append(self._free.pop())
