@@ -12,6 +12,7 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from benchrun_client.contract import DatasetFacts, TimedTraceData
@@ -108,10 +109,8 @@ class _Blocks:
     """The words of each block of a stage, drawn when it first comes up."""
 
     def __init__(self, writer: WordWriter, *, seed: int, words: int) -> None:
-        self._writer = writer
-        self._seed = seed
-        self._length = words
-        self._drawn: dict[Block, list[str]] = {}
+        self._writer, self._seed, self._length = writer, seed, words
+        self._of = cache(self._draw)
         self._rest = random.Random(f"{seed}/rest")
 
     def joined(self, blocks: Sequence[Block], *, length: int) -> list[str]:
@@ -126,11 +125,8 @@ class _Blocks:
             words += self._writer.distinct(self._rest, missing)
         return words[:length]
 
-    def _of(self, block: Block) -> list[str]:
-        if block not in self._drawn:
-            rng = random.Random(f"{self._seed}/{block!r}")
-            self._drawn[block] = self._writer.distinct(rng, self._length)
-        return self._drawn[block]
+    def _draw(self, block: Block) -> list[str]:
+        return self._writer.distinct(random.Random(f"{self._seed}/{block!r}"), self._length)
 
 
 class _Seen:

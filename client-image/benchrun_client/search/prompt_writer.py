@@ -1,4 +1,4 @@
-"""Writing the prompts of the next probe in a process of its own, while the current one is measured.
+"""The prompts of the probes to come: written in a process of its own, while the current one is measured.
 
 Most of the work is the tokenizer's and holds the interpreter lock: a thread would stand in the way of the first tokens.
 """
