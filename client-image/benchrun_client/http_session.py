@@ -22,15 +22,13 @@ from aiohttp import web
 
 from benchrun_client.failures import RunFailure
 
-API_KEY_VARIABLE = "OPENAI_API_KEY"
-"""vLLM's own variable: its load engine reads the same."""
+API_KEY_VARIABLE = "OPENAI_API_KEY"  # vLLM's own variable: its load engine reads the same.
 MAX_ANSWER_BYTES = 256 * 1024
 NETWORK_ERRORS = (aiohttp.ClientError, TimeoutError, OSError)
 """What aiohttp raises about the other side or the way to it."""
 
 
 def proxies_set(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether requests go through a proxy."""
     names = ("http_proxy", "https_proxy", "all_proxy")
     return any(environment.get(name) or environment.get(name.upper()) for name in names)
 
@@ -136,7 +134,6 @@ class BackgroundLoop:
         threading.Thread(target=self._loop.run_forever, name="background", daemon=True).start()
 
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Begin; does not wait."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def watch(

@@ -14,30 +14,20 @@ from dataclasses import replace
 
 import aiohttp
 
-from benchrun_client.contract import (
-    CacheReset,
-    LoadPoint,
-    Plan,
-    Probe,
-    RoundTrips,
-    Search,
-    Stage,
-    Warmup,
-    WarmupOutcome,
-)
-from benchrun_client.datasets.rows import Sample
+from benchrun_client import contract
+from benchrun_client.datasets.samples import Sample
 from benchrun_client.failures import type_and_text
 from benchrun_client.http_session import NETWORK_ERRORS
 from benchrun_client.load.client_cost import CostWatch
 from benchrun_client.load.vllm_benchmark import Divided, Load, LoadEngine, Outcome
 from benchrun_client.run_progress import RunState
 from benchrun_client.search import bisection
-from benchrun_client.search.probes import SearchPrompts, StagePrompts, stage_at
+from benchrun_client.search.prompt_writer import SearchPrompts, StagePrompts
 from benchrun_client.server.cache_reset import reset_caches
 from benchrun_client.server.first_request import complete, words_of
 from benchrun_client.server.readiness import Found, Servers
+from benchrun_client.server.reports import Snapshot, take, take_idle, take_settled
 from benchrun_client.server.round_trips import measure_round_trips
-from benchrun_client.server.snapshot import Snapshot, take, take_idle, take_settled
 from benchrun_client.shards.first_shard import FirstShard, OthersResult
 from benchrun_client.stage_record import RawEdge, RawStage, micros, scalars_of
 from benchrun_client.traffic import Traffic
@@ -50,14 +40,14 @@ DIAGNOSTIC_SECONDS = 10.0
 class StageSender:
     """Sends stages: what every shard does."""
 
-    def __init__(self, plan: Plan, engine: LoadEngine, servers: Servers, state: RunState) -> None:
+    def __init__(self, plan: contract.Plan, engine: LoadEngine, servers: Servers, state: RunState) -> None:
         self._plan, self._plan_digest = plan, plan.digest()
         self._engine, self._servers, self._state = engine, servers, state
 
     async def send(
         self,
         sequence: int,
-        stage: Stage,
+        stage: contract.Stage,
         prompts: StagePrompts,
         *,
         divided: Divided | None,
@@ -111,7 +101,7 @@ class Measuring(StageSender):
 
     def __init__(
         self,
-        plan: Plan,
+        plan: contract.Plan,
         engine: LoadEngine,
         found: Found,
         state: RunState,
@@ -128,11 +118,9 @@ class Measuring(StageSender):
         self._identities, self._last_answer = found.identities, found.answered
         self._session, self._hand_over, self._shards = session, hand_over, shards
         self._measured = 0
-        self._snapshots: list[Snapshot | None] = []
-        """Taken after the last stage: the next one begins with them."""
-        self._warmed_up: dict[str, WarmupOutcome] = {}
-        """By workload, until a record has it."""
-        self._round_trips: RoundTrips | None = None
+        self._snapshots: list[Snapshot | None] = []  # Taken after the last stage: the next one begins with them.
+        self._warmed_up: dict[str, contract.WarmupOutcome] = {}  # By workload, until a record has it.
+        self._round_trips: contract.RoundTrips | None = None
 
     async def run(self) -> None:
         """Warm up, measure every stage, hand each over as soon as it is measured."""
@@ -155,12 +143,11 @@ class Measuring(StageSender):
             self._session, servers.metrics_urls, before=before, completed=completed, answering=servers.answering
         )
 
-    async def _search(self, search: Search) -> None:
-        """Measure one load after the other, each chosen by the results before it, and confirm the one found."""
+    async def _search(self, search: contract.Search) -> None:
         position: bisection.Position | None = bisection.first(search)
         results: list[bisection.LoadResult] = []
         while position is not None:
-            stage = stage_at(search, position)
+            stage = bisection.stage_at(search, position)
             prompts = await self._prompts.take(stage)
             self._prompts.write_ahead(search, position)
             raw = await self._measure(stage, prompts)
@@ -169,7 +156,9 @@ class Measuring(StageSender):
             following = bisection.after(search, position, outcome)
             value, confirms = bisection.spelled(position.value), position.confirmation > 0
             log.info("%s at %s: %s", stage.id, value, outcome)
-            self._hand_over(replace(raw, probe=Probe(value=value, ends_search=following is None, confirms=confirms)))
+            self._hand_over(
+                replace(raw, probe=contract.Probe(value=value, ends_search=following is None, confirms=confirms))
+            )
             position = following
 
     async def _warm_up(self) -> None:
@@ -183,8 +172,8 @@ class Measuring(StageSender):
         self._state.note("warmup_us", micros(self._last_answer - start))
         await self._take_settled(before, completed=0)
 
-    async def _send_warmup(self, warmup: Warmup, samples: Sequence[Sample]) -> WarmupOutcome:
-        point = LoadPoint(max_concurrency=warmup.concurrency)
+    async def _send_warmup(self, warmup: contract.Warmup, samples: Sequence[Sample]) -> contract.WarmupOutcome:
+        point = contract.LoadPoint(max_concurrency=warmup.concurrency)
         load = Load(samples, warmup.seed, point, warmup.api, ignore_eos=True, sampling=warmup.sampling)
         start = time.perf_counter()
         try:
@@ -199,9 +188,9 @@ class Measuring(StageSender):
         if ended > ok:
             log.warning("warm-up of %s: %d of %d requests failed", warmup.workload, ended - ok, warmup.requests)
         counts = {"requests": warmup.requests, "concurrency": warmup.concurrency, "answered": ok, "failed": ended - ok}
-        return WarmupOutcome(**counts, took_us=micros(took))
+        return contract.WarmupOutcome(**counts, took_us=micros(took))
 
-    async def _reset_caches(self) -> CacheReset:
+    async def _reset_caches(self) -> contract.CacheReset:
         """Empty the prefix caches; then take the snapshot that the next stage begins with."""
         if any(snapshot is None or snapshot.running for snapshot in self._snapshots):
             # vLLM refuses while a request holds a block: one of a warm-up cut short, say.
@@ -210,7 +199,7 @@ class Measuring(StageSender):
         self._snapshots = await self._take()
         return reset
 
-    async def _measure(self, stage: Stage, prompts: StagePrompts) -> RawStage:
+    async def _measure(self, stage: contract.Stage, prompts: StagePrompts) -> RawStage:
         self._state.enter("Measuring", stage=stage.id)
         reset = await self._reset_caches() if self._plan.cache_policy == "Reset" else None
         before = self._snapshots
@@ -248,7 +237,7 @@ class Measuring(StageSender):
         rows = zip(servers.addresses, servers.metrics_roles, counters[0], counters[1], self._identities, strict=True)
         return tuple(RawEdge(*row) for row in rows)
 
-    async def _diagnose(self, stage: Stage, sample: Sample, outcome: Outcome) -> str:
+    async def _diagnose(self, stage: contract.Stage, sample: Sample, outcome: Outcome) -> str:
         """The server's answer to a request like those that failed; the engine keeps only reason phrases."""
         if self._plan.target.offline:
             return str(outcome.result["errors"][0])

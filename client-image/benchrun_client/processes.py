@@ -49,7 +49,6 @@ class ChildProcess:
 
     @classmethod
     async def start(cls) -> Self:
-        """Start the other process."""
         return cls(await asyncio.create_subprocess_exec(sys.executable, "-m", cls.module, stdin=PIPE, stdout=PIPE))
 
     async def ask(self, question: bytes) -> bytes:

@@ -1,6 +1,6 @@
 """The profile: some seconds of load under the server's own profiler, after everything was measured.
 
-Nothing here ends the run: what goes wrong is told in the record, and the whole is given up after its own deadline.
+Nothing here ends the run: what goes wrong is in the record, and the whole is given up after its own deadline.
 """
 
 from __future__ import annotations
@@ -14,21 +14,10 @@ from dataclasses import dataclass, replace
 import aiohttp
 from yarl import URL
 
-from benchrun_client.contract import (
-    PROFILE_STAGE,
-    ClientFigures,
-    GapCounts,
-    LoadPoint,
-    Plan,
-    Profile,
-    ProfilePlan,
-    RequestColumns,
-    StageRecord,
-    TraceSummary,
-)
-from benchrun_client.datasets.rows import Sample, prompts_digest
+from benchrun_client import contract
+from benchrun_client.datasets.samples import Sample, prompts_digest
 from benchrun_client.engines import ENGINE
-from benchrun_client.failures import first_line, shorten, type_and_text
+from benchrun_client.failures import error_text, shorten, type_and_text
 from benchrun_client.http_session import Answer, answer_of
 from benchrun_client.load.vllm_benchmark import Load, LoadEngine, Outcome
 from benchrun_client.server.first_request import words_of
@@ -47,7 +36,7 @@ log = logging.getLogger(__name__)
 class Profiling:
     """A profile of the first server."""
 
-    plan: ProfilePlan
+    plan: contract.ProfilePlan
     engine: LoadEngine
     servers: Servers
     samples: Sequence[Sample]
@@ -55,7 +44,7 @@ class Profiling:
     _doing: str = ""
     _runs: bool = False
 
-    async def record(self, plan: Plan, *, sequence: int) -> StageRecord:
+    async def record(self, plan: contract.Plan, *, sequence: int) -> contract.StageRecord:
         """Take the profile. Never raises."""
         begun, summary, problem = time.time(), None, None
         try:
@@ -63,34 +52,34 @@ class Profiling:
                 summary = await self._summary()
         except Exception as error:
             late = f"not done within {self.plan.max_seconds} s" if isinstance(error, TimeoutError) else ""
-            problem = shorten(
-                f"{self._doing}: {late or first_line(error) or type(error).__name__}", MAX_PROBLEM_CHARACTERS
-            )
+            problem = shorten(f"{self._doing}: {late or error_text(error)}", MAX_PROBLEM_CHARACTERS)
             log.warning("no profile: %s", problem)
             await self._stop()
         load = self.plan.load
-        return StageRecord(
+        return contract.StageRecord(
             run_uid=plan.run_uid,
             plan_digest=plan.digest(),
             sequence=sequence,
-            stage_id=PROFILE_STAGE,
+            stage_id=contract.PROFILE_STAGE,
             prompts_digest=prompts_digest(self.samples),
             engine=self.engine.name,
             first_send_unix_us=round(begun * 1e6),
             last_receive_unix_us=round(time.time() * 1e6),
             idle_before_us=0,
             scalars={},
-            requests=RequestColumns.model_validate(dict.fromkeys(RequestColumns.model_fields, ())),
-            gaps=GapCounts(),
+            requests=contract.RequestColumns.model_validate(dict.fromkeys(contract.RequestColumns.model_fields, ())),
+            gaps=contract.GapCounts(),
             servers=(),
             errors={},
-            client=ClientFigures(cpu_seconds=0, wall_seconds=0),
-            profile=Profile(workload=load.workload, concurrency=load.concurrency, summary=summary, problem=problem),
+            client=contract.ClientFigures(cpu_seconds=0, wall_seconds=0),
+            profile=contract.Profile(
+                workload=load.workload, concurrency=load.concurrency, summary=summary, problem=problem
+            ),
         )
 
-    async def _summary(self) -> TraceSummary:
+    async def _summary(self) -> contract.TraceSummary:
         load, servers = self.plan.load, replace(self.servers, urls=self.servers.urls[:1])
-        point = LoadPoint(max_concurrency=load.concurrency)
+        point = contract.LoadPoint(max_concurrency=load.concurrency)
         what = Load(self.samples, load.seed, point, load.api, ignore_eos=True, sampling=load.sampling)
         sending = asyncio.create_task(self.engine.run(what, servers))
         try:
@@ -107,12 +96,11 @@ class Profiling:
             raise ValueError("the profile was taken, and its trace is where the endpoint keeps them")
         url = URL(self.servers.own_urls[0]).with_port(self.plan.reader_port).with_path("/")
         answer = await self._ask("GET", str(url))
+        found = answer.json()
         if answer.status != 200:
-            told = (
-                found.get("problem") if isinstance(found := answer.json(), dict) else f"{url} answered {answer.status}"
-            )
-            raise ValueError(f"{told}; see the server's log: its disk may be full")
-        return TraceSummary.model_validate(answer.json())
+            problem = found.get("problem") if isinstance(found, dict) else f"{url} answered {answer.status}"
+            raise ValueError(f"{problem}; see the server's log: its disk may be full")
+        return contract.TraceSummary.model_validate(found)
 
     async def _wait(self, sending: asyncio.Task[Outcome], seconds: float, until: Callable[[], bool]) -> None:
         self._doing, end = "sending requests", time.monotonic() + seconds

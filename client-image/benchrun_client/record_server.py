@@ -33,7 +33,6 @@ class RecordServer:
         self._runner: web.AppRunner | None = None
 
     async def start(self, *, address: str, port: int) -> int:
-        """Listen, and return the port (of use when `port` is 0)."""
         self._state.listen(partial(asyncio.get_running_loop().call_soon_threadsafe, self._wake))
         app = web.Application(client_max_size=MAX_BODY_BYTES)
         app.add_routes(

@@ -33,8 +33,7 @@ from benchrun_client.profiling import Profiling
 from benchrun_client.record_process import RecordProcess, packed
 from benchrun_client.record_server import RecordServer
 from benchrun_client.run_progress import RunState
-from benchrun_client.search.probes import SearchPrompts
-from benchrun_client.search.prompt_writer import PromptWriter
+from benchrun_client.search.prompt_writer import PromptWriter, SearchPrompts
 from benchrun_client.server.readiness import FIRST_REQUEST_SECONDS, wait_for_servers
 from benchrun_client.shards.first_shard import FirstShard, ShardSetup, run_sibling
 from benchrun_client.shards.gate_server import GateServer
@@ -42,11 +41,9 @@ from benchrun_client.stage_record import RawStage
 from benchrun_client.tokenizer import TokenCounter, load_tokenizer, longest_context
 from benchrun_client.traffic import Material, check_lengths, digests_of, find_material, is_written_late, write_traffic
 
-MAX_PLAN_BYTES = 4 * 1024 * 1024
-"""A ConfigMap holds 1 MiB; anything larger is not a plan."""
+MAX_PLAN_BYTES = 4 * 1024 * 1024  # A ConfigMap holds 1 MiB; anything larger is not a plan.
 SHOWN_ERRORS = 5
-LAST_READ_SECONDS = 10.0
-"""How long a client that failed still serves what it has."""
+LAST_READ_SECONDS = 10.0  # How long a client that failed still serves what it has.
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -231,7 +228,6 @@ class Run(BaseRun):
         return plan
 
     def _prompt_writer(self, plan: Plan) -> PromptWriter | None:
-        """Writes the prompts of searches that are written probe by probe; None: there are none."""
         if not any(is_written_late(plan, search) for search in plan.searches):
             return None
         writer = self._background.run(PromptWriter.start())

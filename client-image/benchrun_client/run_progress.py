@@ -10,19 +10,9 @@ import threading
 from collections.abc import Callable
 from typing import Literal
 
-from benchrun_client.contract import (
-    MAX_BODIES_BYTES,
-    MAX_ENVELOPES,
-    ClientPhase,
-    Delivery,
-    Failure,
-    Progress,
-    Sealed,
-    digest_of_token,
-)
+from benchrun_client import contract
 
-Moment = Literal["healthy_unix_us", "first_request_unix_us", "warmup_us"]
-"""A field of the progress that is set once."""
+Moment = Literal["healthy_unix_us", "first_request_unix_us", "warmup_us"]  # A field of the progress that is set once.
 
 
 class RunState:
@@ -30,17 +20,16 @@ class RunState:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._listeners: list[Callable[[], object]] = []
+        self._notify: Callable[[], object] = lambda: None
         self._run_uid = ""
         self._token_digest: str | None = None
         self._expected_records: int | None = 0
-        self._progress = Progress(version=0, phase="Preparing")
+        self._progress = contract.Progress(version=0, phase="Preparing")
         self._requests_done = self._done_elsewhere = 0
-        self._sealed: dict[int, Sealed] = {}
+        self._sealed: dict[int, contract.Sealed] = {}
         self._acknowledged = 0
         self._failure_read = False
-        self.ready = False
-        """Plan, tokenizer and data have been found."""
+        self.ready = False  # Plan, tokenizer and data have been found.
 
     def begin(self, *, run_uid: str, token_digest: str | None, records: int | None) -> None:
         """The run. `token_digest` None: the plan can't be read; `records` None: a search decides how many there are."""
@@ -49,12 +38,11 @@ class RunState:
         self._notify()
 
     def expect(self, records: int) -> None:
-        """How many records the run gives, now that it is known."""
         with self._lock:
             self._expected_records = records
         self._notify()
 
-    def enter(self, phase: ClientPhase, *, stage: str | None = None) -> None:
+    def enter(self, phase: contract.ClientPhase, *, stage: str | None = None) -> None:
         """A new phase or stage begins; ignored after a failure."""
         with self._lock:
             if self._progress.failure is not None:
@@ -76,10 +64,9 @@ class RunState:
         self._requests_done += 1
 
     def count_elsewhere(self, answers: int) -> None:
-        """How many answers in this stage have come to other shards."""
         self._done_elsewhere = answers
 
-    def add(self, sealed: Sealed) -> None:
+    def add(self, sealed: contract.Sealed) -> None:
         """A stage's record is made. Records come in order."""
         sequence = sealed[0].sequence
         with self._lock:
@@ -87,7 +74,7 @@ class RunState:
             self._move(records=sequence + 1)
         self._notify()
 
-    def fail(self, failure: Failure) -> bool:
+    def fail(self, failure: contract.Failure) -> bool:
         """The run ends without all its records. False when it had failed before: the first reason stands."""
         with self._lock:
             if self._progress.failure is not None:
@@ -101,10 +88,11 @@ class RunState:
         return self._token_digest is None or self.may_acknowledge(token)
 
     def may_acknowledge(self, token: str) -> bool:
-        """Whether this is the run's token."""
-        return self._token_digest is not None and hmac.compare_digest(digest_of_token(token), self._token_digest)
+        return self._token_digest is not None and hmac.compare_digest(
+            contract.digest_of_token(token), self._token_digest
+        )
 
-    def progress(self) -> Progress:
+    def progress(self) -> contract.Progress:
         with self._lock:
             return self._progress.model_copy(update={"requests_done": self._requests_done + self._done_elsewhere})
 
@@ -113,23 +101,25 @@ class RunState:
         with self._lock:
             return self._progress.version > seen or self._progress.records > first
 
-    def delivery(self, *, first: int) -> tuple[Delivery, tuple[bytes, ...]]:
+    def delivery(self, *, first: int) -> tuple[contract.Delivery, tuple[bytes, ...]]:
         """Progress, and the records from `first` on that fit into one answer; at least one if there is one."""
         progress = self.progress()
         with self._lock:
-            waiting = [self._sealed[n] for n in sorted(self._sealed) if n >= first][:MAX_ENVELOPES]
+            waiting = [self._sealed[n] for n in sorted(self._sealed) if n >= first][: contract.MAX_ENVELOPES]
             run_uid = self._run_uid
             self._failure_read |= progress.failure is not None
-        chosen: list[Sealed] = []
+        chosen: list[contract.Sealed] = []
         size = 0
         for sealed in waiting:
             size += sealed[0].size
-            if chosen and size > MAX_BODIES_BYTES:
+            if chosen and size > contract.MAX_BODIES_BYTES:
                 break
             chosen.append(sealed)
         if progress.failure is not None:
             self._notify()
-        delivery = Delivery(run_uid=run_uid, progress=progress, records=tuple(envelope for envelope, _ in chosen))
+        delivery = contract.Delivery(
+            run_uid=run_uid, progress=progress, records=tuple(envelope for envelope, _ in chosen)
+        )
         return delivery, tuple(body for _, body in chosen)
 
     def acknowledge(self, through: int) -> bool:
@@ -152,11 +142,7 @@ class RunState:
 
     def listen(self, listener: Callable[[], object]) -> None:
         """Call `listener` after every change, from the thread that made it."""
-        self._listeners.append(listener)
+        self._notify = listener
 
     def _move(self, **changes: object) -> None:
         self._progress = self._progress.model_copy(update={**changes, "version": self._progress.version + 1})
-
-    def _notify(self) -> None:
-        for listener in self._listeners:
-            listener()

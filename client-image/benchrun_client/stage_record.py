@@ -12,29 +12,8 @@ from numbers import Integral, Real
 from operator import and_
 from typing import Any
 
-from benchrun_client.contract import (
-    GAP_LEVELS,
-    MAX_GAP_SLICES,
-    MAX_GAP_VALUES,
-    MOST,
-    CacheReset,
-    ClientFigures,
-    Connections,
-    DatasetFacts,
-    Engine,
-    GapCounts,
-    GapSlices,
-    Probe,
-    RequestColumns,
-    RoundTrips,
-    Sampling,
-    ServedModel,
-    ServerEdge,
-    StageRecord,
-    WarmupOutcome,
-)
+from benchrun_client import contract
 from benchrun_client.failures import shorten
-from benchrun_client.tokenizer import Api
 
 MAX_SCALARS = 200
 MAX_ERRORS = 8
@@ -76,7 +55,7 @@ class Identity:
     version: str | None
     settings: str | None  # Digest of what it reports of its configuration.
     models: str | None = None  # Each model with where it comes from and its longest context.
-    served: ServedModel | None = None  # The model that requests name.
+    served: contract.ServedModel | None = None  # The model that requests name.
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +78,7 @@ class RawStage:
     sequence: int
     stage_id: str
     prompts_digest: str
-    engine: Engine
+    engine: contract.Engine
     scalars: dict[str, float | int | None]
     instants: Instants
     unix_minus_perf: float  # Added to the instants it gives Unix time.
@@ -107,24 +86,24 @@ class RawStage:
     ttfts: list[float]
     itls: list[list[float]]
     input_lens: list[int]
+    expected_lens: list[int]  # Tokens of the prompts by the client's own count.
     output_lens: list[int]
     requested_lens: list[int]
     repeated_tokens: int
     errors: list[str]
     cost: ClientCost
-    api: Api
-    sampling: Sampling
-    expected_lens: list[int] | None = None  # Tokens of the prompts by the client's own count.
+    api: contract.Api
+    sampling: contract.Sampling
     decodes: list[float] | None = None
     """From the first token to the last, where the gaps between them are not known; None: they are."""
     shared_prefix_tokens: int = 0
-    datasets: tuple[DatasetFacts, ...] = ()
+    datasets: tuple[contract.DatasetFacts, ...] = ()
     diagnostic: str | None = None
     servers: tuple[RawEdge, ...] = ()
-    cache_reset: CacheReset | None = None
-    warmup: WarmupOutcome | None = None
-    probe: Probe | None = None  # Of a search's stage; known once its outcome is.
-    round_trips: RoundTrips | None = None
+    cache_reset: contract.CacheReset | None = None
+    warmup: contract.WarmupOutcome | None = None
+    probe: contract.Probe | None = None  # Of a search's stage; known once its outcome is.
+    round_trips: contract.RoundTrips | None = None
     chat_template: str | None = None
 
 
@@ -132,16 +111,14 @@ _COPIED = (
     *("run_uid", "plan_digest", "sequence", "stage_id", "prompts_digest", "engine", "scalars"),
     *("shared_prefix_tokens", "repeated_tokens", "datasets", "cache_reset", "warmup", "probe", "sampling"),
     *("round_trips", "chat_template"),
-)
-"""Fields that the record takes as they are."""
+)  # Fields that the record takes as they are.
 
 
-def record_of(raw: RawStage) -> StageRecord:
-    """The record of a stage."""
+def record_of(raw: RawStage) -> contract.StageRecord:
     instants, cost = raw.instants, raw.cost
     first = instants.sent[0]
     by_slice = sliced_gaps(raw)
-    return StageRecord(
+    return contract.StageRecord(
         **{name: getattr(raw, name) for name in _COPIED},
         first_send_unix_us=micros(first + raw.unix_minus_perf),
         last_receive_unix_us=micros(max(instants.answered) + raw.unix_minus_perf),
@@ -150,11 +127,11 @@ def record_of(raw: RawStage) -> StageRecord:
         gaps=gap_counts(sum(by_slice, Counter[int]())),
         gap_slices=gap_slices(by_slice),
         servers=tuple(map(_server_edge, raw.servers)),
-        expected_input_tokens=_expected_tokens(raw),
+        expected_input_tokens=sum(compress(raw.expected_lens, map(and_, instants.ok, instants.ended))),
         errors=error_counts(error for error, ok in zip(raw.errors, instants.ok, strict=True) if not ok),
         diagnostic=shorten(raw.diagnostic, MAX_DIAGNOSTIC_CHARACTERS) if raw.diagnostic else None,
         connections=_connections(instants.connects),
-        client=ClientFigures(
+        client=contract.ClientFigures(
             cpu_seconds=cost.cpu_seconds,
             wall_seconds=cost.wall_seconds,
             throttled_periods=cost.throttled_periods,
@@ -177,10 +154,10 @@ def _token_gaps(raw: RawStage) -> Iterable[tuple[float, Sequence[float]]]:
             yield sent + ttft + sum(gaps[:skipped]), gaps[skipped:]
 
 
-def _connections(connects: Sequence[float] | None) -> Connections | None:
+def _connections(connects: Sequence[float] | None) -> contract.Connections | None:
     if connects is None:
         return None
-    return Connections(
+    return contract.Connections(
         opened=len(connects), total_us=micros(sum(connects)), longest_us=micros(max(connects, default=0))
     )
 
@@ -190,12 +167,11 @@ def micros(seconds: float) -> int:
     return max(round(seconds * 1_000_000), 0)
 
 
-def request_columns(raw: RawStage) -> RequestColumns:
-    """The values of each request, as the record holds them."""
+def request_columns(raw: RawStage) -> contract.RequestColumns:
     instants = raw.instants
     first = instants.sent[0]
     decodes = raw.decodes if raw.decodes is not None else map(sum, raw.itls)
-    return RequestColumns(
+    return contract.RequestColumns(
         start_us=tuple(micros(sent - first) for sent in instants.sent),
         queue_us=tuple(micros(sent - due) for sent, due in zip(instants.sent, instants.due, strict=True)),
         ttft_us=tuple(map(micros, raw.ttfts)),
@@ -209,29 +185,24 @@ def request_columns(raw: RawStage) -> RequestColumns:
     )
 
 
-def _expected_tokens(raw: RawStage) -> int | None:
-    counted = map(and_, raw.instants.ok, raw.instants.ended)
-    return None if raw.expected_lens is None else sum(compress(raw.expected_lens, counted))
-
-
-def _server_edge(edge: RawEdge) -> ServerEdge:
+def _server_edge(edge: RawEdge) -> contract.ServerEdge:
     identity = {each.name: getattr(edge.identity, each.name) for each in fields(Identity)}
     if identity["version"]:
         identity["version"] = shorten(identity["version"], MAX_VERSION_CHARACTERS)
-    return ServerEdge(address=edge.address, role=edge.role, before=edge.before, after=edge.after, **identity)
+    return contract.ServerEdge(address=edge.address, role=edge.role, before=edge.before, after=edge.after, **identity)
 
 
-def gap_counts(counts: Counter[int]) -> GapCounts:
+def gap_counts(counts: Counter[int]) -> contract.GapCounts:
     """Exact counts by microseconds; more than `MAX_GAP_VALUES` distinct ones are rounded, to the finest step that fits."""
     step = 1
-    while len(counts) > MAX_GAP_VALUES:
+    while len(counts) > contract.MAX_GAP_VALUES:
         step *= 10
         rounded: Counter[int] = Counter()
         for us, count in counts.items():
             rounded[(us + step // 2) // step * step] += count
         counts = rounded
     ordered = sorted(counts.items())
-    return GapCounts(us=tuple(us for us, _ in ordered), count=tuple(count for _, count in ordered))
+    return contract.GapCounts(us=tuple(us for us, _ in ordered), count=tuple(count for _, count in ordered))
 
 
 def sliced_gaps(raw: RawStage) -> list[Counter[int]]:
@@ -239,27 +210,29 @@ def sliced_gaps(raw: RawStage) -> list[Counter[int]]:
     rows = list(_token_gaps(raw))
     first = min(raw.instants.sent, default=0.0)
     tokens_at = [list(accumulate(gaps, initial=began - first)) for began, gaps in rows]
-    length = max((at[-1] for at in tokens_at), default=0.0) / MAX_GAP_SLICES or 1.0
-    slices = [Counter[int]() for _ in range(MAX_GAP_SLICES)]
+    length = max((at[-1] for at in tokens_at), default=0.0) / contract.MAX_GAP_SLICES or 1.0
+    slices = [Counter[int]() for _ in range(contract.MAX_GAP_SLICES)]
     for (_, gaps), at in zip(rows, tokens_at, strict=True):
         place = 0
         while place < len(gaps):
-            number = min(max(int(at[place + 1] / length), 0), MAX_GAP_SLICES - 1)
+            number = min(max(int(at[place + 1] / length), 0), contract.MAX_GAP_SLICES - 1)
             until = (
-                max(bisect_left(at, (number + 1) * length) - 1, place + 1) if number < MAX_GAP_SLICES - 1 else len(gaps)
+                max(bisect_left(at, (number + 1) * length) - 1, place + 1)
+                if number < contract.MAX_GAP_SLICES - 1
+                else len(gaps)
             )
             slices[number].update(map(micros, gaps[place:until]))
             place = until
     return slices
 
 
-def gap_slices(slices: Sequence[Counter[int]]) -> GapSlices | None:
+def gap_slices(slices: Sequence[Counter[int]]) -> contract.GapSlices | None:
     """How many gaps of each slice are above percentiles of all; None without gaps."""
     counts = sorted(sum(slices, Counter[int]()).items())
     through = list(accumulate(count for _, count in counts))
     if not through:
         return None
-    ranks = [math.ceil(through[-1] * level / 100) for level in GAP_LEVELS]
+    ranks = [math.ceil(through[-1] * level / 100) for level in contract.GAP_LEVELS]
     edges = [counts[bisect_left(through, rank)][0] for rank in ranks]
     above: list[int] = []
     for of_slice in slices:
@@ -267,7 +240,7 @@ def gap_slices(slices: Sequence[Counter[int]]) -> GapSlices | None:
         for us, count in of_slice.items():
             over[bisect_left(edges, us)] += count
         above += reversed(list(accumulate(reversed(over[1:]))))
-    return GapSlices(edges_us=tuple(edges), gaps=tuple(each.total() for each in slices), above=tuple(above))
+    return contract.GapSlices(edges_us=tuple(edges), gaps=tuple(each.total() for each in slices), above=tuple(above))
 
 
 def error_counts(errors: Iterable[str]) -> dict[str, int]:
@@ -281,13 +254,8 @@ def scalars_of(result: dict[str, Any]) -> dict[str, float | int | None]:
     """The engine's own figures under its own names; None: one that is not finite, or beyond what a record takes."""
     scalars: dict[str, float | int | None] = {}
     for name, value in result.items():
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, Real | None)
-            or len(name) > 80
-            or len(scalars) == MAX_SCALARS
-        ):
-            continue
-        number = int(value) if isinstance(value, Integral) else None if value is None else float(value)
-        scalars[name] = number if number is not None and abs(number) <= MOST else None
+        is_number = isinstance(value, Real | None) and not isinstance(value, bool)
+        if is_number and len(name) <= 80 and len(scalars) < MAX_SCALARS:
+            number = int(value) if isinstance(value, Integral) else None if value is None else float(value)
+            scalars[name] = number if number is not None and abs(number) <= contract.MOST else None
     return scalars

@@ -7,16 +7,13 @@ import json
 from collections.abc import Callable, Sequence
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from benchrun_client.contract import MAX_TEMPLATE_CHARACTERS, Target
+from benchrun_client.contract import MAX_TEMPLATE_CHARACTERS, Api, Target
 from benchrun_client.failures import RunFailure, first_line, type_and_text
 from benchrun_client.light_imports import transformers
 
-Api = Literal["Completions", "Chat"]
-
-MAX_WORDS = 16_384
-"""Enough for any number of prompts that differ in their first words."""
+MAX_WORDS = 16_384  # Enough for any number of prompts that differ in their first words.
 MIN_WORDS = 256
 _CHUNK = 4096
 _BATCH = 256
@@ -28,8 +25,7 @@ class TokenCounter:
 
     def __init__(self, tokenizer: Any, *, chat_template: str | None = None) -> None:
         """`chat_template`: in place of the tokenizer's own. Raises RunFailure `ChatTemplateInvalid`."""
-        self.tokenizer = tokenizer
-        """For the load engine."""
+        self.tokenizer = tokenizer  # For the load engine.
         self.chat_template = chat_template
         if chat_template is not None:
             tokenizer.chat_template = chat_template
@@ -124,7 +120,6 @@ def load_tokenizer(target: Target) -> TokenCounter:
 
 
 def _template(path: str) -> str:
-    """The text of a chat template. Raises RunFailure `ChatTemplateInvalid`."""
     try:
         with Path(path).open("rb") as file:
             text = file.read(4 * MAX_TEMPLATE_CHARACTERS + 1).decode()

@@ -10,25 +10,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, cycle, islice
 
-from benchrun_client.contract import (
-    DatasetFacts,
-    Plan,
-    PrefixRepetitionData,
-    RandomData,
-    Search,
-    Stage,
-    TimedTraceData,
-    Warmup,
-)
-from benchrun_client.datasets.mix import interleaved, portions_of
+from benchrun_client import contract
 from benchrun_client.datasets.random_words import RandomPrompts, Start, write_prefix_repetition
-from benchrun_client.datasets.rows import Portion, Sample, Slot, prompts_digest
 from benchrun_client.datasets.run_datasets import RunDatasets, is_drawn
+from benchrun_client.datasets.samples import Portion, Sample, Slot, interleaved, portions_of, prompts_digest
 from benchrun_client.datasets.timed_trace import Entry, write_trace
 from benchrun_client.failures import RunFailure
-from benchrun_client.search.bisection import first
-from benchrun_client.search.probes import every_stage, stage_at
-from benchrun_client.tokenizer import Api, TokenCounter
+from benchrun_client.search.bisection import every_stage, first, stage_at
+from benchrun_client.tokenizer import TokenCounter
 
 Place = tuple[int, int]
 """Of a portion: its slot's position among the run's slots (the stages in order, then the warm-ups), and its part in a mix."""
@@ -43,10 +32,11 @@ class Traffic:
     probes: Mapping[str, tuple[Sample, ...]] = field(default_factory=dict)
     """For stages of a search, by their id. Random ones, but for the first, are written when it is known which will be needed."""
     starts: Collection[Start] = ()  # How the random prompts begin, that none written later begins so.
-    shared_prefix_tokens: Mapping[Api, int] = field(default_factory=dict)
+    shared_prefix_tokens: Mapping[contract.Api, int] = field(default_factory=dict)
     """Tokens that every prompt of an endpoint begins with."""
-    datasets: Mapping[str, tuple[DatasetFacts, ...]] = field(default_factory=dict)
-    """What was read for each workload."""
+    datasets: Mapping[str, tuple[contract.DatasetFacts, ...]] = field(
+        default_factory=dict
+    )  # What was read for each workload.
     chat_template: str | None = None  # SHA-256 of the one that was given in place of the model's own.
 
 
@@ -58,10 +48,10 @@ class Material:
     entries: Mapping[Place, tuple[Entry, ...]] = field(default_factory=dict)
     """Recorded requests whose texts are still to be written."""
     words: tuple[str, ...] = ()
-    datasets: Mapping[str, tuple[DatasetFacts, ...]] = field(default_factory=dict)
+    datasets: Mapping[str, tuple[contract.DatasetFacts, ...]] = field(default_factory=dict)
 
 
-def slots_of(plan: Plan) -> tuple[Slot, ...]:
+def slots_of(plan: contract.Plan) -> tuple[Slot, ...]:
     """Every part of the run that sends requests: of a search every possible stage, of a warm-up what is not a repetition."""
     sent = ({"requests": min(each.prompts or each.requests, each.requests)} for each in plan.unmeasured)
     return (
@@ -70,16 +60,16 @@ def slots_of(plan: Plan) -> tuple[Slot, ...]:
     )
 
 
-def is_written_late(plan: Plan, search: Search) -> bool:
+def is_written_late(plan: contract.Plan, search: contract.Search) -> bool:
     """Whether prompts of a search are written probe by probe."""
-    return isinstance(search.data, RandomData) and plan.cache_policy != "Share"
+    return isinstance(search.data, contract.RandomData) and plan.cache_policy != "Share"
 
 
-def _measured(plan: Plan) -> tuple[Stage, ...]:
+def _measured(plan: contract.Plan) -> tuple[contract.Stage, ...]:
     return (*plan.stages, *chain.from_iterable(every_stage(search) for search in plan.searches))
 
 
-def find_material(plan: Plan, counter: TokenCounter, *, context_tokens: int | None = None) -> Material:
+def find_material(plan: contract.Plan, counter: TokenCounter, *, context_tokens: int | None = None) -> Material:
     """Draw rows and collect words. `context_tokens`: longest request that the model takes, if known; longer rows are left out.
     Raises RunFailure: a dataset is missing, broken or too small, or the tokenizer cannot write random prompts."""
     slots, sources = slots_of(plan), sources_of(plan)
@@ -91,7 +81,7 @@ def find_material(plan: Plan, counter: TokenCounter, *, context_tokens: int | No
     entries = {
         place: _entries(supply, portion.data, slots[place[0]])
         for place, portion in portions.items()
-        if isinstance(portion.data, TimedTraceData)
+        if isinstance(portion.data, contract.TimedTraceData)
     }
     words = tuple(counter.words()) if len(rows) < len(portions) else ()
     workloads = dict.fromkeys(slot.workload for slot in slots)
@@ -99,15 +89,15 @@ def find_material(plan: Plan, counter: TokenCounter, *, context_tokens: int | No
     return Material(rows, entries, words, datasets)
 
 
-def _entries(supply: RunDatasets, data: TimedTraceData, slot: Slot) -> tuple[Entry, ...]:
-    trace = supply.trace(data)
-    if isinstance(slot, Warmup) and trace.entries:
+def _entries(supply: RunDatasets, data: contract.TimedTraceData, slot: Slot) -> tuple[Entry, ...]:
+    trace = supply.traces[data]
+    if isinstance(slot, contract.Warmup) and trace.entries:
         # A warm-up keeps no instants: a short trace may begin again.
         return tuple(islice(cycle(trace.entries), slot.requests))
     return trace.first(slot.requests)
 
 
-def sources_of(plan: Plan) -> tuple[int, ...]:
+def sources_of(plan: contract.Plan) -> tuple[int, ...]:
     """For each slot, the position of the slot whose samples it sends the first of: its own, but for stages under the policy
     Share. Those send what the longest stage of their workload does, as a script with a fixed seed would."""
     slots = slots_of(plan)
@@ -122,7 +112,7 @@ def sources_of(plan: Plan) -> tuple[int, ...]:
     return tuple(longest[stage.workload] for stage in measured) + own[len(measured) :]
 
 
-def write_traffic(plan: Plan, material: Material, counter: TokenCounter) -> Traffic:
+def write_traffic(plan: contract.Plan, material: Material, counter: TokenCounter) -> Traffic:
     """All samples of the run, random ones written now, but for those that a search may never need."""
     prompts = RandomPrompts(words=material.words, counter=counter)
     slots, sources, measured, fixed = slots_of(plan), sources_of(plan), _measured(plan), len(plan.stages)
@@ -154,18 +144,17 @@ def write_traffic(plan: Plan, material: Material, counter: TokenCounter) -> Traf
 
 
 def _samples(prompts: RandomPrompts, material: Material, place: Place, portion: Portion) -> tuple[Sample, ...]:
-    """Samples of a portion: as they were drawn, or written now."""
     match portion.data:
-        case RandomData():
+        case contract.RandomData():
             return prompts.write(portion, portion.data)
-        case PrefixRepetitionData():
+        case contract.PrefixRepetitionData():
             return write_prefix_repetition(prompts, portion, portion.data)
-        case TimedTraceData(block_tokens=block_tokens):
+        case contract.TimedTraceData(block_tokens=block_tokens):
             return write_trace(prompts, portion, material.entries[place], block_tokens=block_tokens)
     return material.rows[place]
 
 
-def check_lengths(plan: Plan, material: Material, *, context_tokens: int, whose: str) -> None:
+def check_lengths(plan: contract.Plan, material: Material, *, context_tokens: int, whose: str) -> None:
     """Refuse a run whose longest request does not fit the context. Raises RunFailure `PromptTooLong`, with both numbers."""
     for i, slot in enumerate(slots_of(plan)):
         for portion in portions_of(slot):
@@ -179,9 +168,9 @@ def check_lengths(plan: Plan, material: Material, *, context_tokens: int, whose:
 
 def _lengths(portion: Portion, material: Material, place: Place) -> Sequence[tuple[int, int]]:
     match portion.data:
-        case RandomData() as random:
+        case contract.RandomData() as random:
             return [(random.input.max, random.output.max)]
-        case PrefixRepetitionData(output_tokens=output_tokens) as data:
+        case contract.PrefixRepetitionData(output_tokens=output_tokens) as data:
             return [(data.prefix_tokens + data.suffix_tokens, output_tokens)]
     # Under Share a stage without rows of its own sends rows that are checked with the stage that has them.
     found: Sequence[Sample | Entry] = material.rows.get(place) or material.entries.get(place) or ()

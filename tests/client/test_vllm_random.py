@@ -13,7 +13,7 @@ PROMPTS = """
 import json, sys
 from transformers import AutoTokenizer
 from vllm.benchmarks.datasets import RandomDataset
-from benchrun_client.datasets.vllm_random import vllm_prompts
+from benchrun_client.datasets.random_words import vllm_prompts
 
 tokenizer = AutoTokenizer.from_pretrained(sys.argv[1])
 found = []

@@ -21,14 +21,10 @@ from __future__ import annotations
 from benchrun_client.contract.base import *
 from benchrun_client.contract.certainty import *
 from benchrun_client.contract.datasets import *
-from benchrun_client.contract.gaps import *
 from benchrun_client.contract.plan import *
 from benchrun_client.contract.probability import *
-from benchrun_client.contract.profile import *
 from benchrun_client.contract.record import *
 from benchrun_client.contract.record_delivery import *
 
-RECORD_PORT = 8090
-"""Port of the record server in the client pod."""
-GATE_PORT = 8091
-"""Port at which the processes of a client meet before every stage, in the pod of the first."""
+RECORD_PORT = 8090  # Port of the record server in the client pod.
+GATE_PORT = 8091  # Port at which the processes of a client meet before every stage, in the pod of the first.

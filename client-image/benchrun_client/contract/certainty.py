@@ -23,30 +23,26 @@ import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from itertools import accumulate, chain, compress, pairwise
 from operator import mul
-from statistics import NormalDist, fmean, pvariance
+from statistics import fmean, pvariance
 from typing import Literal, NamedTuple
 
-from benchrun_client.contract.gaps import GapCounts, GapSlices
-from benchrun_client.contract.probability import chi_square_quantile, regularized_beta, student_p_value
+from benchrun_client.contract import probability
+from benchrun_client.contract.record import GapCounts, GapSlices
 
 Outcome = Literal["Met", "Missed", "Inconclusive"]
-ERROR = 0.025
-"""How often, at most, one side of an interval, or an outcome, is wrong."""
 MIN_CYCLES = 30
 """Fewer, counted by their squared lengths: the stage is shorter than about ten relaxation times of its queue."""
 MIN_BATCHES = 8
 MAX_BATCHES = 20
-ROUNDS_A_BATCH = 2
-"""Of all requests in flight: answers to one round are alike."""
+ROUNDS_A_BATCH = 2  # Of all requests in flight: answers to one round are alike.
 HARDLY = 0.03
 """Share of the variance of a latency that the number of requests in the system may explain, where it hardly depends on it."""
-DOUBT = 1.5
-"""Standard errors that are added to the correlation for that."""
+DOUBT = 1.5  # Standard errors that are added to the correlation for that.
 CYCLE_WEIGHT, BATCH_WEIGHT = 6.0, 8.0
 """Where a stage happens to miss the busy times, its parts scatter too little. So the inflation is at least what the share that the
 number in the system explains makes of it, times this: the constants that keep the error below 5 % in simulated queues
@@ -57,25 +53,20 @@ mostly does: a stage that happens to be quiet shows too little of it. Simulated 
 WORTH_A_PART = 3.0
 """So many parts are worth one observation at least, however their shares scatter: few values above a limit, in few parts, do not
 show it, and their upper end of uncertainty is beyond every bound."""
-VARIANCE_ERROR = 0.05
-"""How often the inflation is larger than what is taken for it."""
+VARIANCE_ERROR = 0.05  # How often the inflation is larger than what is taken for it.
 LIKE_INDEPENDENT = 0.9
 """Share of all samples of independent values whose parts scatter less than the ones that are taken as independent."""
 MIN_REPEATS = 5
 """From here on repeats, which have their own seeds, are parts themselves where they differ more than their parts do, and where
 all requests are sent at once."""
-EXCEEDANCES = 12
-"""Fewer values beyond a threshold do not show how they scatter."""
-MOST_INDEPENDENT = 500_000
-"""More observations are counted as this many."""
+EXCEEDANCES = 12  # Fewer values beyond a threshold do not show how they scatter.
 
 
 class Certainty(NamedTuple):
     """What is certain of one percentile and its limit."""
 
     outcome: Outcome
-    independent: float
-    """Independent observations it rests on; 0 where that is not known."""
+    independent: float  # Independent observations it rests on; 0 where that is not known.
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +124,7 @@ class LatencySample(ABC):
         self._regenerates = effective_cycles(stages) >= MIN_CYCLES
         self._repeats = [0, *accumulate(map(len, sizes))]
         self._seen = [stage.seen for stage in stages]
-        self._inflations: dict[float, float] = {}  # By limit: several percentiles ask for the same ones.
+        self._inflation_at = cache(self._scattered)  # Several percentiles ask for the same limits.
         self.count = sum(self._sizes)
         least = MIN_REPEATS if all(len(each) == 1 for each in sizes) else MIN_BATCHES
         self._enough = len(self._sizes) >= least
@@ -180,11 +171,6 @@ class LatencySample(ABC):
         by_load = 1 + weight * explained * self.count / max(1.0, self.parts)
         return max(by_load, *map(self._inflation_at, places))
 
-    def _inflation_at(self, limit: float) -> float:
-        if limit not in self._inflations:
-            self._inflations[limit] = self._scattered(limit)
-        return self._inflations[limit]
-
     def _scattered(self, limit: float) -> float:
         hits = self.above(limit)
         of_parts = _Scatter.of(self._sizes, hits)
@@ -195,7 +181,7 @@ class LatencySample(ABC):
         of_repeats = _Scatter.of(
             *([sum(each[a:b]) for a, b in pairwise(self._repeats)] for each in (self._sizes, hits))
         )
-        unlike = of_repeats.ratio * of_repeats.freedom > of_parts.inflation * chi_square_quantile(
+        unlike = of_repeats.ratio * of_repeats.freedom > of_parts.inflation * probability.chi_square_quantile(
             1 - VARIANCE_ERROR, of_repeats.freedom
         )
         return of_repeats.inflation if unlike else by_parts
@@ -222,9 +208,9 @@ class _Scatter(NamedTuple):
     @property
     def inflation(self) -> float:
         """At the upper end of its uncertainty; 1 where independent values often scatter as much."""
-        if self.ratio * self.freedom <= chi_square_quantile(LIKE_INDEPENDENT, self.freedom):
+        if self.ratio * self.freedom <= probability.chi_square_quantile(LIKE_INDEPENDENT, self.freedom):
             return 1.0
-        return max(1.0, self.ratio * self.freedom / chi_square_quantile(VARIANCE_ERROR, self.freedom))
+        return max(1.0, self.ratio * self.freedom / probability.chi_square_quantile(VARIANCE_ERROR, self.freedom))
 
 
 def _grows(seen: Sequence[int], error: float) -> bool:
@@ -232,7 +218,9 @@ def _grows(seen: Sequence[int], error: float) -> bool:
         return False
     steps = [b - a for a, b in pairwise(seen[(len(seen) - 1) * i // MAX_BATCHES] for i in range(MAX_BATCHES + 1))]
     mean, scatter = fmean(steps), math.sqrt(pvariance(steps) / (len(steps) - 1))
-    return mean > 0 and student_p_value(mean / scatter if scatter else math.inf, len(steps) - 1) <= 2 * error
+    return (
+        mean > 0 and probability.student_p_value(mean / scatter if scatter else math.inf, len(steps) - 1) <= 2 * error
+    )
 
 
 class RequestSample(LatencySample):
@@ -249,7 +237,7 @@ class RequestSample(LatencySample):
         super().__init__(stages, sizes)
         self._values = [value for own in ordered for value in own if value is not None]
         self._edges = [0, *accumulate(self._sizes)]
-        self._explained_at: dict[float, float] = {}
+        self._explained_at = cache(self._explained)
         self._in_system = [
             seen
             for stage, own in zip(stages, ordered, strict=True)
@@ -262,23 +250,17 @@ class RequestSample(LatencySample):
         return sorted(self._values)
 
     def at_rank(self, rank: int) -> float:
-        """The value at a rank, 1 for the smallest to `count` for the greatest."""
         return self._ascending[rank - 1]
 
     def above(self, limit: float) -> list[int]:
-        """How many values of each part are above a limit."""
         through = list(accumulate(map(float(limit).__lt__, self._values), initial=0))
         return [through[b] - through[a] for a, b in pairwise(self._edges)]
 
     def explained_by_load(self, limits: Sequence[float]) -> float:
-        """The share of the variance of being above these limits that the number of requests in the system may explain."""
         if not self._in_system:
             return 0.0
         middle = self.at_rank((self.count + 1) // 2)
-        for limit in (middle, *limits):
-            if limit not in self._explained_at:
-                self._explained_at[limit] = self._explained(limit)
-        return max(self._explained_at[limit] for limit in (middle, *limits))
+        return max(map(self._explained_at, (middle, *limits)))
 
     @cached_property
     def _level(self) -> tuple[float, float]:
@@ -327,7 +309,6 @@ class GapSample(LatencySample):
         self.count = self._through[-1] if self._through else 0
 
     def at_rank(self, rank: int) -> float:
-        """The value at a rank, 1 for the smallest to `count` for the greatest."""
         return self._values[bisect_left(self._through, rank)]
 
     def share_above(self, limit: float) -> float:
@@ -362,7 +343,7 @@ def _slice_edges(stage: StageParts, of: GapSlices) -> list[int]:
     return [len(of.gaps) * i // count for i in range(count + 1)]
 
 
-def certainty(sample: LatencySample, percent: float, limit: float, *, error: float = ERROR) -> Certainty:
+def certainty(sample: LatencySample, percent: float, limit: float, *, error: float = probability.ERROR) -> Certainty:
     """Whether a percentile (0 to 100) of what the sample is drawn from is at most `limit`, wrong with a probability of at most
     `error` on each side."""
     if sample.count == 0 or not 0 < percent < 100:
@@ -372,79 +353,45 @@ def certainty(sample: LatencySample, percent: float, limit: float, *, error: flo
     if inflation is None:
         missed = share > allowed and (error * share >= allowed or sample.grows(error))
         return Certainty("Missed" if missed else "Inconclusive", min(sample.parts, sample.count))
-    independent = min(sample.count / inflation, MOST_INDEPENDENT)
-    if _is_rare(share, independent, allowed, error):
+    independent = min(sample.count / inflation, probability.MOST_INDEPENDENT)
+    if probability.is_rare(share, independent, allowed, error):
         return Certainty("Met", independent)
-    missed = _is_rare(1 - share, independent, 1 - allowed, error)
+    missed = probability.is_rare(1 - share, independent, 1 - allowed, error)
     return Certainty("Missed" if missed else "Inconclusive", independent)
 
 
-def decided(sample: LatencySample, percent: float, limit: float, *, error: float = ERROR) -> tuple[Certainty, float]:
-    """The same of a sample with values, and its own percentile (interpolated), which the outcome does not contradict: infinite,
+def decided(
+    sample: LatencySample, percent: float, limit: float, *, error: float = probability.ERROR
+) -> tuple[Certainty, float]:
+    """The same of a sample with values, and its own percentile (probability.interpolated), which the outcome does not contradict: infinite,
     it is missed; within the limit, it is not."""
-    value, found = interpolated(sample.at_rank, sample.count, percent), certainty(sample, percent, limit, error=error)
+    value, found = (
+        probability.interpolated(sample.at_rank, sample.count, percent),
+        certainty(sample, percent, limit, error=error),
+    )
     if math.isinf(value):
         return found._replace(outcome="Missed"), value
     return (found._replace(outcome="Inconclusive") if found.outcome == "Missed" and value <= limit else found), value
 
 
-def interpolated(at_rank: Callable[[int], float], count: int, percent: float) -> float:
-    """The percentile (0 to 100) of one value or more, given by their ranks from 1 on; infinite where a value that it lies at, or
-    before, is."""
-    rank = (count - 1) * (percent / 100)
-    lower = math.floor(rank)
-    share = rank - lower
-    low, high = at_rank(lower + 1), at_rank(min(lower + 2, count)) if share else 0.0
-    if not share or math.isinf(high):
-        return high if share else low
-    # Counted from the nearer end, so that a share of 1 gives exactly `high`.
-    return low + (high - low) * share if share < 0.5 else high - (high - low) * (1 - share)
-
-
-def _is_rare(share: float, observations: float, expected: float, error: float) -> bool:
-    """Whether so small a share of the observations, or a smaller one, comes with a probability of at most `error` where the
-    expected share is true (C. J. Clopper and E. S. Pearson, 1934)."""
-    found = share * observations
-    return share < expected and regularized_beta(found + 1, observations - found, expected) >= 1 - error
-
-
-def interval(sample: LatencySample, percent: float, *, error: float = ERROR) -> tuple[float, float] | None:
+def interval(sample: LatencySample, percent: float, *, error: float = probability.ERROR) -> tuple[float, float] | None:
     """The confidence interval of a percentile (0 to 100), each side wrong with a probability of at most `error`: 95 % by default.
     None: too few values or too short a stage to bound it on both sides."""
     inflation = sample.inflation(percent)
-    ranks = None if inflation is None else interval_ranks(sample.count, percent, inflation=inflation, error=error)
+    ranks = (
+        None
+        if inflation is None
+        else probability.interval_ranks(sample.count, percent, inflation=inflation, error=error)
+    )
     if ranks is None or inflation is None:
         return None
     # Values at the ends may be more alike than those in the middle.
     at_ends = sample.inflation(percent, *map(sample.at_rank, ranks))
     if at_ends is None or at_ends > inflation:
-        ranks = None if at_ends is None else interval_ranks(sample.count, percent, inflation=at_ends, error=error)
+        ranks = (
+            None
+            if at_ends is None
+            else probability.interval_ranks(sample.count, percent, inflation=at_ends, error=error)
+        )
     ends = None if ranks is None else (sample.at_rank(ranks[0]), sample.at_rank(ranks[1]))
     return None if ends is None or math.isinf(ends[1]) else ends
-
-
-def interval_ranks(
-    count: int, percent: float, *, inflation: float = 1.0, error: float = ERROR
-) -> tuple[int, int] | None:
-    """Ranks (1 is the smallest value) of the two values that bracket the percentile of `count` values: 40 and 61 for the median
-    of 100 independent ones. None: they can't be bracketed."""
-    independent = min(count / inflation, MOST_INDEPENDENT)
-    below, above = (_most_beyond(count, independent, each / 100, error) for each in (percent, 100 - percent))
-    return None if below is None or above is None else (below + 1, count - above)
-
-
-@lru_cache(maxsize=4096)
-def _most_beyond(count: int, independent: float, share: float, error: float) -> int | None:
-    """The most values beyond a percentile's end with which that end is certain; None: not even with none."""
-    if count < 1 or not 0 < share < 1 or not _is_rare(0.0, independent, share, error):
-        return None
-    low, high = 0, math.ceil(count * share)
-    deviation = NormalDist().inv_cdf(1 - error) * math.sqrt(share * (1 - share) / independent)
-    guess, width = count * (share - deviation), max(2.0, 3 * count / independent)
-    for near in (math.floor(guess - width), math.ceil(guess + width)):
-        if low < near < high:
-            low, high = (near, high) if _is_rare(near / count, independent, share, error) else (low, near)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if _is_rare(middle / count, independent, share, error) else (low, middle)
-    return low

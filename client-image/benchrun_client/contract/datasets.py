@@ -12,8 +12,7 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_v
 
 from benchrun_client.contract.base import Count, Hex, LongText, Message, ShortText
 
-Length = Annotated[int, Field(ge=1, le=10_000_000)]
-"""Of a prompt, an answer or a part of them, in tokens."""
+Length = Annotated[int, Field(ge=1, le=10_000_000)]  # Of a prompt, an answer or a part of them, in tokens.
 FieldName = Annotated[str, Field(min_length=1, max_length=128)]
 
 

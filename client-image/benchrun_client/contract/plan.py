@@ -10,14 +10,23 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from benchrun_client.contract.base import GREEDY, Count, DecimalText, Hex, LongText, Message, Sampling, Seed, Tokens
-from benchrun_client.contract.certainty import ERROR
+from benchrun_client.contract.base import (
+    GREEDY,
+    Api,
+    Count,
+    DecimalText,
+    Hex,
+    LongText,
+    Message,
+    Sampling,
+    Seed,
+    Tokens,
+)
 from benchrun_client.contract.datasets import Data
+from benchrun_client.contract.probability import ERROR
 
-CONFIRMATIONS = 3
-"""Most loads at which a search confirms what it found: that load, then lower ones."""
-MAX_OPEN_STAGES = 280
-"""Most stages of a search, its confirmations included."""
+CONFIRMATIONS = 3  # Most loads at which a search confirms what it found: that load, then lower ones.
+MAX_OPEN_STAGES = 280  # Most stages of a search, its confirmations included.
 
 
 def confirmation_error(max_repeats: int) -> float:
@@ -53,9 +62,8 @@ class Search(Message):
     data: Data
     requests: Count | None = Field(None, ge=1)  # Of each stage; None: rate x duration.
     duration_seconds: Count | None = Field(None, ge=1)
-    seeds: tuple[Seed, ...] = Field(max_length=MAX_OPEN_STAGES)
-    """Of every stage that there may be, probe by probe."""
-    api: Literal["Completions", "Chat"] = "Completions"
+    seeds: tuple[Seed, ...] = Field(max_length=MAX_OPEN_STAGES)  # Of every stage that there may be, probe by probe.
+    api: Api = "Completions"
     ignore_eos: bool = True
     sampling: Sampling = GREEDY
 
@@ -74,7 +82,6 @@ class Search(Message):
 
     @property
     def most_stages(self) -> int:
-        """How many stages there can be."""
         return self.most_probes * self.max_repeats
 
     def requests_at(self, value: Decimal) -> int:
@@ -108,8 +115,7 @@ _OPEN_STAGE = re.compile(r"([a-z0-9-]{1,40})/search-([0-9]{2,3})/r([1-9][0-9]{0,
 
 PLAN_SCHEMA: Literal["benchrun.plan/2"] = "benchrun.plan/2"
 PLAN_FILE = "plan.json"
-MAX_TEMPLATE_CHARACTERS = 65_536
-"""Of a chat template; the longest of known models have some 20,000."""
+MAX_TEMPLATE_CHARACTERS = 65_536  # Of a chat template; the longest of known models have some 20,000.
 MAX_REQUESTS_A_STAGE = 50_000
 """With the bound on distinct gaps, what keeps a record below the 1 MiB that a ConfigMap holds."""
 
@@ -136,7 +142,7 @@ class Stage(Message):
     data: Data
     requests: int = Field(ge=1, le=MAX_REQUESTS_A_STAGE)
     seed: Seed
-    api: Literal["Completions", "Chat"] = "Completions"
+    api: Api = "Completions"
     ignore_eos: bool = True
     sampling: Sampling = GREEDY
 
@@ -156,7 +162,7 @@ class Warmup(Message):
     concurrency: Count = Field(ge=1)
     seed: Seed
     max_seconds: Count = Field(ge=1)
-    api: Literal["Completions", "Chat"] = "Completions"
+    api: Api = "Completions"
     sampling: Sampling = GREEDY
 
 
@@ -210,8 +216,7 @@ class Plan(Message):
     searches: tuple[Search, ...] = Field((), max_length=16)
     warmups: tuple[Warmup, ...] = Field((), max_length=64)
     profile: ProfilePlan | None = None
-    cache_policy: CachePolicy = "Isolate"
-    """Reset: the prefix cache of every server is emptied before each stage."""
+    cache_policy: CachePolicy = "Isolate"  # Reset: the prefix cache of every server is emptied before each stage.
     percentiles: tuple[DecimalText, ...] = Field(max_length=64)
     health_deadline_seconds: Count
     """How long to wait for /health, the run's startupDeadlineSeconds for an endpoint; 0: the operator ends the wait."""
@@ -228,7 +233,7 @@ class Plan(Message):
         return (*self.warmups, *((self.profile.load,) if self.profile is not None else ()))
 
     @property
-    def apis(self) -> tuple[Literal["Completions", "Chat"], ...]:
+    def apis(self) -> tuple[Api, ...]:
         """Every endpoint that is measured, once."""
         return tuple(dict.fromkeys([*(s.api for s in self.stages), *(s.api for s in self.searches)]))
 

@@ -1,11 +1,14 @@
-"""The probabilities on which both sides decide whether a percentile keeps its limit."""
+"""The probabilities on which both sides decide whether a percentile keeps its limit, and the ranks of its interval."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from statistics import NormalDist
 
+ERROR = 0.025  # How often, at most, one side of an interval, or an outcome, is wrong.
+MOST_INDEPENDENT = 500_000  # More observations are counted as this many.
 _TINY = 1e-300
 _CONVERGED = 1e-15
 _MAX_TERMS = 10_000
@@ -77,3 +80,50 @@ def chi_square_quantile(share: float, degrees_of_freedom: float) -> float:
     spread = 2 / (9 * degrees_of_freedom)
     root = 1 - spread + NormalDist().inv_cdf(share) * math.sqrt(spread)
     return max(degrees_of_freedom * root**3, 1e-9)
+
+
+def is_rare(share: float, observations: float, expected: float, error: float) -> bool:
+    """Whether so small a share of the observations, or a smaller one, comes with a probability of at most `error` where the
+    expected share is true (C. J. Clopper and E. S. Pearson, 1934)."""
+    found = share * observations
+    return share < expected and regularized_beta(found + 1, observations - found, expected) >= 1 - error
+
+
+def interpolated(at_rank: Callable[[int], float], count: int, percent: float) -> float:
+    """The percentile (0 to 100) of one value or more, given by their ranks from 1 on; infinite where a value that it lies at, or
+    before, is."""
+    rank = (count - 1) * (percent / 100)
+    lower = math.floor(rank)
+    share = rank - lower
+    low, high = at_rank(lower + 1), at_rank(min(lower + 2, count)) if share else 0.0
+    if not share or math.isinf(high):
+        return high if share else low
+    # Counted from the nearer end, so that a share of 1 gives exactly `high`.
+    return low + (high - low) * share if share < 0.5 else high - (high - low) * (1 - share)
+
+
+def interval_ranks(
+    count: int, percent: float, *, inflation: float = 1.0, error: float = ERROR
+) -> tuple[int, int] | None:
+    """Ranks (1 is the smallest value) of the two values that bracket the percentile of `count` values: 40 and 61 for the median
+    of 100 independent ones. None: they can't be bracketed."""
+    independent = min(count / inflation, MOST_INDEPENDENT)
+    below, above = (_most_beyond(count, independent, each / 100, error) for each in (percent, 100 - percent))
+    return None if below is None or above is None else (below + 1, count - above)
+
+
+@lru_cache(maxsize=4096)
+def _most_beyond(count: int, independent: float, share: float, error: float) -> int | None:
+    """The most values beyond a percentile's end with which that end is certain; None: not even with none."""
+    if count < 1 or not 0 < share < 1 or not is_rare(0.0, independent, share, error):
+        return None
+    low, high = 0, math.ceil(count * share)
+    deviation = NormalDist().inv_cdf(1 - error) * math.sqrt(share * (1 - share) / independent)
+    guess, width = count * (share - deviation), max(2.0, 3 * count / independent)
+    for near in (math.floor(guess - width), math.ceil(guess + width)):
+        if low < near < high:
+            low, high = (near, high) if is_rare(near / count, independent, share, error) else (low, near)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if is_rare(middle / count, independent, share, error) else (low, middle)
+    return low

@@ -16,9 +16,7 @@ from pydantic_core import from_json
 
 from benchrun_client.contract.base import Count, Finite, Hex, Message, Micros, Number, Sampling, ShortText
 from benchrun_client.contract.datasets import DatasetFacts
-from benchrun_client.contract.gaps import GapCounts, GapSlices
 from benchrun_client.contract.plan import MAX_REQUESTS_A_STAGE, Probe, open_stage
-from benchrun_client.contract.profile import PROFILE_STAGE, Profile
 
 PROCESS_CPU = "process_cpu_seconds_total"
 """CPU seconds of the process that answers HTTP: of a vLLM its API server, which the engine is not a part of."""
@@ -32,13 +30,10 @@ PROXY_COUNTERS = (
     "benchrun_proxy_loop_lag_seconds_sum",
     "benchrun_proxy_loop_lag_seconds_count",
     PROCESS_CPU,
-)
-"""Series of the proxy between prefill and decode, by their whole names; a vLLM has the last one, too."""
-START_TIME = "process_start_time_seconds"
-"""Kept in an edge snapshot beside the counters: a change of it is a restart."""
+)  # Series of the proxy between prefill and decode, by their whole names; a vLLM has the last one, too.
+START_TIME = "process_start_time_seconds"  # Kept in an edge snapshot beside the counters: a change of it is a restart.
 MAX_ID_CHARACTERS = 300
-MAX_ROOT_CHARACTERS = 600
-"""Longer than any name or path that a server is given."""
+MAX_ROOT_CHARACTERS = 600  # Longer than any name or path that a server is given.
 
 
 class ServedModel(Message):
@@ -50,12 +45,9 @@ class ServedModel(Message):
 
 
 RECORD_SCHEMA: Literal["benchrun.record/1"] = "benchrun.record/1"
-MAX_RECORD_BYTES = 8 * 1024 * 1024
-"""Largest record, unpacked."""
-MAX_PACKED_BYTES = 1_000_000
-"""Largest record, packed: a ConfigMap holds 1 MiB, and metadata besides."""
-MAX_RECORDS = 1024
-"""Records of a run."""
+MAX_RECORD_BYTES = 8 * 1024 * 1024  # Largest record, unpacked.
+MAX_PACKED_BYTES = 1_000_000  # Largest record, packed: a ConfigMap holds 1 MiB, and metadata besides.
+MAX_RECORDS = 1024  # Records of a run.
 MAX_COMMAS = 700_000
 """In a record's JSON: the columns of the largest one hold 450,000 values, its gaps and their slices 101,000, and texts may hold
 some, too."""
@@ -171,6 +163,86 @@ class Shards(Message):
     count: int = Field(ge=2, le=1024)
     start_skew_us: Micros  # From the first of them to begin to the last, by the gate's clock.
     clock_error_us: Micros  # How far off that clock any of them may have been.
+
+
+MAX_GAP_VALUES = 50_000  # Distinct gaps between tokens in a record.
+MAX_GAP_SLICES = 40
+GAP_LEVELS = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 98, 99, 99.5, 99.9)
+"""Percentiles of a stage's gaps that are the edges of its slices."""
+_MAX_ABOVE = MAX_GAP_SLICES * len(GAP_LEVELS)
+
+
+class GapCounts(Message):
+    """Inter-token gaps (ITL) as exact counts: `count[i]` gaps of `us[i]` microseconds; `us` ascends."""
+
+    us: Annotated[tuple[Micros, ...], Field(max_length=MAX_GAP_VALUES), FailFast()] = ()
+    count: Annotated[tuple[Count, ...], Field(max_length=MAX_GAP_VALUES), FailFast()] = ()
+
+    @model_validator(mode="after")
+    def _ascending(self) -> GapCounts:
+        if len(self.us) != len(self.count):
+            raise ValueError("us and count must be equally long")
+        if any(a >= b for a, b in zip(self.us, self.us[1:], strict=False)):
+            raise ValueError("us must ascend")
+        return self
+
+
+class GapSlices(Message):
+    """Gaps by time, in equal slices from the first send to the last token; a gap belongs to the slice in which it ends."""
+
+    edges_us: Annotated[
+        tuple[Micros, ...], Field(min_length=1, max_length=len(GAP_LEVELS))
+    ]  # Ascending; equal ones stay.
+    gaps: Annotated[tuple[Count, ...], Field(min_length=1, max_length=MAX_GAP_SLICES)]  # Of each slice.
+    above: Annotated[tuple[Count, ...], Field(max_length=_MAX_ABOVE), FailFast()]
+    """How many gaps are above each edge: those of the first slice, then those of the second ..."""
+
+    @model_validator(mode="after")
+    def _within(self) -> GapSlices:
+        edges = len(self.edges_us)
+        if len(self.above) != len(self.gaps) * edges:
+            raise ValueError("above must have an entry for each edge of each slice")
+        if any(count > self.gaps[place // edges] for place, count in enumerate(self.above)):
+            raise ValueError("no slice has more gaps above an edge than gaps")
+        return self
+
+
+PROFILE_STAGE = "profile"  # Id of the stage that is profiled and not measured; those of others have a slash.
+READER_PORT = 8092
+"""Where the reader of traces answers, in the server's pod (`benchrun_client.engines.vllm.trace_reader`)."""
+
+
+class Kernel(Message):
+    """A kernel of the GPU, or an operator on a CPU, without those that it calls."""
+
+    name: Annotated[str, Field(max_length=160)]
+    total_us: Micros
+    count: Count
+
+
+class TraceSummary(Message):
+    """What the trace of the first worker says."""
+
+    trace: ShortText  # The file's name.
+    trace_bytes: Count
+    device: Literal["GPU", "CPU"]
+    window_us: Micros  # From the first kernel to the end of the last.
+    busy_us: Micros  # Of it, while at least one ran.
+    kernels_us: Micros  # Of all kernels together: more than the busy time, where several run at once.
+    kernels: Annotated[tuple[Kernel, ...], Field(max_length=12), FailFast()]  # Those with the most time, in order.
+    steps: Count  # Steps of the scheduler; 0: this version does not mark them.
+    step_tokens: Count | None = (
+        None  # Tokens of a step, of prompts and answers: the median, weighted by the steps' time.
+    )
+
+
+class Profile(Message):
+    """What came of it."""
+
+    workload: str = Field(max_length=40)
+    concurrency: Count
+    summary: TraceSummary | None = None
+    problem: ShortText | None = None  # Why there is no summary.
 
 
 class StageRecord(Message):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, StrictInt, ValidationError
@@ -27,10 +28,8 @@ CONTRACT_VERSION: Literal[2] = 2
 TOKEN_HEADER = "Benchrun-Token"
 """Not Authorization alone: the API server, through which pods may be reached, keeps that to itself."""
 MAX_HEAD_BYTES = 65_536
-MAX_ENVELOPES = 16
-"""Records in a delivery."""
-MAX_BODIES_BYTES = 4 * 1024 * 1024
-"""Packed records in a delivery, together."""
+MAX_ENVELOPES = 16  # Records in a delivery.
+MAX_BODIES_BYTES = 4 * 1024 * 1024  # Packed records in a delivery, together.
 MAX_DELIVERY_BYTES = MAX_HEAD_BYTES + 1 + MAX_BODIES_BYTES
 
 ClientPhase = Literal["Preparing", "Waiting", "WarmingUp", "Measuring", "Done", "Failed"]
@@ -48,8 +47,7 @@ class Envelope(Message):
     digest: Hex  # SHA-256 of those bytes.
 
 
-Sealed = tuple[Envelope, bytes]
-"""A packed record and its envelope."""
+Sealed = tuple[Envelope, bytes]  # A packed record and its envelope.
 
 
 def seal(record: StageRecord) -> Sealed:
@@ -120,12 +118,8 @@ def pack_delivery(delivery: Delivery, bodies: Sequence[bytes]) -> bytes:
 
 
 def unpack_delivery(data: bytes) -> tuple[Delivery, tuple[bytes, ...]]:
-    """Head and packed records of an answer.
-
-    Raises:
-        ContractMismatch: it is of another version.
-        ValueError: it is not a delivery. The message has one line.
-    """
+    """Head and packed records of an answer. Raises ContractMismatch: it is of another version; ValueError, of one line: it is not a
+    delivery."""
     end = data.find(b"\n", 0, MAX_HEAD_BYTES + 1)
     if end < 0 and len(data) > MAX_HEAD_BYTES:
         # Version 1 wrote records into its JSON, which is one line of any length.
@@ -145,15 +139,10 @@ def unpack_delivery(data: bytes) -> tuple[Delivery, tuple[bytes, ...]]:
         delivery = Delivery.model_validate_json(head)
     except ValidationError as error:
         raise ValueError(in_short(error)) from None
-    sizes = [envelope.size for envelope in delivery.records]
-    start = end + 1
-    if len(data) - start != sum(sizes):
-        raise ValueError(f"records have {len(data) - start} bytes, their envelopes state {sum(sizes)}")
-    bodies = []
-    for size in sizes:
-        bodies.append(data[start : start + size])
-        start += size
-    return delivery, tuple(bodies)
+    edges = list(accumulate((envelope.size for envelope in delivery.records), initial=end + 1))
+    if len(data) != edges[-1]:
+        raise ValueError(f"records have {len(data) - end - 1} bytes, their envelopes state {edges[-1] - end - 1}")
+    return delivery, tuple(data[a:b] for a, b in pairwise(edges))
 
 
 class _Versioned(BaseModel):

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from benchrun_client.contract import AgentData, DatasetFacts
 from benchrun_client.datasets.files import invalid, json_type, json_value, opened
-from benchrun_client.datasets.rows import Counting, Portion, Sample, common_start, repeated_by
+from benchrun_client.datasets.samples import Counting, Portion, Sample, common_start, repeated_by
 
 BUILT_IN = Path(__file__).with_name("agent_conversation.json")
 FIRST_DAY, DAYS = date(2015, 1, 1), 3650
@@ -49,8 +49,7 @@ class Conversation:
     before: str  # What stands before date and time: a system turn, if there is one.
     turns: tuple[Turn, ...]  # Each goes on from the one before.
 
-    def facts(self, *, part: int) -> DatasetFacts:
-        """What was read: one row."""
+    def facts(self, part: int) -> DatasetFacts:
         return DatasetFacts(part=part, source=self.name[-300:], sha256=self.sha256, rows_read=1, rows_used=1)
 
 
@@ -153,7 +152,6 @@ def _ends(turns: Sequence[tuple[str, str]]) -> list[int]:
 
 
 def _turns(parsed: Any, name: str) -> list[tuple[str, str]]:
-    """Role and text of each turn, of a ShareGPT entry or of OpenAI's messages."""
     if isinstance(parsed, list):
         if len(parsed) != 1:
             raise invalid(f"{name} holds {len(parsed)} conversations; an agent dataset takes one")

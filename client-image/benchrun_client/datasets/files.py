@@ -21,23 +21,20 @@ import aiohttp
 from yarl import URL
 
 from benchrun_client.contract import DataFile, S3Object
-from benchrun_client.failures import RunFailure, first_line
+from benchrun_client.failures import RunFailure, error_text
 
 
 def invalid(message: str) -> RunFailure:
-    """A dataset that cannot be read as what it should be."""
     return RunFailure("DatasetInvalid", message)
 
 
 def not_found(message: str) -> RunFailure:
-    """A dataset that is not available."""
     return RunFailure("DatasetNotFound", message)
 
 
 CHUNK_BYTES = 1024 * 1024
 CONNECT_SECONDS = 30.0
-SILENCE_SECONDS = 60.0
-"""After so long without data the download fails."""
+SILENCE_SECONDS = 60.0  # After so long without data the download fails.
 
 
 def shown_url(url: str) -> str:
@@ -64,7 +61,7 @@ async def download(url: URL, *, name: str, max_bytes: int, headers: Mapping[str,
             _check_response(response, name=name, max_bytes=max_bytes)
             return await _saved(response, name=name, max_bytes=max_bytes)
     except (aiohttp.ClientError, TimeoutError) as error:
-        raise not_found(f"cannot fetch {name}: {first_line(error) or type(error).__name__}") from error
+        raise not_found(f"cannot fetch {name}: {error_text(error)}") from error
     except OSError as error:
         raise invalid(f"cannot keep {name}: {error.strerror}") from error
 
@@ -101,8 +98,6 @@ SERVICE = "s3"
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """For requests to an object store."""
-
     access_key_id: str
     secret_access_key: str
     session_token: str | None = None
@@ -180,15 +175,12 @@ def _credentials(place: S3Object) -> Credentials:
     return found
 
 
-MAX_FILE_BYTES = 2 * 1024**3
-"""Larger files are refused by their size, before anything of them is read."""
+MAX_FILE_BYTES = 2 * 1024**3  # Larger files are refused by their size, before anything of them is read.
 _PAGE_STARTS = (b"<!doctype html", b"<html")
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedFile:
-    """A file that can be read."""
-
     path: Path
     name: str  # What people call it: its path, or the URL it came from.
     sha256: str
@@ -246,8 +238,7 @@ def _check(path: Path, name: str) -> None:
         raise invalid(f"{name} is an HTML page, not data: is it the link to the raw file?")
 
 
-MAX_LINE_BYTES = 16 * 1024**2
-"""Of one line: a file without line breaks is not read whole."""
+MAX_LINE_BYTES = 16 * 1024**2  # Of one line: a file without line breaks is not read whole.
 _BYTE_ORDER_MARK = "\ufeff"
 
 

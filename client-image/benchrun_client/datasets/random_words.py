@@ -8,35 +8,30 @@ Each stage has its own prefixes, which its requests take in turns; between stage
 
 from __future__ import annotations
 
+import importlib
 import random
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from benchrun_client.contract import DrawnLengths, PrefixRepetitionData, RandomData
-from benchrun_client.datasets.rows import Counting, Portion, Sample, Slot
-from benchrun_client.datasets.vllm_random import vllm_samples
+from benchrun_client.contract import Api, DrawnLengths, PrefixRepetitionData, RandomData
+from benchrun_client.datasets.samples import Counting, Portion, Sample, Slot
 from benchrun_client.failures import RunFailure
-from benchrun_client.tokenizer import Api
 
 DISTINCT_WORDS = 8
 """No two prompts of a run share so many first words: half of vLLM's smallest KV block, for a special token or the end of a
 chat template may take places in it. Prompts shorter than that fill no block, and may be alike."""
-MAX_ROUNDS = 40
-"""Of adding and dropping words; the first is enough where every word is one token in every place."""
-BATCH = 256
-"""Prompts at a time: as words they take many times the memory that they take as text."""
+MAX_ROUNDS = 40  # Of adding and dropping words; the first is enough where every word is one token in every place.
+BATCH = 256  # Prompts at a time: as words they take many times the memory that they take as text.
 
-Start = tuple[str, ...]
-"""First words of a prompt."""
+Start = tuple[str, ...]  # First words of a prompt.
 
 
 T = TypeVar("T")
 
 
 def batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """So many at a time."""
     return (items[start : start + BATCH] for start in range(0, len(items), BATCH))
 
 
@@ -58,7 +53,7 @@ class WordWriter:
         self.starts: set[Start] = set(starts)
         self._overhead: dict[Api, int] = {}
 
-    def room(self, tokens: int, *, api: Api, whose: str) -> int:
+    def words_that_fit(self, tokens: int, *, api: Api, whose: str) -> int:
         """Words that a prompt of so many tokens has room for, beside special tokens and template.
         Raises RunFailure: `InvalidPlan`, when there is none. `whose`: the name of the field for the message."""
         if api not in self._overhead:
@@ -83,7 +78,6 @@ class WordWriter:
                 return words
 
     def any(self, rng: random.Random, length: int) -> list[str]:
-        """Words as they come."""
         return rng.choices(self._words, k=length)
 
     def exact(self, rng: random.Random, drafts: Sequence[Draft], *, api: Api) -> list[str]:
@@ -113,8 +107,6 @@ class WordWriter:
 
 
 class RandomPrompts(WordWriter):
-    """Writes the random prompts of one run."""
-
     def write(self, slot: Slot | Portion, data: RandomData) -> tuple[Sample, ...]:
         """The samples of one stage, warm-up or portion: a function of its seed, lengths and number alone, but for collisions.
         Raises RunFailure: `InvalidPlan` when special tokens and template alone fill the prompt."""
@@ -124,7 +116,7 @@ class RandomPrompts(WordWriter):
         rng = random.Random(slot.seed)
         samples: list[Sample] = []
         for batch in batches(drawn_lengths(data, seed=slot.seed, requests=slot.requests)):
-            rooms = [(self.room(tokens, api=slot.api, whose="inputTokens"), tokens) for tokens, _ in batch]
+            rooms = [(self.words_that_fit(tokens, api=slot.api, whose="inputTokens"), tokens) for tokens, _ in batch]
             drafts = [Draft(self.distinct(rng, room), tokens) for room, tokens in rooms]
             prompts = self.exact(rng, drafts, api=slot.api)
             samples += (Sample(prompt, *lengths) for prompt, lengths in zip(prompts, batch, strict=True))
@@ -156,7 +148,7 @@ def write_prefix_repetition(writer: WordWriter, portion: Portion, data: PrefixRe
     Special tokens and template count as part of the prefix.
     Raises RunFailure: `InvalidPlan` when they alone fill it."""
     rng = random.Random(portion.seed)
-    prefix_words = writer.room(data.prefix_tokens, api=portion.api, whose="prefixTokens")
+    prefix_words = writer.words_that_fit(data.prefix_tokens, api=portion.api, whose="prefixTokens")
     prefixes = [writer.distinct(rng, prefix_words) for _ in range(min(data.prefixes, portion.requests))]
     length = data.prefix_tokens + data.suffix_tokens
     samples: list[Sample] = []
@@ -166,3 +158,49 @@ def write_prefix_repetition(writer: WordWriter, portion: Portion, data: PrefixRe
         for n, prompt in zip(batch, writer.exact(rng, drafts, api=portion.api), strict=True):
             samples.append(Sample(prompt, length, data.output_tokens, prefix_words if n >= len(prefixes) else 0))
     return tuple(samples)
+
+
+# `random` data as vLLM makes it: prompt i starts at token `offset_i + i` of the vocabulary and counts up through it (`RandomDataset` in
+# vLLM 0.32). So a seed gives the same starts at every length, and a prompt is the beginning of the one with its number in a longer
+# set, up to the last token or two.
+
+VLLM_ROUNDS = 10  # Of decoding and encoding again, as in vLLM; what is then too long or too short stays so.
+
+
+def vllm_samples(counter: Counting, slot: Slot | Portion, data: RandomData) -> tuple[Sample, ...]:
+    """The samples of one stage, warm-up or portion: by the seed of the dataset, if it has one. A chat template is not part of the
+    length, as in vLLM. Raises RunFailure: `InvalidPlan` when special tokens alone fill the prompt."""
+    seed = slot.seed if data.seed is None else data.seed
+    prompts = vllm_prompts(counter.tokenizer, seed=seed, requests=slot.requests, input_tokens=data.input.max)
+    lengths = counter.count(prompts, api=slot.api)
+    return tuple(Sample(prompt, tokens, data.output.max) for prompt, tokens in zip(prompts, lengths, strict=True))
+
+
+def vllm_prompts(tokenizer: Any, *, seed: int, requests: int, input_tokens: int) -> list[str]:
+    """The texts alone. `tokenizer`: one of Hugging Face."""
+    numpy = importlib.import_module("numpy")
+    length = input_tokens - tokenizer.num_special_tokens_to_add()
+    if length < 1:
+        raise RunFailure("InvalidPlan", f"inputTokens {input_tokens} leaves no room for a prompt beside special tokens")
+    rng = numpy.random.default_rng(seed)
+    offsets = rng.integers(0, tokenizer.vocab_size, size=requests)
+    allowed = numpy.setdiff1d(numpy.arange(tokenizer.vocab_size), tokenizer.all_special_ids)
+    places = numpy.arange(length)
+    return [
+        _of_length(tokenizer, allowed[(offset + i + places) % len(allowed)].tolist(), length, rng)
+        for i, offset in enumerate(offsets)
+    ]
+
+
+def _of_length(tokenizer: Any, tokens: list[int], length: int, rng: Any) -> str:
+    """As text that is encoded to so many tokens: cut, or filled with drawn ones (`gen_prompt_decode_to_target_len` in vLLM)."""
+    for rounds_left in range(VLLM_ROUNDS, -1, -1):
+        prompt: str = tokenizer.decode(tokens)
+        tokens = tokenizer.encode(prompt, add_special_tokens=False)
+        if rounds_left == 0 or len(tokens) == length:
+            break
+        missing = length - len(tokens)
+        tokens = (
+            tokens[:length] if missing < 0 else tokens + rng.integers(0, tokenizer.vocab_size, size=missing).tolist()
+        )
+    return prompt

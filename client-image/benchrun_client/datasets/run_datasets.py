@@ -6,25 +6,15 @@ Files are read before the client is ready: a dataset that is missing, broken or 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 
 from benchrun_client.contract import AgentData, DatasetFacts, DatasetFields, TextsData, TimedTraceData
 from benchrun_client.datasets.agent import Clock, agent_samples, read_conversation
-from benchrun_client.datasets.rows import (
-    ROW_KINDS,
-    Counting,
-    Fitting,
-    Portion,
-    Sample,
-    different_prompts,
-    read_pools,
-    repeated_by,
-    rows_a_prompt,
-)
-from benchrun_client.datasets.texts import duplicated
-from benchrun_client.datasets.timed_trace import Trace, read_trace
+from benchrun_client.datasets.samples import ROW_KINDS, Counting, Fitting, Portion, Sample, read_pools, repeated_by
+from benchrun_client.datasets.timed_trace import read_trace
 
 for _module in iter_modules([str(Path(__file__).parent)]):
     # Each kind of rows registers itself.
@@ -42,7 +32,7 @@ class RunDatasets:
         self._pools = read_pools(portions)
         every = dict.fromkeys(portion.data for portion in portions)
         self._conversations = {data: read_conversation(data) for data in every if isinstance(data, AgentData)}
-        self._traces = {
+        self.traces = {
             data: read_trace(data, context_tokens=context_tokens) for data in every if isinstance(data, TimedTraceData)
         }
         self._clock = Clock()
@@ -56,20 +46,11 @@ class RunDatasets:
         pool, kind = self._pools[data], ROW_KINDS[type(data)]
         repeated = repeated_by(pool.common, counter=self._counter, api=portion.api)
         fitting = Fitting(self._counter, portion.api, self._context_tokens, repeated)
-        samples = pool.draw(
-            portion,
-            lambda rows: kind.fit(data, rows, fitting),
-            prompts=different_prompts(portion),
-            rows_a_prompt=rows_a_prompt(data),
-        )
+        samples = pool.draw(portion, lambda rows: kind.fit(data, rows, fitting))
         if not isinstance(data, TextsData):
             return samples
         common = self._counter.shared_prefix(api=portion.api)
-        return duplicated(samples, times=data.duplicate, requests=portion.requests, shared_prefix=common)
-
-    def trace(self, data: TimedTraceData) -> Trace:
-        """A trace that was read."""
-        return self._traces[data]
+        return _duplicated(samples, times=data.duplicate, requests=portion.requests, shared_prefix=common)
 
     def facts(self, portions: Iterable[Portion]) -> tuple[DatasetFacts, ...]:
         """What was read for one workload, given all its portions; known once these have drawn."""
@@ -77,10 +58,10 @@ class RunDatasets:
         for portion in portions:
             data = portion.data
             if isinstance(data, AgentData):
-                found[portion.part] = self._conversations[data].facts(part=portion.part)
+                found[portion.part] = self._conversations[data].facts(portion.part)
             elif isinstance(data, TimedTraceData):
                 used = max(portion.requests, found[0].rows_used if 0 in found else 0)
-                found[0] = self._traces[data].facts(used=used)
+                found[0] = self.traces[data].facts(used=used)
             elif type(data) in ROW_KINDS:
                 name = ROW_KINDS[type(data)].name(data)
                 found[portion.part] = self._pools[data].facts(portion.workload, portion.part, source=name)
@@ -90,3 +71,13 @@ class RunDatasets:
 def is_drawn(data: DatasetFields) -> bool:
     """Whether its texts are there before the server is; others are written meanwhile."""
     return isinstance(data, AgentData) or type(data) in ROW_KINDS
+
+
+def _duplicated(samples: Sequence[Sample], *, times: int, requests: int, shared_prefix: int) -> tuple[Sample, ...]:
+    """Each sample so many times, one right after the other; all copies but the first are repeated whole."""
+    copies = [
+        sample if copy == 0 else replace(sample, repeated_tokens=max(0, sample.input_tokens - shared_prefix))
+        for sample in samples
+        for copy in range(times)
+    ]
+    return tuple(copies[:requests])

@@ -12,12 +12,13 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from benchrun_client.contract import DatasetFacts, TimedTraceData
 from benchrun_client.datasets.files import invalid, json_lines, json_type, listed, opened
 from benchrun_client.datasets.random_words import Draft, WordWriter, batches
-from benchrun_client.datasets.rows import TOO_LONG, Portion, Sample
+from benchrun_client.datasets.samples import TOO_LONG, Portion, Sample
 from benchrun_client.failures import RunFailure
 
 Block = int | str
@@ -25,8 +26,6 @@ Block = int | str
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One recorded request."""
-
     at_seconds: float
     input_tokens: int
     output_tokens: int
@@ -35,8 +34,6 @@ class Entry:
 
 @dataclass(frozen=True)
 class Trace:
-    """A trace that has been read."""
-
     name: str
     sha256: str
     entries: tuple[Entry, ...]  # In order of time.
@@ -54,7 +51,6 @@ class Trace:
         return self.entries[:requests]
 
     def facts(self, *, used: int) -> DatasetFacts:
-        """What was read, and how much of it is sent."""
         return DatasetFacts(
             source=self.name[-300:],
             sha256=self.sha256,
@@ -94,14 +90,16 @@ def write_trace(
     rng = random.Random(portion.seed)
     blocks, seen = _Blocks(writer, seed=portion.seed, words=block_tokens), _Seen()
 
-    def room(entry: Entry) -> int:
-        return writer.room(entry.input_tokens, api=portion.api, whose="a recorded input length of")
+    def words_that_fit(entry: Entry) -> int:
+        return writer.words_that_fit(entry.input_tokens, api=portion.api, whose="a recorded input length of")
 
     samples: list[Sample] = []
     for batch in batches(entries):
-        drafts = [Draft(blocks.joined(entry.blocks, length=room(entry)), entry.input_tokens) for entry in batch]
+        drafts = [
+            Draft(blocks.joined(entry.blocks, length=words_that_fit(entry)), entry.input_tokens) for entry in batch
+        ]
         for prompt, entry in zip(writer.exact(rng, drafts, api=portion.api), batch, strict=True):
-            repeated = min(seen.leading(entry.blocks) * block_tokens, room(entry))
+            repeated = min(seen.leading(entry.blocks) * block_tokens, words_that_fit(entry))
             at = entry.at_seconds - entries[0].at_seconds
             samples.append(Sample(prompt, entry.input_tokens, entry.output_tokens, repeated, at))
     return tuple(samples)
@@ -111,10 +109,8 @@ class _Blocks:
     """The words of each block of a stage, drawn when it first comes up."""
 
     def __init__(self, writer: WordWriter, *, seed: int, words: int) -> None:
-        self._writer = writer
-        self._seed = seed
-        self._length = words
-        self._drawn: dict[Block, list[str]] = {}
+        self._writer, self._seed, self._length = writer, seed, words
+        self._of = cache(self._draw)
         self._rest = random.Random(f"{seed}/rest")
 
     def joined(self, blocks: Sequence[Block], *, length: int) -> list[str]:
@@ -129,11 +125,8 @@ class _Blocks:
             words += self._writer.distinct(self._rest, missing)
         return words[:length]
 
-    def _of(self, block: Block) -> list[str]:
-        if block not in self._drawn:
-            rng = random.Random(f"{self._seed}/{block!r}")
-            self._drawn[block] = self._writer.distinct(rng, self._length)
-        return self._drawn[block]
+    def _draw(self, block: Block) -> list[str]:
+        return self._writer.distinct(random.Random(f"{self._seed}/{block!r}"), self._length)
 
 
 class _Seen:

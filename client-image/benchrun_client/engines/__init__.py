@@ -16,5 +16,4 @@ from benchrun_client.engines.engine import (
 from benchrun_client.engines.vllm import VLLM
 
 ENGINES: Mapping[str, Engine] = {"vllm": VLLM}
-ENGINE = ENGINES["vllm"]
-"""That of every run: a spec can't name another yet."""
+ENGINE = ENGINES["vllm"]  # That of every run: a spec can't name another yet.

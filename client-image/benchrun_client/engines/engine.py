@@ -72,8 +72,7 @@ class Engine:
     transfer_args: Callable[[str, str | None, Mapping[str, object] | None], list[str]]
     """Further ones from the connector's name, the role (prefill or decode; None: both) and the connector's own settings."""
     refused_variables: Mapping[str, str]  # Of the environment, by name: what to do instead.
-    flag_warnings: Mapping[str, str]
-    """What goes wrong with a flag that hides something from the operator."""
+    flag_warnings: Mapping[str, str]  # What goes wrong with a flag that hides something from the operator.
     short_flags: Mapping[str, str]  # By its own flag, with dashes: vLLM's long name of what means the same.
 
     # Paths of its HTTP server, beside those of the OpenAI API.
@@ -87,8 +86,7 @@ class Engine:
     profile_remedy: str  # What a server without these paths lacks.
     profiled: Callable[[str, str], tuple[list[str], Mapping[str, str]]]
     """Further arguments and variables that open them, from the server's image and the directory for traces."""
-    is_reset: Callable[[str], bool]
-    """Whether the body of an answer with status 200 reports that it was emptied."""
+    is_reset: Callable[[str], bool]  # Whether the body of an answer with status 200 reports that it was emptied.
 
     # Its metrics.
     sample_series: Mapping[str, tuple[str, ...]]
@@ -96,8 +94,7 @@ class Engine:
     counter_series: Mapping[str, str]  # Of a counter in the client's records, its series.
     labelled_counters: Mapping[str, tuple[str, str]]  # Likewise, its series and the label of its lines.
     settings_series: str  # The series whose labels are the server's settings.
-    measured_settings: frozenset[str]
-    """Labels of it that are no settings: they differ a little between equal servers."""
+    measured_settings: frozenset[str]  # Labels of it that are no settings: they differ a little between equal servers.
     cache_tokens: Callable[[Mapping[str, str]], int | None]
     """Tokens that one engine's KV cache holds, from those labels."""
 

@@ -64,7 +64,6 @@ class LoopWatch:
         self._handle = loop.call_at(self._due, self._tick)
 
     def stop(self) -> None:
-        """Tick no more."""
         self._handle.cancel()
 
     def _tick(self) -> None:
@@ -77,8 +76,6 @@ class LoopWatch:
 
 
 class LagProbe:
-    """The lags of one stage's ticks."""
-
     def __init__(self, loop: asyncio.AbstractEventLoop, *, tick_seconds: float = TICK_SECONDS) -> None:
         self._start, self._seconds = loop.time(), tick_seconds
         self._lags = array("d")

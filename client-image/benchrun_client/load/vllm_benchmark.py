@@ -29,8 +29,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn, Protocol
 
-from benchrun_client.contract import GREEDY, Engine as EngineName, LoadPoint, Sampling
-from benchrun_client.datasets.rows import Sample
+from benchrun_client.contract import GREEDY, Api, Engine as EngineName, LoadPoint, Sampling
+from benchrun_client.datasets.samples import Sample
 from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import proxies_set
 from benchrun_client.light_imports import vllm_benchmark
@@ -39,7 +39,6 @@ from benchrun_client.server.first_request import PATHS
 from benchrun_client.server.readiness import Servers
 from benchrun_client.shards.load_split import Shard, Share, arrivals_of
 from benchrun_client.stage_record import Instants
-from benchrun_client.tokenizer import Api
 
 BACKENDS: dict[Api, str] = {"Completions": "openai", "Chat": "openai-chat"}
 LATENCIES = "ttft,tpot,itl,e2el"
@@ -113,7 +112,6 @@ class VllmEngine:
         self._exchange_globals(tokenizer)
 
     async def run(self, load: Load, servers: Servers) -> Outcome:
-        """As `LoadEngine.run`."""
         self.instants, self._load, self._body = Instants(connects=[]), load, load.sampling.body()
         # Requests take turns over the servers; each shard begins with another.
         first = 0 if load.divided is None else load.divided.shard.number % len(servers.urls)

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import Any
 
-from benchrun_client.server.snapshot import read_metrics
+from benchrun_client.server.reports import read_metrics
 
 
 async def always_ready(*_: Any, **__: Any) -> SimpleNamespace:
@@ -97,10 +97,8 @@ def _noting_connects(trace: Any) -> Any:
     return trace
 
 
-USER_GAP_SECONDS = 0.002
-"""Several times what it takes to send a request over a new connection."""
-ALL_USERS_SECONDS = 0.5
-"""In which all of them have begun, however many they are."""
+USER_GAP_SECONDS = 0.002  # Several times what it takes to send a request over a new connection.
+ALL_USERS_SECONDS = 0.5  # In which all of them have begun, however many they are.
 HANDING_OUT_SECONDS = 0.000_02
 """What vLLM takes to hand out a request, at most, where the first user can't wait to see it done: its instant is agreed."""
 

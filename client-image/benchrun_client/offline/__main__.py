@@ -14,15 +14,13 @@ from typing import Any, NoReturn
 
 from benchrun_client.failures import error_text, shorten
 from benchrun_client.http_session import BackgroundLoop
-from benchrun_client.offline.engine_server import EngineServer, NoTimesKept, generated
-from benchrun_client.offline.messages import OfflineAnswer, OfflineLoad
+from benchrun_client.offline.engine_server import EngineServer, NoTimesKept, OfflineAnswer, OfflineLoad, generated
 from benchrun_client.processes import end_on_signals
 
 PORT = 8000
 CANARY_TOKENS = 2
 MAX_ERROR_CHARACTERS = 1000
-_REFUSALS = (ValueError, TypeError, NoTimesKept)
-"""What vLLM raises about a request; anything else is the engine's end."""
+_REFUSALS = (ValueError, TypeError, NoTimesKept)  # What vLLM raises about a request; anything else is the engine's end.
 
 
 def main() -> NoReturn:
@@ -47,7 +45,6 @@ def main() -> NoReturn:
 
 
 def _parser() -> Any:
-    """vLLM's own parser, with its errors for unknown flags."""
     arguments = importlib.import_module("vllm.engine.arg_utils")
     try:
         parsers = importlib.import_module("vllm.utils.argparse_utils")

@@ -13,12 +13,11 @@ from benchrun_client.contract import Engine as EngineName
 from benchrun_client.failures import shorten, type_and_text
 from benchrun_client.http_session import NETWORK_ERRORS
 from benchrun_client.load.vllm_benchmark import Load, Outcome
-from benchrun_client.offline.messages import LOAD_PATH, OfflineAnswer, OfflineLoad, OfflineTimes
+from benchrun_client.offline.engine_server import LOAD_PATH, OfflineAnswer, OfflineLoad, OfflineTimes
 from benchrun_client.server.readiness import Servers
 from benchrun_client.stage_record import MAX_ERROR_CHARACTERS, Instants
 
-SILENCE_SECONDS = 60.0
-"""The engine sends a heartbeat every few seconds: a longer silence is its end."""
+SILENCE_SECONDS = 60.0  # The engine sends a heartbeat every few seconds: a longer silence is its end.
 
 
 class OfflineEngine:
@@ -28,8 +27,7 @@ class OfflineEngine:
         """`chat_template`: in place of the model's own."""
         self._chat_template = chat_template
         self.name = EngineName(name="vllm-offline", version=importlib.metadata.version("vllm"), trust_env=False)
-        self.instants = Instants()
-        """Of the load under way, or of the last one."""
+        self.instants = Instants()  # Of the load under way, or of the last one.
 
     async def run(self, load: Load, servers: Servers) -> Outcome:
         """Have one load generated. A refusal makes every request a failed one; it is not raised."""
@@ -64,10 +62,8 @@ async def _generate(url: str, load: Load, chat_template: str | None) -> OfflineA
         sampling=load.sampling,
         chat_template=chat_template,
     )
-    timeout, headers = (
-        aiohttp.ClientTimeout(total=None, sock_read=SILENCE_SECONDS),
-        {"Content-Type": "application/json"},
-    )
+    timeout = aiohttp.ClientTimeout(total=None, sock_read=SILENCE_SECONDS)
+    headers = {"Content-Type": "application/json"}
     try:
         async with (
             aiohttp.ClientSession(timeout=timeout) as session,

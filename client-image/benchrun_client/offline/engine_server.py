@@ -13,18 +13,56 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from itertools import chain, pairwise
-from typing import Any
+from typing import Annotated, Any
 
 from aiohttp import web
-from pydantic import ValidationError
+from pydantic import Field, ValidationError, model_validator
 
+from benchrun_client.contract import GREEDY, MAX_REQUESTS_A_STAGE, MAX_TEMPLATE_CHARACTERS, Api, Message, Sampling
 from benchrun_client.failures import first_line
 from benchrun_client.http_session import listen
-from benchrun_client.offline.messages import LOAD_PATH, OfflineAnswer, OfflineLoad, OfflineTimes
 
-MAX_LOAD_BYTES = 1024 * 1024 * 1024
-"""50,000 prompts of 4,000 tokens."""
+MAX_LOAD_BYTES = 1024 * 1024 * 1024  # 50,000 prompts of 4,000 tokens.
 HEARTBEAT_SECONDS = 5.0
+LOAD_PATH = "/load"
+Seconds = Annotated[float, Field(ge=0)]
+
+
+class OfflineLoad(Message):
+    """Body of POST /load: every prompt of a stage."""
+
+    prompts: tuple[str, ...] = Field(min_length=1, max_length=MAX_REQUESTS_A_STAGE)
+    output_tokens: tuple[Annotated[int, Field(ge=1)], ...]  # To generate, one entry a prompt.
+    batch_size: int | None = Field(default=None, ge=1)
+    """So many prompts a call, one call after the other; None: all in one."""
+    api: Api = "Completions"  # Chat puts each prompt into a chat template.
+    chat_template: str | None = Field(None, max_length=MAX_TEMPLATE_CHARACTERS)  # None: the model's own.
+    ignore_eos: bool = True
+    sampling: Sampling = GREEDY
+
+    @model_validator(mode="after")
+    def _equally_long(self) -> OfflineLoad:
+        if len(self.prompts) != len(self.output_tokens):
+            raise ValueError("prompts and output_tokens must be equally long")
+        return self
+
+
+class OfflineTimes(Message):
+    """What became of a load, one entry a prompt. Seconds; instants count from the first call."""
+
+    sent: tuple[Seconds, ...]  # When the engine took the request in.
+    ttft: tuple[Seconds, ...]
+    e2el: tuple[Seconds, ...]
+    output_tokens: tuple[Annotated[int, Field(ge=0)], ...]
+    call_seconds: tuple[Seconds, ...]  # How long each call took.
+    took_seconds: Seconds  # All calls, and what lies between them.
+
+
+class OfflineAnswer(Message):
+    """Last line of the answer; the lines before it are empty, and keep the connection alive. Exactly one is set."""
+
+    times: OfflineTimes | None = None
+    error: str | None = None  # Why the engine refused the load.
 
 
 class EngineServer:
@@ -35,7 +73,6 @@ class EngineServer:
         self.jobs: queue.Queue[tuple[OfflineLoad, Future[OfflineAnswer]]] = queue.Queue()
 
     async def start(self, *, address: str, port: int) -> int:
-        """Listen, and return the port."""
         app = web.Application(client_max_size=MAX_LOAD_BYTES)
         gets = (web.get(path, self._answer_get) for path in ("/health", "/version", "/v1/models", "/metrics"))
         app.add_routes([*gets, web.post(LOAD_PATH, self._answer_load)])
@@ -105,12 +142,8 @@ def _call(llm: Any, load: OfflineLoad, first: int, end: int, *, begun: float) ->
 def times_of(outputs: Sequence[Any], *, called_at: float, wall: float, took: float, as_batch: bool) -> OfflineTimes:
     """The times of one call's requests; `outputs`: vLLM's, one a prompt, in order. Raises NoTimesKept.
 
-    Args:
-        called_at: when the call was made; seconds from the first.
-        wall: the same as Unix time, by which vLLM notes arrivals.
-        took: how long the call took.
-        as_batch: every request began with the call and ended with it, as for whoever waits for the whole batch.
-    """
+    `called_at`: when the call was made, in seconds from the first; `wall`: the same as Unix time, by which vLLM notes arrivals.
+    `as_batch`: every request began with the call and ended with it, as for whoever waits for the whole batch."""
     stats = [output.metrics for output in outputs]
     if any(each is None for each in stats):
         raise NoTimesKept(

@@ -76,8 +76,7 @@ def decode_body(body: bytes, fields: dict[str, Any], transfer: dict[str, Any] | 
     return body if transfer is None else json.dumps(fields | {TRANSFER: transfer}).encode()
 
 
-_Ended = tuple[web.StreamResponse, Outcome]
-"""An answer, and how it is counted."""
+_Ended = tuple[web.StreamResponse, Outcome]  # An answer, and how it is counted.
 
 
 class Forwarder:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from bisect import bisect_left
 from collections import Counter
@@ -11,7 +10,6 @@ from itertools import accumulate
 from typing import Literal, get_args
 
 from benchrun_client.http_session import metric_family
-from benchrun_client.load.client_cost import LoopWatch
 
 Outcome = Literal[
     "ok",
@@ -43,7 +41,6 @@ class Histogram:
         self._sum += seconds
 
     def family(self) -> str:
-        """Its lines in the metrics endpoint's text."""
         totals = list(accumulate(self._counts))
         buckets = zip([*map(str, self._bounds), "+Inf"], totals, strict=True)
         samples: dict[str, float] = {f'_bucket{{le="{bound}"}}': total for bound, total in buckets}
@@ -69,25 +66,19 @@ class ProxyMetrics:
             "From a completion read to the first bytes of its answer written. Before that it waits for the loop: see the lag.",
             STEP_BOUNDS,
         )
-        self._lag = Histogram("loop_lag_seconds", "How late the event loop comes to ticks 20 ms apart.", LAG_BOUNDS)
+        self.lag = Histogram("loop_lag_seconds", "How late the event loop comes to ticks 20 ms apart.", LAG_BOUNDS)
 
     def count(self, outcome: Outcome) -> None:
-        """Count a request that has ended."""
         self._outcomes[outcome] += 1
 
-    def watch_loop(self, loop: asyncio.AbstractEventLoop) -> LoopWatch:
-        """Note from now on how late the loop is."""
-        return LoopWatch(loop, note=self._lag.observe)
-
     def exposition(self, *, in_flight: int, queued: int) -> str:
-        """The text of the metrics endpoint."""
         ended = {f'{{outcome="{outcome}"}}': self._outcomes[outcome] for outcome in OUTCOMES}
         about_ended = "Completions that have ended, by what became of them."
         families = (
             metric_family(f"{PREFIX}requests_total", "counter", about_ended, ended),
             metric_family(f"{PREFIX}in_flight", "gauge", "Completions under way.", {"": in_flight}),
             metric_family(f"{PREFIX}queued", "gauge", "Completions that wait for a place.", {"": queued}),
-            *(each.family() for each in (self.prefill, self.queue, self.added, self.ttft, self._lag)),
+            *(each.family() for each in (self.prefill, self.queue, self.added, self.ttft, self.lag)),
             metric_family(
                 "process_cpu_seconds_total", "counter", "User and system CPU time.", {"": time.process_time()}
             ),

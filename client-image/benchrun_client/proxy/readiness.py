@@ -37,15 +37,13 @@ class Readiness:
     def __init__(self, prefill: Role, decode: Role, *, session: aiohttp.ClientSession) -> None:
         self._prefill, self._decode = prefill, decode
         self._session = session
-        self.problem: str | None = "no server has been checked yet"
-        """None: ready."""
+        self.problem: str | None = "no server has been checked yet"  # None: ready.
 
     async def look_up(self) -> None:
         """Find the addresses of both roles. Raises Unreachable: a name has none, or not all."""
         await asyncio.gather(self._prefill.look_up(), self._decode.look_up())
 
     async def watch(self) -> NoReturn:
-        """Check for ever."""
         while True:
             try:
                 await self._check()

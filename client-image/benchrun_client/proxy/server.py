@@ -20,20 +20,11 @@ import aiohttp
 from aiohttp import web
 
 from benchrun_client.http_session import listen, open_session
+from benchrun_client.load.client_cost import LoopWatch
+from benchrun_client.proxy import upstream
 from benchrun_client.proxy.forwarding import Forwarder
 from benchrun_client.proxy.metrics import ProxyMetrics
 from benchrun_client.proxy.readiness import Readiness
-from benchrun_client.proxy.upstream import (
-    Broken,
-    Places,
-    Role,
-    Unreachable,
-    forwarding_session,
-    open_answer,
-    passed_on,
-    refusal,
-    relay,
-)
 from benchrun_client.server.cache_reset import reset_caches
 from benchrun_client.server.readiness import FIRST_REQUEST_SECONDS
 
@@ -46,8 +37,6 @@ LAST_ANSWERS_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
-    """The proxy's command line."""
-
     prefill: str  # Base URL; a name that stands for several addresses stands for as many servers.
     decode: str
     prefill_replicas: int | None
@@ -94,16 +83,15 @@ class Proxy:
     port = 0
 
     def __init__(self, arguments: Arguments, *, load: aiohttp.ClientSession, own: aiohttp.ClientSession) -> None:
-        self._prefill = Role("prefill", arguments.prefill, replicas=arguments.prefill_replicas)
-        self._decode = Role("decode", arguments.decode, replicas=arguments.decode_replicas)
+        self._prefill = upstream.Role("prefill", arguments.prefill, replicas=arguments.prefill_replicas)
+        self._decode = upstream.Role("decode", arguments.decode, replicas=arguments.decode_replicas)
         self._load, self._own = load, own
-        self._places = Places(most=arguments.max_in_flight, most_queued=arguments.max_in_flight)
+        self._places = upstream.Places(most=arguments.max_in_flight, most_queued=arguments.max_in_flight)
         self.metrics = ProxyMetrics()
         self.readiness = Readiness(self._prefill, self._decode, session=own)
         """To be watched, or the proxy will never be ready."""
 
     def application(self) -> web.Application:
-        """All routes."""
         forwarder = Forwarder(
             self._prefill, self._decode, session=self._load, places=self._places, metrics=self.metrics
         )
@@ -123,22 +111,22 @@ class Proxy:
     async def _by_decode(self, request: web.Request) -> web.StreamResponse:
         """Have the first decode server answer. Completions take turns without regard to this."""
         if not self._decode.servers:
-            return refusal(HTTPStatus.BAD_GATEWAY, "decode: no address yet")
+            return upstream.refusal(HTTPStatus.BAD_GATEWAY, "decode: no address yet")
         url = self._decode.servers[0] + request.path_qs
-        body, headers = await request.read(), passed_on(request.headers)
-        opened = open_answer(self._load, "decode", url, body=body, headers=headers, method=request.method)
+        body, headers = await request.read(), upstream.passed_on(request.headers)
+        opened = upstream.open_answer(self._load, "decode", url, body=body, headers=headers, method=request.method)
         try:
             async with opened as (answer, _):
-                return await relay(request, answer)
-        except Broken as broken:
+                return await upstream.relay(request, answer)
+        except upstream.Broken as broken:
             return broken.response
-        except Unreachable as error:
-            return refusal(HTTPStatus.BAD_GATEWAY, str(error))
+        except upstream.Unreachable as error:
+            return upstream.refusal(HTTPStatus.BAD_GATEWAY, str(error))
 
     async def _by_all(self, _: web.Request) -> web.Response:
         """Empty every server's prefix cache; a success only if all answer that they did."""
         if not self._prefill.servers or not self._decode.servers:
-            return refusal(HTTPStatus.BAD_GATEWAY, "not every role has an address yet")
+            return upstream.refusal(HTTPStatus.BAD_GATEWAY, "not every role has an address yet")
         reset = await reset_caches(self._own, (*self._prefill.servers, *self._decode.servers))
         return web.json_response({"success": reset.succeeded, "answer": reset.answer})
 
@@ -154,7 +142,7 @@ class Proxy:
 @asynccontextmanager
 async def running_proxy(arguments: Arguments) -> AsyncIterator[Proxy]:
     """A proxy that answers; with the block its port and all connections are closed. Raises OSError: the port is taken."""
-    async with forwarding_session() as load, open_session(tls=None, seconds=FIRST_REQUEST_SECONDS) as own:
+    async with upstream.forwarding_session() as load, open_session(tls=None, seconds=FIRST_REQUEST_SECONDS) as own:
         proxy = Proxy(arguments, load=load, own=own)
         # A client that goes away takes its request to the servers with it.
         runner, proxy.port = await listen(
@@ -165,7 +153,7 @@ async def running_proxy(arguments: Arguments) -> AsyncIterator[Proxy]:
             handler_cancellation=True,
             shutdown_timeout=LAST_ANSWERS_SECONDS,
         )
-        watch = proxy.metrics.watch_loop(asyncio.get_running_loop())
+        watch = LoopWatch(asyncio.get_running_loop(), note=proxy.metrics.lag.observe)
         try:
             yield proxy
         finally:

@@ -87,15 +87,13 @@ class Places:
 CONNECT_SECONDS = 5.0
 IDLE_SECONDS = 3.0
 """vLLM closes a connection that was idle for 5 s. A request that meets the closing fails, so ours are closed before."""
-MAX_ANSWER_BYTES = 64 * 1024 * 1024
-"""Of a prefill server, which may repeat the prompt."""
+MAX_ANSWER_BYTES = 64 * 1024 * 1024  # Of a prefill server, which may repeat the prompt.
 _OF_ONE_CONNECTION = frozenset(
     {
         *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer"),
         *("transfer-encoding", "upgrade", "expect", "host", "date", "server"),
     }
-)
-"""Headers that belong to the way between two, or are set anew by the next sender."""
+)  # Headers that belong to the way between two, or are set anew by the next sender.
 
 
 class Broken(Exception):

@@ -20,22 +20,7 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from operator import add, sub
 
-from benchrun_client.contract import (
-    CONFIRMATIONS,
-    ERROR,
-    GapCounts,
-    GapSample,
-    GapSlices,
-    LatencySample,
-    Outcome,
-    RequestColumns,
-    RequestSample,
-    Search,
-    StageParts,
-    confirmation_error,
-    decided,
-    stage_parts,
-)
+from benchrun_client import contract
 from benchrun_client.stage_record import RawStage, gap_counts, gap_slices, request_columns, sliced_gaps
 
 
@@ -44,14 +29,14 @@ class LoadResult:
     """One stage, as far as its outcome depends on it."""
 
     failed: int  # Requests.
-    parts: StageParts
+    parts: contract.StageParts
     values: Mapping[str, Sequence[float | None]]
     """By metric the value of every request in microseconds: infinite for a failed one, None for one without."""
-    gaps: tuple[GapCounts, GapSlices | None] = (GapCounts(), None)  # Only where the search has an objective on ITL.
+    gaps: tuple[contract.GapCounts, contract.GapSlices | None] = (contract.GapCounts(), None)
+    """Only where the search has an objective on ITL."""
 
 
-def load_result(search: Search, here: Position, raw: RawStage) -> LoadResult:
-    """The result of one stage."""
+def load_result(search: contract.Search, here: Position, raw: RawStage) -> LoadResult:
     columns = request_columns(raw)
     due, ends = map(sub, columns.start_us, columns.queue_us), map(add, columns.start_us, columns.e2el_us)
     users = int(here.value) if search.axis == "concurrency" else None
@@ -59,13 +44,13 @@ def load_result(search: Search, here: Position, raw: RawStage) -> LoadResult:
     slices = sliced_gaps(raw) if "ITL" in metrics else []
     return LoadResult(
         failed=columns.ok.count(0),
-        parts=stage_parts(list(due), list(ends), users=users),
+        parts=contract.stage_parts(list(due), list(ends), users=users),
         values={metric: _values(metric, columns) for metric in metrics - {"ITL"}},
         gaps=(gap_counts(sum(slices, Counter[int]())), gap_slices(slices)),
     )
 
 
-def _values(metric: str, columns: RequestColumns) -> list[float | None]:
+def _values(metric: str, columns: contract.RequestColumns) -> list[float | None]:
     values: Iterable[float | None] = columns.ttft_us if metric == "TTFT" else columns.e2el_us
     if metric == "TPOT":
         rows = zip(columns.e2el_us, columns.ttft_us, columns.output_tokens, strict=True)
@@ -73,36 +58,34 @@ def _values(metric: str, columns: RequestColumns) -> list[float | None]:
     return [value if ok else math.inf for value, ok in zip(values, columns.ok, strict=True)]
 
 
-def outcome_of(search: Search, here: Position, results: Sequence[LoadResult]) -> Outcome:
+def outcome_of(search: contract.Search, here: Position, results: Sequence[LoadResult]) -> contract.Outcome:
     """Of all stages of a load together. Met: every objective for certain. Missed: one of them for certain, or more requests failed
     than a valid number may have."""
     requests, failed = sum(len(each.parts.order) for each in results), sum(each.failed for each in results)
     if 100 * failed > float(search.max_failed_percent) * requests:
         return "Missed"
-    error = confirmation_error(search.max_repeats) if here.confirmation else ERROR
-    outcomes = set[Outcome]()
+    error = contract.confirmation_error(search.max_repeats) if here.confirmation else contract.ERROR
+    outcomes = set[contract.Outcome]()
     for limit in search.objectives:
         sample, percent = _sample(limit.metric, results), float(limit.percentile)
-        found = decided(sample, percent, 1000.0 * limit.max_milliseconds, error=error)[0] if sample.count else None
-        outcomes.add(found.outcome if found is not None else "Inconclusive")
-    worst: tuple[Outcome, ...] = ("Missed", "Inconclusive")
+        limit_us = 1000.0 * limit.max_milliseconds
+        found = contract.decided(sample, percent, limit_us, error=error)[0].outcome if sample.count else "Inconclusive"
+        outcomes.add(found)
+    worst: tuple[contract.Outcome, ...] = ("Missed", "Inconclusive")
     return next((each for each in worst if each in outcomes), "Met")
 
 
-def _sample(metric: str, results: Sequence[LoadResult]) -> LatencySample:
+def _sample(metric: str, results: Sequence[LoadResult]) -> contract.LatencySample:
     parts = [each.parts for each in results]
     if metric != "ITL":
-        return RequestSample(parts, [each.values[metric] for each in results])
+        return contract.RequestSample(parts, [each.values[metric] for each in results])
     shares = [each.failed / max(1, len(each.parts.order) - each.failed) for each in results]
-    return GapSample(parts, [each.gaps for each in results], shares)
+    return contract.GapSample(parts, [each.gaps for each in results], shares)
 
 
-FACTOR = 2
-"""From one load to the next, until the first that does not meet the objectives."""
-SIGNIFICANT_DIGITS = 4
-"""Of a rate between two others: finer than the finest tolerance."""
-SMALLEST_EXPONENT = -6
-"""A rate has six decimals at most."""
+FACTOR = 2  # From one load to the next, until the first that does not meet the objectives.
+SIGNIFICANT_DIGITS = 4  # Of a rate between two others: finer than the finest tolerance.
+SMALLEST_EXPONENT = -6  # A rate has six decimals at most.
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +100,12 @@ class Position:
     confirmation: int = 0  # Counted from 1; 0: it looks for the load.
 
 
-def first(search: Search) -> Position:
+def first(search: contract.Search) -> Position:
     """Where a search begins: at its lowest load."""
     return Position(number=1, repeat=1, value=Decimal(search.lowest))
 
 
-def after(search: Search, here: Position, outcome: Outcome) -> Position | None:
+def after(search: contract.Search, here: Position, outcome: contract.Outcome) -> Position | None:
     """The next measurement; None: the search has ended. `outcome` is that of all repeats at this load together."""
     if outcome == "Inconclusive" and here.repeat < search.max_repeats:
         return replace(here, repeat=here.repeat + 1)
@@ -138,12 +121,12 @@ def after(search: Search, here: Position, outcome: Outcome) -> Position | None:
 
 def _confirmation(here: Position, value: Decimal | None) -> Position | None:
     """The first stage of the next confirmation; None: there is no load to confirm, or it was tried often enough."""
-    if value is None or here.confirmation == CONFIRMATIONS:
+    if value is None or here.confirmation == contract.CONFIRMATIONS:
         return None
     return replace(here, number=here.number + 1, repeat=1, value=value, confirmation=here.confirmation + 1)
 
 
-def may_follow(search: Search, here: Position) -> tuple[Position, ...]:
+def may_follow(search: contract.Search, here: Position) -> tuple[Position, ...]:
     """Every measurement that may be the next, each once: what can be prepared before the outcome is known."""
     following = (after(search, here, outcome) for outcome in ("Met", "Missed", "Inconclusive"))
     return tuple(dict.fromkeys(each for each in following if each is not None))
@@ -154,7 +137,7 @@ def spelled(value: Decimal) -> str:
     return format(value.normalize(), "f")
 
 
-def _next_value(search: Search, met: Decimal | None, not_met: Decimal | None) -> Decimal | None:
+def _next_value(search: contract.Search, met: Decimal | None, not_met: Decimal | None) -> Decimal | None:
     highest = Decimal(search.highest)
     if met is None:
         return None
@@ -166,7 +149,7 @@ def _next_value(search: Search, met: Decimal | None, not_met: Decimal | None) ->
     return middle if met < middle < not_met else None
 
 
-def _below(search: Search, here: Position) -> Decimal | None:
+def _below(search: contract.Search, here: Position) -> Decimal | None:
     """The load to confirm where this one was not: lower by the tolerance, after that by four times as much, never below the lowest."""
     lowest = Decimal(search.lowest)
     if here.value <= lowest:
@@ -175,6 +158,35 @@ def _below(search: Search, here: Position) -> Decimal | None:
     return max(lowest, _rounded(search, here.value / step, ROUND_FLOOR))
 
 
-def _rounded(search: Search, value: Decimal, rounding: str) -> Decimal:
+def _rounded(search: contract.Search, value: Decimal, rounding: str) -> Decimal:
     exponent = 0 if search.axis == "concurrency" else max(value.adjusted() - SIGNIFICANT_DIGITS + 1, SMALLEST_EXPONENT)
     return value.quantize(Decimal(1).scaleb(exponent), rounding)
+
+
+def stage_at(search: contract.Search, here: Position) -> contract.Stage:
+    return _stage(search, here.number, here.repeat, spelled(here.value))
+
+
+def every_stage(search: contract.Search) -> tuple[contract.Stage, ...]:
+    """Every possible stage, with as many requests as it may have: the first at the lowest load, others at the highest."""
+    return tuple(
+        _stage(search, number, repeat, search.lowest if number == 1 else search.highest)
+        for number in range(1, search.most_probes + 1)
+        for repeat in range(1, search.max_repeats + 1)
+    )
+
+
+def _stage(search: contract.Search, number: int, repeat: int, value: str) -> contract.Stage:
+    concurrency = search.axis == "concurrency"
+    return contract.Stage(
+        id=contract.open_stage_id(search.workload, number, repeat),
+        workload=search.workload,
+        repeat=repeat,
+        load=contract.LoadPoint(max_concurrency=int(value)) if concurrency else contract.LoadPoint(request_rate=value),
+        data=search.data,
+        requests=search.requests_at(Decimal(value)),
+        seed=search.seeds[(number - 1) * search.max_repeats + repeat - 1],
+        api=search.api,
+        ignore_eos=search.ignore_eos,
+        sampling=search.sampling,
+    )

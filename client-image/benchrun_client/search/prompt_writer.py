@@ -1,20 +1,24 @@
-"""Writing the prompts of the next probe in a process of its own, while the current one is measured.
+"""The prompts of the probes to come: written in a process of its own, while the current one is measured.
 
 Most of the work is the tokenizer's and holds the interpreter lock: a thread would stand in the way of the first tokens.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pickle
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any
 
-from benchrun_client.contract import RandomData, Stage, Target
+from benchrun_client.contract import RandomData, Search, Stage, Target
 from benchrun_client.datasets.random_words import RandomPrompts, Start
-from benchrun_client.datasets.rows import Sample, prompts_digest
+from benchrun_client.datasets.samples import Sample, prompts_digest
 from benchrun_client.failures import RunFailure
 from benchrun_client.processes import ChildProcess, serve
+from benchrun_client.search.bisection import Position, may_follow, stage_at
 from benchrun_client.tokenizer import TokenCounter, load_tokenizer
 
 Written = tuple[tuple[Sample, ...], dict[int, str]]
@@ -72,6 +76,49 @@ class WriterProcess:
         assert isinstance(first.data, RandomData)
         samples = self._prompts.write(first.model_copy(update={"requests": second[-1]}), first.data)
         return samples, {length: prompts_digest(samples[:length]) for length in second}
+
+
+Write = Callable[[Stage, Sequence[int]], Future[bytes]]
+"""Begin to write the prompts of a stage, for any of these numbers of requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagePrompts:
+    """What a stage sends, and the digest of it."""
+
+    samples: Sequence[Sample]
+    digest: str
+
+
+class SearchPrompts:
+    """The prompts of searches. Rows of a file and the first stage are given; others are written while measuring."""
+
+    def __init__(self, drawn: Mapping[str, Sequence[Sample]], write: Write | None) -> None:
+        self._drawn, self._write = drawn, write
+        self._writing: dict[str, Future[bytes]] = {}
+
+    def write_ahead(self, search: Search, here: Position) -> None:
+        """Have the prompts written of everything that may follow. Those that can't any more are let go: they may be large."""
+        following: dict[str, list[Stage]] = {}
+        for position in may_follow(search, here):
+            stage = stage_at(search, position)
+            following.setdefault(stage.id, []).append(stage)
+        for stage_id in [s for s in self._writing if s.startswith(f"{search.workload}/") and s not in following]:
+            del self._writing[stage_id]
+        for stage_id, stages in following.items():
+            if self._write is not None and stage_id not in self._drawn and stage_id not in self._writing:
+                lengths = sorted({stage.requests for stage in stages})
+                self._writing[stage_id] = self._write(stages[0], lengths)
+
+    async def take(self, stage: Stage) -> StagePrompts:
+        """What the stage sends. Raises RunFailure: it could not be written."""
+        if stage.id not in self._writing:
+            samples = self._drawn[stage.id][: stage.requests]
+            return StagePrompts(samples, prompts_digest(samples))
+        written = opened(await asyncio.wrap_future(self._writing.pop(stage.id)))
+        assert written is not None
+        samples, digests = written
+        return StagePrompts(samples[: stage.requests], digests[stage.requests])
 
 
 if __name__ == "__main__":

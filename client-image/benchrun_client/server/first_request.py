@@ -12,11 +12,10 @@ from collections.abc import Sequence
 
 import aiohttp
 
-from benchrun_client.contract import GREEDY, Sampling
+from benchrun_client.contract import GREEDY, Api, Sampling
 from benchrun_client.engines import ENGINE
 from benchrun_client.failures import RunFailure, error_text, shorten
 from benchrun_client.http_session import NETWORK_ERRORS, Answer, answer_of
-from benchrun_client.tokenizer import Api
 
 CANARY_TOKENS = 2
 MAX_WORDS_OF_SERVER = 500
@@ -56,11 +55,7 @@ async def complete(
 async def send_canary(
     session: aiohttp.ClientSession, url: str, *, api: Api, model: str, run_uid: str, served: Sequence[str]
 ) -> None:
-    """Prove that a completion works.
-
-    Raises:
-        RunFailure: with the reason that `canary_failure` finds.
-    """
+    """Prove that a completion works. Raises RunFailure: with the reason that `canary_failure` finds."""
     prompt = f"[{run_uid}] canary: say anything."
     try:
         answer = await complete(session, url, api=api, model=model, prompt=prompt, output_tokens=CANARY_TOKENS)
@@ -101,11 +96,9 @@ def words_of(answer: Answer) -> str:
     """The server's own words: its error message where there is one, else the start of the body; never HTML."""
     if answer.is_html:
         return f"an HTML page{_title(answer.body)}"
-    try:
-        body = json.loads(answer.body)
-    except (ValueError, RecursionError):
-        body = answer.body
-    return shorten(" ".join(_message_in(body).split()), MAX_WORDS_OF_SERVER) or "(empty body)"
+    body = answer.json()
+    message = _message_in(answer.body if body is None else body)
+    return shorten(" ".join(message.split()), MAX_WORDS_OF_SERVER) or "(empty body)"
 
 
 def _message_in(body: object) -> str:

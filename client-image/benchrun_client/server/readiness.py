@@ -22,17 +22,15 @@ from benchrun_client.failures import RunFailure, error_text, first_line, shorten
 from benchrun_client.http_session import NETWORK_ERRORS, answer_of, host_and_port, open_session
 from benchrun_client.run_progress import RunState
 from benchrun_client.server.first_request import send_canary, served_models
-from benchrun_client.server.identity import identify
+from benchrun_client.server.reports import identify
 from benchrun_client.stage_record import Identity, micros
 from benchrun_client.traffic import Material, check_lengths
 
 POLL_SECONDS = 0.05
 RESOLVE_SECONDS = 0.1
-LOOK_AGAIN_SECONDS = 10.0
-"""A server that loads may be replaced, by one at another address."""
+LOOK_AGAIN_SECONDS = 10.0  # A server that loads may be replaced, by one at another address.
 HEALTH_TIMEOUT_SECONDS = 5.0
-FIRST_REQUEST_SECONDS = 300.0
-"""The first forward pass of a server may compile for minutes."""
+FIRST_REQUEST_SECONDS = 300.0  # The first forward pass of a server may compile for minutes.
 PROXY = "proxy"
 ANSWERING = frozenset({"server", "decode"})
 UP = frozenset({200, 401, 403, 404})
@@ -51,7 +49,6 @@ class Servers:
 
     @property
     def metrics_roles(self) -> tuple[str, ...]:
-        """The role of each metrics endpoint's server."""
         return self.roles or ("server",) * len(self.metrics_urls)
 
     @property
@@ -94,18 +91,15 @@ class Found:
     answered: float
 
 
-async def wait_for_servers(plan: Plan, material: Material, ledger: RunState, *, tls: ssl.SSLContext | None) -> Found:
+async def wait_for_servers(plan: Plan, material: Material, state: RunState, *, tls: ssl.SSLContext | None) -> Found:
     """Find the servers, wait until they are healthy, check lengths against what they serve, prove the path.
-
-    Raises:
-        RunFailure: the target cannot be measured.
-    """
+    Raises RunFailure: the target cannot be measured."""
     deadline = Deadline(plan.health_deadline_seconds)
     model = plan.target.served_model
-    ledger.enter("Waiting")
+    state.enter("Waiting")
     async with open_session(tls=tls, seconds=FIRST_REQUEST_SECONDS) as session:
         servers = await find_healthy(session, plan.target, deadline)
-        ledger.note("healthy_unix_us", micros(time.time()))
+        state.note("healthy_unix_us", micros(time.time()))
         served = await served_models(session, servers.urls[0])
         if context := served.get(model):
             check_lengths(plan, material, context_tokens=context, whose="the server (max_model_len)")
@@ -122,10 +116,7 @@ async def wait_for_servers(plan: Plan, material: Material, ledger: RunState, *, 
 async def find_healthy(session: aiohttp.ClientSession, target: Target, deadline: Deadline) -> Servers:
     """The servers once all of them are healthy. As long as one is not, their addresses are looked up again: a pod that was
     drained or deleted while it loaded comes back with another. From then on they stay as they are.
-
-    Raises:
-        RunFailure: as `find_servers` and `wait_healthy`.
-    """
+    Raises RunFailure: as `find_servers` and `wait_healthy`."""
     while True:
         servers = await find_servers(target, deadline)
         with contextlib.suppress(TimeoutError):
@@ -135,11 +126,7 @@ async def find_healthy(session: aiohttp.ClientSession, target: Target, deadline:
 
 
 async def find_servers(target: Target, deadline: Deadline) -> Servers:
-    """Resolve the target; waits until all its servers have an address.
-
-    Raises:
-        RunFailure: `EndpointNotReady` when the deadline passes first.
-    """
+    """Resolve the target; waits until all its servers have an address. Raises RunFailure: `EndpointNotReady`."""
     base = target.base_url.rstrip("/")
     if target.servers == 0 or urlsplit(base).scheme == "https":
         # A certificate names a host: behind TLS an address can't take its place.
@@ -186,10 +173,7 @@ def pinned(url: str, address: str) -> str:
 
 async def wait_healthy(session: aiohttp.ClientSession, servers: Servers, deadline: Deadline) -> None:
     """Wait until every server answers 200 on /health.
-
-    Raises:
-        RunFailure: `EndpointNotReady`, or `CertificateInvalid`, which waiting does not heal.
-    """
+    Raises RunFailure: `EndpointNotReady`, or `CertificateInvalid`, which waiting does not heal."""
     for url in servers.urls:
         while (problem := await _health_problem(session, url)) is not None:
             deadline.check(f"{url}: {problem}")

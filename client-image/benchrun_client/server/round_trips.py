@@ -21,10 +21,8 @@ from benchrun_client.http_session import NETWORK_ERRORS, answer_of
 from benchrun_client.stage_record import micros
 
 ROUND_TRIPS = 20
-MAX_SECONDS = 2.0
-"""The servers idle meanwhile; a path that takes longer shows after a few."""
-MAX_SERVERS = 4
-"""As many are looked at: five round trips each."""
+MAX_SECONDS = 2.0  # The servers idle meanwhile; a path that takes longer shows after a few.
+MAX_SERVERS = 4  # As many are looked at: five round trips each.
 
 
 async def measure_round_trips(

@@ -19,8 +19,7 @@ from benchrun_client.shards.load_split import Shard, share_of
 from benchrun_client.shards.merging import ShardedStage
 from benchrun_client.stage_record import micros
 
-INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
-"""Which pod of an indexed Job this is; Kubernetes sets it."""
+INDEX_VARIABLE = "JOB_COMPLETION_INDEX"  # Which pod of an indexed Job this is; Kubernetes sets it.
 LOOPBACK = "127.0.0.1"
 IN_THE_POD = f"{LOOPBACK}:{GATE_PORT}"
 

@@ -16,8 +16,7 @@ from benchrun_client.server.readiness import Servers
 from benchrun_client.shards import messages
 
 CONNECT_AGAIN_SECONDS = 0.1
-QUESTIONS = 8
-"""Of the time at the gate, before each stage: the quickest counts."""
+QUESTIONS = 8  # Of the time at the gate, before each stage: the quickest counts.
 
 
 class GateClient:
@@ -102,7 +101,6 @@ class GateClient:
                 await self.send(messages.Trouble(failure=failure.to_message()))
 
     async def close(self) -> None:
-        """Close the connection."""
         if self._gate is not None:
             await self._gate.close()
         if self._session is not None:

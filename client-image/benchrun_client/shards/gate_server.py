@@ -29,8 +29,6 @@ LEAD_SECONDS = 0.05
 
 @dataclass(slots=True)
 class _Stage:
-    """Messages of the others about one stage, by shard."""
-
     ready: dict[int, messages.Ready] = field(default_factory=dict)
     ended: dict[int, messages.Ended] = field(default_factory=dict)
     parts: dict[int, bytes | None] = field(default_factory=dict)
@@ -62,7 +60,6 @@ class GateServer:
         self._changed = asyncio.Condition()
 
     async def start(self, *, address: str, port: int) -> int:
-        """Listen, and return the port (of use when `port` is 0)."""
         self._lost: asyncio.Future[RunFailure] = asyncio.get_running_loop().create_future()
         app = web.Application()
         app.add_routes([web.get(messages.GATE_PATH, self._receive)])
@@ -75,7 +72,6 @@ class GateServer:
         raise await asyncio.shield(self._lost)
 
     async def send_target(self, servers: Servers) -> None:
-        """Send all shards the URLs of the servers."""
         self._target = messages.Target(urls=servers.urls)
         await self._send_all(self._target)
 
@@ -108,7 +104,6 @@ class GateServer:
         await self._runner.cleanup()
 
     def lose(self, shard: int, why: str) -> None:
-        """A shard is gone."""
         where = f"in stage {self._measuring}" if self._measuring else "before the first stage"
         self._fail("ShardLost", f"shard {shard} of {len(self._others) + 1} was lost {where}: {why}")
 
@@ -139,7 +134,6 @@ class GateServer:
         return connection
 
     def _admitted(self, request: web.Request) -> int | web.Response:
-        """Which shard this is, or why it is refused."""
         given = request.headers.get("Authorization", "").removeprefix("Bearer ")
         if not hmac.compare_digest(given.encode(errors="replace"), self._plan.token_digest.encode()):
             return web.Response(status=403, text="not of this run\n")

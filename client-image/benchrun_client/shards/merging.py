@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from math import fsum, sqrt
 
 from benchrun_client.contract import (
@@ -23,12 +23,12 @@ from benchrun_client.contract import (
     RequestColumns,
     Shards,
     StageRecord,
+    interpolated,
 )
 from benchrun_client.stage_record import MAX_ERRORS, gap_counts
 
 Scalars = dict[str, float | int | None]
-SETTINGS = ("request_rate", "burstiness", "label")
-"""As they were requested: equal in all shards."""
+SETTINGS = ("request_rate", "burstiness", "label")  # As they were requested: equal in all shards.
 _LATENCY = re.compile(r"^(?:mean|median|std|p(?P<percent>[0-9.]+))_(?P<of>[a-z0-9_]+)_ms$")
 
 
@@ -56,23 +56,14 @@ class Values:
 
     def percentile(self, percent: float) -> float:
         """Linear between neighbours, rounded as numpy rounds it."""
-        if not self.upto:
-            return 0.0
-        place = (self.upto[-1] - 1) * (percent / 100)
-        below, above = self._at(int(place)), self._at(min(int(place) + 1, self.upto[-1] - 1))
-        part = place - int(place)
-        return above - (above - below) * (1 - part) if part >= 0.5 else below + (above - below) * part
+        return interpolated(lambda rank: self._at(rank - 1), self.upto[-1], percent) if self.upto else 0.0
 
     def _at(self, rank: int) -> float:
         return self.values[bisect_right(self.upto, rank)]
 
     def _sum(self, term: Callable[[float], float]) -> float:
-        before = 0
-        terms = []
-        for value, upto in zip(self.values, self.upto, strict=True):
-            terms.append(term(value) * (upto - before))
-            before = upto
-        return fsum(terms)
+        counts = (upto - before for before, upto in pairwise([0, *self.upto]))
+        return fsum(term(value) * count for value, count in zip(self.values, counts, strict=True))
 
 
 def figures_of(
@@ -206,7 +197,6 @@ def _summed(parts: Sequence[GapSlices]) -> GapSlices:
 
 
 def _columns(parts: Iterable[StageRecord], began: int) -> RequestColumns:
-    """All requests in order of sending, by one clock."""
     rows = sorted(
         (
             (part.first_send_unix_us - began + row[0], *row[1:])

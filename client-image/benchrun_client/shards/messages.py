@@ -15,13 +15,10 @@ from benchrun_client.contract import MAX_PACKED_BYTES, Failure
 from benchrun_client.contract.base import Count, Finite, LongText, Message
 
 GATE_PATH = "/gate"
-MAX_MESSAGE_BYTES = 2 * MAX_PACKED_BYTES
-"""The largest record there may be in base64, and more."""
+MAX_MESSAGE_BYTES = 2 * MAX_PACKED_BYTES  # The largest record there may be in base64, and more.
 BEAT_SECONDS = 1.0
-SILENT_SECONDS = 5.0
-"""After so long without a message a shard is lost, once stages are measured."""
-PREPARING_SILENT_SECONDS = 90.0
-"""Before that importing vLLM may hold the interpreter for long."""
+SILENT_SECONDS = 5.0  # After so long without a message a shard is lost, once stages are measured.
+PREPARING_SILENT_SECONDS = 90.0  # Before that importing vLLM may hold the interpreter for long.
 
 
 class Question(Message):
@@ -47,8 +44,6 @@ class Beat(Message):
 
 
 class Target(Message):
-    """The servers that were found."""
-
     kind: Literal["Target"] = "Target"
     urls: tuple[LongText, ...] = Field(max_length=1024)
 
@@ -97,8 +92,6 @@ class Over(Message):
 
 
 class Trouble(Message):
-    """The run can't go on."""
-
     kind: Literal["Trouble"] = "Trouble"
     failure: Failure
 

@@ -19,7 +19,7 @@ from benchrun_client.load.vllm_benchmark import Divided
 from benchrun_client.measuring import StageSender
 from benchrun_client.record_process import RecordProcess, packed
 from benchrun_client.run import BaseRun, find_all, freeze_heap, read_plan, vllm_engine
-from benchrun_client.search.probes import StagePrompts
+from benchrun_client.search.prompt_writer import StagePrompts
 from benchrun_client.shards.first_shard import run_sibling
 from benchrun_client.shards.gate_client import GateClient
 from benchrun_client.shards.load_split import share_of

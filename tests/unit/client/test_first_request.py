@@ -7,6 +7,7 @@ import json
 import aiohttp
 import pytest
 from aiohttp import web
+from benchrun_client.contract import Api
 from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import Answer, open_session
 from benchrun_client.server.first_request import (
@@ -16,7 +17,6 @@ from benchrun_client.server.first_request import (
     served_models,
     words_of,
 )
-from benchrun_client.tokenizer import Api
 from hypothesis import given, strategies as st
 from unit.client.servers import Handler, answering, serving
 from unit.effects.raw_server import BROKEN, sending

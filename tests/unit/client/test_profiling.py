@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 from benchrun_client import profiling
 from benchrun_client.contract import PROFILE_STAGE, Engine, Profile, ProfilePlan, StageRecord, open_record, seal
-from benchrun_client.datasets.rows import Sample, prompts_digest
+from benchrun_client.datasets.samples import Sample, prompts_digest
 from benchrun_client.engines.vllm.trace_reader import summary_of
 from benchrun_client.load.vllm_benchmark import Load, Outcome
 from benchrun_client.profiling import Profiling

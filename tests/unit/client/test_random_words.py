@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from statistics import NormalDist, fmean, pstdev
 
 import pytest
-from benchrun_client.contract import DrawnLengths, RandomData
+from benchrun_client.contract import Api, DrawnLengths, RandomData
 from benchrun_client.datasets.random_words import DISTINCT_WORDS, RandomPrompts, drawn_lengths
-from benchrun_client.datasets.rows import Sample, Slot
+from benchrun_client.datasets.samples import Sample, Slot
 from benchrun_client.failures import RunFailure
-from benchrun_client.tokenizer import Api
 from unit.client.plans import stage, warmup
 from unit.client.words import WORDS, WordCounter
 

@@ -10,8 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from benchrun_client.contract import Api
 from benchrun_client.failures import RunFailure
-from benchrun_client.tokenizer import MIN_WORDS, Api, TokenCounter, load_tokenizer, longest_context
+from benchrun_client.tokenizer import MIN_WORDS, TokenCounter, load_tokenizer, longest_context
 from unit.client.plans import plan
 from unit.client.words import WORDS, HubTokenizer
 

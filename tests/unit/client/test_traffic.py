@@ -16,7 +16,7 @@ from benchrun_client.contract import (
     RandomData,
     TimedTraceData,
 )
-from benchrun_client.datasets.rows import Sample, prompts_digest
+from benchrun_client.datasets.samples import Sample, prompts_digest
 from benchrun_client.failures import RunFailure
 from benchrun_client.tokenizer import TokenCounter
 from benchrun_client.traffic import Material, check_lengths, find_material, write_traffic

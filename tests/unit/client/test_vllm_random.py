@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from benchrun_client.contract import CachePolicy, MixData, MixPart, Plan, RandomData
-from benchrun_client.datasets.vllm_random import vllm_prompts
+from benchrun_client.datasets.random_words import vllm_prompts
 from benchrun_client.failures import RunFailure
 from benchrun_client.tokenizer import TokenCounter
 from benchrun_client.traffic import Traffic, find_material, write_traffic

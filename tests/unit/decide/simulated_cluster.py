@@ -14,7 +14,7 @@ from benchrun.decide import Arrival
 from benchrun.observe import Child, Pod, Termination, child_of
 from benchrun_client.contract import PLAN_FILE, Plan, Probe, Progress
 from benchrun_client.search import bisection
-from benchrun_client.search.probes import stage_at
+from benchrun_client.search.bisection import stage_at
 from unit.decide.deliveries import arrival
 from unit.decide.scenes import instant, unix_us
 from unit.plan.specs import OWNER

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from benchrun_client.engines.engine import ServedFiles
 
 PORT = 8000
-USER = 2000
-"""The uid of user `vllm` in vLLM's images; any other works too, since HOME and caches point to /tmp."""
+USER = 2000  # The uid of user `vllm` in vLLM's images; any other works too, since HOME and caches point to /tmp.
 ENVIRONMENT = {
     "HOME": "/tmp",
     "USER": "vllm",
@@ -130,8 +129,7 @@ def transfer_args(connector: str, role: str | None, settings: Mapping[str, objec
 
 _OLD = re.compile(r":v?0\.(?:[0-9]|1[0-2])(?:[^0-9/][^/]*)?$")
 """A tag before 0.13, which brought --profiler-config (vllm#29912); before, and not after 0.15, variables said the same."""
-MAX_PROFILED_STEPS = 500
-"""Bounds a trace, at some thousand events a step."""
+MAX_PROFILED_STEPS = 500  # Bounds a trace, at some thousand events a step.
 
 
 def profiled(image: str, directory: str) -> tuple[list[str], dict[str, str]]:

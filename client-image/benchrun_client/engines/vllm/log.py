@@ -120,15 +120,13 @@ _LINES: Mapping[str, re.Pattern[str]] = {
 }
 
 
-_WORDS = (" took ", " takes ", "Time spent ")
-"""Only lines with one of them are looked at more closely."""
+_WORDS = (" took ", " takes ", "Time spent ")  # Only lines with one of them are looked at more closely.
 _MAX_LINES = 1000
 _MIN_LINE_CHARS = 20
 _MAX_LINE_CHARS = 2048
 
 
 def startup_phases(log: str) -> StartupPhases:
-    """As in `Engine`."""
     found = _slowest(log)
     download, engine = found.get("download"), found.get("engine")
     compiled = found.get("engine_compile", found.get("compile"))
@@ -142,7 +140,6 @@ def startup_phases(log: str) -> StartupPhases:
 
 
 def _slowest(log: str) -> Mapping[str, float]:
-    """By kind of line, the most that any process spent."""
     spent: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     lines = (line for line in log.splitlines() if len(line) >= _MIN_LINE_CHARS and any(word in line for word in _WORDS))
     for line in (each[:_MAX_LINE_CHARS] for each in islice(lines, _MAX_LINES)):
@@ -198,7 +195,6 @@ def _less(whole: float, part: float | None) -> float:
 
 
 def compilations(log: str) -> tuple[float, ...]:
-    """As in `Engine`."""
     instants = (_instant(line) for line in log.splitlines() if "JIT compilation during inference" in line)
     return tuple(sorted(instant for instant in instants if instant is not None))
 

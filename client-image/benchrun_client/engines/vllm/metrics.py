@@ -35,17 +35,14 @@ _COUNTERS = (
     "nixl_num_failed_notifications_total", "nixl_num_kv_expired_reqs_total", "spec_decode_num_draft_tokens_total",
     "spec_decode_num_accepted_tokens_total",
 )  # fmt: skip
-COUNTER_SERIES = {name: f"vllm:{name}" for name in _COUNTERS}
-"""In a record they are summed over engines and reasons."""
+COUNTER_SERIES = {name: f"vllm:{name}" for name in _COUNTERS}  # In a record they are summed over engines and reasons.
 LABELLED_COUNTERS = {
     f"finished_{reason}_total": ("vllm:request_success_total", f'finished_reason="{reason}"')
     for reason in ("stop", "length", "abort", "error", "repetition")
-}
-"""The reasons of `vllm.v1.engine.FinishReason`, each a counter of its own."""
+}  # The reasons of `vllm.v1.engine.FinishReason`, each a counter of its own.
 MEASURED_SETTINGS = frozenset(
     {"engine", "num_gpu_blocks", "num_cpu_blocks", "kv_cache_size_tokens", "kv_cache_max_concurrency"}
-)
-"""Labels of cache_config_info: the engine's number, and what a server measures when it starts."""
+)  # Labels of cache_config_info: the engine's number, and what a server measures when it starts.
 
 
 def cache_tokens(labels: Mapping[str, str]) -> int | None:

@@ -28,8 +28,7 @@ MAX_MICROSECONDS = 1e16  # Unix time has 2e15.
 _BEGIN, _BETWEEN = re.compile(r'"traceEvents"\s*:\s*\['), re.compile(r"[\s,]*")
 _STEP = re.compile(
     r"execute_(?:\d{1,9}_)?context_\d{1,9}\((?:sq)?(\d{1,9})[^)]*\)_generation_\d{1,9}\((?:sq)?(\d{1,9})"
-)
-"""vLLM's name of a step, with the tokens of its prompts and of its answers (`Worker.annotate_profile`, vLLM 0.32)."""
+)  # vLLM's name of a step, with the tokens of its prompts and of its answers (`Worker.annotate_profile`, vLLM 0.32).
 
 
 def unpacked(path: Path) -> Iterator[str]:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 from benchrun_client.contract import CustomData, MixableData, MixData, MixPart, RandomData
-from benchrun_client.datasets.mix import interleaved, portions_of, shared_out
-from benchrun_client.datasets.rows import Sample
+from benchrun_client.datasets.samples import Sample, interleaved, portions_of, shared_out
 from benchrun_client.tokenizer import TokenCounter
 from benchrun_client.traffic import check_lengths, find_material, write_traffic
 from hypothesis import given, strategies as st

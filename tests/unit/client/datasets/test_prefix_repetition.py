@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from benchrun_client.contract import PrefixRepetitionData
+from benchrun_client.contract import Api, PrefixRepetitionData
 from benchrun_client.datasets.random_words import WordWriter, write_prefix_repetition
-from benchrun_client.datasets.rows import Sample
+from benchrun_client.datasets.samples import Sample
 from benchrun_client.failures import RunFailure
-from benchrun_client.tokenizer import Api
 from unit.client.datasets.files import portion
 from unit.client.words import WORDS, WordCounter
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from aiohttp import web
 from benchrun_client.contract import LoadPoint
-from benchrun_client.datasets.rows import Sample
+from benchrun_client.datasets.samples import Sample
 from benchrun_client.load.vllm_benchmark import Load
 from benchrun_client.offline.engine_client import OfflineEngine
-from benchrun_client.offline.messages import OfflineAnswer, OfflineTimes
+from benchrun_client.offline.engine_server import OfflineAnswer, OfflineTimes
 from benchrun_client.server.readiness import Servers
 from unit.client.servers import Handler, answering, serving
 

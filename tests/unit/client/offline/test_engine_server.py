@@ -7,10 +7,8 @@ import threading
 import aiohttp
 import pytest
 from benchrun_client.http_session import BackgroundLoop
-from benchrun_client.offline.engine_server import EngineServer
-from benchrun_client.offline.messages import OfflineAnswer, OfflineLoad, OfflineTimes
-from benchrun_client.server.identity import identify
-from benchrun_client.server.snapshot import take
+from benchrun_client.offline.engine_server import EngineServer, OfflineAnswer, OfflineLoad, OfflineTimes
+from benchrun_client.server.reports import identify, take
 
 PAGE = b"""# TYPE vllm:prompt_tokens_total counter
 vllm:prompt_tokens_total{engine="0"} 42

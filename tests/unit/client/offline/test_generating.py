@@ -7,8 +7,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from benchrun_client.offline.engine_server import NoTimesKept, generated, times_of
-from benchrun_client.offline.messages import OfflineLoad
+from benchrun_client.offline.engine_server import NoTimesKept, OfflineLoad, generated, times_of
 from pydantic import ValidationError
 from unit.client.offline.engines import WALL, RecordedEngine, output
 

@@ -53,7 +53,7 @@ def test_a_histogram_counts_upwards() -> None:
 async def test_a_loop_that_is_held_up_is_late_for_every_tick() -> None:
     metrics = ProxyMetrics()
     loop, ticks, all_ticks = asyncio.get_running_loop(), count(1), asyncio.Event()
-    watched = metrics.watch_loop(loop)
+    watched = LoopWatch(loop, note=metrics.lag.observe)
     # Begun later, so each of its ticks comes after the same one of the other.
     follower = LoopWatch(loop, note=lambda _: all_ticks.set() if next(ticks) == 25 else None)
     time.sleep(0.5)  # noqa: ASYNC251 - that is what holds it up

@@ -8,8 +8,7 @@ from decimal import Decimal
 from itertools import pairwise
 
 from benchrun_client.contract import CONFIRMATIONS, Outcome, Search
-from benchrun_client.search.bisection import Position, after, first, may_follow, spelled
-from benchrun_client.search.probes import stage_at
+from benchrun_client.search.bisection import Position, after, first, may_follow, spelled, stage_at
 from hypothesis import given, strategies as st
 from unit.client.search.searches import search
 

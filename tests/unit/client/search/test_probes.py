@@ -9,10 +9,10 @@ from decimal import Decimal
 
 import pytest
 from benchrun_client.contract import CachePolicy, LoadPoint, Outcome, Plan, RandomData, Stage
-from benchrun_client.datasets.rows import Sample, prompts_digest
+from benchrun_client.datasets.samples import Sample, prompts_digest
 from benchrun_client.failures import RunFailure
-from benchrun_client.search.bisection import Position, after, first
-from benchrun_client.search.probes import SearchPrompts, every_stage, stage_at
+from benchrun_client.search.bisection import Position, after, every_stage, first, stage_at
+from benchrun_client.search.prompt_writer import SearchPrompts
 from benchrun_client.tokenizer import TokenCounter
 from benchrun_client.traffic import check_lengths, find_material, write_traffic
 from pydantic import ValidationError

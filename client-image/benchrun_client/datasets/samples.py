@@ -10,17 +10,16 @@ import hashlib
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Any, Generic, Protocol, TypeVar
 
-from benchrun_client.contract import CustomData, DatasetFacts, DatasetFields, SingleData, Stage, TextsData, Warmup
+from benchrun_client import contract
 from benchrun_client.datasets.files import name_of
 from benchrun_client.failures import RunFailure
-from benchrun_client.tokenizer import Api
 
-Slot = Stage | Warmup
+Slot = contract.Stage | contract.Warmup
 """A part of the run that sends requests: both kinds name their data, seed, API and number of requests."""
 
 
@@ -30,10 +29,10 @@ class Portion:
 
     workload: str
     part: int  # Position in a mix; 0 for the only one.
-    data: SingleData
+    data: contract.SingleData
     requests: int
     seed: int
-    api: Api
+    api: contract.Api
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +44,50 @@ class Sample:
     output_tokens: int
     repeated_tokens: int = 0
     """How many of the input tokens the dataset repeats on purpose, beyond what every prompt begins with."""
-    at_seconds: float | None = None
-    """When it is due, from the first of its stage on, as recorded; None: by the load."""
+    at_seconds: float | None = None  # When it is due, from the first of its stage on, as recorded; None: by the load.
+
+
+def portions_of(slot: Slot) -> tuple[Portion, ...]:
+    """The share of each dataset of a slot; a dataset whose weight is too small for one request has none."""
+    if not isinstance(slot.data, contract.MixData):
+        return (Portion(slot.workload, 0, _sent(slot, slot.data), slot.requests, slot.seed, slot.api),)
+    shares = shared_out(slot.requests, [part.weight for part in slot.data.parts])
+    return tuple(
+        Portion(slot.workload, number, _sent(slot, part.data), requests, _part_seed(slot.seed, number), slot.api)
+        for number, (part, requests) in enumerate(zip(slot.data.parts, shares, strict=True))
+        if requests
+    )
+
+
+def shared_out(requests: int, weights: Sequence[int]) -> list[int]:
+    """Whole requests by weight: rounded down, and the rest goes to those that lost most (the earlier of equals)."""
+    total = sum(weights)
+    shares = [requests * weight // total for weight in weights]
+    by_loss = sorted(range(len(weights)), key=lambda i: -(requests * weights[i] % total))
+    for i in by_loss[: requests - sum(shares)]:
+        shares[i] += 1
+    return shares
+
+
+def interleaved(slot: Slot, parts: Sequence[Sequence[Sample]]) -> tuple[Sample, ...]:
+    """The samples of all portions in the order of sending; those of one portion keep theirs."""
+    if len(parts) == 1:
+        return tuple(parts[0])
+    order = list(chain.from_iterable([number] * len(samples) for number, samples in enumerate(parts)))
+    random.Random(slot.seed).shuffle(order)
+    nexts = [iter(samples) for samples in parts]
+    return tuple(next(nexts[number]) for number in order)
+
+
+def _sent(slot: Slot, data: contract.SingleData) -> contract.SingleData:
+    """The dataset; a warm-up sends random prompts that no stage sends, whatever seed and generator these have."""
+    is_fixed = isinstance(slot, contract.Warmup) and isinstance(data, contract.RandomData)
+    return data.model_copy(update={"generator": "Distinct", "seed": None}) if is_fixed else data
+
+
+def _part_seed(seed: int, part: int) -> int:
+    """32-bit seed of a part: parts with equal datasets get different prompts."""
+    return int.from_bytes(hashlib.sha256(f"benchrun.mix/1\x1f{seed}\x1f{part}".encode()).digest()[:4], "big")
 
 
 def prompts_digest(samples: Sequence[Sample]) -> str:
@@ -65,22 +106,21 @@ class Counting(Protocol):
 
     tokenizer: Any
 
-    def count(self, texts: Sequence[str], *, api: Api) -> list[int]:
+    def count(self, texts: Sequence[str], *, api: contract.Api) -> list[int]:
         """Tokens of each text as a separate prompt."""
         ...
 
-    def shared_prefix(self, *, api: Api, after: str = "") -> int:
+    def shared_prefix(self, *, api: contract.Api, after: str = "") -> int:
         """Tokens that every prompt begins with that begins with this text."""
         ...
 
 
-def repeated_by(text: str, *, counter: Counting, api: Api) -> int:
+def repeated_by(text: str, *, counter: Counting, api: contract.Api) -> int:
     """Tokens that a common beginning adds to what every prompt begins with anyway."""
     return counter.shared_prefix(api=api, after=text) - counter.shared_prefix(api=api) if text else 0
 
 
 def common_start(one: str, other: str) -> str:
-    """What both begin with."""
     return one[: sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))]
 
 
@@ -90,8 +130,6 @@ TOO_LONG = "TooLongForModel"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row as it was read."""
-
     text: str
     answer: str = ""
     output_tokens: int | None = None  # Requested by the row itself.
@@ -99,8 +137,6 @@ class Row:
 
 @dataclass(frozen=True)
 class RowFile:
-    """A file that has been read."""
-
     name: str
     sha256: str
     rows: tuple[Row, ...]
@@ -109,29 +145,19 @@ class RowFile:
     common: str = ""  # What every row begins with.
 
 
-class RowReader:
-    """Collects the rows of a file; the second of two with the same text is dropped."""
-
-    def __init__(self) -> None:
-        self._rows: dict[str, Row] = {}
-        self._dropped: Counter[str] = Counter()
-        self._read = 0
-
-    def add(self, row: Row) -> None:
-        self._read += 1
-        if row.text in self._rows:
-            self._dropped[REPEATED] += 1
+def row_file(entries: Iterable[Row | str], *, name: str, sha256: str) -> RowFile:
+    """A file of these rows; a text is the reason why an entry is dropped. The second of two rows with the same text is, too."""
+    rows: dict[str, Row] = {}
+    dropped: Counter[str] = Counter()
+    read = 0
+    for read, entry in enumerate(entries, start=1):  # noqa: B007 (the last number is how many there were)
+        if isinstance(entry, str):
+            dropped[entry] += 1
+        elif entry.text in rows:
+            dropped[REPEATED] += 1
         else:
-            self._rows[row.text] = row
-
-    def drop(self, reason: str) -> None:
-        self._read += 1
-        self._dropped[reason] += 1
-
-    def file(self, *, name: str, sha256: str) -> RowFile:
-        """What was collected."""
-        texts = tuple(self._rows)
-        return RowFile(name, sha256, tuple(self._rows.values()), self._read, dict(self._dropped), _common_start(texts))
+            rows[entry.text] = entry
+    return RowFile(name, sha256, tuple(rows.values()), read, dict(dropped), _common_start(tuple(rows)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +165,7 @@ class Fitting:
     """What all requests of a portion have in common."""
 
     counter: Counting
-    api: Api
+    api: contract.Api
     context_tokens: int | None  # Longest request that the model takes; None: not known yet.
     repeated_tokens: int  # What every row of the file begins with.
 
@@ -151,7 +177,7 @@ class Fitting:
         return Sample(prompt, tokens, output_tokens, min(self.repeated_tokens, tokens))
 
 
-D = TypeVar("D", bound=DatasetFields)
+D = TypeVar("D", bound=contract.DatasetFields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +194,7 @@ class RowKind(Generic[D]):
     """What people call the file."""
 
 
-ROW_KINDS: dict[type[DatasetFields], RowKind[Any]] = {}
+ROW_KINDS: dict[type[contract.DatasetFields], RowKind[Any]] = {}
 """By the dataset's model; each module of a kind registers it here."""
 
 
@@ -177,25 +203,22 @@ class RowPool:
 
     def __init__(self, file: RowFile, *, needed: int) -> None:
         """`needed`: rows that the whole run takes, for the message when there are too few."""
-        self.common = file.common
-        """What every row begins with."""
+        self.common = file.common  # What every row begins with.
         self._file = file
         self._needed = needed
         self._free = list(range(len(file.rows)))
         self._dropped: dict[int, str] = {}
         self._used: Counter[tuple[str, int]] = Counter()
 
-    def draw(
-        self, portion: Portion, fit: Callable[[Sequence[Row]], Sample | str], *, prompts: int, rows_a_prompt: int = 1
-    ) -> tuple[Sample, ...]:
-        """So many prompts. `fit`: the request that rows make, or the reason why they are left out.
+    def draw(self, portion: Portion, fit: Callable[[Sequence[Row]], Sample | str]) -> tuple[Sample, ...]:
+        """The different prompts of a portion. `fit`: the request that rows make, or the reason why they are left out.
         Raises RunFailure: `DatasetTooSmall`, with the numbers."""
-        rng = random.Random(portion.seed)
+        rng, prompts, needed = random.Random(portion.seed), different_prompts(portion), rows_a_prompt(portion.data)
         samples: list[Sample] = []
         unfit: list[int] = []
-        while len(samples) < prompts and len(self._free) >= rows_a_prompt:
+        while len(samples) < prompts and len(self._free) >= needed:
             taken = []
-            for _ in range(rows_a_prompt):
+            for _ in range(needed):
                 i = rng.randrange(len(self._free))
                 self._free[i], self._free[-1] = self._free[-1], self._free[i]
                 taken.append(self._free.pop())
@@ -214,9 +237,9 @@ class RowPool:
             raise RunFailure("DatasetTooSmall", self._too_small())
         return tuple(samples)
 
-    def facts(self, workload: str, part: int, *, source: str) -> DatasetFacts:
+    def facts(self, workload: str, part: int, *, source: str) -> contract.DatasetFacts:
         """What became of the file, and what a workload took of it. `source`: what the workload calls it."""
-        return DatasetFacts(
+        return contract.DatasetFacts(
             part=part,
             source=source[-300:],
             sha256=self._file.sha256,
@@ -245,16 +268,16 @@ def _common_start(texts: Sequence[str]) -> str:
     return next(common[:end] for end in range(len(common), -1, -1) if end == 0 or common[end - 1].isspace())
 
 
-def read_pools(portions: Sequence[Portion]) -> Mapping[DatasetFields, RowPool]:
+def read_pools(portions: Sequence[Portion]) -> Mapping[contract.DatasetFields, RowPool]:
     """The pool of each dataset with rows. Datasets with the same content share one, wherever each finds it.
     Raises RunFailure: a dataset is missing or broken."""
     with_rows = [(p, p.data) for p in portions if type(p.data) in ROW_KINDS]
     # A dataset that takes each row's own output length reads more of the file than one that forces it, and reads first.
     datasets = sorted(
         dict.fromkeys(data for _, data in with_rows),
-        key=lambda data: isinstance(data, CustomData) and data.output_tokens is not None,
+        key=lambda data: isinstance(data, contract.CustomData) and data.output_tokens is not None,
     )
-    sources: dict[DatasetFields, Hashable] = {}
+    sources: dict[contract.DatasetFields, Hashable] = {}
     contents: dict[Hashable, Hashable] = {}
     files: dict[Hashable, RowFile] = {}
     for data in datasets:
@@ -272,14 +295,12 @@ def read_pools(portions: Sequence[Portion]) -> Mapping[DatasetFields, RowPool]:
 
 
 def different_prompts(portion: Portion) -> int:
-    """Of a portion."""
-    return math.ceil(portion.requests / (portion.data.duplicate if isinstance(portion.data, TextsData) else 1))
+    return math.ceil(portion.requests / (portion.data.duplicate if isinstance(portion.data, contract.TextsData) else 1))
 
 
-def rows_a_prompt(data: DatasetFields) -> int:
-    """How many rows make one."""
-    return data.texts_per_prompt if isinstance(data, TextsData) else 1
+def rows_a_prompt(data: contract.DatasetFields) -> int:
+    return data.texts_per_prompt if isinstance(data, contract.TextsData) else 1
 
 
-def _values(data: DatasetFields, fields: Sequence[str]) -> Hashable:
+def _values(data: contract.DatasetFields, fields: Sequence[str]) -> Hashable:
     return data.kind, *(getattr(data, name) for name in fields)

@@ -1,0 +1,217 @@
+"""Prompts that somebody wrote: `custom`, `shareGPT`, `huggingFace` and `texts` data.
+
+Of a ShareGPT file a row is the first turn of a conversation with its answer, and what vLLM's reader drops is dropped here: fewer
+than two turns, very short, or longer than vLLM's limits. Unlike there, a forced output length does not count against the limit
+of 2048 tokens in all. Rows of the hub are streamed up to a bound: a dataset of terabytes costs no more than its first rows. Packed
+texts stand before the instruction that they share: no two prompts of a run share their beginning.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import importlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from benchrun_client.contract import CustomData, HuggingFaceData, ShareGPTData, TextsData
+from benchrun_client.datasets import files
+from benchrun_client.datasets.samples import ROW_KINDS, Fitting, Row, RowFile, RowKind, Sample, row_file
+from benchrun_client.failures import RunFailure, error_text
+
+
+def read_custom(data: CustomData) -> RowFile:
+    """Every line a row. Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming line and field."""
+    with files.opened(data.file) as file:
+        rows = (_custom_row(entry, data, where=where) for where, entry in files.json_lines(file))
+        return row_file(rows, name=file.name, sha256=file.sha256)
+
+
+def _custom_row(entry: dict[str, Any], data: CustomData, *, where: str) -> Row:
+    prompt = files.text_field(entry, data.prompt_field, where=where)
+    if not prompt.strip():
+        raise files.invalid(f'{where}: "{data.prompt_field}" is empty')
+    return Row(prompt, output_tokens=_output_tokens(entry, data, where=where) if data.output_tokens is None else None)
+
+
+def _output_tokens(entry: dict[str, Any], data: CustomData, *, where: str) -> int:
+    field = data.output_tokens_field
+    if field not in entry:
+        raise files.invalid(
+            f'{where}: there is no field "{field}"; it has {files.listed(entry)}. Add it to every line, or set outputTokens.'
+        )
+    value = entry[field]
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        shown = value if isinstance(value, int | float) and not isinstance(value, bool) else files.json_type(value)
+        raise files.invalid(f'{where}: "{field}" must be a whole number of 1 or more, is {shown}')
+    return value
+
+
+def fit_custom(data: CustomData | HuggingFaceData, rows: Sequence[Row], fitting: Fitting) -> Sample | str:
+    """A row as a request with the forced output length, or with the row's."""
+    (row,) = rows
+    return fitting.request(row.text, output_tokens=data.output_tokens or row.output_tokens or 1)
+
+
+ROW_KINDS[CustomData] = RowKind(read_custom, fit_custom, content=("prompt_field", "output_tokens_field"))
+
+MIN_TOKENS = 4
+MAX_TOTAL_TOKENS = 2048  # vLLM's limits of a usable row (`is_valid_sequence`); that of the prompt can be set.
+
+NO_ANSWER = "FewerThanTwoTurns"
+TOO_SHORT = "TooShort"
+BEYOND_LIMITS = "BeyondTokenLimits"
+
+
+def read_sharegpt(data: ShareGPTData) -> RowFile:
+    """Every conversation a row. Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming line or entry."""
+    with files.opened(data.file) as file:
+        entries = files.json_value(
+            file.path.read_bytes(), name=file.name, should_be="A ShareGPT file is one JSON list."
+        )
+        if not isinstance(entries, list):
+            raise files.invalid(f"{file.name} holds {files.json_type(entries)}; a ShareGPT file is one JSON list")
+        rows = (_sharegpt_row(entry, where=f"{file.name}, entry {n}") for n, entry in enumerate(entries))
+        return row_file(rows, name=file.name, sha256=file.sha256)
+
+
+def fit_sharegpt(data: ShareGPTData, rows: Sequence[Row], fitting: Fitting) -> Sample | str:
+    """A row as a request. vLLM's limits are of the bare text, whatever a chat adds to it."""
+    (row,) = rows
+    prompt, answer = fitting.counter.count([row.text, row.answer], api="Completions")
+    output = data.output_tokens or answer
+    if prompt < MIN_TOKENS or (data.output_tokens is None and answer < MIN_TOKENS):
+        return TOO_SHORT
+    total = data.max_total_tokens or (MAX_TOTAL_TOKENS if data.output_tokens is None else None)
+    if prompt > data.max_prompt_tokens or (total is not None and prompt + output > total):
+        return BEYOND_LIMITS
+    return fitting.request(row.text, output_tokens=output)
+
+
+ROW_KINDS[ShareGPTData] = RowKind(read_sharegpt, fit_sharegpt)
+
+
+def _sharegpt_row(entry: Any, *, where: str) -> Row | str:
+    if not isinstance(entry, dict):
+        raise files.invalid(f'{where}: expected an object with "conversations", got {files.json_type(entry)}')
+    turns = entry.get("conversations", [])
+    if not isinstance(turns, list):
+        raise files.invalid(f'{where}: "conversations" must be a list')
+    if len(turns) < 2:
+        return NO_ANSWER
+    return Row(_value(turns[0], where=where), answer=_value(turns[1], where=where))
+
+
+def _value(turn: object, *, where: str) -> str:
+    value = turn.get("value") if isinstance(turn, dict) else None
+    if not isinstance(value, str):
+        raise files.invalid(f'{where}: the first two turns must be objects with a text "value"')
+    return value
+
+
+EMPTY = "EmptyText"
+
+
+def read_hugging_face(data: HuggingFaceData) -> RowFile:
+    """Every row's text; rows without one are dropped.
+    Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming row and column."""
+    name, digest = called(data), hashlib.sha256()
+    rows: list[Row | str] = []
+    try:
+        for number, row in enumerate(islice(_stream(data), data.max_rows)):
+            text = _text(row, data.column, where=f"{name}, row {number}")
+            digest.update(f"{len(text.encode())}\n{text}".encode())
+            rows.append(Row(text) if text.strip() else EMPTY)
+    except RunFailure:
+        raise
+    # Anything can come out of a foreign library here: hub errors, parsers' errors, a ValueError for a wrong split.
+    except Exception as error:
+        raise files.not_found(
+            f"cannot read {name} from the hub: {error_text(error)}. Check its name, subset, split and "
+            "revision, and that the client can reach the hub."
+        ) from error
+    return row_file(rows, name=name, sha256=digest.hexdigest())
+
+
+def _stream(data: HuggingFaceData) -> Iterable[Mapping[str, Any]]:
+    try:
+        library = importlib.import_module("datasets")
+    except ImportError as error:
+        raise files.not_found(
+            "the client's image has no Python package `datasets`: take a vLLM image that has vllm[bench], or download the data "
+            "and use the dataset custom or texts"
+        ) from error
+    rows: Iterable[Mapping[str, Any]] = library.load_dataset(
+        data.repository, name=data.subset, split=data.split, revision=data.revision, streaming=True
+    )
+    return rows
+
+
+def _text(row: Mapping[str, Any], column: str, *, where: str) -> str:
+    if column not in row:
+        raise files.invalid(f'{where}: there is no column "{column}"; it has {files.listed(row)}')
+    value = row[column]
+    if value is not None and not isinstance(value, str):
+        raise files.invalid(f'{where}: "{column}" must be a text, is {type(value).__name__}')
+    return value or ""
+
+
+def called(data: HuggingFaceData) -> str:
+    subset = f"/{data.subset}" if data.subset else ""
+    return f"{data.repository}{subset} ({data.split}{f', {data.revision}' if data.revision else ''})"
+
+
+ROW_KINDS[HuggingFaceData] = RowKind(
+    read_hugging_face,
+    fit_custom,
+    content=("column",),
+    source=("repository", "revision", "subset", "split", "max_rows"),
+    name=called,
+)
+
+
+def read_texts(data: TextsData) -> RowFile:
+    """Every text a row; empty ones are dropped.
+    Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming line and column."""
+    with files.opened(data.file) as file:
+        fields = (files.text_field(entry, data.column, where=where) for where, entry in files.json_lines(file))
+        texts = _csv_texts(file, data.column) if data.format == "CSV" else fields
+        lines = (" ".join(text.split()) for text in texts)
+        return row_file((Row(line) if line else EMPTY for line in lines), name=file.name, sha256=file.sha256)
+
+
+def fit_texts(data: TextsData, rows: Sequence[Row], fitting: Fitting) -> Sample | str:
+    prompt = "\n".join([row.text for row in rows] + [data.instruction] * bool(data.instruction))
+    return fitting.request(prompt, output_tokens=data.output_tokens_per_text * len(rows))
+
+
+ROW_KINDS[TextsData] = RowKind(read_texts, fit_texts, content=("format", "column"))
+
+
+def _csv_texts(file: files.OpenedFile, column: str) -> Iterator[str]:
+    csv.field_size_limit(files.MAX_LINE_BYTES)
+    table = csv.reader((text for _, text in files.lines(file)), strict=True)
+    try:
+        header = next(table, [])
+        place = _place(header, column, file)
+        for cells in table:
+            if len(cells) == len(header):
+                yield cells[place]
+            elif cells:
+                raise files.invalid(
+                    f"{file.name}, line {table.line_num}: the row has {len(cells)} columns, the header has {len(header)}. "
+                    "A text with commas or line breaks stands in double quotes."
+                )
+    except csv.Error as error:
+        raise files.invalid(f"{file.name}, line {table.line_num}: {error}") from error
+
+
+def _place(header: Sequence[str], column: str, file: files.OpenedFile) -> int:
+    if column not in header:
+        raise files.invalid(
+            f'{file.name}, line 1: there is no column "{column}"; the header has {files.listed(header)}'
+        )
+    if header.count(column) > 1:
+        raise files.invalid(f'{file.name}, line 1: there is more than one column "{column}"')
+    return header.index(column)
