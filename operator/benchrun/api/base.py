@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import accumulate
+from functools import cache
+from itertools import accumulate, pairwise
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 from pydantic import (
@@ -123,13 +127,48 @@ def list_map(key: str) -> dict[str, Any]:
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [json_name(key)]}
 
 
-class SpecModel(BaseModel):
-    """Base of everything a user writes: camelCase on the wire, unknown fields and wrong types refused, immutable."""
+@cache
+def _notes(module: str) -> dict[str, dict[str, str]]:
+    """By class and field of a module: the string that stands below the field."""
+    classes = [
+        node for node in ast.parse(inspect.getsource(sys.modules[module])).body if isinstance(node, ast.ClassDef)
+    ]
+    return {
+        each.name: {
+            field.target.id: note.value.value
+            for field, note in pairwise(each.body)
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+            if isinstance(note, ast.Expr) and isinstance(note.value, ast.Constant) and isinstance(note.value.value, str)
+        }
+        for each in classes
+    }
 
-    model_config = ConfigDict(
-        alias_generator=json_name, populate_by_name=True, extra="forbid", frozen=True, strict=True
-    )
+
+class _Model(BaseModel):
+    """camelCase on the wire, immutable. A field is described by its `description`, or by the string below it, which is read where a
+    schema is made (pydantic's `use_attribute_docstrings` would read it at every start)."""
+
+    model_config = ConfigDict(alias_generator=json_name, populate_by_name=True, frozen=True)
     rules: ClassVar[tuple[Rule, ...]] = ()  # What must hold between the fields.
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        json_schema = handler(schema)
+        resolved = handler.resolve_ref_schema(json_schema)
+        for each in cls.__mro__:
+            for name, note in (
+                _notes(each.__module__).get(each.__name__, {}).items() if issubclass(each, _Model) else ()
+            ):
+                resolved["properties"][cls.model_fields[name].alias].setdefault("description", note)
+        if cls.rules:
+            resolved[VALIDATIONS] = [rule.entry() for rule in cls.rules]
+        return json_schema
+
+
+class SpecModel(_Model):
+    """Base of everything a user writes: unknown fields and wrong types refused."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     @model_validator(mode="after")
     def _keeps_its_rules(self) -> Self:
@@ -137,18 +176,11 @@ class SpecModel(BaseModel):
             rule.check(self)
         return self
 
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        json_schema = handler(schema)
-        if cls.rules:
-            handler.resolve_ref_schema(json_schema)[VALIDATIONS] = [rule.entry() for rule in cls.rules]
-        return json_schema
 
+class StatusModel(_Model):
+    """Base of what the operator writes: unknown fields of a newer operator ignored."""
 
-class StatusModel(BaseModel):
-    """Base of what the operator writes: camelCase, unknown fields of a newer operator ignored, immutable."""
-
-    model_config = ConfigDict(alias_generator=json_name, populate_by_name=True, extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="ignore")
 
 
 NUMBER = "'^(inf|[0-9]+([.][0-9]+)?)$'"

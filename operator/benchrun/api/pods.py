@@ -33,15 +33,11 @@ class EnvVar(SpecModel):
     """An environment variable; secrets by reference only."""
 
     rules = (exactly_one("value", "value_from"),)
-    name: Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$")] = Field(
-        description="Name of the variable."
-    )
+    name: Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$")]
+    """Name of the variable."""
     value: Annotated[str, Field(max_length=4096)] | None = Field(None, description="Its value. Never a secret.")
-    value_from: EnvSource | None = Field(
-        None,
-        description="Where its value comes from, for example secretKeyRef: {name: s, key: k}; also configMapKeyRef, "
-        "fieldRef and resourceFieldRef.",
-    )
+    value_from: EnvSource | None = None
+    """Where its value comes from, for example secretKeyRef: {name: s, key: k}; also configMapKeyRef, fieldRef and resourceFieldRef."""
 
 
 Env = Annotated[list[EnvVar], Field(max_length=64), Unique("name")]
@@ -79,10 +75,7 @@ class PodOverrides(SpecModel):
     priority_class_name: ObjectName | None = Field(None, description="PriorityClass of the pod.")
     scheduler_name: ObjectName | None = Field(None, description="Scheduler that places the pod.")
     service_account_name: ObjectName | None = Field(None, description="ServiceAccount of the pod; no token is mounted.")
-    security_context: KubernetesObject | None = Field(
-        None,
-        description="Kubernetes PodSecurityContext in place of the default, which is non-root with seccomp RuntimeDefault.",
-    )
-    image_pull_secrets: Annotated[list[ObjectName], Field(max_length=8), Unique()] | None = Field(
-        None, description="Names of Secrets for pulling the image."
-    )
+    security_context: KubernetesObject | None = None
+    """Kubernetes PodSecurityContext in place of the default, which is non-root with seccomp RuntimeDefault."""
+    image_pull_secrets: Annotated[list[ObjectName], Field(max_length=8), Unique()] | None = None
+    """Names of Secrets for pulling the image."""

@@ -32,18 +32,16 @@ class PvcSource(SpecModel):
     """The claim is mounted read-only into server and client."""
 
     claim_name: ObjectName = Field(description="Name of the PersistentVolumeClaim.")
-    path: Annotated[str, Field(max_length=512, pattern=r"^[^/].*$")] | None = Field(
-        None, description="Directory of the model within the claim; its root if left out."
-    )
+    path: Annotated[str, Field(max_length=512, pattern=r"^[^/].*$")] | None = None
+    """Directory of the model within the claim; its root if left out."""
 
 
 class ImageVolumeSource(SpecModel):
     """The artifact is mounted read-only into server and client; needs Kubernetes 1.35."""
 
     reference: Text = Field(description="Image reference of the artifact.")
-    path: Annotated[str, Field(max_length=512, pattern=r"^[^/].*$")] | None = Field(
-        None, description="Directory of the model within the artifact; its root if left out."
-    )
+    path: Annotated[str, Field(max_length=512, pattern=r"^[^/].*$")] | None = None
+    """Directory of the model within the artifact; its root if left out."""
 
 
 class PathSource(SpecModel):
@@ -66,17 +64,14 @@ class Model(SpecModel):
     """The model under test."""
 
     rules = (Rule(cel="!has(self.revision) || has(self.source.hub)", message="revision needs source hub; remove it"),)
-    name: Annotated[str, Field(min_length=1, max_length=256)] = Field(
-        description="Model name, for example Qwen/Qwen3-4B. With source hub it is the hub's id."
-    )
+    name: Annotated[str, Field(min_length=1, max_length=256)]
+    """Model name, for example Qwen/Qwen3-4B. With source hub it is the hub's id."""
     revision: Text | None = Field(None, description="Revision on the hub: a branch, tag or commit.")
-    served_name: Annotated[str, Field(min_length=1, max_length=256)] | None = Field(
-        None, description="Name the server answers to; `name` if left out."
-    )
+    served_name: Annotated[str, Field(min_length=1, max_length=256)] | None = None
+    """Name the server answers to; `name` if left out."""
     tokenizer: Text | None = Field(None, description="Hub id or path of the tokenizer; the model's own if left out.")
-    source: ModelSource = Field(
-        default_factory=lambda: ModelSource(hub=HubSource()), description="Where the files come from."
-    )
+    source: ModelSource = Field(default_factory=lambda: ModelSource(hub=HubSource()))
+    """Where the files come from."""
 
 
 class TemplateKey(SpecModel):
@@ -90,9 +85,8 @@ class ChatTemplate(SpecModel):
     """Either `inline` or `configMap`."""
 
     rules = (exactly_one("inline", "config_map"),)
-    inline: Annotated[str, Field(min_length=1, max_length=MAX_TEMPLATE_CHARACTERS)] | None = Field(
-        None, description="The template."
-    )
+    inline: Annotated[str, Field(min_length=1, max_length=MAX_TEMPLATE_CHARACTERS)] | None = None
+    """The template."""
     config_map: TemplateKey | None = Field(None, description="ConfigMap that holds it.")
 
 
@@ -141,36 +135,26 @@ class RoleServers(SpecModel):
 class Proxy(SpecModel):
     """What the client talks to: it has a prompt prefilled by one server and hands the request to another, which decodes."""
 
-    image: Text | None = Field(
-        None,
-        description="Image of another proxy, which serves on port 8000. The variables PREFILL_URL and DECODE_URL tell it "
-        "where the servers are. Left out: benchrun's own.",
-    )
-    args: Args = Field(
-        default_factory=list, description="Arguments of the proxy, with $(PREFILL_URL) and $(DECODE_URL)."
-    )
-    resources: Resources = Field(
-        default_factory=Resources, description="Of the proxy; 500m of CPU and 256Mi by default."
-    )
+    image: Text | None = None
+    """Image of another proxy, which serves on port 8000. The variables PREFILL_URL and DECODE_URL tell it where the servers are. Left
+    out: benchrun's own."""
+    args: Args = Field(default_factory=list)
+    """Arguments of the proxy, with $(PREFILL_URL) and $(DECODE_URL)."""
+    resources: Resources = Field(default_factory=Resources)
+    """Of the proxy; 500m of CPU and 256Mi by default."""
 
 
 class KVTransfer(SpecModel):
     """How the KV cache comes from one to the other: vLLM's --kv-transfer-config, written for both roles. What is not here can be
     given whole as --kv-transfer-config in the args of each role, which then takes the place of ours."""
 
-    connector: Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[A-Za-z][A-Za-z0-9_]*$")] = Field(
-        description="vLLM's name of the connector, for example NixlConnector."
-    )
-    roles: Literal["Both", "ProducerConsumer"] = Field(
-        "Both",
-        description="vLLM's kv_role. Both: kv_both everywhere, as NixlConnector wants it. ProducerConsumer: "
-        "kv_producer where prompts are prefilled and kv_consumer where answers are decoded.",
-    )
-    extra_config: KubernetesObject | None = Field(
-        None,
-        description="Settings of the connector itself (kv_connector_extra_config), by its own names, for example "
-        "{shared_storage_path: /kv}.",
-    )
+    connector: Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]
+    """vLLM's name of the connector, for example NixlConnector."""
+    roles: Literal["Both", "ProducerConsumer"] = "Both"
+    """vLLM's kv_role. Both: kv_both everywhere, as NixlConnector wants it. ProducerConsumer: kv_producer where prompts are prefilled
+    and kv_consumer where answers are decoded."""
+    extra_config: KubernetesObject | None = None
+    """Settings of the connector itself (kv_connector_extra_config), by its own names, for example {shared_storage_path: /kv}."""
 
 
 class Disaggregated(SpecModel):
@@ -186,17 +170,14 @@ class Started(SpecModel):
     """Pods of vLLM that a run starts, measures and removes."""
 
     image: Text = Field(description="Image with the entry point `vllm serve`. Pin it by tag or digest.")
-    args: ServerFlags = Field(
-        default_factory=list, description="Flags of `vllm serve`; the operator adds model, served name and port."
-    )
-    env: Annotated[Env, AfterValidator(_without_refused)] = Field(
-        default_factory=list, description="Environment variables of vLLM."
-    )
+    args: ServerFlags = Field(default_factory=list)
+    """Flags of `vllm serve`; the operator adds model, served name and port."""
+    env: Annotated[Env, AfterValidator(_without_refused)] = Field(default_factory=list)
+    """Environment variables of vLLM."""
     resources: Resources = Field(default_factory=Resources, description="What vLLM's container gets, GPUs among it.")
     pod: PodOverrides = Field(default_factory=PodOverrides, description="The pod of vLLM.")
-    shared_memory: Annotated[str, Field(max_length=16, pattern=r"^[0-9]+(Mi|Gi)$")] = Field(
-        "2Gi", description="Size of /dev/shm; tensor parallelism needs several GiB. Counts against the memory limit."
-    )
+    shared_memory: Annotated[str, Field(max_length=16, pattern=r"^[0-9]+(Mi|Gi)$")] = "2Gi"
+    """Size of /dev/shm; tensor parallelism needs several GiB. Counts against the memory limit."""
 
     def args_of(self, role: str) -> list[str]:
         """Flags that the spec gives to vLLM in this role."""
@@ -233,24 +214,17 @@ class Server(Started):
             path=".nodesPerReplica",
         ),
     )
-    command: Annotated[Args, Field(max_length=32), AfterValidator(_of_a_server)] = Field(
-        default_factory=list,
-        description="In place of the image's entry point, with $(MODEL), $(SERVED_NAME) and $(PORT). The operator's flags "
-        "that it does not carry and args follow it.",
-    )
-    replicas: Annotated[int, Field(ge=1, le=16)] = Field(
-        1, description="Servers of this kind, each in its own pod with all resources; requests take turns over them."
-    )
-    nodes_per_replica: Annotated[int, Field(ge=1, le=16)] = Field(
-        1,
-        description="Pods that make up each server, together one vLLM; resources are those of each pod. More than one needs "
-        "LeaderWorkerSet in the cluster, and parallel sizes in args whose product they share evenly.",
-    )
-    disaggregated: Disaggregated | None = Field(
-        None,
-        description="Servers that prefill and servers that decode, behind a proxy. Image, args, env, pod and sharedMemory of "
-        "the server hold for both.",
-    )
+    command: Annotated[Args, Field(max_length=32), AfterValidator(_of_a_server)] = Field(default_factory=list)
+    """In place of the image's entry point, with $(MODEL), $(SERVED_NAME) and $(PORT). The operator's flags that it does not carry and
+    args follow it."""
+    replicas: Annotated[int, Field(ge=1, le=16)] = 1
+    """Servers of this kind, each in its own pod with all resources; requests take turns over them."""
+    nodes_per_replica: Annotated[int, Field(ge=1, le=16)] = 1
+    """Pods that make up each server, together one vLLM; resources are those of each pod. More than one needs LeaderWorkerSet in the
+    cluster, and parallel sizes in args whose product they share evenly."""
+    disaggregated: Disaggregated | None = None
+    """Servers that prefill and servers that decode, behind a proxy. Image, args, env, pod and sharedMemory of the server hold for
+    both."""
 
     def args_of(self, role: str) -> list[str]:
         """Those of the server, then those of the role."""
@@ -278,9 +252,8 @@ class Offline(Started):
     """vLLM's engine without its API server: each load is one call, as in `vllm bench throughput` and `vllm bench latency`."""
 
     image: Text = Field(description="Image with vLLM, whose Python runs the engine and the client's code.")
-    args: ServerFlags = Field(
-        default_factory=list, description="Flags of `vllm bench throughput`; the operator adds the model."
-    )
+    args: ServerFlags = Field(default_factory=list)
+    """Flags of `vllm bench throughput`; the operator adds the model."""
 
 
 class ServiceRef(SpecModel):
@@ -301,23 +274,19 @@ class Endpoint(SpecModel):
     """It is measured and otherwise left alone. Exactly one of `serviceRef` and `url`."""
 
     rules = (exactly_one("service_ref", "url"),)
-    service_ref: ServiceRef | None = Field(
-        None, description="Service of the server; its pods are scraped for running, waiting and KV cache."
-    )
-    url: Annotated[str, Field(max_length=1024, pattern=r"^https?://[^/?#@\s]+(/[^?#\s]*)?$")] | None = Field(
-        None, description="Base URL of the server, without /v1. Only the client pod ever connects to it."
-    )
+    service_ref: ServiceRef | None = None
+    """Service of the server; its pods are scraped for running, waiting and KV cache."""
+    url: Annotated[str, Field(max_length=1024, pattern=r"^https?://[^/?#@\s]+(/[^?#\s]*)?$")] | None = None
+    """Base URL of the server, without /v1. Only the client pod ever connects to it."""
     api_key_secret_ref: SecretKeyRef | None = Field(None, description="API key for the server.")
     ca_config_map_ref: ConfigMapKeyRef | None = Field(None, description="Certificate of the server's CA.")
-    allow_cache_reset: bool = Field(
-        False, description="Allow cachePolicy Reset to empty its prefix cache, for all users."
-    )
+    allow_cache_reset: bool = False
+    """Allow cachePolicy Reset to empty its prefix cache, for all users."""
 
 
 class Profile(SpecModel):
     """Seconds of the last workload's highest load under vLLM's torch profiler."""
 
-    seconds: Annotated[int, Field(ge=1, le=30)] = Field(
-        5, description="How long; the server is held for 300 s at most."
-    )
+    seconds: Annotated[int, Field(ge=1, le=30)] = 5
+    """How long; the server is held for 300 s at most."""
     claim_name: ObjectName | None = Field(None, description="PersistentVolumeClaim that keeps the trace.")

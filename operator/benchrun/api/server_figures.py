@@ -156,21 +156,18 @@ class RoleFigures(StatusModel):
         counters=FAILED_TRANSFERS,
         tables=_SERVERS,
     )
-    waiting: WaitingReason | None = Field(
-        default=None, description="Why requests waited here, with more than one role."
-    )
+    waiting: WaitingReason | None = None
+    """Why requests waited here, with more than one role."""
     limit: LimitKind | None = Field(default=None, description="What limits this role, where there is more than one.")
-    added_mean_ms: float | None = Field(
-        default=None, description="What a proxy adds to the time to first token, on average."
-    )
+    added_mean_ms: float | None = None
+    """What a proxy adds to the time to first token, on average."""
     cores: float | None = Field(default=None, description="Of a proxy: CPU that it used, in cores.")
     samples: int = Field(default=0, description="Scrapes of the metrics endpoint behind these figures.")
     gpu_power_mean_watts: float | None = _figure(
         "Power of all GPUs of the role together, on average. Absent without an exporter.", tables=_SERVERS
     )
-    no_power_reason: str | None = Field(
-        default=None, max_length=100, description="Why it is not known though an exporter was read."
-    )
+    no_power_reason: str | None = Field(default=None, max_length=100)
+    """Why it is not known though an exporter was read."""
     gpu_memory_max_mib: float | None = _figure("Most memory held on any of its GPUs.", tables=_SERVERS)
     sm_clock_mean_mhz: float | None = _figure("Clock of its GPUs' SMs, on average.", tables=_SERVERS)
     coverage_percent: float | None = _figure("Samples taken, of those expected, in percent.", tables=_BUT_REPLICAS)

@@ -65,9 +65,8 @@ class RunCounts(StatusModel):
     cancelled: int = Field(0, description="Cancelled.")
     skipped: int = Field(0, description="Not started: the variant's settings made an earlier run fail.")
     waiting: int = Field(0, description="Not created yet; after the sweep's end: never started.")
-    lost: int = Field(
-        0, description="Runs lost with a server or client and retried (spec.maxRetries); not among those above."
-    )
+    lost: int = 0
+    """Runs lost with a server or client and retried (spec.maxRetries); not among those above."""
     tabled: int = Field(0, description="Ended runs that are in the table, with their figures or their reason.")
     summary: str = Field("", max_length=40, description="Ended runs of all, for the printer column.")
 
@@ -86,28 +85,22 @@ class VariantStatus(StatusModel):
     """One variant: how its runs fared."""
 
     name: Variant = Field(description="Name of the variant.")
-    number: int = Field(
-        description="Its number, from 1: its runs are called SWEEP-v<number>-r<replication>, replications from 1; those that are "
-        "measured anew end in -a2, -a3 and so on."
-    )
+    number: int
+    """Its number, from 1: its runs are called SWEEP-v<number>-r<replication>, replications from 1; those that are measured anew end in
+    -a2, -a3 and so on."""
     gpus: int = Field(0, description="GPUs its server asks for.")
     completed: int = Field(0, description="Runs measured to their end.")
     failed: int = Field(0, description="Runs that ended early, but for those that were lost.")
     lost: int = Field(0, description="Runs that were lost with a server or client and are retried.")
     verdict: Verdict | None = Field(None, description="The worst verdict of its rows.")
-    reason: Annotated[str, Field(max_length=128)] | None = Field(
-        None, description="Why a run of it failed, in the stable word that the run's condition Failed carries."
-    )
-    run: Annotated[str, Field(max_length=40)] | None = Field(
-        None, description="The run that failed first; it keeps its records and the last lines of its server's log."
-    )
-    message: Annotated[str, Field(max_length=200)] | None = Field(
-        None, description="Its message, cut to 200 characters."
-    )
-    searches: Annotated[list[FoundLoad], Field(max_length=16, json_schema_extra=list_map("workload"))] = Field(
-        default_factory=list,
-        description="The highest loads that its runs found, one entry a workload with load.search.",
-    )
+    reason: Annotated[str, Field(max_length=128)] | None = None
+    """Why a run of it failed, in the stable word that the run's condition Failed carries."""
+    run: Annotated[str, Field(max_length=40)] | None = None
+    """The run that failed first; it keeps its records and the last lines of its server's log."""
+    message: Annotated[str, Field(max_length=200)] | None = None
+    """Its message, cut to 200 characters."""
+    searches: list[FoundLoad] = Field(default_factory=list, max_length=16, json_schema_extra=list_map("workload"))
+    """The highest loads that its runs found, one entry a workload with load.search."""
     outcome: Outcome | None = Field(None, description="Summary of the comparison; absent for the baseline.")
 
 
@@ -123,35 +116,26 @@ class Row(StatusModel):
     variant: Variant = Field(description="Name of the variant.")
     cell: Cell = Field(description="Workload and load point, for example chat/rate=4.")
     runs: int = Field(0, description="Runs behind these figures, each a fresh server.")
-    left_out: int = Field(
-        0,
-        description="Runs that were measured to their end and are not behind them: Invalid here, or without this load point. "
-        "The row is Suspect then, at best.",
-    )
+    left_out: int = 0
+    """Runs that were measured to their end and are not behind them: Invalid here, or without this load point. The row is Suspect then,
+    at best."""
     metrics: Metrics = Field(
         default_factory=dict,
         description="Figures under vLLM's own names, the geometric mean over the runs; output_throughput_per_gpu beside "
         "them (of a server without GPUs, of the server), and the costs of a run's rows where the template names a price. Then the "
         f"servers' own words: {_MEANS}, the mean over the runs, and {_MAXIMA}, the most of any run.",
     )
-    throughput_of: ThroughputOf | None = Field(
-        None, description="What its throughput, costs and tokens per joule are those of, as in a run's rows."
-    )
-    changes: Annotated[list[Change], Field(max_length=7, json_schema_extra=list_map("metric"))] = Field(
-        default_factory=list,
-        description="Change against the baseline's row, with interval and word. All words of the table together err in at "
-        "most 5 % of sweeps of equals.",
-    )
+    throughput_of: ThroughputOf | None = None
+    """What its throughput, costs and tokens per joule are those of, as in a run's rows."""
+    changes: list[Change] = Field(default_factory=list, max_length=7, json_schema_extra=list_map("metric"))
+    """Change against the baseline's row, with interval and word. All words of the table together err in at most 5 % of sweeps of
+    equals."""
     paired: bool = Field(False, description="Whether it was sent the same as the baseline, by digests.")
-    limit: Bottleneck | None = Field(
-        None,
-        description="What limits the server, where this variant and the baseline together show it: more ran at once, and "
-        "throughput stayed or the KV cache was full.",
-    )
-    verdict: Verdict = Field(
-        description="The worst verdict of the runs behind it; Unknown where nothing was measured. Invalid only where no run can be "
-        "trusted here."
-    )
+    limit: Bottleneck | None = None
+    """What limits the server, where this variant and the baseline together show it: more ran at once, and throughput stayed or the KV
+    cache was full."""
+    verdict: Verdict
+    """The worst verdict of the runs behind it; Unknown where nothing was measured. Invalid only where no run can be trusted here."""
     reason: ShortReason | None = Field(None, description="Why figures are missing or not comparable.")
 
 
@@ -159,22 +143,16 @@ class BestVariant(StatusModel):
     """Who did best by one objective, in one workload."""
 
     workload: Annotated[str, Field(max_length=40)] = Field(description="Name of the workload.")
-    objective: Annotated[str, Field(max_length=80)] = Field(
-        description="The limit that had to be kept, for example TTFT p99 <= 500 ms; `every objective`; or `throughput`, "
-        "where none had to be."
-    )
-    variant: Variant = Field(
-        description="The one with the most output tokens a second and GPU that kept it with certainty."
-    )
+    objective: Annotated[str, Field(max_length=80)]
+    """The limit that had to be kept, for example TTFT p99 <= 500 ms; `every objective`; or `throughput`, where none had to be."""
+    variant: Variant
+    """The one with the most output tokens a second and GPU that kept it with certainty."""
     cell: Cell = Field(description="The load point at which it did.")
     throughput_per_gpu: float = Field(description="Output tokens a second and GPU there.")
-    tied_with: Annotated[list[Variant], Field(max_length=MAX_VARIANTS, json_schema_extra=SET)] = Field(
-        default_factory=list,
-        description="Variants that kept it too and may be the best: with 95 % the best one is among these and this one.",
-    )
-    optimism_percent: float | None = Field(
-        None, description="By how much the figure of the best is too high on average if all of these are equal."
-    )
+    tied_with: list[Variant] = Field(default_factory=list, max_length=MAX_VARIANTS, json_schema_extra=SET)
+    """Variants that kept it too and may be the best: with 95 % the best one is among these and this one."""
+    optimism_percent: float | None = None
+    """By how much the figure of the best is too high on average if all of these are equal."""
 
 
 class FrontPoint(StatusModel):
@@ -185,9 +163,8 @@ class FrontPoint(StatusModel):
     cell: Cell = Field(description="Its load point.")
     throughput_per_gpu: float = Field(description="Output tokens a second and GPU.")
     mean_tpot_ms: float = Field(description="Mean time per output token, in milliseconds.")
-    is_distinct: bool | None = Field(
-        None, description="Whether it is shown to have more throughput than the point before it, whose TPOT is lower."
-    )
+    is_distinct: bool | None = None
+    """Whether it is shown to have more throughput than the point before it, whose TPOT is lower."""
 
 
 class BenchmarkSweepStatus(StatusModel):
@@ -201,32 +178,25 @@ class BenchmarkSweepStatus(StatusModel):
     completion_time: Instant | None = Field(None, description="When the sweep ended, however it did.")
     estimate: SweepEstimate | None = Field(None, description="How large the sweep is.")
     baseline: Variant | None = Field(None, description="Variant that the others are compared with.")
-    currency: Annotated[str, Field(max_length=3)] | None = Field(
-        None, description="Currency of every cost in this status, where the template names a price."
-    )
+    currency: Annotated[str, Field(max_length=3)] | None = None
+    """Currency of every cost in this status, where the template names a price."""
     runs: RunCounts | None = Field(None, description="How many runs are where.")
     gpu_seconds: float = Field(0, description="GPU-seconds of the runs that have released their GPUs.")
     variants: Annotated[list[VariantStatus], Field(max_length=MAX_VARIANTS, json_schema_extra=list_map("name"))] = (
         Field(default_factory=list, description="The variants, as listed in the matrix. A failed one has a reason.")
     )
-    scope: Scope | None = Field(
-        None,
-        description="WithinOneServer: intervals hold the noise of repeats on one server a variant; another start of the same "
-        "server may differ by more. BetweenServers: they hold that of fresh servers. Absent where nothing is comparable.",
-    )
-    results: Annotated[list[Row], Field(max_length=MAX_ROWS, json_schema_extra=ATOMIC)] = Field(
-        default_factory=list, description="The table, one entry a variant and load point."
-    )
-    best: Annotated[list[BestVariant], Field(max_length=MAX_BEST, json_schema_extra=ATOMIC)] = Field(
-        default_factory=list, description="The best variant by each objective, and by throughput alone."
-    )
-    front: Annotated[list[FrontPoint], Field(max_length=MAX_FRONT, json_schema_extra=ATOMIC)] = Field(
-        default_factory=list, description="Pareto front of throughput per GPU against TPOT, from the lowest TPOT on."
-    )
+    scope: Scope | None = None
+    """WithinOneServer: intervals hold the noise of repeats on one server a variant; another start of the same server may differ by
+    more. BetweenServers: they hold that of fresh servers. Absent where nothing is comparable."""
+    results: Annotated[list[Row], Field(max_length=MAX_ROWS, json_schema_extra=ATOMIC)] = Field(default_factory=list)
+    """The table, one entry a variant and load point."""
+    best: list[BestVariant] = Field(default_factory=list, max_length=MAX_BEST, json_schema_extra=ATOMIC)
+    """The best variant by each objective, and by throughput alone."""
+    front: list[FrontPoint] = Field(default_factory=list, max_length=MAX_FRONT, json_schema_extra=ATOMIC)
+    """Pareto front of throughput per GPU against TPOT, from the lowest TPOT on."""
     verdict: Verdict | None = Field(None, description="The worst verdict of all rows.")
-    truncated: Annotated[list[Truncated], Field(max_length=16, json_schema_extra=list_map("field"))] = Field(
-        default_factory=list, description="Lists above that were cut to keep this object small."
-    )
+    truncated: list[Truncated] = Field(default_factory=list, max_length=16, json_schema_extra=list_map("field"))
+    """Lists above that were cut to keep this object small."""
 
 
 def read_sweep_status(stored: object) -> BenchmarkSweepStatus:
