@@ -6,7 +6,7 @@ import ast
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, pairwise
@@ -18,6 +18,7 @@ from pydantic import (
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
+    ValidationError,
     WithJsonSchema,
     model_validator,
 )
@@ -252,3 +253,21 @@ def size_bytes(text: str) -> int:
 def is_gpu(resource: str) -> bool:
     """Whole devices and their slices, whatever the vendor: `nvidia.com/gpu`, `nvidia.com/mig-1g.10gb`, `gpu.intel.com/i915`."""
     return resource.endswith(("/gpu", ".gpu")) or "/mig-" in resource or resource.startswith("gpu.")
+
+
+def first_problem(error: ValidationError, *, root: str = "spec") -> str:
+    """The first problem with its path below `root`, and how many more there are."""
+    problem = error.errors(include_url=False, include_input=False)[0]
+    parts = without_branch(problem["loc"])
+    # A rule is about a field below the object that has it.
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts) + problem.get("ctx", {}).get(
+        "path", ""
+    )
+    more = error.error_count() - 1
+    return f"{root}{path}: {problem['msg']}" + (f" (and {more} more)" if more else "")
+
+
+def without_branch(location: Sequence[int | str]) -> Sequence[int | str]:
+    """Without pydantic's name of the member of a union of plain types, which is not a field."""
+    members = ("int", "str", "constrained-int", "constrained-str")
+    return location[:-1] if location and location[-1] in members else location

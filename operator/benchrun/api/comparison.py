@@ -1,7 +1,8 @@
-"""`spec.baseline` and `spec.cost`, `status.comparison` and `status.cost`."""
+"""`spec.baseline` and `spec.cost`, `status.comparison` and `status.cost`; the keys of the metrics that are compared and priced."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -15,6 +16,30 @@ ComparedMetric = Literal[
     "P95TTFT", "P95TPOT", "P95ITL", "P95E2EL", "P99TTFT", "P99TPOT", "P99ITL", "P99E2EL",
 ]  # fmt: skip
 """Figures with one value a stage, whose noise repeats and servers show. Percentiles take `MIN_SERVERS_OF_PERCENTILES`."""
+KEYS: Mapping[ComparedMetric, str] = {
+    "OutputThroughput": "output_throughput",
+    "RequestThroughput": "request_throughput",
+    "TotalTokenThroughput": "total_token_throughput",
+    "MeanTTFT": "mean_ttft_ms",
+    "MeanTPOT": "mean_tpot_ms",
+    "MeanITL": "mean_itl_ms",
+    "MeanE2EL": "mean_e2el_ms",
+    "P95TTFT": "p95_ttft_ms",
+    "P95TPOT": "p95_tpot_ms",
+    "P95ITL": "p95_itl_ms",
+    "P95E2EL": "p95_e2el_ms",
+    "P99TTFT": "p99_ttft_ms",
+    "P99TPOT": "p99_tpot_ms",
+    "P99ITL": "p99_itl_ms",
+    "P99E2EL": "p99_e2el_ms",
+}
+"""vLLM's own names, under which results hold them."""
+THROUGHPUTS: tuple[str, ...] = ("request_throughput", "output_throughput", "total_token_throughput")
+OUTPUT_COST, TOTAL_COST = "cost_per_million_output_tokens", "cost_per_million_total_tokens"
+COSTS: tuple[str, ...] = (OUTPUT_COST, TOTAL_COST)
+"""There only where the spec names a price; in its currency."""
+TOKENS_PER_JOULE = "output_tokens_per_joule"
+"""There only where the power of GPUs is known."""
 MIN_SERVERS_OF_PERCENTILES = 5
 """A side: a percentile is skewed, and with fewer values Student's test does not hold for it."""
 DEFAULT_METRICS: tuple[ComparedMetric, ...] = (

@@ -6,13 +6,14 @@ and, where no sample has its source yet, a field of `Sample`. An engine's names 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 from pydantic import Field
 
 from benchrun.api.base import StatusModel
+from benchrun.names import ANSWERING_ROLES
 
 WaitingReason = Literal["None", "SequenceLimit", "KVCacheFull", "TokenBudget", "BeyondCapacity", "Unknown"]
 LimitKind = Literal["None", "Compute", "KVMemory", "SequenceLimit", "Client", "Unknown"]
@@ -183,3 +184,19 @@ SHOWN_FIGURES: Mapping[str, Figure] = {name: figure for name, figure in ROLE_FIG
 def exported_figures(table: Table) -> list[str]:
     """Names of the figures that are columns of an exported table."""
     return [name for name, figure in ROLE_FIGURES.items() if table in figure.tables]
+
+
+class HasRole(Protocol):
+    """A status, figures or an edge of one role."""
+
+    @property
+    def role(self) -> str: ...
+
+
+R = TypeVar("R", bound=HasRole)
+
+
+def answering(of: Iterable[R]) -> R | None:
+    """That of the servers which write answers, else the first; None: there is none."""
+    listed = list(of)
+    return next((each for each in listed if each.role in ANSWERING_ROLES), listed[0] if listed else None)

@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 from pydantic import Field, WithJsonSchema
 
 from benchrun.api.base import ATOMIC, StatusModel, list_map
-from benchrun.api.cells import THROUGHPUTS
-from benchrun.api.comparison import Comparison, CostStatus, ThroughputOf
+from benchrun.api.comparison import THROUGHPUTS, Comparison, CostStatus, ThroughputOf
 from benchrun.api.conditions import Conditions
 from benchrun.api.server_figures import LimitKind, RoleFigures, WaitingReason
-from benchrun.api.validation import read_leniently
+from benchrun.api.stored_status import read_leniently
+from benchrun.api.workloads import Axis
 
 
 class Startup(StatusModel):
@@ -40,6 +40,8 @@ Evidence = Annotated[
     float | str | None, WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True, "nullable": True})
 ]
 """A number or a word; the API server has no type for that."""
+Numbers = Annotated[dict[str, Evidence], Field(max_length=12)]
+Codes = Annotated[list[Annotated[str, Field(max_length=60)]], Field(max_length=64, json_schema_extra=ATOMIC)]
 StatusText = Annotated[str, Field(max_length=1024)]
 MAX_ADDRESSES = 32
 """Of a role's pods: the most that there can be, and as many that were replaced while they loaded."""
@@ -149,8 +151,7 @@ class Waiting(StatusModel):
 
     reason: WaitingReason = Field(description="None: hardly any waited.")
     sentence: StatusText = Field(description="The reason with its numbers.")
-    evidence: Annotated[dict[str, Evidence], Field(max_length=12)] = Field(default_factory=dict)
-    """Its numbers."""
+    evidence: Numbers = Field(default_factory=dict, description="Its numbers.")
 
 
 class Bottleneck(StatusModel):
@@ -158,8 +159,7 @@ class Bottleneck(StatusModel):
 
     limit: LimitKind = Field(description="None: the server kept up.")
     sentence: StatusText = Field(description="The limit with its numbers.")
-    evidence: Annotated[dict[str, Evidence], Field(max_length=12)] = Field(default_factory=dict)
-    """Its numbers."""
+    evidence: Numbers = Field(default_factory=dict, description="Its numbers.")
 
 
 class Explanation(StatusModel):
@@ -170,8 +170,7 @@ class Explanation(StatusModel):
     answer: Literal["PrefixCache", "Compilation", "Noise", "StopToken", "TokenLimit", "OneRequest", "Unknown"]
     """Noise: not more than chance is shown. OneRequest: it limits a request, not their sum."""
     sentence: StatusText = Field(description="The answer with its numbers.")
-    evidence: Annotated[dict[str, Evidence], Field(max_length=12)] = Field(default_factory=dict)
-    """Its numbers."""
+    evidence: Numbers = Field(default_factory=dict, description="Its numbers.")
 
 
 ProfileLimit = Literal["Compute", "Memory", "Host", "Unknown"]
@@ -182,8 +181,7 @@ class ProfileStatus(StatusModel):
 
     limit: ProfileLimit = Field(description="Unknown: not certain.")
     sentence: StatusText = Field(description="Why, or why there is no profile.")
-    evidence: Annotated[dict[str, Evidence], Field(max_length=12)] = Field(default_factory=dict)
-    """Its numbers."""
+    evidence: Numbers = Field(default_factory=dict, description="Its numbers.")
     kernels: Annotated[dict[str, float], Field(max_length=12)] = Field(default_factory=dict)
     """Percent of the time of all kernels; on a CPU operators."""
 
@@ -209,7 +207,7 @@ class Result(StatusModel):
 
     cell: str = Field(max_length=160, description="Workload and load point, for example chat/rate=4.")
     workload: str = Field(max_length=40, description="Name of the workload.")
-    axis: Literal["rate", "concurrency", "speed", "batch"] = Field(description="What was varied.")
+    axis: Axis = Field(description="What was varied.")
     value: str = Field(max_length=24, description="Requests a second (a decimal, or inf), or users.")
     repeats: int = Field(description="Stages pooled.")
     repeats_planned: int = Field(description="Stages there should be.")
@@ -218,9 +216,7 @@ class Result(StatusModel):
     cost_per_million_total_tokens beside them; output_tokens_per_joule where the power of GPUs is known."""
     intervals: Annotated[dict[str, Interval], Field(max_length=64)] = Field(default_factory=dict)
     """95 % intervals of percentiles, in milliseconds, which allow for requests in a queue being alike."""
-    uncertain: Annotated[list[Annotated[str, Field(max_length=60)]], Field(max_length=64, json_schema_extra=ATOMIC)] = (
-        Field(default_factory=list)
-    )
+    uncertain: Codes = Field(default_factory=list)
     """Percentiles that so few requests, or so short stages, can't bound; not to be relied on."""
     steady: Metrics = Field(default_factory=dict)
     """The same figures within the steady state: without the ramp at the start and the drain at the end."""
@@ -245,9 +241,8 @@ class Result(StatusModel):
     objectives: list[ObjectiveResult] = Field(default_factory=list, max_length=16, json_schema_extra=ATOMIC)
     """How each objective fared here."""
     verdict: Verdict = Field(description="Whether these numbers can be trusted.")
-    findings: Annotated[list[Annotated[str, Field(max_length=60)]], Field(max_length=64, json_schema_extra=ATOMIC)] = (
-        Field(default_factory=list, description="Codes of what was found wrong here; status.findings explains them.")
-    )
+    findings: Codes = Field(default_factory=list)
+    """Codes of what was found wrong here; status.findings explains them."""
 
     @property
     def has_plateau(self) -> bool:

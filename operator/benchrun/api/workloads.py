@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from benchrun_client.contract import CONFIRMATIONS
@@ -264,3 +265,18 @@ def datasets_of(workload: Workload, workloads: Sequence[Workload]) -> tuple[Data
         return (workload.dataset,)
     named = {each.name: each.dataset for each in workloads}
     return tuple(named[part.workload] for part in workload.dataset.mix)
+
+
+Axis = Literal["rate", "concurrency", "speed", "batch"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A workload at a load point, its repeats pooled: one row of the results."""
+
+    id: str  # `chat/rate=4`.
+    workload: str
+    axis: Axis
+    value: str  # Canonical load value: "4", "0.5", "inf".
+    stage_ids: tuple[str, ...]  # Its repeats, first to last.
+    confirms: bool = False  # Measured to confirm the load that a search found.

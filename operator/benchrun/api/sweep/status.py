@@ -6,14 +6,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from benchrun.api import comparison
 from benchrun.api.base import ATOMIC, SET, StatusModel, list_map
-from benchrun.api.cells import COSTS, KEYS, THROUGHPUTS, TOKENS_PER_JOULE, answering
 from benchrun.api.comparison import Change, Outcome, Scope, ThroughputOf
 from benchrun.api.conditions import Conditions
-from benchrun.api.server_figures import SHOWN_FIGURES
+from benchrun.api.server_figures import SHOWN_FIGURES, answering
 from benchrun.api.status import BenchmarkRunStatus, Bottleneck, Instant, Metrics, Result, StatusText, Truncated, Verdict
+from benchrun.api.stored_status import read_leniently
 from benchrun.api.sweep.spec import MAX_REPLICATIONS, MAX_VARIANTS
-from benchrun.api.validation import read_leniently
 
 MAX_ROWS = 256
 MAX_BEST = 64
@@ -232,8 +232,7 @@ class SweepTable(StatusModel):
     truncated: Annotated[list[Truncated], Field(max_length=16)] = Field(default_factory=list)
 
 
-_KEYS = frozenset(KEYS.values()) | {"completed", *COSTS, TOKENS_PER_JOULE}
-
+_KEYS = {*comparison.KEYS.values(), "completed", *comparison.COSTS, comparison.TOKENS_PER_JOULE}
 
 _COMPARED = (
     "cell", "workload", "axis", "value", "repeats", "repeats_planned", "traffic", "objectives", "verdict", "findings",
@@ -253,7 +252,7 @@ def essence(status: BenchmarkRunStatus) -> BenchmarkRunStatus:
             Result(
                 **{name: getattr(row, name) for name in _COMPARED},
                 metrics={key: value for key, value in row.metrics.items() if key in _KEYS},
-                steady={key: value for key, value in row.steady.items() if key in THROUGHPUTS},
+                steady={key: value for key, value in row.steady.items() if key in comparison.THROUGHPUTS},
                 repeat_cv_percent={key: value for key, value in row.repeat_cv_percent.items() if key in _KEYS},
                 roles=[role] if (role := answering(row.roles)) is not None else [],
             )
