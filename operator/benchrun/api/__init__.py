@@ -9,7 +9,6 @@ from benchrun.api.conditions import *
 from benchrun.api.datasets import *
 from benchrun.api.judgement import *
 from benchrun.api.measurement import *
-from benchrun.api.pods import *
 from benchrun.api.server import *
 from benchrun.api.server_figures import *
 from benchrun.api.spec import *

@@ -8,8 +8,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 
 from benchrun.api.base import DIFFERENT_NUMBERS, NUMBER, Decimal, Percentile, Rule, SpecModel, Text, Unique, exactly_one
 from benchrun.api.codes import FIXED, Code
-from benchrun.api.pods import PodOverrides, Resources
-from benchrun.api.server import Profile
+from benchrun.api.server import PodOverrides, Profile, Resources
 
 AUTO = "Auto"
 MAX_PROCESSES = 16

@@ -1,18 +1,102 @@
-"""`spec.model` and where its files come from; `spec.server`, `spec.offline` and `spec.endpoint`: the vLLM to start, or that runs."""
+"""`spec.model` and where its files come from; `spec.server`, `spec.offline` and `spec.endpoint`: the vLLM to start, or that runs; and
+what a container of a run gets and how its pod is placed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Literal, Self
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal, Self
 
 from benchrun_client.contract import MAX_TEMPLATE_CHARACTERS
 from benchrun_client.engines import ENGINE
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from benchrun.api.base import DnsLabel, Key, KubernetesObject, ObjectName, Rule, SpecModel, Text, exactly_one
-from benchrun.api.pods import Args, Env, EnvVar, PodOverrides, Resources
+from benchrun.api.base import (
+    ATOMIC,
+    DnsLabel,
+    Key,
+    KubernetesObject,
+    ObjectName,
+    Rule,
+    SpecModel,
+    T,
+    Text,
+    Unique,
+    exactly_one,
+)
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL
+
+Args = Annotated[list[Annotated[str, Field(max_length=4096)]], Field(max_length=128, json_schema_extra=ATOMIC)]
+"""Command-line arguments, one an item."""
+StringMap = Annotated[dict[str, Annotated[str, Field(max_length=253)]], Field(max_length=64)]
+ObjectList = Annotated[list[KubernetesObject], Field(max_length=32, json_schema_extra=ATOMIC)]
+Quantity = (
+    Annotated[int, Field(ge=0)]
+    | Annotated[str, Field(max_length=24, pattern=r"^[0-9]+(\.[0-9]+)?(m|k|[MGTPE]|[KMGTPE]i|e[0-9]{1,2})?$")]
+)
+"""A Kubernetes quantity: 1, "500m", "6Gi"."""
+Quantities = Annotated[dict[str, Quantity], Field(max_length=32)]
+
+
+_SOURCES = ("secretKeyRef", "configMapKeyRef", "fieldRef", "resourceFieldRef")
+EnvSource = Annotated[
+    dict[str, Annotated[dict[str, Annotated[str, Field(max_length=253)]], Field(max_length=4)]],
+    Field(min_length=1, max_length=1),
+    Rule(cel=f"self.all(source, source in {list(_SOURCES)})", message=f"must be one of {', '.join(_SOURCES)}"),
+]
+"""Kubernetes' EnvVarSource, without `optional`: a benchmark with a setting missing is another benchmark."""
+
+
+class EnvVar(SpecModel):
+    """An environment variable; secrets by reference only."""
+
+    rules = (exactly_one("value", "value_from"),)
+    name: Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$")]
+    """Name of the variable."""
+    value: Annotated[str, Field(max_length=4096)] | None = Field(None, description="Its value. Never a secret.")
+    value_from: EnvSource | None = None
+    """Where its value comes from, for example secretKeyRef: {name: s, key: k}; also configMapKeyRef, fieldRef and resourceFieldRef."""
+
+
+Env = Annotated[list[EnvVar], Field(max_length=64), Unique("name")]
+
+
+class Resources(SpecModel):
+    """In Kubernetes' own terms of requests and limits."""
+
+    limits: Quantities = Field(default_factory=dict, description="Limits by resource, for example nvidia.com/gpu: 1.")
+    requests: Quantities = Field(default_factory=dict, description="Requests by resource name.")
+
+
+def _without_token(volumes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Raises ValueError for a volume with a ServiceAccount token. A rule in the API server can't see into volumes."""
+    for position, volume in enumerate(volumes):
+        projected = volume.get("projected")
+        sources = projected.get("sources") if isinstance(projected, dict) else None
+        for each in sources if isinstance(sources, list) else []:
+            if isinstance(each, dict) and "serviceAccountToken" in each:
+                raise ValueError(
+                    f"[{position}].projected: pods of a run get no ServiceAccount token; leave that source out"
+                )
+    return volumes
+
+
+class PodOverrides(SpecModel):
+    """How the pod is placed and what it mounts. Whoever may set this may do what a creator of pods may."""
+
+    node_selector: StringMap | None = Field(None, description="Labels a node must have.")
+    tolerations: ObjectList | None = Field(None, description="Kubernetes tolerations.")
+    affinity: KubernetesObject | None = Field(None, description="Kubernetes affinity.")
+    volumes: Annotated[ObjectList, AfterValidator(_without_token)] | None = Field(None, description="More volumes.")
+    volume_mounts: ObjectList | None = Field(None, description="Mounts of these volumes in the main container.")
+    runtime_class_name: ObjectName | None = Field(None, description="RuntimeClass of the pod.")
+    priority_class_name: ObjectName | None = Field(None, description="PriorityClass of the pod.")
+    scheduler_name: ObjectName | None = Field(None, description="Scheduler that places the pod.")
+    service_account_name: ObjectName | None = Field(None, description="ServiceAccount of the pod; no token is mounted.")
+    security_context: KubernetesObject | None = None
+    """Kubernetes PodSecurityContext in place of the default, which is non-root with seccomp RuntimeDefault."""
+    image_pull_secrets: Annotated[list[ObjectName], Field(max_length=8), Unique()] | None = None
+    """Names of Secrets for pulling the image."""
 
 
 class SecretKeyRef(SpecModel):
@@ -90,30 +174,20 @@ class ChatTemplate(SpecModel):
     config_map: TemplateKey | None = Field(None, description="ConfigMap that holds it.")
 
 
-def _without_owned(args: list[str]) -> list[str]:
-    """Raises PydanticCustomError for a flag that the operator sets. CEL would have to look at every word of every variant."""
-    _raise(ENGINE.owned_flag(args))
-    return args
+def _refusing(problem_of: Callable[[list[T]], tuple[int, str] | None]) -> AfterValidator:
+    """A check of a list that CEL can't make, word by word of every variant: `problem_of` gives the place of an entry and why not."""
+
+    def check(given: list[T]) -> list[T]:
+        if (problem := problem_of(given)) is not None:
+            raise PydanticCustomError("rule", "{text}", {"text": problem[1], "path": f"[{problem[0]}]"})
+        return given
+
+    return AfterValidator(check)
 
 
-def _without_refused(env: list[EnvVar]) -> list[EnvVar]:
-    """Raises PydanticCustomError for a variable that would keep the client out."""
+def _refused_variable(env: list[EnvVar]) -> tuple[int, str] | None:
     refused = ENGINE.refused_variables
-    _raise(
-        next(((n, f"{each.name}: {refused[each.name]}") for n, each in enumerate(env) if each.name in refused), None)
-    )
-    return env
-
-
-def _of_a_server(command: list[str]) -> list[str]:
-    """Raises PydanticCustomError where a command can't start what the run asks for."""
-    _raise(ENGINE.command_problem(command))
-    return command
-
-
-def _raise(problem: tuple[int, str] | None) -> None:
-    if problem is not None:
-        raise PydanticCustomError("rule", "{text}", {"text": problem[1], "path": f"[{problem[0]}]"})
+    return next(((n, f"{each.name}: {refused[each.name]}") for n, each in enumerate(env) if each.name in refused), None)
 
 
 def is_script(command: Sequence[str]) -> bool:
@@ -121,7 +195,7 @@ def is_script(command: Sequence[str]) -> bool:
     return any(any(c.isspace() for c in word.strip()) for word in command if word[:1] not in ("-", "{"))
 
 
-ServerFlags = Annotated[Args, AfterValidator(_without_owned)]
+ServerFlags = Annotated[Args, _refusing(ENGINE.owned_flag)]
 
 
 class RoleServers(SpecModel):
@@ -165,6 +239,10 @@ class Disaggregated(SpecModel):
     proxy: Proxy = Field(default_factory=Proxy, description="What requests go to.")
     kv_transfer: KVTransfer = Field(description="How the KV cache is handed over.")
 
+    def of_role(self, role: str) -> RoleServers:
+        """Its servers that prefill, or that decode."""
+        return {ROLE_PREFILL: self.prefill, ROLE_DECODE: self.decode}[role]
+
 
 class Started(SpecModel):
     """Pods of vLLM that a run starts, measures and removes."""
@@ -172,7 +250,7 @@ class Started(SpecModel):
     image: Text = Field(description="Image with the entry point `vllm serve`. Pin it by tag or digest.")
     args: ServerFlags = Field(default_factory=list)
     """Flags of `vllm serve`; the operator adds model, served name and port."""
-    env: Annotated[Env, AfterValidator(_without_refused)] = Field(default_factory=list)
+    env: Annotated[Env, _refusing(_refused_variable)] = Field(default_factory=list)
     """Environment variables of vLLM."""
     resources: Resources = Field(default_factory=Resources, description="What vLLM's container gets, GPUs among it.")
     pod: PodOverrides = Field(default_factory=PodOverrides, description="The pod of vLLM.")
@@ -214,7 +292,7 @@ class Server(Started):
             path=".nodesPerReplica",
         ),
     )
-    command: Annotated[Args, Field(max_length=32), AfterValidator(_of_a_server)] = Field(default_factory=list)
+    command: Annotated[Args, Field(max_length=32), _refusing(ENGINE.command_problem)] = Field(default_factory=list)
     """In place of the image's entry point, with $(MODEL), $(SERVED_NAME) and $(PORT). The operator's flags that it does not carry and
     args follow it."""
     replicas: Annotated[int, Field(ge=1, le=16)] = 1
@@ -228,24 +306,11 @@ class Server(Started):
 
     def args_of(self, role: str) -> list[str]:
         """Those of the server, then those of the role."""
-        return [*self.args, *self._of(role).args]
+        return [*self.args, *(self.disaggregated.of_role(role).args if self.disaggregated is not None else ())]
 
     def words_of(self, role: str) -> list[str] | None:
         """Those of the command come first."""
         return None if is_script(self.command) else [*self.command, *self.args_of(role)]
-
-    def resources_of(self, role: str) -> Resources:
-        """What each vLLM of this role gets."""
-        return self._of(role).resources
-
-    def replicas_of(self, role: str) -> int:
-        """How many there are of this role."""
-        return self._of(role).replicas
-
-    def _of(self, role: str) -> RoleServers:
-        if self.disaggregated is not None:
-            return {ROLE_PREFILL: self.disaggregated.prefill, ROLE_DECODE: self.disaggregated.decode}[role]
-        return RoleServers(replicas=self.replicas, resources=self.resources)
 
 
 class Offline(Started):

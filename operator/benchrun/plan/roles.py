@@ -1,4 +1,5 @@
-"""Server roles: what a run starts. One, `server`, with vLLM's API server or without; or `prefill`, `decode` and `proxy`."""
+"""Server roles: what a run starts. One, `server`, with vLLM's API server or without; or `prefill`, `decode` and `proxy`; and what makes
+their pods: Deployment or LeaderWorkerSet, and the headless Service."""
 
 from __future__ import annotations
 
@@ -11,16 +12,27 @@ from benchrun_client.engines import ENGINE
 from benchrun import names
 from benchrun.api import BenchmarkRunSpec, Disaggregated, Server
 from benchrun.plan import pods
-from benchrun.plan.pods import MAX_HOLD_SECONDS, Owner, hold_seconds
+from benchrun.plan.pods import (
+    MAX_HOLD_SECONDS,
+    STAY,
+    Manifest,
+    Owner,
+    headless_service,
+    held,
+    hold_seconds,
+    metadata,
+    stamped,
+)
 from benchrun.plan.server_pod import (
     address_env,
     engine_args,
     server_args,
     server_pod_template,
     started_command,
+    with_profiler,
     without_api_server,
+    worker_pod,
 )
-from benchrun.plan.trace_reader import with_profiler
 
 PROXY_CONTAINER = "proxy"
 PROXY_USER = 65532
@@ -85,8 +97,8 @@ def role_replicas(spec: BenchmarkRunSpec) -> Mapping[str, int]:
         return {}
     if spec.server.disaggregated is None:
         return {names.ROLE_SERVER: spec.server.replicas}
-    vllm = {role: spec.server.replicas_of(role) for role in (names.ROLE_PREFILL, names.ROLE_DECODE)}
-    return {**vllm, names.ROLE_PROXY: 1}
+    split = spec.server.disaggregated
+    return {names.ROLE_PREFILL: split.prefill.replicas, names.ROLE_DECODE: split.decode.replicas, names.ROLE_PROXY: 1}
 
 
 def nodes(spec: BenchmarkRunSpec) -> int:
@@ -131,11 +143,8 @@ def server_roles(
     env = (*own, *address_env(ENGINE.transfer_address, spec.server.env))
     started = []
     for role, servers in ((names.ROLE_PREFILL, split.prefill), (names.ROLE_DECODE, split.decode)):
-        resources = spec.server.resources_of(role)
-        pod = server_pod_template(
-            owner, spec, spec.server, args=started_args(spec, role), own_env=env, resources=resources
-        )
-        started.append(Role(role, servers.replicas, pod, hold))
+        how: dict[str, Any] = {"args": started_args(spec, role), "own_env": env, "resources": servers.resources}
+        started.append(Role(role, servers.replicas, server_pod_template(owner, spec, spec.server, **how), hold))
     return (*started, Role(names.ROLE_PROXY, 1, proxy, hold))
 
 
@@ -165,3 +174,48 @@ def answering_args(spec: BenchmarkRunSpec) -> list[str]:
     """What starts the servers that write answers: their command and arguments. Of a script nothing is read."""
     split = spec.server is not None and spec.server.disaggregated is not None
     return [*started_command(spec), *started_args(spec, names.ROLE_DECODE if split else names.ROLE_SERVER)]
+
+
+_A_YEAR_SECONDS = 31_536_000
+
+
+def workload(owner: Owner, role: Role) -> Manifest:
+    """What makes the role's pods: a Deployment, or a LeaderWorkerSet where each server is a group of pods over several nodes."""
+    labels, name = names.labels(run=owner.name, uid=owner.uid, role=role.name), None
+    pod = {"labels": labels, "annotations": STAY}
+    if role.nodes == 1:
+        kind = {"apiVersion": "apps/v1", "kind": "Deployment"}
+        spec = {
+            "replicas": role.replicas,
+            "revisionHistoryLimit": 0,
+            # The run's own deadlines decide; Kubernetes' would only add a second opinion.
+            "progressDeadlineSeconds": _A_YEAR_SECONDS,
+            "strategy": {"type": "Recreate"},  # two servers at once would need two GPUs
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": pod, "spec": role.pod_spec},
+        }
+    else:
+        kind = {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet"}
+        name = names.group_name(owner.name, owner.uid)
+        spec = {
+            "replicas": role.replicas,
+            "startupPolicy": "LeaderCreated",
+            "leaderWorkerTemplate": {
+                "size": role.nodes,
+                # A new group would be another server, and would take the log of the pod that failed with it.
+                "restartPolicy": "None",
+                "leaderTemplate": {"metadata": pod, "spec": role.pod_spec},
+                "workerTemplate": {"metadata": pod, "spec": worker_pod(role.pod_spec)},
+            },
+        }
+    about = held(metadata(owner, name=name, role=role.name), role.hold_seconds)
+    return stamped({**kind, "metadata": about, "spec": spec})
+
+
+def service(owner: Owner, role: Role) -> Manifest:
+    """Gives the client the pods' addresses before they are ready, so that it sees the first healthy answer itself.
+
+    Of a server over several nodes only the leader answers.
+    """
+    leaders = {} if role.nodes == 1 else {names.LABEL_WORKER_INDEX: "0"}
+    return headless_service(owner, role.name, port_name="http", port=ENGINE.port, selector=leaders)

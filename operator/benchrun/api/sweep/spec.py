@@ -9,8 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from benchrun.api.base import ATOMIC, DnsLabel, Rule, SpecModel, Text, Unique, exactly_one
-from benchrun.api.pods import Env, Resources
-from benchrun.api.server import Disaggregated, Model
+from benchrun.api.server import Disaggregated, Env, Model, Resources
 from benchrun.api.spec import BenchmarkRunSpec
 
 MAX_AXES = 5
