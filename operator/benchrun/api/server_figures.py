@@ -153,9 +153,7 @@ class RoleFigures(StatusModel):
         tables=_SERVERS,
     )
     transfer_failures: float | None = _figure(
-        "Failed KV transfers, where the connector counts them.",
-        counters=FAILED_TRANSFERS,
-        tables=_SERVERS,
+        "Failed KV transfers, where the connector counts them.", counters=FAILED_TRANSFERS, tables=_SERVERS
     )
     waiting: WaitingReason | None = None
     """Why requests waited here, with more than one role."""

@@ -13,10 +13,7 @@ from benchrun import names
 from benchrun.api import BenchmarkRunSpec, EnvVar, PodOverrides, Resources
 from benchrun.names import API_VERSION, KIND
 
-STAY = {
-    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
-    "karpenter.sh/do-not-disrupt": "true",
-}
+STAY = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "karpenter.sh/do-not-disrupt": "true"}
 """Autoscalers that move a pod would void the measurement."""
 
 CONTAINER_SECURITY: dict[str, Any] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
