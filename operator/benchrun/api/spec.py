@@ -28,7 +28,7 @@ _POINTS = (
     f"has({_SEARCH}) ? {workloads.MOST_PROBES} : has({_SPEEDS}) ? size({_SPEEDS}) : has({_BATCHES}) ? size({_BATCHES}) : 0)"
 )
 _CELLS = f"self.workloads.map(w, {_POINTS}).sum()"
-_STAGES = workloads.search_stages("self.workloads", listed=_POINTS)
+_STAGES = f"self.workloads.map(w, has({_SEARCH}) ? {workloads.MOST_PROBES} * {_SEARCH}.maxRepeats : {_POINTS}).sum()"
 
 MAX_RUN_REQUESTS = 1_000_000
 """All are kept until the run is judged: some 70 MB of records in the cluster, and some ten seconds of judging."""

@@ -86,12 +86,6 @@ _ENOUGH = (
 )
 
 
-def search_stages(workloads: str, *, listed: str) -> str:
-    """CEL for the stages of these workloads; `listed`: those of a workload without a search."""
-    most = f"{MOST_PROBES} * w.load.search.maxRepeats"
-    return f"{workloads}.map(w, {_SEARCH} ? {most} : {listed}).sum()"
-
-
 WORKLOAD_RULES = (
     Rule(
         cel=f"!self.workloads.exists(w, {_SEARCH}) || (has(self.objectives) && size(self.objectives) > 0)",

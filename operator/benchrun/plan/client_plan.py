@@ -27,8 +27,8 @@ from benchrun_client.contract import (
 from benchrun_client.engines import ENGINE
 from pydantic import TypeAdapter
 
-from benchrun.api import BenchmarkRunSpec, Load, Model, Workload
-from benchrun.plan.mounted_files import TEMPLATE_FILE, PlacedFile, model_files, served_name
+from benchrun.api import BenchmarkRunSpec, Load, Workload
+from benchrun.plan.mounted_files import CA_FILE, TEMPLATE_FILE, data_in_plan, model_path, served_name
 from benchrun.plan.pods import Owner
 from benchrun.plan.roles import answering_args, answering_servers, front_role, role_replicas, role_url
 from benchrun.plan.searches import client_sampling, client_search
@@ -37,7 +37,6 @@ from benchrun.sizing import ServeArgs, UnreadableValue
 
 _DATA: TypeAdapter[Data] = TypeAdapter(Data)
 
-CA_FILE = "/etc/benchrun-ca/ca.crt"
 MIN_WARMUP_CONCURRENCY = 8
 """Where neither users nor a cap bound the requests in flight, at least, and where nothing is known of them."""
 HELD_SECONDS = 10
@@ -65,7 +64,7 @@ def client_data(workload: Workload, workloads: Sequence[Workload]) -> Data:
 
 def _fields(workload: Workload) -> dict[str, Any]:
     file = workload.dataset.file
-    placed = {} if file is None else {"file": PlacedFile(workload.name, file).in_plan()}
+    placed = {} if file is None else {"file": data_in_plan(workload.name, file)}
     return workload.dataset.plan_fields() | placed
 
 
@@ -98,17 +97,13 @@ def planned_searches(owner: Owner, spec: BenchmarkRunSpec) -> tuple[Search, ...]
 
 
 def _target(owner: Owner, spec: BenchmarkRunSpec, endpoint_addresses: tuple[str, ...]) -> Target:
-    model: Model = spec.model
-    files = model_files(model)
-    served = served_name(model)
-    # Another tokenizer is another repository: the model's revision does not exist there.
-    revision = model.revision if model.tokenizer is None else None
-    template = TEMPLATE_FILE if spec.chat_template is not None else None
+    model = spec.model
     common = {
-        "served_model": served,
-        "tokenizer": files.tokenizer,
-        "tokenizer_revision": revision,
-        "chat_template": template,
+        "served_model": served_name(model),
+        "tokenizer": model.tokenizer or model_path(model),
+        # Another tokenizer is another repository: the model's revision does not exist there.
+        "tokenizer_revision": model.revision if model.tokenizer is None else None,
+        "chat_template": TEMPLATE_FILE if spec.chat_template is not None else None,
     }
     if spec.endpoint is None:
         front, counts = front_role(spec), role_replicas(spec)

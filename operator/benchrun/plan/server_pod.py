@@ -13,7 +13,7 @@ from benchrun_client.engines import ENGINE, ServedFiles
 from benchrun import names
 from benchrun.api import BenchmarkRunSpec, Env, Offline, Resources, Started
 from benchrun.plan import pods
-from benchrun.plan.mounted_files import TEMPLATE_FILE, TemplateFiles, model_files, served_name
+from benchrun.plan.mounted_files import TEMPLATE_FILE, model_files, model_path, served_name, template_files
 from benchrun.plan.pods import Owner
 
 TERMINATION_GRACE_SECONDS = 10
@@ -26,7 +26,7 @@ IMAGE_CODE_DIRECTORY = "/opt/benchrun"
 def served_files(spec: BenchmarkRunSpec) -> ServedFiles:
     """The model as its pods are given it. An engine without API server gets the chat template with each load."""
     model, template = spec.model, TEMPLATE_FILE if spec.chat_template is not None and spec.offline is None else None
-    return ServedFiles(model_files(model).model, served_name(model), model.revision, model.tokenizer, template)
+    return ServedFiles(model_path(model), served_name(model), model.revision, model.tokenizer, template)
 
 
 def server_args(spec: BenchmarkRunSpec, given: Sequence[str]) -> list[str]:
@@ -58,7 +58,7 @@ def server_pod_template(
 ) -> dict[str, Any]:
     """The pod's spec. `own_env` wins over the user's variables; `resources`: those of the server, unless its role has its own."""
     model, command = model_files(spec.model), started_command(spec)
-    template = TemplateFiles.of(owner, spec.chat_template if spec.offline is None else None)
+    template = template_files(owner, spec.chat_template if spec.offline is None else None)
     volumes = [
         {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": server.shared_memory}},
         {"name": "tmp", "emptyDir": {}},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -64,13 +63,6 @@ def _product_cel(axes: str) -> str:
     return " * ".join(f"(size({axes}) > {n} ? size({axes}[{n}].values) : 1)" for n in range(MAX_AXES))
 
 
-def count_cel(matrix: str) -> str:
-    """CEL for the number of variants of the matrix at that path."""
-    zipped = f"(size({matrix}.zip) > 0 ? size({matrix}.zip[0].values) : 0)"
-    others = f"has({matrix}.zip) ? {zipped} : has({matrix}.grid) ? {_product_cel(f'{matrix}.grid')} : 0"
-    return f"(has({matrix}.variants) ? size({matrix}.variants) : {others})"
-
-
 _GRID = _product_cel("self.grid")
 
 
@@ -96,15 +88,6 @@ class Matrix(SpecModel):
     """The first values of all axes, then the second, and so on. Names as in a grid."""
     variants: Annotated[list[NamedVariant], Field(min_length=1, max_length=MAX_VARIANTS), Unique("name")] | None = None
     """Variants written out, each with a name. One without settings is the template."""
-
-
-def count(matrix: Matrix) -> int:
-    """How many variants there are, without making them."""
-    if matrix.variants is not None:
-        return len(matrix.variants)
-    if matrix.zip is not None:
-        return len(matrix.zip[0].values)
-    return math.prod(len(axis.values) for axis in matrix.grid or ())
 
 
 def combinations(matrix: Matrix) -> list[tuple[str, tuple[Settings, ...]]]:
@@ -137,7 +120,11 @@ MUTABLE_FIELDS = ("maxParallel", "maxRetries", "maxFailed", "gpuSecondsBudget", 
 
 Order = Literal["RandomisedBlocks", "AsListed"]
 
-_VARIANTS = count_cel("self.matrix")
+_VARIANTS = (
+    "(has(self.matrix.variants) ? size(self.matrix.variants) : "
+    "has(self.matrix.zip) ? (size(self.matrix.zip) > 0 ? size(self.matrix.zip[0].values) : 0) : "
+    f"has(self.matrix.grid) ? {_product_cel('self.matrix.grid')} : 0)"
+)
 _RUNS = f"{_VARIANTS} * self.replications"
 _PARTS = "self.baseline.split(',')"
 _NAMED = f"((a.name + '=' + v.name) in {_PARTS})"
