@@ -164,17 +164,9 @@ def _pod_spec(owner: Owner, spec: BenchmarkRunSpec, *, image: str, pull_policy: 
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": mounts,
     }
-    return {
-        "restartPolicy": "Never",
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": 5,
-        "securityContext": pods.pod_security(CLIENT_USER, spec.client.pod.security_context),
-        "containers": [container],
-        "volumes": volumes,
-        **({"subdomain": names.child_name(owner.name, owner.uid, names.ROLE_CLIENT)} if division.pods > 1 else {}),
-        **pods.placement(spec.client.pod),
-    }
+    subdomain = {"subdomain": names.child_name(owner.name, owner.uid, names.ROLE_CLIENT)} if division.pods > 1 else {}
+    pod = pods.pod_spec(container, volumes, spec.client.pod, user=CLIENT_USER)
+    return {**pod, "restartPolicy": "Never", **subdomain}
 
 
 def _together(owner: Owner, division: Division) -> list[str]:

@@ -19,22 +19,19 @@ STAY = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "karpenter.sh
 CONTAINER_SECURITY: dict[str, Any] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
 
-def pod_security(user: int, override: dict[str, Any] | None) -> dict[str, Any]:
-    """Restricted pod security for that user, unless the spec overrides it."""
-    if override is not None:
-        return override
-    return {
-        "runAsNonRoot": True,
-        "runAsUser": user,
-        "runAsGroup": user,
-        "fsGroup": user,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
-
-
-def placement(pod: PodOverrides) -> dict[str, Any]:
-    """Fields of a pod spec that only say where and how it runs."""
+def pod_spec(
+    container: dict[str, Any], volumes: list[dict[str, Any]], pod: PodOverrides, *, user: int, grace_seconds: int = 5
+) -> dict[str, Any]:
+    """A pod without a ServiceAccount's token, under restricted pod security unless `pod` overrides that, placed as `pod` says."""
+    ids = {"runAsUser": user, "runAsGroup": user, "fsGroup": user}
+    restricted = {"runAsNonRoot": True, **ids, "seccompProfile": {"type": "RuntimeDefault"}}
     fields = {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": grace_seconds,
+        "securityContext": restricted if pod.security_context is None else pod.security_context,
+        "containers": [container],
+        "volumes": volumes,
         "nodeSelector": pod.node_selector,
         "tolerations": pod.tolerations,
         "affinity": pod.affinity,

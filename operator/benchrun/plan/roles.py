@@ -10,7 +10,7 @@ from typing import Any
 from benchrun_client.engines import ENGINE
 
 from benchrun import names
-from benchrun.api import BenchmarkRunSpec, Disaggregated, Server
+from benchrun.api import BenchmarkRunSpec, Disaggregated, PodOverrides, Server
 from benchrun.plan import pods
 from benchrun.plan.pods import (
     MAX_HOLD_SECONDS,
@@ -66,16 +66,8 @@ def proxy_pod(
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
     }
-    secrets = {"imagePullSecrets": [{"name": name} for name in server.pod.image_pull_secrets or []]}
-    return {
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": 5,
-        "securityContext": pods.pod_security(PROXY_USER, None),
-        "containers": [container],
-        "volumes": [{"name": "tmp", "emptyDir": {}}],
-        **(secrets if server.pod.image_pull_secrets else {}),
-    }
+    pod = PodOverrides(image_pull_secrets=server.pod.image_pull_secrets)
+    return pods.pod_spec(container, [{"name": "tmp", "emptyDir": {}}], pod, user=PROXY_USER)
 
 
 @dataclass(frozen=True, slots=True)

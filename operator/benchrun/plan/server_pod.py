@@ -87,15 +87,7 @@ def server_pod_template(
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": mounts,
     }
-    return {
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": TERMINATION_GRACE_SECONDS,
-        "securityContext": pods.pod_security(ENGINE.user, server.pod.security_context),
-        "containers": [container],
-        "volumes": volumes,
-        **pods.placement(server.pod),
-    }
+    return pods.pod_spec(container, volumes, server.pod, user=ENGINE.user, grace_seconds=TERMINATION_GRACE_SECONDS)
 
 
 def without_api_server(
