@@ -70,12 +70,13 @@ class Rule:
 
     def entry(self) -> dict[str, str]:
         """The rule as one entry of `x-kubernetes-validations`."""
-        entry = {"rule": self.cel, "message": self.message}
-        if self.cel_message is not None:
-            entry["messageExpression"] = self.cel_message
-        if self.path is not None:
-            entry["fieldPath"] = self.path
-        return entry
+        entry = {
+            "rule": self.cel,
+            "message": self.message,
+            "messageExpression": self.cel_message,
+            "fieldPath": self.path,
+        }
+        return {name: value for name, value in entry.items() if value is not None}
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_after_validator_function(self.check, handler(source))

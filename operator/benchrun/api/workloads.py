@@ -66,6 +66,11 @@ class Search(SpecModel):
     """Most stages of a load point, repeated while its requests can't tell with 95 % certainty whether the objectives are met; after
     that they count as not met."""
 
+    @property
+    def most_stages(self) -> int:
+        """How many it can take, confirmations included."""
+        return (self.max_probes + CONFIRMATIONS) * self.max_repeats
+
 
 _LOADS = (
     "[has({0}.requestRates), has({0}.concurrencies), has({0}.search), has({0}.traceSpeeds), has({0}.batchSizes)]"

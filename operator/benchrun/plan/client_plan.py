@@ -103,16 +103,15 @@ def _target(owner: Owner, spec: BenchmarkRunSpec, endpoint_addresses: tuple[str,
             offline=spec.offline is not None,
             **common,
         )
+    if (service := spec.endpoint.service_ref) is not None:
+        base = f"http://{service.name}.{owner.namespace}.svc:{service.port}"
+        measured = [f"http://{address}" for address in endpoint_addresses]
+    else:
+        base = (spec.endpoint.url or "").rstrip("/")
+        measured = [base]
+    urls = tuple(f"{each}{ENGINE.metrics_path}" for each in measured)
     ca_file = CA_FILE if spec.endpoint.ca_config_map_ref is not None else None
-    if spec.endpoint.service_ref is not None:
-        reference = spec.endpoint.service_ref
-        base = f"http://{reference.name}.{owner.namespace}.svc:{reference.port}"
-        urls = tuple(f"http://{address}{ENGINE.metrics_path}" for address in endpoint_addresses)
-        return contract.Target(base_url=base, servers=0, metrics_urls=urls, ca_file=ca_file, **common)
-    base = (spec.endpoint.url or "").rstrip("/")
-    return contract.Target(
-        base_url=base, servers=0, metrics_urls=(f"{base}{ENGINE.metrics_path}",), ca_file=ca_file, **common
-    )
+    return contract.Target(base_url=base, servers=0, metrics_urls=urls, ca_file=ca_file, **common)
 
 
 def _context_tokens(spec: BenchmarkRunSpec) -> int | None:

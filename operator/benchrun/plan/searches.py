@@ -9,7 +9,7 @@ from benchrun_client import contract
 
 from benchrun.api import Axis, BenchmarkRunSpec, Cell, Search, Workload
 from benchrun.names import cell_id, confirmation_id
-from benchrun.plan.stages import canonical, probe_seed, shared_seed
+from benchrun.plan.stages import canonical, probe_seed, seed_in
 
 _AXES: dict[str, Axis] = {"RequestRate": "rate", "Concurrency": "concurrency"}
 
@@ -34,10 +34,6 @@ def client_search(
     spec: BenchmarkRunSpec, workload: Workload, search: Search, *, data: contract.Data, uid: str
 ) -> contract.Search:
     """A search in the client's plan. `uid`: of the run."""
-    limits = [
-        contract.Limit(metric=o.metric, percentile=o.percentile, max_milliseconds=o.max_milliseconds)
-        for o in spec.objectives
-    ]
     return contract.Search(
         workload=workload.name,
         axis=axis_of(search),
@@ -46,13 +42,13 @@ def client_search(
         tolerance_percent=search.tolerance_percent,
         max_probes=search.max_probes,
         max_repeats=search.max_repeats,
-        objectives=tuple(limits),
+        objectives=tuple(contract.Limit(**objective.model_dump()) for objective in spec.objectives),
         max_failed_percent=spec.validity.max_failed_percent,
         data=data,
         requests=workload.requests,
         duration_seconds=workload.duration_seconds,
         seeds=tuple(
-            _seed(spec, workload.name, probe=probe, repeat=repeat, uid=uid)
+            seed_in(spec, workload.name, probe_seed, run_uid=uid, probe=probe, repeat=repeat)
             for probe in range(1, search.max_probes + contract.CONFIRMATIONS + 1)
             for repeat in range(1, search.max_repeats + 1)
         ),
@@ -95,14 +91,6 @@ def objective_error(spec: BenchmarkRunSpec, cell: Cell) -> float:
     """How often, at most, an objective may be called Met at this cell although it is missed."""
     search = next(w.load.search for w in spec.workloads if w.name == cell.workload)
     return contract.confirmation_error(search.max_repeats) if search is not None and cell.confirms else contract.ERROR
-
-
-def _seed(spec: BenchmarkRunSpec, workload: str, *, probe: int, repeat: int, uid: str) -> int:
-    base = spec.measurement.seed
-    if spec.measurement.cache_policy == "Share":
-        return shared_seed(base=base, workload=workload)
-    cache_outlives_run = uid if spec.endpoint is not None else None
-    return probe_seed(base=base, workload=workload, probe=probe, repeat=repeat, run_uid=cache_outlives_run)
 
 
 def problem_with(envelope: contract.Envelope, searches: Sequence[contract.Search], *, listed: int) -> str | None:
