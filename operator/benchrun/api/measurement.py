@@ -15,8 +15,8 @@ MAX_PROCESSES = 16
 
 Parallelism = Annotated[int, Field(ge=1, le=MAX_PROCESSES)] | Annotated[str, Field(max_length=4, pattern=f"^{AUTO}$")]
 
+_PROFILE = "self.measurement.profile"
 _ONE = f"self.client.parallelism == '{AUTO}' || self.client.parallelism == 1"
-
 
 MEASUREMENT_RULES = (
     Rule(
@@ -30,11 +30,6 @@ MEASUREMENT_RULES = (
         message="client.parallelism: offline takes each load in one call, which one process makes; take 1",
         path=".client.parallelism",
     ),
-)
-
-
-_PROFILE = "self.measurement.profile"
-PROFILE_RULES = (
     Rule(
         cel=f"!has({_PROFILE}) || (has(self.server) ? !has(self.server.disaggregated) : !has(self.offline) && "
         f"!has({_PROFILE}.claimName)) && self.workloads.all(w, !has(w.load.search))",

@@ -91,7 +91,6 @@ class BenchmarkRunSpec(SpecModel):
         ),
         *workloads.WORKLOAD_RULES,
         *measurement.MEASUREMENT_RULES,
-        *measurement.PROFILE_RULES,
         Rule(
             cel=f"has(self.offline) || self.workloads.all(w, !has({_BATCHES}))",
             message="load.batchSizes needs offline, where the engine is given a whole batch; use concurrencies with a server",

@@ -143,11 +143,6 @@ BatchSizes = Annotated[
 Speeds = Annotated[list[PositiveDecimal], Field(min_length=1, max_length=MAX_LOAD_POINTS), Unique(), DIFFERENT_NUMBERS]
 
 
-def _loads(load: Load) -> int:
-    each = (load.request_rates, load.concurrencies, load.search, load.trace_speeds, load.batch_sizes)
-    return sum(points is not None for points in each)
-
-
 class Load(SpecModel):
     """Load points, exactly one of: request rates (open loop), concurrencies (closed loop), a search for the highest load, the
     speeds at which a trace is replayed, or batch sizes (with `offline`)."""
@@ -255,7 +250,9 @@ class Workload(SpecModel):
     @property
     def is_measured(self) -> bool:
         """Whether it has a load; without one it is only part of a mix."""
-        return _loads(self.load) > 0
+        load = self.load
+        each = (load.request_rates, load.concurrencies, load.search, load.trace_speeds, load.batch_sizes)
+        return any(points is not None for points in each)
 
 
 def datasets_of(workload: Workload, workloads: Sequence[Workload]) -> tuple[Dataset, ...]:

@@ -99,7 +99,7 @@ def _target(owner: Owner, spec: BenchmarkRunSpec, endpoint_addresses: tuple[str,
                 for role, servers in counts.items()
                 if role != front
             ),
-            context_tokens=_context_tokens(spec),
+            context_tokens=_flag_of_servers(spec, "max-model-len"),
             offline=spec.offline is not None,
             **common,
         )
@@ -114,10 +114,10 @@ def _target(owner: Owner, spec: BenchmarkRunSpec, endpoint_addresses: tuple[str,
     return contract.Target(base_url=base, servers=0, metrics_urls=urls, ca_file=ca_file, **common)
 
 
-def _context_tokens(spec: BenchmarkRunSpec) -> int | None:
-    """The value of --max-model-len; None: not given, or a form that only vLLM can read."""
+def _flag_of_servers(spec: BenchmarkRunSpec, name: str) -> int | None:
+    """A flag of the servers that write answers; None: not given, or in a form that only vLLM can read."""
     try:
-        return ServeArgs.of(answering_args(spec)).whole_if_given("max-model-len")
+        return ServeArgs.of(answering_args(spec)).whole_if_given(name)
     except UnreadableValue:
         return None
 
@@ -234,8 +234,5 @@ def _largest_batch(spec: BenchmarkRunSpec) -> int:
     """Requests that all answering servers run at once, as far as their arguments say."""
     if spec.endpoint is not None:
         return DEFAULT_MAX_NUM_SEQS
-    try:
-        a_server = ServeArgs.of(answering_args(spec)).whole("max-num-seqs", DEFAULT_MAX_NUM_SEQS)
-    except UnreadableValue:
-        a_server = DEFAULT_MAX_NUM_SEQS
+    a_server = _flag_of_servers(spec, "max-num-seqs") or DEFAULT_MAX_NUM_SEQS
     return min(a_server * answering_servers(spec), MAX_HELD)

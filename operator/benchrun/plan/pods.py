@@ -85,11 +85,6 @@ class Owner:
     uid: str
 
 
-def held(metadata: Manifest, hold_seconds: int) -> Manifest:
-    """Metadata of what holds a GPU, with how long it may."""
-    return {**metadata, "annotations": {names.ANNOTATION_HOLD: str(hold_seconds)}}
-
-
 def metadata(owner: Owner, *, role: str, name: str | None = None) -> Manifest:
     """Metadata of a child. The controller reference lets the garbage collector clean up, even while the operator is down."""
     return {

@@ -47,7 +47,7 @@ def started_command(spec: BenchmarkRunSpec) -> list[str]:
     return ENGINE.filled_in(own, served_files(spec)) if own else [*ENGINE.command]
 
 
-def server_pod_template(
+def engine_pod(
     owner: Owner,
     spec: BenchmarkRunSpec,
     server: Started,
@@ -94,7 +94,7 @@ def without_api_server(
     owner: Owner, spec: BenchmarkRunSpec, offline: Offline, *, client_image: str, pull_policy: str
 ) -> dict[str, Any]:
     """The image is the user's, and has the engine; the few files that it lacks are copied from the client's image."""
-    pod = server_pod_template(owner, spec, offline, args=engine_args(spec, offline))
+    pod = engine_pod(owner, spec, offline, args=engine_args(spec, offline))
     code = {"name": "client-code", "mountPath": CODE_DIRECTORY}
     copy = {
         "name": "copy-client-code",
