@@ -9,7 +9,7 @@ from pydantic import Field
 from benchrun.api import comparison
 from benchrun.api.base import ATOMIC, SET, StatusModel, list_map
 from benchrun.api.comparison import Change, Outcome, Scope, ThroughputOf
-from benchrun.api.conditions import Conditions
+from benchrun.api.conditions import Conditions, Reason
 from benchrun.api.server_figures import SHOWN_FIGURES, answering
 from benchrun.api.status import BenchmarkRunStatus, Bottleneck, Instant, Metrics, Result, StatusText, Truncated, Verdict
 from benchrun.api.stored_status import read_leniently
@@ -25,25 +25,15 @@ Cell = Annotated[str, Field(max_length=160)]
 ShortReason = Annotated[str, Field(max_length=300)]
 
 
-class SweepReason:
-    """Why a sweep is where it is; reasons of runs stand in `benchrun.api.conditions`."""
+class SweepReason(Reason):
+    """Why a sweep is where it is: a reason that runs have too, or one of these."""
 
-    MEASURING = "Measuring"
-    SUSPENDED = "Suspended"
     ENDING = "Ending"
     RUN_REFUSED = "RunRefused"
-    QUOTA_EXCEEDED = "QuotaExceeded"
-    ALL_VALID = "AllValid"
-    SUSPECT = "Suspect"
-    INVALID_CELLS = "InvalidCells"
     RUNS_FAILED = "RunsFailed"
-    NOT_JUDGED = "NotJudged"
     ALL_FAILED = "AllFailed"
     TOO_MANY_FAILED = "TooManyFailed"
     BUDGET_SPENT = "GPUSecondsBudgetSpent"
-    CANCELLED = "Cancelled"
-    CONFLICT = "Conflict"
-    INVALID_SPEC = "InvalidSpec"
     RUN_INVALID = "RunInvalid"
 
 
@@ -204,15 +194,12 @@ def read_sweep_status(stored: object) -> BenchmarkSweepStatus:
     return read_leniently(BenchmarkSweepStatus, stored)
 
 
-_Name = Annotated[str, Field(max_length=253)]
-
-
 class TabledRun(StatusModel):
     """A run that the table is made of: one fresh server."""
 
-    variant: _Name
-    name: _Name
-    uid: _Name
+    variant: Variant
+    name: str = Field(max_length=253)
+    uid: str = Field(max_length=253)
 
 
 class SweepTable(StatusModel):
@@ -223,11 +210,11 @@ class SweepTable(StatusModel):
     front: list[FrontPoint] = Field(default_factory=list)
     scope: Scope | None = None
     verdict: Verdict | None = None  # The worst of all rows.
-    verdicts: Annotated[dict[_Name, Verdict], Field(max_length=MAX_VARIANTS)] = Field(default_factory=dict)
+    verdicts: Annotated[dict[Variant, Verdict], Field(max_length=MAX_VARIANTS)] = Field(default_factory=dict)
     """By variant, of those that have figures."""
-    outcomes: Annotated[dict[_Name, Outcome], Field(max_length=MAX_VARIANTS)] = Field(default_factory=dict)
+    outcomes: Annotated[dict[Variant, Outcome], Field(max_length=MAX_VARIANTS)] = Field(default_factory=dict)
     """By variant; the baseline has none."""
-    searches: Annotated[dict[_Name, list[FoundLoad]], Field(max_length=MAX_VARIANTS)] = Field(default_factory=dict)
+    searches: Annotated[dict[Variant, list[FoundLoad]], Field(max_length=MAX_VARIANTS)] = Field(default_factory=dict)
     """By variant."""
     truncated: Annotated[list[Truncated], Field(max_length=16)] = Field(default_factory=list)
 
