@@ -57,14 +57,14 @@ def codes_module() -> str:
 
 def crd_text() -> str:
     """The CustomResourceDefinition of runs as YAML; the same models always give the same bytes."""
-    from benchrun.api.schema.crd import RUN
+    from benchrun.api.crd import RUN
 
     return _definition_text(RUN.manifest())
 
 
 def sweep_crd_text() -> str:
     """That of sweeps."""
-    from benchrun.api.schema.crd import SWEEP
+    from benchrun.api.crd import SWEEP
 
     return _definition_text(SWEEP.manifest())
 

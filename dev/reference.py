@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from benchrun.api import MUTABLE_FIELDS, VALIDATIONS
-from benchrun.api.schema.crd import RUN, SWEEP
-from benchrun.api.schema.structural import Schema
+from benchrun.api.crd import RUN, SWEEP, Schema
 from benchrun.api.sweep import spec as sweep
 from benchrun.names import API_VERSION, CATEGORY, KIND, SHORT_NAME
 

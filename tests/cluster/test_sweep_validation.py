@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from benchrun.api.schema import crd
+from benchrun.api import crd
 from benchrun.api.sweep import MAX_NAME
 from cluster.admission import assert_immutable, assert_refused_at, create, edited, refusals
 from kit.kubectl import SWEEP, CommandFailed, Namespace, Object

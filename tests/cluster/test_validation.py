@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from benchrun.api.schema import crd
+from benchrun.api import crd
 from cluster.admission import assert_immutable, assert_refused_at, create, edited, refusals
 from kit.kubectl import RUN, CommandFailed, Namespace, Object
 from unit.api.agreement import with_defaults

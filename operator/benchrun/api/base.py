@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from functools import cache
+from itertools import accumulate, pairwise
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 from pydantic import (
@@ -14,6 +18,7 @@ from pydantic import (
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
+    ValidationError,
     WithJsonSchema,
     model_validator,
 )
@@ -65,12 +70,13 @@ class Rule:
 
     def entry(self) -> dict[str, str]:
         """The rule as one entry of `x-kubernetes-validations`."""
-        entry = {"rule": self.cel, "message": self.message}
-        if self.cel_message is not None:
-            entry["messageExpression"] = self.cel_message
-        if self.path is not None:
-            entry["fieldPath"] = self.path
-        return entry
+        entry = {
+            "rule": self.cel,
+            "message": self.message,
+            "messageExpression": self.cel_message,
+            "fieldPath": self.path,
+        }
+        return {name: value for name, value in entry.items() if value is not None}
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_after_validator_function(self.check, handler(source))
@@ -123,13 +129,48 @@ def list_map(key: str) -> dict[str, Any]:
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [json_name(key)]}
 
 
-class SpecModel(BaseModel):
-    """Base of everything a user writes: camelCase on the wire, unknown fields and wrong types refused, immutable."""
+@cache
+def _notes(module: str) -> dict[str, dict[str, str]]:
+    """By class and field of a module: the string that stands below the field."""
+    classes = [
+        node for node in ast.parse(inspect.getsource(sys.modules[module])).body if isinstance(node, ast.ClassDef)
+    ]
+    return {
+        each.name: {
+            field.target.id: note.value.value
+            for field, note in pairwise(each.body)
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+            if isinstance(note, ast.Expr) and isinstance(note.value, ast.Constant) and isinstance(note.value.value, str)
+        }
+        for each in classes
+    }
 
-    model_config = ConfigDict(
-        alias_generator=json_name, populate_by_name=True, extra="forbid", frozen=True, strict=True
-    )
+
+class _Model(BaseModel):
+    """camelCase on the wire, immutable. A field is described by its `description`, or by the string below it, which is read where a
+    schema is made (pydantic's `use_attribute_docstrings` would read it at every start)."""
+
+    model_config = ConfigDict(alias_generator=json_name, populate_by_name=True, frozen=True)
     rules: ClassVar[tuple[Rule, ...]] = ()  # What must hold between the fields.
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        json_schema = handler(schema)
+        resolved = handler.resolve_ref_schema(json_schema)
+        for each in cls.__mro__:
+            for name, note in (
+                _notes(each.__module__).get(each.__name__, {}).items() if issubclass(each, _Model) else ()
+            ):
+                resolved["properties"][cls.model_fields[name].alias].setdefault("description", note)
+        if cls.rules:
+            resolved[VALIDATIONS] = [rule.entry() for rule in cls.rules]
+        return json_schema
+
+
+class SpecModel(_Model):
+    """Base of everything a user writes: unknown fields and wrong types refused."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     @model_validator(mode="after")
     def _keeps_its_rules(self) -> Self:
@@ -137,18 +178,11 @@ class SpecModel(BaseModel):
             rule.check(self)
         return self
 
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        json_schema = handler(schema)
-        if cls.rules:
-            handler.resolve_ref_schema(json_schema)[VALIDATIONS] = [rule.entry() for rule in cls.rules]
-        return json_schema
 
+class StatusModel(_Model):
+    """Base of what the operator writes: unknown fields of a newer operator ignored."""
 
-class StatusModel(BaseModel):
-    """Base of what the operator writes: camelCase, unknown fields of a newer operator ignored, immutable."""
-
-    model_config = ConfigDict(alias_generator=json_name, populate_by_name=True, extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="ignore")
 
 
 NUMBER = "'^(inf|[0-9]+([.][0-9]+)?)$'"
@@ -220,3 +254,21 @@ def size_bytes(text: str) -> int:
 def is_gpu(resource: str) -> bool:
     """Whole devices and their slices, whatever the vendor: `nvidia.com/gpu`, `nvidia.com/mig-1g.10gb`, `gpu.intel.com/i915`."""
     return resource.endswith(("/gpu", ".gpu")) or "/mig-" in resource or resource.startswith("gpu.")
+
+
+def first_problem(error: ValidationError, *, root: str = "spec") -> str:
+    """The first problem with its path below `root`, and how many more there are."""
+    problem = error.errors(include_url=False, include_input=False)[0]
+    parts = without_branch(problem["loc"])
+    # A rule is about a field below the object that has it.
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts) + problem.get("ctx", {}).get(
+        "path", ""
+    )
+    more = error.error_count() - 1
+    return f"{root}{path}: {problem['msg']}" + (f" (and {more} more)" if more else "")
+
+
+def without_branch(location: Sequence[int | str]) -> Sequence[int | str]:
+    """Without pydantic's name of the member of a union of plain types, which is not a field."""
+    members = ("int", "str", "constrained-int", "constrained-str")
+    return location[:-1] if location and location[-1] in members else location

@@ -1,7 +1,8 @@
-"""`spec.baseline` and `spec.cost`, `status.comparison` and `status.cost`."""
+"""`spec.baseline` and `spec.cost`, `status.comparison` and `status.cost`; the keys of the metrics that are compared and priced."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -15,6 +16,30 @@ ComparedMetric = Literal[
     "P95TTFT", "P95TPOT", "P95ITL", "P95E2EL", "P99TTFT", "P99TPOT", "P99ITL", "P99E2EL",
 ]  # fmt: skip
 """Figures with one value a stage, whose noise repeats and servers show. Percentiles take `MIN_SERVERS_OF_PERCENTILES`."""
+KEYS: Mapping[ComparedMetric, str] = {
+    "OutputThroughput": "output_throughput",
+    "RequestThroughput": "request_throughput",
+    "TotalTokenThroughput": "total_token_throughput",
+    "MeanTTFT": "mean_ttft_ms",
+    "MeanTPOT": "mean_tpot_ms",
+    "MeanITL": "mean_itl_ms",
+    "MeanE2EL": "mean_e2el_ms",
+    "P95TTFT": "p95_ttft_ms",
+    "P95TPOT": "p95_tpot_ms",
+    "P95ITL": "p95_itl_ms",
+    "P95E2EL": "p95_e2el_ms",
+    "P99TTFT": "p99_ttft_ms",
+    "P99TPOT": "p99_tpot_ms",
+    "P99ITL": "p99_itl_ms",
+    "P99E2EL": "p99_e2el_ms",
+}
+"""vLLM's own names, under which results hold them."""
+THROUGHPUTS: tuple[str, ...] = ("request_throughput", "output_throughput", "total_token_throughput")
+OUTPUT_COST, TOTAL_COST = "cost_per_million_output_tokens", "cost_per_million_total_tokens"
+COSTS: tuple[str, ...] = (OUTPUT_COST, TOTAL_COST)
+"""There only where the spec names a price; in its currency."""
+TOKENS_PER_JOULE = "output_tokens_per_joule"
+"""There only where the power of GPUs is known."""
 MIN_SERVERS_OF_PERCENTILES = 5
 """A side: a percentile is skewed, and with fewer values Student's test does not hold for it."""
 DEFAULT_METRICS: tuple[ComparedMetric, ...] = (
@@ -36,21 +61,16 @@ ReasonText = Annotated[str, Field(max_length=300)]
 class Baseline(SpecModel):
     """Compared with when all is measured; a figure that got too much worse makes NotRegressed False."""
 
-    name: Annotated[DnsLabel, Field(max_length=MAX_RUN_NAME)] = Field(
-        description="Another BenchmarkRun of the namespace. It must have finished when this run does."
-    )
-    max_regression_percent: Annotated[Decimal, AT_MOST_100] = Field(
-        DEFAULT_MAX_REGRESSION_PERCENT,
-        description="How much worse, in percent of the baseline, a figure may get before the condition NotRegressed is False.",
-    )
-    equivalence_percent: Annotated[PositiveDecimal, AT_MOST_100] = Field(
-        DEFAULT_EQUIVALENCE_PERCENT,
-        description="The least change that matters, in percent: a figure that is shown to have changed by less is Equivalent.",
-    )
+    name: Annotated[DnsLabel, Field(max_length=MAX_RUN_NAME)]
+    """Another BenchmarkRun of the namespace. It must have finished when this run does."""
+    max_regression_percent: Annotated[Decimal, AT_MOST_100] = DEFAULT_MAX_REGRESSION_PERCENT
+    """How much worse, in percent of the baseline, a figure may get before the condition NotRegressed is False."""
+    equivalence_percent: Annotated[PositiveDecimal, AT_MOST_100] = DEFAULT_EQUIVALENCE_PERCENT
+    """The least change that matters, in percent: a figure that is shown to have changed by less is Equivalent."""
     metrics: Annotated[list[ComparedMetric], Field(min_length=1, max_length=15), Unique()] = Field(
-        list(DEFAULT_METRICS),
-        description="Figures to compare at every load point. Each one more widens all intervals. Percentiles take five servers a side.",
+        list(DEFAULT_METRICS)
     )
+    """Figures to compare at every load point. Each one more widens all intervals. Percentiles take five servers a side."""
 
 
 class ComparedRun(StatusModel):
@@ -70,9 +90,8 @@ class Change(StatusModel):
     change_percent: float | None = Field(None, description="From the one to the other, in percent of the baseline.")
     low_percent: float | None = Field(None, description="Lower end of its interval.")
     high_percent: float | None = Field(None, description="Upper end of its interval.")
-    word: Word = Field(
-        description="Better or Worse: it changed. Equivalent: by less than matters. Unknown: the noise is not known."
-    )
+    word: Word
+    """Better or Worse: it changed. Equivalent: by less than matters. Unknown: the noise is not known."""
     reason: ReasonText | None = Field(None, description="Why it is Unknown or NotComparable.")
 
 
@@ -83,30 +102,24 @@ class ComparedCell(StatusModel):
     paired: bool = Field(False, description="Whether both sides sent equal traffic, by its digests.")
     reason: ReasonText | None = Field(None, description="Why it is not comparable; absent where it is.")
     throughput_of: ThroughputOf | None = Field(None, description="Which throughput was compared, as in results.")
-    changes: Annotated[list[Change], Field(max_length=15, json_schema_extra=list_map("metric"))] = Field(
-        default_factory=list, description="What changed, one entry a figure."
-    )
+    changes: list[Change] = Field(default_factory=list, max_length=15, json_schema_extra=list_map("metric"))
+    """What changed, one entry a figure."""
 
 
 class Comparison(StatusModel):
     """Comparison with the baseline. For equal runs, at most 5 % of comparisons have a wrong word."""
 
     baseline: ComparedRun = Field(description="The other run.")
-    scope: Scope | None = Field(
-        None,
-        description="WithinOneServer: the intervals hold the noise of repeats on one server each; another start of the "
-        "same server may differ by more. BetweenServers: they hold that of fresh servers. Absent where nothing is comparable.",
-    )
+    scope: Scope | None = None
+    """WithinOneServer: the intervals hold the noise of repeats on one server each; another start of the same server may differ by more.
+    BetweenServers: they hold that of fresh servers. Absent where nothing is comparable."""
     outcome: Outcome = Field(description="All words in one; Mixed where some figures are Better and some Worse.")
     gate: Gate | None = Field(None, description="How it fared against the largest regression allowed.")
-    detectable_percent: float | None = Field(
-        None,
-        description="Change of the noisiest figure that these sides find with 80 % probability, by the noise measured.",
-    )
+    detectable_percent: float | None = None
+    """Change of the noisiest figure that these sides find with 80 % probability, by the noise measured."""
     message: Annotated[str, Field(max_length=1024)] = Field(description="The outcome and its reasons, in a sentence.")
-    cells: Annotated[list[ComparedCell], Field(max_length=128, json_schema_extra=list_map("cell"))] = Field(
-        default_factory=list, description="The load points, in the order of the baseline."
-    )
+    cells: list[ComparedCell] = Field(default_factory=list, max_length=128, json_schema_extra=list_map("cell"))
+    """The load points, in the order of the baseline."""
 
 
 Currency = Annotated[str, Field(min_length=3, max_length=3, pattern=r"^[A-Z]{3}$")]
@@ -124,13 +137,10 @@ class Cost(SpecModel):
     """Exactly one price. It changes nothing of the measurement."""
 
     rules = (exactly_one("per_gpu_hour", "per_hour", "per_million_tokens"),)
-    per_gpu_hour: PositiveDecimal | None = Field(
-        None, description="Cost of a GPU hour with its share of the node: 2.49."
-    )
-    per_hour: PositiveDecimal | None = Field(
-        None,
-        description="What everything that is measured costs an hour together: for servers without GPUs, and for endpoints.",
-    )
+    per_gpu_hour: PositiveDecimal | None = None
+    """Cost of a GPU hour with its share of the node: 2.49."""
+    per_hour: PositiveDecimal | None = None
+    """What everything that is measured costs an hour together: for servers without GPUs, and for endpoints."""
     per_million_tokens: TokenPrices | None = None
     currency: Currency = Field("USD", description="Its currency, as three capital letters (ISO 4217).")
 
@@ -139,8 +149,6 @@ class CostStatus(StatusModel):
     """What the servers of a run cost."""
 
     currency: str = Field(max_length=3, description="Currency of every cost in this status.")
-    per_hour: float | None = Field(
-        None,
-        description="What the servers cost an hour together; absent where the price is that of a GPU and no server holds one.",
-    )
+    per_hour: float | None = None
+    """What the servers cost an hour together; absent where the price is that of a GPU and no server holds one."""
     per_million_tokens: str | None = Field(None, max_length=100, description="Token prices, used instead.")

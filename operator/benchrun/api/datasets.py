@@ -25,9 +25,8 @@ class PvcFile(SpecModel):
     """A file on a claim of the run's namespace, mounted read-only."""
 
     claim_name: ObjectName = Field(description="Name of the PersistentVolumeClaim.")
-    path: Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[^/].*$")] = Field(
-        description="Path within it."
-    )
+    path: Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[^/].*$")]
+    """Path within it."""
 
 
 class SecretName(SpecModel):
@@ -39,21 +38,15 @@ class SecretName(SpecModel):
 class S3File(SpecModel):
     """An object in a store that speaks S3, downloaded by the client pod."""
 
-    bucket: Annotated[str, Field(min_length=3, max_length=63, pattern=r"^[a-z0-9][a-z0-9.-]*[a-z0-9]$")] = Field(
-        description="Name of the bucket."
-    )
+    bucket: Annotated[str, Field(min_length=3, max_length=63, pattern=r"^[a-z0-9][a-z0-9.-]*[a-z0-9]$")]
+    """Name of the bucket."""
     key: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[^/].*$")] = Field(description="Its key.")
-    endpoint: Annotated[str, Field(max_length=253, pattern=r"^https?://[^/?#@\s]+/?$")] | None = Field(
-        None, description="URL of the store; AWS if left out."
-    )
-    region: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[a-z0-9-]+$")] = Field(
-        "us-east-1", description="Its region; most self-hosted stores ignore it."
-    )
-    credentials_secret_ref: SecretName | None = Field(
-        None,
-        description="With AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, if there is one, AWS_SESSION_TOKEN. Left out: requests "
-        "are not signed.",
-    )
+    endpoint: Annotated[str, Field(max_length=253, pattern=r"^https?://[^/?#@\s]+/?$")] | None = None
+    """URL of the store; AWS if left out."""
+    region: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[a-z0-9-]+$")] = "us-east-1"
+    """Its region; most self-hosted stores ignore it."""
+    credentials_secret_ref: SecretName | None = None
+    """With AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, if there is one, AWS_SESSION_TOKEN. Left out: requests are not signed."""
 
 
 class DatasetFile(SpecModel):
@@ -64,9 +57,8 @@ class DatasetFile(SpecModel):
     pvc: PvcFile | None = Field(None, description="A file on a claim of the run's namespace, mounted read-only.")
     url: HttpUrl | None = Field(None, description="Downloaded by the client pod.")
     s3: S3File | None = None
-    path: Annotated[str, Field(min_length=2, max_length=512, pattern=r"^/.*$")] | None = Field(
-        None, description="A file in the client's image, or on a volume of client.pod.volumes."
-    )
+    path: Annotated[str, Field(min_length=2, max_length=512, pattern=r"^/.*$")] | None = None
+    """A file in the client's image, or on a volume of client.pod.volumes."""
 
 
 class StaticPrefix(SpecModel):
@@ -76,9 +68,8 @@ class StaticPrefix(SpecModel):
 class DynamicPrefix(SpecModel):
     """Each request goes one more day back."""
 
-    variants: Annotated[int, Field(ge=2, le=50_000)] | None = Field(
-        None, description="Different dates in a stage, used in turns. Left out: every request has its own."
-    )
+    variants: Annotated[int, Field(ge=2, le=50_000)] | None = None
+    """Different dates in a stage, used in turns. Left out: every request has its own."""
 
 
 class AgentDataset(SpecModel):
@@ -92,20 +83,15 @@ class AgentDataset(SpecModel):
             message="set outputTokens or inputOutputRatio, not both",
         ),
     )
-    conversation: DatasetFile | None = Field(
-        None,
-        description="JSON with one conversation, of ShareGPT (conversations) or OpenAI (messages). Left out: the client's, of "
-        "about 3000 tokens.",
-    )
+    conversation: DatasetFile | None = None
+    """JSON with one conversation, of ShareGPT (conversations) or OpenAI (messages). Left out: the client's, of about 3000 tokens."""
     static_prefix: StaticPrefix | None = Field(None, description="The same date in all.")
     dynamic_prefix: DynamicPrefix | None = Field(None, description="Another date in each request.")
     output_tokens: Length | None = Field(None, description="Tokens requested; by default those of the next answer.")
-    input_output_ratio: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
-        None, description="Prompt tokens for each token requested, instead: 100."
-    )
-    turns: Annotated[int, Field(ge=1, le=64)] = Field(
-        1, description="Requests of a conversation, whose context grows. 1: the whole."
-    )
+    input_output_ratio: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    """Prompt tokens for each token requested, instead: 100."""
+    turns: Annotated[int, Field(ge=1, le=64)] = 1
+    """Requests of a conversation, whose context grows. 1: the whole."""
 
     def plan_fields(self) -> dict[str, Any]:
         """The fields in the client's plan, but for the file."""
@@ -120,12 +106,10 @@ MAX_MIX_PARTS = 8
 class MixPart(SpecModel):
     """Another workload, and its share of the requests."""
 
-    workload: WorkloadName = Field(
-        description="Workload of this spec whose dataset is sent: any but a mix or a timedTrace. It needs no load."
-    )
-    weight: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        1, description="Share of the requests, relative to the others."
-    )
+    workload: WorkloadName
+    """Workload of this spec whose dataset is sent: any but a mix or a timedTrace. It needs no load."""
+    weight: Annotated[int, Field(ge=1, le=10_000)] = 1
+    """Share of the requests, relative to the others."""
 
 
 def _in_spec(data: type[DatasetFields]) -> type[SpecModel]:
@@ -161,11 +145,9 @@ class Dataset(_Members):
     """Exactly one dataset."""
 
     rules = (exactly_one(*_MODELS, "mix"),)
-    mix: Annotated[list[MixPart], Field(min_length=2, max_length=MAX_MIX_PARTS), Unique("workload")] | None = Field(
-        None,
-        description="The datasets of several workloads in one stream, in an order drawn by the seed. api, ignoreEOS and "
-        "sampling are those of the mix.",
-    )
+    mix: Annotated[list[MixPart], Field(min_length=2, max_length=MAX_MIX_PARTS), Unique("workload")] | None = None
+    """The datasets of several workloads in one stream, in an order drawn by the seed. api, ignoreEOS and sampling are those of the
+    mix."""
 
     @property
     def single(self) -> DatasetFields | AgentDataset | None:

@@ -6,21 +6,10 @@ from typing import Annotated
 
 from pydantic import Field
 
+from benchrun.api import status
 from benchrun.api.base import StatusModel
 from benchrun.api.comparison import Comparison, CostStatus
 from benchrun.api.conditions import ConditionStatus, Reason
-from benchrun.api.status import (
-    ClientStatus,
-    DatasetStatus,
-    Finding,
-    Headline,
-    Judge,
-    ProfileStatus,
-    Result,
-    SearchResult,
-    Truncated,
-    Verdict,
-)
 
 MAX_REFUSED = 16
 """Refusals kept as text; all are counted."""
@@ -32,16 +21,16 @@ _Text = Annotated[str, Field(max_length=4096)]
 class Judgement(StatusModel):
     """A run as it was judged. The defaults are those of a run of which nothing was measured."""
 
-    results: Annotated[list[Result], Field(max_length=64)] = Field(default_factory=list)
-    searches: Annotated[list[SearchResult], Field(max_length=16)] = Field(default_factory=list)
-    findings: Annotated[list[Finding], Field(max_length=64)] = Field(default_factory=list)
-    verdict: Verdict = "Unknown"
-    headline: Headline | None = None
-    profile: ProfileStatus | None = None
-    judge: Judge | None = None
+    results: Annotated[list[status.Result], Field(max_length=64)] = Field(default_factory=list)
+    searches: Annotated[list[status.SearchResult], Field(max_length=16)] = Field(default_factory=list)
+    findings: Annotated[list[status.Finding], Field(max_length=64)] = Field(default_factory=list)
+    verdict: status.Verdict = "Unknown"
+    headline: status.Headline | None = None
+    profile: status.ProfileStatus | None = None
+    judge: status.Judge | None = None
     cost: CostStatus | None = None
-    datasets: Annotated[list[DatasetStatus], Field(max_length=16)] = Field(default_factory=list)
-    client: ClientStatus | None = None
+    datasets: Annotated[list[status.DatasetStatus], Field(max_length=16)] = Field(default_factory=list)
+    client: status.ClientStatus | None = None
     """The job's, with engine, its version and shards; None where nothing was measured."""
     comparison: Comparison | None = None
     not_regressed: ConditionStatus | None = None
@@ -55,7 +44,7 @@ class Judgement(StatusModel):
     diagnostic: Annotated[str, Field(max_length=1000)] | None = None
     """The server's own answer to one more request, where every request of a stage failed."""
     measured_anything: bool = False  # Whether there is one record at least.
-    truncated: Annotated[list[Truncated], Field(max_length=16)] = Field(default_factory=list)
+    truncated: Annotated[list[status.Truncated], Field(max_length=16)] = Field(default_factory=list)
     refused: Annotated[list[Annotated[str, Field(max_length=MAX_REFUSED_CHARS)]], Field(max_length=MAX_REFUSED)] = (
         Field(default_factory=list)
     )

@@ -8,16 +8,15 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 
 from benchrun.api.base import DIFFERENT_NUMBERS, NUMBER, Decimal, Percentile, Rule, SpecModel, Text, Unique, exactly_one
 from benchrun.api.codes import FIXED, Code
-from benchrun.api.pods import PodOverrides, Resources
-from benchrun.api.server import Profile
+from benchrun.api.server import PodOverrides, Profile, Resources
 
 AUTO = "Auto"
 MAX_PROCESSES = 16
 
 Parallelism = Annotated[int, Field(ge=1, le=MAX_PROCESSES)] | Annotated[str, Field(max_length=4, pattern=f"^{AUTO}$")]
 
+_PROFILE = "self.measurement.profile"
 _ONE = f"self.client.parallelism == '{AUTO}' || self.client.parallelism == 1"
-
 
 MEASUREMENT_RULES = (
     Rule(
@@ -31,11 +30,6 @@ MEASUREMENT_RULES = (
         message="client.parallelism: offline takes each load in one call, which one process makes; take 1",
         path=".client.parallelism",
     ),
-)
-
-
-_PROFILE = "self.measurement.profile"
-PROFILE_RULES = (
     Rule(
         cel=f"!has({_PROFILE}) || (has(self.server) ? !has(self.server.disaggregated) : !has(self.offline) && "
         f"!has({_PROFILE}.claimName)) && self.workloads.all(w, !has(w.load.search))",
@@ -77,35 +71,27 @@ class Measurement(SpecModel):
     percentiles: Annotated[list[Percentile], Field(min_length=1, max_length=8), Unique(), DIFFERENT_NUMBERS] = Field(
         ["50", "95", "99"], description="Percentiles of every latency in the results."
     )
-    seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = Field(
-        1, description="Seed of all traffic. Equal seeds on fresh servers mean equal traffic."
-    )
-    scrape_interval_seconds: Annotated[int, Field(ge=1, le=60)] = Field(
-        1, description="How often each server's metrics endpoint is scraped."
-    )
-    warmup: Warmup = Field(
-        default_factory=lambda: Warmup(auto=AutoWarmup()), description="Requests before the first stage."
-    )
-    order: Order = Field(
-        "Shuffled",
-        description="Order of the load points within each repeat: shuffled by the seed, so that a drift of the hardware "
-        "does not pass for an effect of the load, or as listed. All load points come before any is repeated.",
-    )
-    cache_policy: CachePolicy = Field(
-        "Isolate",
-        description="Isolate: no prompt shares its beginning with another, so the prefix cache stays cold. Reset: the "
-        "servers' prefix caches are emptied before each stage. Share: every stage of a workload sends the same prompts, "
-        "as scripts with a fixed seed do; what the cache serves is shown and judged.",
-    )
+    seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 1
+    """Seed of all traffic. Equal seeds on fresh servers mean equal traffic."""
+    scrape_interval_seconds: Annotated[int, Field(ge=1, le=60)] = 1
+    """How often each server's metrics endpoint is scraped."""
+    warmup: Warmup = Field(default_factory=lambda: Warmup(auto=AutoWarmup()))
+    """Requests before the first stage."""
+    order: Order = "Shuffled"
+    """Order of the load points within each repeat: shuffled by the seed, so that a drift of the hardware does not pass for an effect of
+    the load, or as listed. All load points come before any is repeated."""
+    cache_policy: CachePolicy = "Isolate"
+    """Isolate: no prompt shares its beginning with another, so the prefix cache stays cold. Reset: the servers' prefix caches are
+    emptied before each stage. Share: every stage of a workload sends the same prompts, as scripts with a fixed seed do; what the cache
+    serves is shown and judged."""
     profile: Profile | None = Field(None, description="Profile the server at the end; no figure is changed.")
 
 
 class Objective(SpecModel):
     """A limit that a latency percentile must keep."""
 
-    metric: Literal["TTFT", "TPOT", "ITL", "E2EL"] = Field(
-        description="Time to first token, time per output token, inter-token latency or end-to-end latency."
-    )
+    metric: Literal["TTFT", "TPOT", "ITL", "E2EL"]
+    """Time to first token, time per output token, inter-token latency or end-to-end latency."""
     percentile: Percentile = Field("99", description="Which percentile of it.")
     max_milliseconds: Annotated[int, Field(ge=1, le=10_000_000)] = Field(description="Largest value that meets it.")
 
@@ -134,27 +120,19 @@ class RuleSeverity(SpecModel):
 class Validity(SpecModel):
     """When a number stops being trustworthy."""
 
-    max_failed_percent: Annotated[Decimal, AT_MOST_100] = Field(
-        "1",
-        description="Share of failed requests above which a stage is Invalid: failed requests are missing from every latency.",
-    )
-    severities: Annotated[list[RuleSeverity], Field(max_length=32), Unique("code")] = Field(
-        default_factory=list, description="Findings to be judged more or less severely, or not at all."
-    )
+    max_failed_percent: Annotated[Decimal, AT_MOST_100] = "1"
+    """Share of failed requests above which a stage is Invalid: failed requests are missing from every latency."""
+    severities: Annotated[list[RuleSeverity], Field(max_length=32), Unique("code")] = Field(default_factory=list)
+    """Findings to be judged more or less severely, or not at all."""
 
 
 class Client(SpecModel):
     """The pod that generates the load."""
 
     image: Text | None = Field(None, description="Client image; the operator's default if left out.")
-    parallelism: Parallelism = Field(
-        1,
-        description="Processes that send the load together, each its share; every stage has one record of all requests. Auto: as "
-        "many as the highest load listed needs. A pod holds as many of them as its container has whole cores; there are as many "
-        "pods as that takes.",
-    )
-    resources: Resources = Field(
-        default_factory=Resources,
-        description="What the client container gets; set CPU for busy loads. With parallelism, what each of its pods gets.",
-    )
+    parallelism: Parallelism = 1
+    """Processes that send the load together, each its share; every stage has one record of all requests. Auto: as many as the highest
+    load listed needs. A pod holds as many of them as its container has whole cores; there are as many pods as that takes."""
+    resources: Resources = Field(default_factory=Resources)
+    """What the client container gets; set CPU for busy loads. With parallelism, what each of its pods gets."""
     pod: PodOverrides = Field(default_factory=PodOverrides, description="The client's pod.")

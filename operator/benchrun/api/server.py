@@ -1,18 +1,102 @@
-"""`spec.model` and where its files come from; `spec.server`, `spec.offline` and `spec.endpoint`: the vLLM to start, or that runs."""
+"""`spec.model` and where its files come from; `spec.server`, `spec.offline` and `spec.endpoint`: the vLLM to start, or that runs; and
+what a container of a run gets and how its pod is placed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Literal, Self
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal, Self
 
 from benchrun_client.contract import MAX_TEMPLATE_CHARACTERS
 from benchrun_client.engines import ENGINE
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from benchrun.api.base import DnsLabel, Key, KubernetesObject, ObjectName, Rule, SpecModel, Text, exactly_one
-from benchrun.api.pods import Args, Env, EnvVar, PodOverrides, Resources
+from benchrun.api.base import (
+    ATOMIC,
+    DnsLabel,
+    Key,
+    KubernetesObject,
+    ObjectName,
+    Rule,
+    SpecModel,
+    T,
+    Text,
+    Unique,
+    exactly_one,
+)
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL
+
+Args = Annotated[list[Annotated[str, Field(max_length=4096)]], Field(max_length=128, json_schema_extra=ATOMIC)]
+"""Command-line arguments, one an item."""
+StringMap = Annotated[dict[str, Annotated[str, Field(max_length=253)]], Field(max_length=64)]
+ObjectList = Annotated[list[KubernetesObject], Field(max_length=32, json_schema_extra=ATOMIC)]
+Quantity = (
+    Annotated[int, Field(ge=0)]
+    | Annotated[str, Field(max_length=24, pattern=r"^[0-9]+(\.[0-9]+)?(m|k|[MGTPE]|[KMGTPE]i|e[0-9]{1,2})?$")]
+)
+"""A Kubernetes quantity: 1, "500m", "6Gi"."""
+Quantities = Annotated[dict[str, Quantity], Field(max_length=32)]
+
+
+_SOURCES = ("secretKeyRef", "configMapKeyRef", "fieldRef", "resourceFieldRef")
+EnvSource = Annotated[
+    dict[str, Annotated[dict[str, Annotated[str, Field(max_length=253)]], Field(max_length=4)]],
+    Field(min_length=1, max_length=1),
+    Rule(cel=f"self.all(source, source in {list(_SOURCES)})", message=f"must be one of {', '.join(_SOURCES)}"),
+]
+"""Kubernetes' EnvVarSource, without `optional`: a benchmark with a setting missing is another benchmark."""
+
+
+class EnvVar(SpecModel):
+    """An environment variable; secrets by reference only."""
+
+    rules = (exactly_one("value", "value_from"),)
+    name: Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$")]
+    """Name of the variable."""
+    value: Annotated[str, Field(max_length=4096)] | None = Field(None, description="Its value. Never a secret.")
+    value_from: EnvSource | None = None
+    """Where its value comes from, for example secretKeyRef: {name: s, key: k}; also configMapKeyRef, fieldRef and resourceFieldRef."""
+
+
+Env = Annotated[list[EnvVar], Field(max_length=64), Unique("name")]
+
+
+class Resources(SpecModel):
+    """In Kubernetes' own terms of requests and limits."""
+
+    limits: Quantities = Field(default_factory=dict, description="Limits by resource, for example nvidia.com/gpu: 1.")
+    requests: Quantities = Field(default_factory=dict, description="Requests by resource name.")
+
+
+def _without_token(volumes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Raises ValueError for a volume with a ServiceAccount token. A rule in the API server can't see into volumes."""
+    for position, volume in enumerate(volumes):
+        projected = volume.get("projected")
+        sources = projected.get("sources") if isinstance(projected, dict) else None
+        for each in sources if isinstance(sources, list) else []:
+            if isinstance(each, dict) and "serviceAccountToken" in each:
+                raise ValueError(
+                    f"[{position}].projected: pods of a run get no ServiceAccount token; leave that source out"
+                )
+    return volumes
+
+
+class PodOverrides(SpecModel):
+    """How the pod is placed and what it mounts. Whoever may set this may do what a creator of pods may."""
+
+    node_selector: StringMap | None = Field(None, description="Labels a node must have.")
+    tolerations: ObjectList | None = Field(None, description="Kubernetes tolerations.")
+    affinity: KubernetesObject | None = Field(None, description="Kubernetes affinity.")
+    volumes: Annotated[ObjectList, AfterValidator(_without_token)] | None = Field(None, description="More volumes.")
+    volume_mounts: ObjectList | None = Field(None, description="Mounts of these volumes in the main container.")
+    runtime_class_name: ObjectName | None = Field(None, description="RuntimeClass of the pod.")
+    priority_class_name: ObjectName | None = Field(None, description="PriorityClass of the pod.")
+    scheduler_name: ObjectName | None = Field(None, description="Scheduler that places the pod.")
+    service_account_name: ObjectName | None = Field(None, description="ServiceAccount of the pod; no token is mounted.")
+    security_context: KubernetesObject | None = None
+    """Kubernetes PodSecurityContext in place of the default, which is non-root with seccomp RuntimeDefault."""
+    image_pull_secrets: Annotated[list[ObjectName], Field(max_length=8), Unique()] | None = None
+    """Names of Secrets for pulling the image."""
 
 
 class SecretKeyRef(SpecModel):
@@ -32,18 +116,16 @@ class PvcSource(SpecModel):
     """The claim is mounted read-only into server and client."""
 
     claim_name: ObjectName = Field(description="Name of the PersistentVolumeClaim.")
-    path: Annotated[str, Field(max_length=512, pattern=r"^[^/].*$")] | None = Field(
-        None, description="Directory of the model within the claim; its root if left out."
-    )
+    path: Annotated[str, Field(max_length=512, pattern=r"^[^/].*$")] | None = None
+    """Directory of the model within the claim; its root if left out."""
 
 
 class ImageVolumeSource(SpecModel):
     """The artifact is mounted read-only into server and client; needs Kubernetes 1.35."""
 
     reference: Text = Field(description="Image reference of the artifact.")
-    path: Annotated[str, Field(max_length=512, pattern=r"^[^/].*$")] | None = Field(
-        None, description="Directory of the model within the artifact; its root if left out."
-    )
+    path: Annotated[str, Field(max_length=512, pattern=r"^[^/].*$")] | None = None
+    """Directory of the model within the artifact; its root if left out."""
 
 
 class PathSource(SpecModel):
@@ -66,17 +148,14 @@ class Model(SpecModel):
     """The model under test."""
 
     rules = (Rule(cel="!has(self.revision) || has(self.source.hub)", message="revision needs source hub; remove it"),)
-    name: Annotated[str, Field(min_length=1, max_length=256)] = Field(
-        description="Model name, for example Qwen/Qwen3-4B. With source hub it is the hub's id."
-    )
+    name: Annotated[str, Field(min_length=1, max_length=256)]
+    """Model name, for example Qwen/Qwen3-4B. With source hub it is the hub's id."""
     revision: Text | None = Field(None, description="Revision on the hub: a branch, tag or commit.")
-    served_name: Annotated[str, Field(min_length=1, max_length=256)] | None = Field(
-        None, description="Name the server answers to; `name` if left out."
-    )
+    served_name: Annotated[str, Field(min_length=1, max_length=256)] | None = None
+    """Name the server answers to; `name` if left out."""
     tokenizer: Text | None = Field(None, description="Hub id or path of the tokenizer; the model's own if left out.")
-    source: ModelSource = Field(
-        default_factory=lambda: ModelSource(hub=HubSource()), description="Where the files come from."
-    )
+    source: ModelSource = Field(default_factory=lambda: ModelSource(hub=HubSource()))
+    """Where the files come from."""
 
 
 class TemplateKey(SpecModel):
@@ -90,36 +169,25 @@ class ChatTemplate(SpecModel):
     """Either `inline` or `configMap`."""
 
     rules = (exactly_one("inline", "config_map"),)
-    inline: Annotated[str, Field(min_length=1, max_length=MAX_TEMPLATE_CHARACTERS)] | None = Field(
-        None, description="The template."
-    )
+    inline: Annotated[str, Field(min_length=1, max_length=MAX_TEMPLATE_CHARACTERS)] | None = None
+    """The template."""
     config_map: TemplateKey | None = Field(None, description="ConfigMap that holds it.")
 
 
-def _without_owned(args: list[str]) -> list[str]:
-    """Raises PydanticCustomError for a flag that the operator sets. CEL would have to look at every word of every variant."""
-    _raise(ENGINE.owned_flag(args))
-    return args
+def _refusing(problem_of: Callable[[list[T]], tuple[int, str] | None]) -> AfterValidator:
+    """A check of a list that CEL can't make, word by word of every variant: `problem_of` gives the place of an entry and why not."""
+
+    def check(given: list[T]) -> list[T]:
+        if (problem := problem_of(given)) is not None:
+            raise PydanticCustomError("rule", "{text}", {"text": problem[1], "path": f"[{problem[0]}]"})
+        return given
+
+    return AfterValidator(check)
 
 
-def _without_refused(env: list[EnvVar]) -> list[EnvVar]:
-    """Raises PydanticCustomError for a variable that would keep the client out."""
+def _refused_variable(env: list[EnvVar]) -> tuple[int, str] | None:
     refused = ENGINE.refused_variables
-    _raise(
-        next(((n, f"{each.name}: {refused[each.name]}") for n, each in enumerate(env) if each.name in refused), None)
-    )
-    return env
-
-
-def _of_a_server(command: list[str]) -> list[str]:
-    """Raises PydanticCustomError where a command can't start what the run asks for."""
-    _raise(ENGINE.command_problem(command))
-    return command
-
-
-def _raise(problem: tuple[int, str] | None) -> None:
-    if problem is not None:
-        raise PydanticCustomError("rule", "{text}", {"text": problem[1], "path": f"[{problem[0]}]"})
+    return next(((n, f"{each.name}: {refused[each.name]}") for n, each in enumerate(env) if each.name in refused), None)
 
 
 def is_script(command: Sequence[str]) -> bool:
@@ -127,7 +195,7 @@ def is_script(command: Sequence[str]) -> bool:
     return any(any(c.isspace() for c in word.strip()) for word in command if word[:1] not in ("-", "{"))
 
 
-ServerFlags = Annotated[Args, AfterValidator(_without_owned)]
+ServerFlags = Annotated[Args, _refusing(ENGINE.owned_flag)]
 
 
 class RoleServers(SpecModel):
@@ -141,36 +209,26 @@ class RoleServers(SpecModel):
 class Proxy(SpecModel):
     """What the client talks to: it has a prompt prefilled by one server and hands the request to another, which decodes."""
 
-    image: Text | None = Field(
-        None,
-        description="Image of another proxy, which serves on port 8000. The variables PREFILL_URL and DECODE_URL tell it "
-        "where the servers are. Left out: benchrun's own.",
-    )
-    args: Args = Field(
-        default_factory=list, description="Arguments of the proxy, with $(PREFILL_URL) and $(DECODE_URL)."
-    )
-    resources: Resources = Field(
-        default_factory=Resources, description="Of the proxy; 500m of CPU and 256Mi by default."
-    )
+    image: Text | None = None
+    """Image of another proxy, which serves on port 8000. The variables PREFILL_URL and DECODE_URL tell it where the servers are. Left
+    out: benchrun's own."""
+    args: Args = Field(default_factory=list)
+    """Arguments of the proxy, with $(PREFILL_URL) and $(DECODE_URL)."""
+    resources: Resources = Field(default_factory=Resources)
+    """Of the proxy; 500m of CPU and 256Mi by default."""
 
 
 class KVTransfer(SpecModel):
     """How the KV cache comes from one to the other: vLLM's --kv-transfer-config, written for both roles. What is not here can be
     given whole as --kv-transfer-config in the args of each role, which then takes the place of ours."""
 
-    connector: Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[A-Za-z][A-Za-z0-9_]*$")] = Field(
-        description="vLLM's name of the connector, for example NixlConnector."
-    )
-    roles: Literal["Both", "ProducerConsumer"] = Field(
-        "Both",
-        description="vLLM's kv_role. Both: kv_both everywhere, as NixlConnector wants it. ProducerConsumer: "
-        "kv_producer where prompts are prefilled and kv_consumer where answers are decoded.",
-    )
-    extra_config: KubernetesObject | None = Field(
-        None,
-        description="Settings of the connector itself (kv_connector_extra_config), by its own names, for example "
-        "{shared_storage_path: /kv}.",
-    )
+    connector: Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]
+    """vLLM's name of the connector, for example NixlConnector."""
+    roles: Literal["Both", "ProducerConsumer"] = "Both"
+    """vLLM's kv_role. Both: kv_both everywhere, as NixlConnector wants it. ProducerConsumer: kv_producer where prompts are prefilled
+    and kv_consumer where answers are decoded."""
+    extra_config: KubernetesObject | None = None
+    """Settings of the connector itself (kv_connector_extra_config), by its own names, for example {shared_storage_path: /kv}."""
 
 
 class Disaggregated(SpecModel):
@@ -181,22 +239,23 @@ class Disaggregated(SpecModel):
     proxy: Proxy = Field(default_factory=Proxy, description="What requests go to.")
     kv_transfer: KVTransfer = Field(description="How the KV cache is handed over.")
 
+    def of_role(self, role: str) -> RoleServers:
+        """Its servers that prefill, or that decode."""
+        return {ROLE_PREFILL: self.prefill, ROLE_DECODE: self.decode}[role]
+
 
 class Started(SpecModel):
     """Pods of vLLM that a run starts, measures and removes."""
 
     image: Text = Field(description="Image with the entry point `vllm serve`. Pin it by tag or digest.")
-    args: ServerFlags = Field(
-        default_factory=list, description="Flags of `vllm serve`; the operator adds model, served name and port."
-    )
-    env: Annotated[Env, AfterValidator(_without_refused)] = Field(
-        default_factory=list, description="Environment variables of vLLM."
-    )
+    args: ServerFlags = Field(default_factory=list)
+    """Flags of `vllm serve`; the operator adds model, served name and port."""
+    env: Annotated[Env, _refusing(_refused_variable)] = Field(default_factory=list)
+    """Environment variables of vLLM."""
     resources: Resources = Field(default_factory=Resources, description="What vLLM's container gets, GPUs among it.")
     pod: PodOverrides = Field(default_factory=PodOverrides, description="The pod of vLLM.")
-    shared_memory: Annotated[str, Field(max_length=16, pattern=r"^[0-9]+(Mi|Gi)$")] = Field(
-        "2Gi", description="Size of /dev/shm; tensor parallelism needs several GiB. Counts against the memory limit."
-    )
+    shared_memory: Annotated[str, Field(max_length=16, pattern=r"^[0-9]+(Mi|Gi)$")] = "2Gi"
+    """Size of /dev/shm; tensor parallelism needs several GiB. Counts against the memory limit."""
 
     def args_of(self, role: str) -> list[str]:
         """Flags that the spec gives to vLLM in this role."""
@@ -233,54 +292,33 @@ class Server(Started):
             path=".nodesPerReplica",
         ),
     )
-    command: Annotated[Args, Field(max_length=32), AfterValidator(_of_a_server)] = Field(
-        default_factory=list,
-        description="In place of the image's entry point, with $(MODEL), $(SERVED_NAME) and $(PORT). The operator's flags "
-        "that it does not carry and args follow it.",
-    )
-    replicas: Annotated[int, Field(ge=1, le=16)] = Field(
-        1, description="Servers of this kind, each in its own pod with all resources; requests take turns over them."
-    )
-    nodes_per_replica: Annotated[int, Field(ge=1, le=16)] = Field(
-        1,
-        description="Pods that make up each server, together one vLLM; resources are those of each pod. More than one needs "
-        "LeaderWorkerSet in the cluster, and parallel sizes in args whose product they share evenly.",
-    )
-    disaggregated: Disaggregated | None = Field(
-        None,
-        description="Servers that prefill and servers that decode, behind a proxy. Image, args, env, pod and sharedMemory of "
-        "the server hold for both.",
-    )
+    command: Annotated[Args, Field(max_length=32), _refusing(ENGINE.command_problem)] = Field(default_factory=list)
+    """In place of the image's entry point, with $(MODEL), $(SERVED_NAME) and $(PORT). The operator's flags that it does not carry and
+    args follow it."""
+    replicas: Annotated[int, Field(ge=1, le=16)] = 1
+    """Servers of this kind, each in its own pod with all resources; requests take turns over them."""
+    nodes_per_replica: Annotated[int, Field(ge=1, le=16)] = 1
+    """Pods that make up each server, together one vLLM; resources are those of each pod. More than one needs LeaderWorkerSet in the
+    cluster, and parallel sizes in args whose product they share evenly."""
+    disaggregated: Disaggregated | None = None
+    """Servers that prefill and servers that decode, behind a proxy. Image, args, env, pod and sharedMemory of the server hold for
+    both."""
 
     def args_of(self, role: str) -> list[str]:
         """Those of the server, then those of the role."""
-        return [*self.args, *self._of(role).args]
+        return [*self.args, *(self.disaggregated.of_role(role).args if self.disaggregated is not None else ())]
 
     def words_of(self, role: str) -> list[str] | None:
         """Those of the command come first."""
         return None if is_script(self.command) else [*self.command, *self.args_of(role)]
-
-    def resources_of(self, role: str) -> Resources:
-        """What each vLLM of this role gets."""
-        return self._of(role).resources
-
-    def replicas_of(self, role: str) -> int:
-        """How many there are of this role."""
-        return self._of(role).replicas
-
-    def _of(self, role: str) -> RoleServers:
-        if self.disaggregated is not None:
-            return {ROLE_PREFILL: self.disaggregated.prefill, ROLE_DECODE: self.disaggregated.decode}[role]
-        return RoleServers(replicas=self.replicas, resources=self.resources)
 
 
 class Offline(Started):
     """vLLM's engine without its API server: each load is one call, as in `vllm bench throughput` and `vllm bench latency`."""
 
     image: Text = Field(description="Image with vLLM, whose Python runs the engine and the client's code.")
-    args: ServerFlags = Field(
-        default_factory=list, description="Flags of `vllm bench throughput`; the operator adds the model."
-    )
+    args: ServerFlags = Field(default_factory=list)
+    """Flags of `vllm bench throughput`; the operator adds the model."""
 
 
 class ServiceRef(SpecModel):
@@ -301,23 +339,19 @@ class Endpoint(SpecModel):
     """It is measured and otherwise left alone. Exactly one of `serviceRef` and `url`."""
 
     rules = (exactly_one("service_ref", "url"),)
-    service_ref: ServiceRef | None = Field(
-        None, description="Service of the server; its pods are scraped for running, waiting and KV cache."
-    )
-    url: Annotated[str, Field(max_length=1024, pattern=r"^https?://[^/?#@\s]+(/[^?#\s]*)?$")] | None = Field(
-        None, description="Base URL of the server, without /v1. Only the client pod ever connects to it."
-    )
+    service_ref: ServiceRef | None = None
+    """Service of the server; its pods are scraped for running, waiting and KV cache."""
+    url: Annotated[str, Field(max_length=1024, pattern=r"^https?://[^/?#@\s]+(/[^?#\s]*)?$")] | None = None
+    """Base URL of the server, without /v1. Only the client pod ever connects to it."""
     api_key_secret_ref: SecretKeyRef | None = Field(None, description="API key for the server.")
     ca_config_map_ref: ConfigMapKeyRef | None = Field(None, description="Certificate of the server's CA.")
-    allow_cache_reset: bool = Field(
-        False, description="Allow cachePolicy Reset to empty its prefix cache, for all users."
-    )
+    allow_cache_reset: bool = False
+    """Allow cachePolicy Reset to empty its prefix cache, for all users."""
 
 
 class Profile(SpecModel):
     """Seconds of the last workload's highest load under vLLM's torch profiler."""
 
-    seconds: Annotated[int, Field(ge=1, le=30)] = Field(
-        5, description="How long; the server is held for 300 s at most."
-    )
+    seconds: Annotated[int, Field(ge=1, le=30)] = 5
+    """How long; the server is held for 300 s at most."""
     claim_name: ObjectName | None = Field(None, description="PersistentVolumeClaim that keeps the trace.")

@@ -6,13 +6,14 @@ and, where no sample has its source yet, a field of `Sample`. An engine's names 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 from pydantic import Field
 
 from benchrun.api.base import StatusModel
+from benchrun.names import ANSWERING_ROLES
 
 WaitingReason = Literal["None", "SequenceLimit", "KVCacheFull", "TokenBudget", "BeyondCapacity", "Unknown"]
 LimitKind = Literal["None", "Compute", "KVMemory", "SequenceLimit", "Client", "Unknown"]
@@ -152,25 +153,20 @@ class RoleFigures(StatusModel):
         tables=_SERVERS,
     )
     transfer_failures: float | None = _figure(
-        "Failed KV transfers, where the connector counts them.",
-        counters=FAILED_TRANSFERS,
-        tables=_SERVERS,
+        "Failed KV transfers, where the connector counts them.", counters=FAILED_TRANSFERS, tables=_SERVERS
     )
-    waiting: WaitingReason | None = Field(
-        default=None, description="Why requests waited here, with more than one role."
-    )
+    waiting: WaitingReason | None = None
+    """Why requests waited here, with more than one role."""
     limit: LimitKind | None = Field(default=None, description="What limits this role, where there is more than one.")
-    added_mean_ms: float | None = Field(
-        default=None, description="What a proxy adds to the time to first token, on average."
-    )
+    added_mean_ms: float | None = None
+    """What a proxy adds to the time to first token, on average."""
     cores: float | None = Field(default=None, description="Of a proxy: CPU that it used, in cores.")
     samples: int = Field(default=0, description="Scrapes of the metrics endpoint behind these figures.")
     gpu_power_mean_watts: float | None = _figure(
         "Power of all GPUs of the role together, on average. Absent without an exporter.", tables=_SERVERS
     )
-    no_power_reason: str | None = Field(
-        default=None, max_length=100, description="Why it is not known though an exporter was read."
-    )
+    no_power_reason: str | None = Field(default=None, max_length=100)
+    """Why it is not known though an exporter was read."""
     gpu_memory_max_mib: float | None = _figure("Most memory held on any of its GPUs.", tables=_SERVERS)
     sm_clock_mean_mhz: float | None = _figure("Clock of its GPUs' SMs, on average.", tables=_SERVERS)
     coverage_percent: float | None = _figure("Samples taken, of those expected, in percent.", tables=_BUT_REPLICAS)
@@ -186,3 +182,19 @@ SHOWN_FIGURES: Mapping[str, Figure] = {name: figure for name, figure in ROLE_FIG
 def exported_figures(table: Table) -> list[str]:
     """Names of the figures that are columns of an exported table."""
     return [name for name, figure in ROLE_FIGURES.items() if table in figure.tables]
+
+
+class HasRole(Protocol):
+    """A status, figures or an edge of one role."""
+
+    @property
+    def role(self) -> str: ...
+
+
+R = TypeVar("R", bound=HasRole)
+
+
+def answering(of: Iterable[R]) -> R | None:
+    """That of the servers which write answers, else the first; None: there is none."""
+    listed = list(of)
+    return next((each for each in listed if each.role in ANSWERING_ROLES), listed[0] if listed else None)

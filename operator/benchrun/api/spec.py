@@ -28,7 +28,7 @@ _POINTS = (
     f"has({_SEARCH}) ? {workloads.MOST_PROBES} : has({_SPEEDS}) ? size({_SPEEDS}) : has({_BATCHES}) ? size({_BATCHES}) : 0)"
 )
 _CELLS = f"self.workloads.map(w, {_POINTS}).sum()"
-_STAGES = workloads.search_stages("self.workloads", listed=_POINTS)
+_STAGES = f"self.workloads.map(w, has({_SEARCH}) ? {workloads.MOST_PROBES} * {_SEARCH}.maxRepeats : {_POINTS}).sum()"
 
 MAX_RUN_REQUESTS = 1_000_000
 """All are kept until the run is judged: some 70 MB of records in the cluster, and some ten seconds of judging."""
@@ -91,7 +91,6 @@ class BenchmarkRunSpec(SpecModel):
         ),
         *workloads.WORKLOAD_RULES,
         *measurement.MEASUREMENT_RULES,
-        *measurement.PROFILE_RULES,
         Rule(
             cel=f"has(self.offline) || self.workloads.all(w, !has({_BATCHES}))",
             message="load.batchSizes needs offline, where the engine is given a whole batch; use concurrencies with a server",
@@ -135,37 +134,30 @@ class BenchmarkRunSpec(SpecModel):
         ),
     )
     model: Model = Field(description="The model under test.")
-    chat_template: ChatTemplate | None = Field(
-        None, description="Chat template (Jinja) of server and client, in place of the model's."
-    )
+    chat_template: ChatTemplate | None = None
+    """Chat template (Jinja) of server and client, in place of the model's."""
     server: Server | None = Field(None, description="The vLLM server this run starts, measures and removes.")
     endpoint: Endpoint | None = Field(None, description="An existing server to measure instead.")
     offline: Offline | None = Field(None, description="vLLM's engine to measure instead, without an API server.")
-    workloads: Annotated[list[Workload], Field(min_length=1, max_length=MAX_WORKLOADS), Unique("name")] = Field(
-        description="Traffic to send; each workload is measured at each of its load points."
-    )
-    repeats: Annotated[int, Field(ge=1, le=100)] = Field(
-        1,
-        description="How often each load point is measured; with other prompts each time, unless cachePolicy is Share.",
-    )
+    workloads: Annotated[list[Workload], Field(min_length=1, max_length=MAX_WORKLOADS), Unique("name")]
+    """Traffic to send; each workload is measured at each of its load points."""
+    repeats: Annotated[int, Field(ge=1, le=100)] = 1
+    """How often each load point is measured; with other prompts each time, unless cachePolicy is Share."""
     client: Client = Field(default_factory=Client, description="The pod that generates the load.")
     measurement: Measurement = Field(default_factory=Measurement, description="How the measurement is taken.")
-    objectives: Annotated[list[Objective], Field(max_length=16, json_schema_extra=ATOMIC)] = Field(
-        default_factory=list, description="Latency limits to judge every load point by."
-    )
+    objectives: Annotated[list[Objective], Field(max_length=16, json_schema_extra=ATOMIC)] = Field(default_factory=list)
+    """Latency limits to judge every load point by."""
     baseline: Baseline | None = Field(None, description="Another run to compare this run with.")
     validity: Validity = Field(default_factory=Validity, description="When a number stops being trustworthy.")
     cost: Cost | None = Field(None, description="What the servers cost an hour, for the cost of a million tokens.")
     suspend: bool = Field(False, description="Create nothing yet. Has no effect once the server exists.")
     cancel: bool = Field(False, description="End the run and free its GPU. One way.")
     pending_deadline_seconds: Deadline = Field(0, description="Longest wait for a node (a GPU); 0 means no limit.")
-    startup_deadline_seconds: Deadline = Field(
-        1800, description="Longest time from scheduled to healthy; 0 means no limit."
-    )
+    startup_deadline_seconds: Deadline = 1800
+    """Longest time from scheduled to healthy; 0 means no limit."""
     run_deadline_seconds: Deadline = Field(14_400, description="Most time for warm-up and stages; 0 means no limit.")
-    ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=31_536_000)] | None = Field(
-        None, description="Delete this object (and its results) so long after it finished; kept for ever if left out."
-    )
+    ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=31_536_000)] | None = None
+    """Delete this object (and its results) so long after it finished; kept for ever if left out."""
 
     @property
     def started(self) -> Started | None:

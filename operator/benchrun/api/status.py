@@ -7,28 +7,25 @@ from typing import Annotated, Literal
 from pydantic import Field, WithJsonSchema
 
 from benchrun.api.base import ATOMIC, StatusModel, list_map
-from benchrun.api.cells import THROUGHPUTS
-from benchrun.api.comparison import Comparison, CostStatus, ThroughputOf
+from benchrun.api.comparison import THROUGHPUTS, Comparison, CostStatus, ThroughputOf
 from benchrun.api.conditions import Conditions
 from benchrun.api.server_figures import LimitKind, RoleFigures, WaitingReason
-from benchrun.api.validation import read_leniently
+from benchrun.api.stored_status import read_leniently
+from benchrun.api.workloads import Axis
 
 
 class Startup(StatusModel):
     """Parts of the time to ready, in seconds, one after the other. What is not known is absent."""
 
     pod_seconds: float | None = Field(None, description="From scheduled to the container's start, in whole seconds.")
-    image_pull_seconds: float | None = Field(
-        None, description="Of that, the image pull; 0 where the node had the image."
-    )
+    image_pull_seconds: float | None = None
+    """Of that, the image pull; 0 where the node had the image."""
     download_seconds: float | None = Field(None, description="Downloading weights, if it took half a second.")
     load_seconds: float | None = Field(None, description="Making the model and loading its weights.")
     compile_seconds: float | None = Field(None, description="torch.compile.")
-    warm_up_seconds: float | None = Field(
-        None,
-        description="What remains of the engine's initialisation: profiling, KV cache, graph capture, warm-up; and compiling "
-        "where vLLM does not tell it apart.",
-    )
+    warm_up_seconds: float | None = None
+    """What remains of the engine's initialisation: profiling, KV cache, graph capture, warm-up; and compiling where vLLM does not tell
+    it apart."""
 
 
 Phase = Literal[
@@ -43,6 +40,8 @@ Evidence = Annotated[
     float | str | None, WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True, "nullable": True})
 ]
 """A number or a word; the API server has no type for that."""
+Numbers = Annotated[dict[str, Evidence], Field(max_length=12)]
+Codes = Annotated[list[Annotated[str, Field(max_length=60)]], Field(max_length=64, json_schema_extra=ATOMIC)]
 StatusText = Annotated[str, Field(max_length=1024)]
 MAX_ADDRESSES = 32
 """Of a role's pods: the most that there can be, and as many that were replaced while they loaded."""
@@ -54,9 +53,8 @@ class Estimate(StatusModel):
 
     stages: int = Field(description="Stages: load points x repeats; of a search the most there can be.")
     requests: int = Field(description="Measured requests in all; of a search the most there can be.")
-    gpu_seconds: int | None = Field(
-        None, description="Least GPU time of the measurement, without start-up; absent where no load has a rate."
-    )
+    gpu_seconds: int | None = None
+    """Least GPU time of the measurement, without start-up; absent where no load has a rate."""
 
 
 MAX_COMPILATIONS = 300
@@ -67,9 +65,8 @@ class CompiledKernels(StatusModel):
     """Kernels that a server compiled while it served, by its log."""
 
     count: int = Field(description="How often.")
-    at: Annotated[list[float], Field(max_length=MAX_COMPILATIONS, json_schema_extra=ATOMIC)] = Field(
-        default_factory=list, description="When, in Unix seconds."
-    )
+    at: list[float] = Field(default_factory=list, max_length=MAX_COMPILATIONS, json_schema_extra=ATOMIC)
+    """When, in Unix seconds."""
 
 
 class ServerStatus(StatusModel):
@@ -81,14 +78,10 @@ class ServerStatus(StatusModel):
     node: str | None = Field(None, max_length=253, description="Node it ran on.")
     addresses: Annotated[
         list[Annotated[str, Field(max_length=64)]], Field(max_length=MAX_ADDRESSES, json_schema_extra=ATOMIC)
-    ] = Field(
-        default_factory=list,
-        description="IP addresses of the pods that answered in this role, those of replaced ones last. Where requests went is "
-        "held against them.",
-    )
-    gpu: str | None = Field(
-        None, max_length=253, description="GPU model, where server.pod.nodeSelector names it; absent with gpuReason."
-    )
+    ] = Field(default_factory=list)
+    """IP addresses of the pods that answered in this role, those of replaced ones last. Where requests went is held against them."""
+    gpu: str | None = Field(None, max_length=253)
+    """GPU model, where server.pod.nodeSelector names it; absent with gpuReason."""
     gpu_reason: str | None = Field(None, max_length=253, description="Why the GPU model is not known.")
     replicas: int = Field(1, description="Servers of this role. Other values are those of the first one, or sums.")
     gpus: int = Field(0, description="GPUs that they hold together.")
@@ -99,19 +92,13 @@ class ServerStatus(StatusModel):
     args: Annotated[list[Annotated[str, Field(max_length=4096)]], Field(max_length=140, json_schema_extra=ATOMIC)] = (
         Field(default_factory=list, description="Arguments the server was started with.")
     )
-    reported: Annotated[dict[str, Annotated[str, Field(max_length=253)]], Field(max_length=40)] = Field(
-        default_factory=dict,
-        description="Settings the server reports of itself (vLLM's cache_config_info, and its log).",
-    )
+    reported: dict[str, Annotated[str, Field(max_length=253)]] = Field(default_factory=dict, max_length=40)
+    """Settings the server reports of itself (vLLM's cache_config_info, and its log)."""
     seconds_to_ready: float | None = Field(None, description="From scheduled to healthy.")
-    no_gpu_telemetry_reason: str | None = Field(
-        None,
-        max_length=253,
-        description="Why power, memory and clocks of its GPUs are not known, though the operator is set up to read them.",
-    )
-    compilations: CompiledKernels | None = Field(
-        None, description="Kernels compiled while it served; absent without its log."
-    )
+    no_gpu_telemetry_reason: str | None = Field(None, max_length=253)
+    """Why power, memory and clocks of its GPUs are not known, though the operator is set up to read them."""
+    compilations: CompiledKernels | None = None
+    """Kernels compiled while it served; absent without its log."""
     startup: Startup | None = Field(None, description="Where that time went, of the first server.")
     restarts: int = Field(0, description="Restarts seen, of all.")
 
@@ -152,14 +139,11 @@ class Headline(StatusModel):
     """The figures of the printer columns: the best load point of the first workload that is not Invalid."""
 
     cell: str = Field(max_length=160, description="Which cell it is.")
-    throughput: str = Field(
-        max_length=40, description="Output tokens a second; with ? where the load point is Suspect."
-    )
-    p99_ttft: str = Field(
-        max_length=40,
-        description="99th percentile of TTFT, in milliseconds; with a question mark where so few requests can't bound it or "
-        "the load point is Suspect, and with the wait in the client's queue where a cap may have held requests back.",
-    )
+    throughput: str = Field(max_length=40)
+    """Output tokens a second; with ? where the load point is Suspect."""
+    p99_ttft: str = Field(max_length=40)
+    """99th percentile of TTFT, in milliseconds; with a question mark where so few requests can't bound it or the load point is Suspect,
+    and with the wait in the client's queue where a cap may have held requests back."""
 
 
 class Waiting(StatusModel):
@@ -167,9 +151,7 @@ class Waiting(StatusModel):
 
     reason: WaitingReason = Field(description="None: hardly any waited.")
     sentence: StatusText = Field(description="The reason with its numbers.")
-    evidence: Annotated[dict[str, Evidence], Field(max_length=12)] = Field(
-        default_factory=dict, description="Its numbers."
-    )
+    evidence: Numbers = Field(default_factory=dict, description="Its numbers.")
 
 
 class Bottleneck(StatusModel):
@@ -177,24 +159,18 @@ class Bottleneck(StatusModel):
 
     limit: LimitKind = Field(description="None: the server kept up.")
     sentence: StatusText = Field(description="The limit with its numbers.")
-    evidence: Annotated[dict[str, Evidence], Field(max_length=12)] = Field(
-        default_factory=dict, description="Its numbers."
-    )
+    evidence: Numbers = Field(default_factory=dict, description="Its numbers.")
 
 
 class Explanation(StatusModel):
     """The answer to a question that people ask of a load point."""
 
-    question: Literal["TrueRun", "AnswerLength", "MaxModelLen"] = Field(
-        description="Which repeat to use; why answers are short; whether max-model-len holds requests back."
-    )
-    answer: Literal["PrefixCache", "Compilation", "Noise", "StopToken", "TokenLimit", "OneRequest", "Unknown"] = Field(
-        description="Noise: not more than chance is shown. OneRequest: it limits a request, not their sum."
-    )
+    question: Literal["TrueRun", "AnswerLength", "MaxModelLen"]
+    """Which repeat to use; why answers are short; whether max-model-len holds requests back."""
+    answer: Literal["PrefixCache", "Compilation", "Noise", "StopToken", "TokenLimit", "OneRequest", "Unknown"]
+    """Noise: not more than chance is shown. OneRequest: it limits a request, not their sum."""
     sentence: StatusText = Field(description="The answer with its numbers.")
-    evidence: Annotated[dict[str, Evidence], Field(max_length=12)] = Field(
-        default_factory=dict, description="Its numbers."
-    )
+    evidence: Numbers = Field(default_factory=dict, description="Its numbers.")
 
 
 ProfileLimit = Literal["Compute", "Memory", "Host", "Unknown"]
@@ -205,12 +181,9 @@ class ProfileStatus(StatusModel):
 
     limit: ProfileLimit = Field(description="Unknown: not certain.")
     sentence: StatusText = Field(description="Why, or why there is no profile.")
-    evidence: Annotated[dict[str, Evidence], Field(max_length=12)] = Field(
-        default_factory=dict, description="Its numbers."
-    )
-    kernels: Annotated[dict[str, float], Field(max_length=12)] = Field(
-        default_factory=dict, description="Percent of the time of all kernels; on a CPU operators."
-    )
+    evidence: Numbers = Field(default_factory=dict, description="Its numbers.")
+    kernels: Annotated[dict[str, float], Field(max_length=12)] = Field(default_factory=dict)
+    """Percent of the time of all kernels; on a CPU operators."""
 
 
 class ObjectiveResult(StatusModel):
@@ -219,20 +192,14 @@ class ObjectiveResult(StatusModel):
     metric: str = Field(max_length=10, description="TTFT, TPOT, ITL or E2EL.")
     percentile: str = Field(max_length=10, description="Which percentile of it.")
     max_milliseconds: int = Field(description="The limit.")
-    measured_milliseconds: float | None = Field(
-        None,
-        description="What was measured; absent where nothing was, or where it falls among failed requests. Under a rate with a "
-        "cap, TTFT and E2EL count from when a request was due: the wait in the client's queue is in them.",
-    )
-    independent: int | None = Field(
-        None,
-        description="How many independent observations the outcome rests on: fewer than requests, since those that share a "
-        "queue are alike.",
-    )
-    outcome: Literal["Met", "Missed", "Inconclusive"] = Field(
-        description="Met or Missed: with 95 % certainty; a failed request is above every limit. Inconclusive: neither, because "
-        "too few independent observations bear on it, the stage is too short, or the numbers can't be trusted."
-    )
+    measured_milliseconds: float | None = None
+    """What was measured; absent where nothing was, or where it falls among failed requests. Under a rate with a cap, TTFT and E2EL
+    count from when a request was due: the wait in the client's queue is in them."""
+    independent: int | None = None
+    """How many independent observations the outcome rests on: fewer than requests, since those that share a queue are alike."""
+    outcome: Literal["Met", "Missed", "Inconclusive"]
+    """Met or Missed: with 95 % certainty; a failed request is above every limit. Inconclusive: neither, because too few independent
+    observations bear on it, the stage is too short, or the numbers can't be trusted."""
 
 
 class Result(StatusModel):
@@ -240,64 +207,42 @@ class Result(StatusModel):
 
     cell: str = Field(max_length=160, description="Workload and load point, for example chat/rate=4.")
     workload: str = Field(max_length=40, description="Name of the workload.")
-    axis: Literal["rate", "concurrency", "speed", "batch"] = Field(description="What was varied.")
+    axis: Axis = Field(description="What was varied.")
     value: str = Field(max_length=24, description="Requests a second (a decimal, or inf), or users.")
     repeats: int = Field(description="Stages pooled.")
     repeats_planned: int = Field(description="Stages there should be.")
-    metrics: Metrics = Field(
-        default_factory=dict,
-        description="Figures under vLLM's own names, five significant digits. With spec.cost, cost_per_million_output_tokens and "
-        "cost_per_million_total_tokens beside them; output_tokens_per_joule where the power of GPUs is known.",
-    )
-    intervals: Annotated[dict[str, Interval], Field(max_length=64)] = Field(
-        default_factory=dict,
-        description="95 % intervals of percentiles, in milliseconds, which allow for requests in a queue being alike.",
-    )
-    uncertain: Annotated[list[Annotated[str, Field(max_length=60)]], Field(max_length=64, json_schema_extra=ATOMIC)] = (
-        Field(
-            default_factory=list,
-            description="Percentiles that so few requests, or so short stages, can't bound; not to be relied on.",
-        )
-    )
-    steady: Metrics = Field(
-        default_factory=dict,
-        description="The same figures within the steady state: without the ramp at the start and the drain at the end.",
-    )
-    throughput_of: ThroughputOf | None = Field(
-        None,
-        description="Which throughput is compared, priced and shown. Plateau: that of `steady`. Arrivals: the same, but not "
-        "compared: the rate set it. Stage, or absent: that of `metrics`.",
-    )
-    repeat_cv_percent: Annotated[dict[str, float], Field(max_length=16)] = Field(
-        default_factory=dict,
-        description="Coefficient of variation of the repeats, by figure: the noise within one server.",
-    )
+    metrics: Metrics = Field(default_factory=dict)
+    """Figures under vLLM's own names, five significant digits. With spec.cost, cost_per_million_output_tokens and
+    cost_per_million_total_tokens beside them; output_tokens_per_joule where the power of GPUs is known."""
+    intervals: Annotated[dict[str, Interval], Field(max_length=64)] = Field(default_factory=dict)
+    """95 % intervals of percentiles, in milliseconds, which allow for requests in a queue being alike."""
+    uncertain: Codes = Field(default_factory=list)
+    """Percentiles that so few requests, or so short stages, can't bound; not to be relied on."""
+    steady: Metrics = Field(default_factory=dict)
+    """The same figures within the steady state: without the ramp at the start and the drain at the end."""
+    throughput_of: ThroughputOf | None = None
+    """Which throughput is compared, priced and shown. Plateau: that of `steady`. Arrivals: the same, but not compared: the rate set it.
+    Stage, or absent: that of `metrics`."""
+    repeat_cv_percent: Annotated[dict[str, float], Field(max_length=16)] = Field(default_factory=dict)
+    """Coefficient of variation of the repeats, by figure: the noise within one server."""
     traffic: str | None = Field(None, max_length=80, description="Digest of all prompts: equal digests, equal traffic.")
-    sampling: str | None = Field(
-        None,
-        max_length=120,
-        description="How tokens were chosen: greedy, or the settings sent; absent: not known.",
-    )
+    sampling: str | None = Field(None, max_length=120)
+    """How tokens were chosen: greedy, or the settings sent; absent: not known."""
     waiting: Waiting | None = Field(None, description="Why requests waited in the server.")
     bottleneck: Bottleneck | None = Field(None, description="What limits this load point.")
-    explanations: Annotated[list[Explanation], Field(max_length=8, json_schema_extra=list_map("question"))] = Field(
-        default_factory=list, description="Answers to what people ask of it, one entry a question."
-    )
+    explanations: list[Explanation] = Field(default_factory=list, max_length=8, json_schema_extra=list_map("question"))
+    """Answers to what people ask of it, one entry a question."""
     by_repeat: Annotated[
         dict[str, Annotated[list[float], Field(max_length=256, json_schema_extra=ATOMIC)]], Field(max_length=16)
-    ] = Field(
-        default_factory=dict, description="Figures of each repeat, in order; sequence: its place among all stages."
-    )
-    roles: Annotated[list[RoleFigures], Field(max_length=8, json_schema_extra=list_map("role"))] = Field(
-        default_factory=list, description="What the servers' metrics endpoints reported meanwhile."
-    )
-    objectives: Annotated[list[ObjectiveResult], Field(max_length=16, json_schema_extra=ATOMIC)] = Field(
-        default_factory=list, description="How each objective fared here."
-    )
+    ] = Field(default_factory=dict)
+    """Figures of each repeat, in order; sequence: its place among all stages."""
+    roles: list[RoleFigures] = Field(default_factory=list, max_length=8, json_schema_extra=list_map("role"))
+    """What the servers' metrics endpoints reported meanwhile."""
+    objectives: list[ObjectiveResult] = Field(default_factory=list, max_length=16, json_schema_extra=ATOMIC)
+    """How each objective fared here."""
     verdict: Verdict = Field(description="Whether these numbers can be trusted.")
-    findings: Annotated[list[Annotated[str, Field(max_length=60)]], Field(max_length=64, json_schema_extra=ATOMIC)] = (
-        Field(default_factory=list, description="Codes of what was found wrong here; status.findings explains them.")
-    )
+    findings: Codes = Field(default_factory=list)
+    """Codes of what was found wrong here; status.findings explains them."""
 
     @property
     def has_plateau(self) -> bool:
@@ -317,10 +262,8 @@ class DatasetStatus(StatusModel):
     sha256: str = Field(max_length=64, description="Digest of its content: equal digests are equal data.")
     rows_read: int = Field(description="Rows, lines or entries there were.")
     rows_used: int = Field(description="Of them, how many this workload took; its warm-up included.")
-    rows_dropped: Annotated[dict[str, int], Field(max_length=8)] = Field(
-        default_factory=dict,
-        description="How many could not be used, by reason; only rows that were looked at are counted.",
-    )
+    rows_dropped: Annotated[dict[str, int], Field(max_length=8)] = Field(default_factory=dict)
+    """How many could not be used, by reason; only rows that were looked at are counted."""
 
 
 class SearchResult(StatusModel):
@@ -328,26 +271,19 @@ class SearchResult(StatusModel):
 
     workload: str = Field(max_length=40, description="Name of the workload.")
     axis: str = Field(max_length=20, description="What was varied: rate or concurrency.")
-    outcome: Literal["Bracketed", "AtUpperBound", "NoneMet", "ProbeLimit", "Inconclusive", "Incomplete"] = Field(
-        description="Bracketed: found, to the spec's tolerance. AtUpperBound: the search's highest load meets the objectives. "
-        "NoneMet: not even the lowest does for certain. ProbeLimit: maxProbes ended it. Inconclusive: the bracket is wide, since "
-        "load points within it are invalid or inconclusive, or no load was confirmed, or a confirmation contradicts what was found. "
-        "Incomplete: the search did not come to its end, or a record is missing."
-    )
-    lower: str | None = Field(
-        None,
-        max_length=24,
-        description="Highest load that met every objective in stages that confirmed it. The chance that it misses them "
-        "is at most 2.5 %, over all that the search tried.",
-    )
-    upper: str | None = Field(
-        None, max_length=24, description="Lowest load above it that is not known to meet them; none at the upper bound."
-    )
-    upper_outcome: Literal["Missed", "Inconclusive"] | None = Field(
-        None,
-        description="Missed: an objective is missed there with 95 % certainty. Inconclusive: that is not "
-        "certain, or the numbers there can't be trusted (too many requests failed, say).",
-    )
+    outcome: Literal["Bracketed", "AtUpperBound", "NoneMet", "ProbeLimit", "Inconclusive", "Incomplete"]
+    """Bracketed: found, to the spec's tolerance. AtUpperBound: the search's highest load meets the objectives. NoneMet: not even the
+    lowest does for certain. ProbeLimit: maxProbes ended it. Inconclusive: the bracket is wide, since load points within it are invalid
+    or inconclusive, or no load was confirmed, or a confirmation contradicts what was found. Incomplete: the search did not come to its
+    end, or a record is missing."""
+    lower: str | None = Field(None, max_length=24)
+    """Highest load that met every objective in stages that confirmed it. The chance that it misses them is at most 2.5 %, over all that
+    the search tried."""
+    upper: str | None = Field(None, max_length=24)
+    """Lowest load above it that is not known to meet them; none at the upper bound."""
+    upper_outcome: Literal["Missed", "Inconclusive"] | None = None
+    """Missed: an objective is missed there with 95 % certainty. Inconclusive: that is not certain, or the numbers there can't be
+    trusted (too many requests failed, say)."""
     resolution_percent: float | None = Field(None, description="How far upper is above lower, in percent of lower.")
     probes: int = Field(description="Load points measured, confirmations included.")
     stages: int = Field(description="Stages measured.")
@@ -362,9 +298,8 @@ class Finding(StatusModel):
     default_severity: Severity | None = Field(None, description="Severity before validity.severities changed it.")
     count: int = Field(description="Stages it was found in.")
     worst_stage: str = Field(max_length=160, description="The stage where it is most marked.")
-    evidence: Annotated[dict[str, Evidence], Field(max_length=24)] = Field(
-        default_factory=dict, description="The figures behind it, from that stage."
-    )
+    evidence: Annotated[dict[str, Evidence], Field(max_length=24)] = Field(default_factory=dict)
+    """The figures behind it, from that stage."""
     meaning: StatusText = Field("", description="What it does to the numbers.")
     remedy: StatusText = Field("", description="What to change.")
 
@@ -409,44 +344,33 @@ class BenchmarkRunStatus(StatusModel):
     server_released_time: Instant | None = Field(None, description="When the deletion of the server was requested.")
     ending: EndingStatus | None = Field(None, description="Why the run ends early; absent once it has ended.")
     estimate: Estimate | None = Field(None, description="How large the run is.")
-    servers: Annotated[list[ServerStatus], Field(max_length=8, json_schema_extra=list_map("role"))] = Field(
-        default_factory=list, description="The servers, one entry a role."
-    )
+    servers: list[ServerStatus] = Field(default_factory=list, max_length=8, json_schema_extra=list_map("role"))
+    """The servers, one entry a role."""
     client: ClientStatus | None = Field(None, description="What generated the load, once it was measured.")
-    datasets: Annotated[list[DatasetStatus], Field(max_length=16, json_schema_extra=list_map("name"))] = Field(
-        default_factory=list, description="What the prompts were made of, where a file or the hub was read."
-    )
+    datasets: list[DatasetStatus] = Field(default_factory=list, max_length=16, json_schema_extra=list_map("name"))
+    """What the prompts were made of, where a file or the hub was read."""
     cost: CostStatus | None = Field(None, description="What the servers cost, where the spec names a price.")
     progress: Progress | None = Field(None, description="How far the measurement is.")
     live: Live | None = Field(None, description="Latest figures of the servers, while the run goes on.")
-    headline: Headline | None = Field(
-        None,
-        description="The figures of the printer columns: the highest Valid load point of the first workload; without one the highest "
-        "Suspect one, marked with question marks.",
-    )
-    results: Annotated[list[Result], Field(max_length=64, json_schema_extra=list_map("cell"))] = Field(
-        default_factory=list, description="The numbers, one entry a cell."
-    )
-    searches: Annotated[list[SearchResult], Field(max_length=16, json_schema_extra=list_map("workload"))] = Field(
-        default_factory=list,
-        description="The highest load that met the objectives, one entry a workload with load.search.",
-    )
+    headline: Headline | None = None
+    """The figures of the printer columns: the highest Valid load point of the first workload; without one the highest Suspect one,
+    marked with question marks."""
+    results: list[Result] = Field(default_factory=list, max_length=64, json_schema_extra=list_map("cell"))
+    """The numbers, one entry a cell."""
+    searches: list[SearchResult] = Field(default_factory=list, max_length=16, json_schema_extra=list_map("workload"))
+    """The highest load that met the objectives, one entry a workload with load.search."""
     profile: ProfileStatus | None = Field(None, description="What came of measurement.profile.")
-    findings: Annotated[list[Finding], Field(max_length=64, json_schema_extra=list_map("code"))] = Field(
-        default_factory=list, description="What was found wrong with the measurement, one entry a code."
-    )
-    verdict: Verdict | None = Field(
-        None, description="The worst verdict of all cells; of a search that of the load found."
-    )
+    findings: list[Finding] = Field(default_factory=list, max_length=64, json_schema_extra=list_map("code"))
+    """What was found wrong with the measurement, one entry a code."""
+    verdict: Verdict | None = None
+    """The worst verdict of all cells; of a search that of the load found."""
     judge: Judge | None = Field(None, description="Which rules judged.")
     comparison: Comparison | None = Field(None, description="What came of spec.baseline.")
-    results_ref: str | None = Field(
-        None, max_length=253, description="Label selector of the ConfigMaps with the records."
-    )
+    results_ref: str | None = Field(None, max_length=253)
+    """Label selector of the ConfigMaps with the records."""
     log_tail: str | None = Field(None, max_length=8192, description="Last lines of the server's log when it failed.")
-    truncated: Annotated[list[Truncated], Field(max_length=20, json_schema_extra=list_map("field"))] = Field(
-        default_factory=list, description="Lists above that were cut to keep this object small."
-    )
+    truncated: list[Truncated] = Field(default_factory=list, max_length=20, json_schema_extra=list_map("field"))
+    """Lists above that were cut to keep this object small."""
 
 
 def read_status(stored: object) -> BenchmarkRunStatus:

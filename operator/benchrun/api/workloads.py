@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from benchrun_client.contract import CONFIRMATIONS
@@ -53,22 +54,22 @@ class Search(SpecModel):
         Rule(cel=f"!({_ARE_NUMBERS}) || double(self.from) < double(self.to)", message="from must be below to"),
     )
     axis: Literal["RequestRate", "Concurrency"] = Field(description="Varies requests a second, or concurrent users.")
-    from_: PositiveDecimal = Field(
-        alias="from", description="Lowest load, measured first; it should meet the objectives."
-    )
+    from_: PositiveDecimal = Field(alias="from")
+    """Lowest load, measured first; it should meet the objectives."""
     to: PositiveDecimal = Field(description="Highest load; the search ends there if it meets the objectives.")
-    tolerance_percent: Annotated[Decimal, _TOLERANCE] = Field(
-        "5",
-        description="The search ends once the bracket is so narrow.",
-    )
+    tolerance_percent: Annotated[Decimal, _TOLERANCE] = "5"
+    """The search ends once the bracket is so narrow."""
     max_probes: Annotated[int, Field(ge=1, le=MAX_PROBES)] = Field(
         12, description=f"Most load points; up to {CONFIRMATIONS} are then measured to confirm the load found."
     )
-    max_repeats: Annotated[int, Field(ge=1, le=MAX_REPEATS)] = Field(
-        3,
-        description="Most stages of a load point, repeated while its requests can't tell with 95 % certainty whether the "
-        "objectives are met; after that they count as not met.",
-    )
+    max_repeats: Annotated[int, Field(ge=1, le=MAX_REPEATS)] = 3
+    """Most stages of a load point, repeated while its requests can't tell with 95 % certainty whether the objectives are met; after
+    that they count as not met."""
+
+    @property
+    def most_stages(self) -> int:
+        """How many it can take, confirmations included."""
+        return (self.max_probes + CONFIRMATIONS) * self.max_repeats
 
 
 _LOADS = (
@@ -88,12 +89,6 @@ _ENOUGH = (
     f"{_REQUESTS} * (100.0 - double(o.percentile)) >= "
     f"(w.load.search.maxRepeats > 1 ? {LEAST_BEYOND}.0 : {LEAST_TO_CONFIRM}.0))"
 )
-
-
-def search_stages(workloads: str, *, listed: str) -> str:
-    """CEL for the stages of these workloads; `listed`: those of a workload without a search."""
-    most = f"{MOST_PROBES} * w.load.search.maxRepeats"
-    return f"{workloads}.map(w, {_SEARCH} ? {most} : {listed}).sum()"
 
 
 WORKLOAD_RULES = (
@@ -148,11 +143,6 @@ BatchSizes = Annotated[
 Speeds = Annotated[list[PositiveDecimal], Field(min_length=1, max_length=MAX_LOAD_POINTS), Unique(), DIFFERENT_NUMBERS]
 
 
-def _loads(load: Load) -> int:
-    each = (load.request_rates, load.concurrencies, load.search, load.trace_speeds, load.batch_sizes)
-    return sum(points is not None for points in each)
-
-
 class Load(SpecModel):
     """Load points, exactly one of: request rates (open loop), concurrencies (closed loop), a search for the highest load, the
     speeds at which a trace is replayed, or batch sizes (with `offline`)."""
@@ -168,29 +158,19 @@ class Load(SpecModel):
         ),
         Rule(cel="!has(self.burstiness) || has(self.requestRates)", message="burstiness needs requestRates; remove it"),
     )
-    request_rates: Rates | None = Field(
-        None, description='Requests a second, each a load point: decimals above 0, or "inf" for all at once.'
-    )
-    max_concurrency: Concurrency | None = Field(
-        None, description="Most requests in flight; further ones wait in the client."
-    )
-    burstiness: PositiveDecimal | None = Field(
-        None,
-        description="Distribution of the gaps between arrivals: 1 is Poisson (the default), below 1 is burstier, above 1 more even.",
-    )
-    concurrencies: Concurrencies | None = Field(
-        None, description="Users that each send the next request when the last was answered; each a load point."
-    )
+    request_rates: Rates | None = None
+    """Requests a second, each a load point: decimals above 0, or "inf" for all at once."""
+    max_concurrency: Concurrency | None = None
+    """Most requests in flight; further ones wait in the client."""
+    burstiness: PositiveDecimal | None = None
+    """Distribution of the gaps between arrivals: 1 is Poisson (the default), below 1 is burstier, above 1 more even."""
+    concurrencies: Concurrencies | None = None
+    """Users that each send the next request when the last was answered; each a load point."""
     search: Search | None = Field(None, description="Looks for the highest load that meets the objectives.")
-    trace_speeds: Speeds | None = Field(
-        None,
-        description="Replays the instants of dataset.timedTrace, each speed a load point: 1 as recorded, 2 twice as fast.",
-    )
-    batch_sizes: BatchSizes | None = Field(
-        None,
-        description="With offline: requests that the engine is given in one call, the next when all are answered; "
-        "each a load point.",
-    )
+    trace_speeds: Speeds | None = None
+    """Replays the instants of dataset.timedTrace, each speed a load point: 1 as recorded, 2 twice as fast."""
+    batch_sizes: BatchSizes | None = None
+    """With offline: requests that the engine is given in one call, the next when all are answered; each a load point."""
 
 
 _Share = Annotated[str, Field(max_length=8, pattern=r"^(0\.0*[1-9][0-9]*|1(\.0+)?)$")]
@@ -206,14 +186,12 @@ class Sampling(SpecModel):
             message="topP and topK narrow what is drawn from; set temperature above 0",
         ),
     )
-    temperature: Annotated[str, Field(max_length=8, pattern=rf"^(0(\.[0-9]+)?|{_UP_TO_2}")] = Field(
-        "0", description="Up to 2; 0 is greedy."
-    )
+    temperature: Annotated[str, Field(max_length=8, pattern=rf"^(0(\.[0-9]+)?|{_UP_TO_2}")] = "0"
+    """Up to 2; 0 is greedy."""
     top_p: _Share | None = Field(None, description="Above 0, up to 1.")
     top_k: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(None, description="Likeliest tokens drawn from.")
-    repetition_penalty: Annotated[str, Field(max_length=8, pattern=rf"^(0\.0*[1-9][0-9]*|{_UP_TO_2}")] | None = Field(
-        None, description="Up to 2; above 1 repeats less."
-    )
+    repetition_penalty: Annotated[str, Field(max_length=8, pattern=rf"^(0\.0*[1-9][0-9]*|{_UP_TO_2}")] | None = None
+    """Up to 2; above 1 repeats less."""
     stop: (
         Annotated[list[Annotated[str, Field(min_length=1, max_length=64)]], Field(min_length=1, max_length=4), Unique()]
         | None
@@ -260,14 +238,11 @@ class Workload(SpecModel):
     )
     name: WorkloadName = Field(description="Name of the workload, part of every stage id.")
     dataset: Dataset = Field(description="What the requests say.")
-    load: Load = Field(
-        default_factory=Load,
-        description="How the requests arrive. Left out: the workload is not measured by itself, it is only part of a mix.",
-    )
+    load: Load = Field(default_factory=Load)
+    """How the requests arrive. Left out: the workload is not measured by itself, it is only part of a mix."""
     requests: Annotated[int, Field(ge=1, le=MAX_REQUESTS)] | None = Field(None, description="Requests of each stage.")
-    duration_seconds: Annotated[int, Field(ge=1, le=86_400)] | None = Field(
-        None, description="Instead of requests: how long each stage sends, at a finite rate."
-    )
+    duration_seconds: Annotated[int, Field(ge=1, le=86_400)] | None = None
+    """Instead of requests: how long each stage sends, at a finite rate."""
     api: Literal["Completions", "Chat"] = Field("Completions", description="/v1/completions or /v1/chat/completions.")
     ignore_eos: bool = Field(True, description="Whether answers always have the requested length.")
     sampling: Sampling | None = Field(None, description="How tokens are chosen; left out: greedily.")
@@ -275,7 +250,9 @@ class Workload(SpecModel):
     @property
     def is_measured(self) -> bool:
         """Whether it has a load; without one it is only part of a mix."""
-        return _loads(self.load) > 0
+        load = self.load
+        each = (load.request_rates, load.concurrencies, load.search, load.trace_speeds, load.batch_sizes)
+        return any(points is not None for points in each)
 
 
 def datasets_of(workload: Workload, workloads: Sequence[Workload]) -> tuple[Dataset, ...]:
@@ -284,3 +261,18 @@ def datasets_of(workload: Workload, workloads: Sequence[Workload]) -> tuple[Data
         return (workload.dataset,)
     named = {each.name: each.dataset for each in workloads}
     return tuple(named[part.workload] for part in workload.dataset.mix)
+
+
+Axis = Literal["rate", "concurrency", "speed", "batch"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A workload at a load point, its repeats pooled: one row of the results."""
+
+    id: str  # `chat/rate=4`.
+    workload: str
+    axis: Axis
+    value: str  # Canonical load value: "4", "0.5", "inf".
+    stage_ids: tuple[str, ...]  # Its repeats, first to last.
+    confirms: bool = False  # Measured to confirm the load that a search found.

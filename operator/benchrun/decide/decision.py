@@ -21,6 +21,7 @@ from benchrun.api import BenchmarkRunStatus, ClientStatus, Judgement, Reason, Se
 from benchrun.measure import bucketed
 from benchrun.measure.exposition import Sample, ServerFacts
 from benchrun.observe import Children, Run
+from benchrun.plan import Arrival
 
 T = TypeVar("T")
 
@@ -121,18 +122,6 @@ class Judging(Question[Judgement]):
 
 MAX_BACKLOG_BYTES = 4 * 1024 * 1024  # records that wait to be stored: beyond it the client is not polled
 MAX_UNSTORED_SAMPLES = 4096  # samples that wait to be stored, 400 bytes each: beyond it they are merged in pairs
-
-
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """A record that came from the client, as packed by it. The operator checks its envelope and never opens it."""
-
-    sequence: int
-    stage_id: str
-    plan_digest: str
-    digest: str  # SHA-256 of `data`, checked when it came
-    data: bytes
-    ends_search: str | None = None  # the workload whose search ended with it
 
 
 @dataclass(frozen=True, slots=True)

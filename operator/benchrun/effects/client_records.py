@@ -12,11 +12,11 @@ from urllib.parse import urlencode
 
 from benchrun_client import contract
 
-from benchrun.decide import Arrival, PullTarget
+from benchrun.decide import PullTarget
 from benchrun.effects.connection import Connection, Resource
 from benchrun.effects.errors import Exists, Invalid, NotFound
 from benchrun.effects.pod_http import Fetcher, FetchError
-from benchrun.plan import problem_with
+from benchrun.plan import Arrival, problem_with
 
 WAIT_SECONDS = 20  # how long a client holds an answer back when there is nothing new
 ANSWER_SECONDS = 15.0  # beyond the wait, for the answer itself

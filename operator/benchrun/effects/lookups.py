@@ -27,7 +27,7 @@ from benchrun.judge_process.job import Job, Part
 from benchrun.measure import bucketed, encode
 from benchrun.measure.exposition import Sample
 from benchrun.observe import Child, Children, Run, image_pull_seconds, untrusted_json as raw
-from benchrun.plan import RECORD_KEY, TIMELINE_KEY
+from benchrun.plan import RECORD_KEY, TIMELINE_KEY, Arrival
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class About:
 
     run: Run
     children: Children
-    arrivals: tuple[decision.Arrival, ...] = ()  # records that are not known to be stored
+    arrivals: tuple[Arrival, ...] = ()  # records that are not known to be stored
     samples: tuple[Sample, ...] = ()  # samples that are not stored
 
 
@@ -171,7 +171,7 @@ async def _held(tools: Tools, about: About, child: Child) -> Mapping[str, object
     return raw.mapping(body.get("binaryData"))
 
 
-def _record_part(data: bytes, of: Child | decision.Arrival, *, name: str, digest: str | None) -> Part:
+def _record_part(data: bytes, of: Child | Arrival, *, name: str, digest: str | None) -> Part:
     return Part.of(
         "record",
         data,

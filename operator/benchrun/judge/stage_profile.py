@@ -26,7 +26,7 @@ from benchrun.measure import (
     in_flight,
     percentiles,
 )
-from benchrun.plan import model_files, role_replicas, served_name
+from benchrun.plan import model_path, role_replicas, served_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def expected_load(spec: BenchmarkRunSpec, cell: Cell) -> ExpectedLoad:
         whole_batches=cell.axis == "batch",
         servers=role_replicas(spec),
         served_name=served_name(spec.model),
-        model=model_files(spec.model).model if spec.endpoint is None else None,
+        model=model_path(spec.model) if spec.endpoint is None else None,
         through_service=spec.endpoint is not None and spec.endpoint.service_ref is not None,
     )
 

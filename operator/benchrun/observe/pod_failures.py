@@ -1,12 +1,15 @@
-"""Why a pod can't do its work: the evidence of one pod, and failures that any pod can have. Checks are pure and silent unless sure."""
+"""Why a server can't serve and why a client can't measure: checks of a pod's evidence, pure, and silent unless sure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from benchrun_client.engines import ENGINE
+from benchrun_client.contract import Failure
+from benchrun_client.engines import ENGINE, LogCause
+from pydantic import ValidationError
 
 from benchrun.api import Reason
 from benchrun.names import ROLE_CLIENT, ROLE_DECODE, ROLE_PREFILL, ROLE_PROXY
@@ -31,7 +34,6 @@ class Evidence:
 
     @property
     def exit_code(self) -> int | None:
-        """Exit code of that ending."""
         return None if self.ending is None else self.ending.exit_code
 
     @property
@@ -48,15 +50,13 @@ class Evidence:
     @property
     def resources_path(self) -> str:
         """Where in the spec its resources are."""
-        role = self.pod.role
-        path = f"spec.server.disaggregated.{role}" if role in (ROLE_PREFILL, ROLE_DECODE) else self.spec_path
-        return f"{path}.resources"
+        is_role = self.pod.role in (ROLE_PREFILL, ROLE_DECODE)
+        return f"spec.server.disaggregated.{self.pod.role}.resources" if is_role else f"{self.spec_path}.resources"
 
     @property
     def pod_words(self) -> str:
         """Why the pod as a whole ended."""
-        reason, message = self.pod.pod_reason or "", self.pod.pod_message
-        return bounded(f"{reason}: {message}" if message else reason)
+        return bounded(": ".join(filter(None, (self.pod.pod_reason, self.pod.pod_message))))
 
     @property
     def is_cause_hidden(self) -> bool:
@@ -86,9 +86,8 @@ def evidence_of(pod: Pod, log_tail: str | None) -> Evidence:
 def first_diagnosis(found: Iterable[Evidence], checks: Iterable[Check]) -> Diagnosis | None:
     """The first terminal diagnosis of any pod, else the first that may still resolve."""
     ordered = list(checks)
-    each = [next((d for check in ordered if (d := check(evidence)) is not None), None) for evidence in found]
-    known = [diagnosis for diagnosis in each if diagnosis is not None]
-    return next((diagnosis for diagnosis in known if diagnosis.terminal), known[0] if known else None)
+    each = (next(filter(None, (check(evidence) for check in ordered)), None) for evidence in found)
+    return min(filter(None, each), key=lambda diagnosis: not diagnosis.terminal, default=None)
 
 
 def diagnosis_of(
@@ -252,3 +251,111 @@ def is_structural(message: str) -> bool:
     reasons = [] if head is None else [_REASON.match(part) for part in head["reasons"].rstrip(". ").split(", ")]
     lasting = [int(reason["nodes"]) for reason in reasons if reason is not None and never_mends(reason["why"])]
     return head is not None and len(lasting) == len(reasons) and 0 < int(head["nodes"]) == sum(lasting)
+
+
+def named_in_log(cause: LogCause, evidence: Evidence) -> Diagnosis | None:
+    """The container has ended and its log names this cause."""
+    if evidence.ending is None or cause.exit_code not in (None, evidence.exit_code):
+        return None
+    begins, words = cause.error_begins, evidence.words
+    if begins is not None and evidence.is_cause_hidden:
+        return None
+    if not evidence.mentions(*cause.phrases) and (begins is None or not words.startswith(begins)):
+        return None
+    if cause.unless is not None and evidence.mentions(cause.unless):
+        return None
+    return diagnosed(cause.reason, f"{cause.what}: {words}", cause.remedy, terminal=evidence.endings >= cause.tries)
+
+
+SERVER_CHECKS: tuple[Check, ...] = (
+    evicted,  # how the pod ended explains how its container did
+    refused_by_node,
+    out_of_memory,  # ended by the kernel, whatever the log has
+    *(partial(named_in_log, cause) for cause in ENGINE.log_causes),
+    image_pull,
+    container_config,
+    unschedulable,
+    crash_loop,  # last: knows only that it ends
+)
+
+
+def diagnose_server(pods: Iterable[Pod], deployment: Child | None, *, log_tail: str | None = None) -> Diagnosis | None:
+    """What is wrong with the server, or None. `log_tail` is the end of the failed container's log, once fetched."""
+    listed = list(pods)
+    found = diagnosis_of(listed, SERVER_CHECKS, if_deleted=evicted, log_tail=log_tail)
+    return found or (rejected(deployment) if all(pod.deleting for pod in listed) else None)
+
+
+_BY_SIGNAL = (137, 143)
+"""128 + SIGKILL, 128 + SIGTERM."""
+
+
+def reported_failure(evidence: Evidence) -> Diagnosis | None:
+    """The client's termination message is a `Failure` as JSON: its reason and message, passed on."""
+    ended = evidence.pod.terminated
+    if ended is None or ended.exit_code == 0:
+        return None
+    try:
+        failure = Failure.model_validate_json(ended.message.strip())
+    except ValidationError:
+        return None
+    return Diagnosis(failure.reason, bounded(failure.message), True)
+
+
+def killed(evidence: Evidence) -> Diagnosis | None:
+    """A signal from outside ended it: it reports every failure of its own."""
+    ended = evidence.pod.terminated
+    if ended is None or ended.exit_code not in _BY_SIGNAL:
+        return None
+    remedy = "The events of its pod and its node may show by whom."
+    return diagnosed(Reason.CLIENT_GONE, f"The client was killed (exit code {ended.exit_code})", remedy)
+
+
+def exited(evidence: Evidence) -> Diagnosis | None:
+    """It ended in another way; a client is not restarted."""
+    ended = evidence.pod.terminated
+    if ended is None or ended.exit_code == 0:
+        return None
+    what = f"The client ended with exit code {ended.exit_code}: {evidence.words or ended.reason or 'its log is empty'}"
+    remedy = "kubectl logs of the client pod has more."
+    return diagnosed(Reason.CLIENT_FAILED, what, remedy)
+
+
+CLIENT_CHECKS: tuple[Check, ...] = (
+    reported_failure,
+    evicted,  # ahead of the exit code that eviction causes
+    refused_by_node,
+    out_of_memory,
+    killed,
+    exited,
+    image_pull,
+    container_config,
+    unschedulable,
+)
+
+
+def diagnose_client(pods: Iterable[Pod], job: Child | None) -> Diagnosis | None:
+    """What is wrong with the client, or None."""
+    listed = list(pods)
+    found = diagnosis_of(listed, CLIENT_CHECKS, if_deleted=evicted, log_tail=None)
+    if found is not None and found.terminal:
+        return found
+    return job_failed(job, deleted=all(pod.deleting for pod in listed)) or found
+
+
+def job_failed(job: Child | None, *, deleted: bool) -> Diagnosis | None:
+    """The Job gave up, and no pod shows why. `deleted`: since its pod is gone, or going."""
+    if job is None or job.failure is None:
+        return None
+    if job.failure.startswith("DeadlineExceeded"):
+        remedy = "Raise spec.runDeadlineSeconds, or measure less."
+        return diagnosed(Reason.RUN_DEADLINE, "The client's Job reached its deadline", remedy)
+    if deleted:
+        return Diagnosis(Reason.CLIENT_GONE, f"The client's pod was deleted: {bounded(job.failure)}", True)
+    return Diagnosis(Reason.CLIENT_FAILED, f"The client's Job failed: {bounded(job.failure)}", True)
+
+
+def find_pod_with_hidden_cause(pods: Sequence[Pod]) -> Pod | None:
+    """A pod whose termination message only points further up in its log: that log is worth fetching. vLLM's API server ends with
+    2 kB of its own traceback; why the engine failed stands some 8 kB above."""
+    return next((pod for pod in pods if evidence_of(pod, None).is_cause_hidden), None)

@@ -7,7 +7,6 @@ from benchrun.plan.network_policies import *
 from benchrun.plan.pods import *
 from benchrun.plan.roles import *
 from benchrun.plan.searches import *
-from benchrun.plan.server_manifests import *
 from benchrun.plan.server_pod import *
 from benchrun.plan.stages import *
 from benchrun.plan.stored_records import *

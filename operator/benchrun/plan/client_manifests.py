@@ -10,10 +10,9 @@ from typing import Any
 from benchrun_client.contract import GATE_PORT, PLAN_FILE, RECORD_PORT, Plan
 
 from benchrun import names
-from benchrun.api import MAX_PROCESSES, BenchmarkRunSpec, ChatTemplate, Endpoint, Resources, Workload
+from benchrun.api import MAX_PROCESSES, BenchmarkRunSpec, ChatTemplate, Resources, Workload
 from benchrun.plan import pods
-from benchrun.plan.client_plan import CA_FILE
-from benchrun.plan.mounted_files import TEMPLATE_KEY, TemplateFiles, model_files, placed_files
+from benchrun.plan.mounted_files import TEMPLATE_KEY, data_files, endpoint_files, model_files, template_files
 from benchrun.plan.pods import MAX_HOLD_SECONDS, Manifest, Owner, client_seconds, headless_service, metadata, stamped
 from benchrun.plan.stages import load_points, requests_of
 
@@ -129,24 +128,19 @@ def client_service(owner: Owner) -> Manifest:
 
 
 def _pod_spec(owner: Owner, spec: BenchmarkRunSpec, *, image: str, pull_policy: str) -> dict[str, Any]:
-    files, data = model_files(spec.model), placed_files(spec.workloads)
-    division, ca, template = division_of(spec), _ca_volume(spec.endpoint), TemplateFiles.of(owner, spec.chat_template)
+    division, model, endpoint = division_of(spec), model_files(spec.model), endpoint_files(spec.endpoint)
+    data = data_files(spec.workloads)
+    mounted = [model, template_files(owner, spec.chat_template), *data, endpoint]
     volumes: list[dict[str, Any]] = [
         {"name": "plan", "configMap": {"name": names.plan_name(owner.name, owner.uid)}},
         {"name": "tmp", "emptyDir": {}},
-        *files.volumes,
-        *template.volumes,
-        *(volume for file in data if (volume := file.volume()) is not None),
-        *ca,
+        *(volume for each in mounted for volume in each.volumes),
         *(spec.client.pod.volumes or []),
     ]
     mounts: list[dict[str, Any]] = [
         {"name": "plan", "mountPath": PLAN_DIRECTORY, "readOnly": True},
         {"name": "tmp", "mountPath": "/tmp"},
-        *files.mounts,
-        *template.mounts,
-        *(mount for file in data if (mount := file.mount()) is not None),
-        *({"name": "ca", "mountPath": CA_FILE.rsplit("/", 1)[0], "readOnly": True} for _ in ca),
+        *(mount for each in mounted for mount in each.mounts),
         *(spec.client.pod.volume_mounts or []),
     ]
     gate = [{"name": "gate", "containerPort": GATE_PORT}] if division.pods > 1 else []
@@ -157,7 +151,7 @@ def _pod_spec(owner: Owner, spec: BenchmarkRunSpec, *, image: str, pull_policy: 
         "image": image,
         "imagePullPolicy": pull_policy,
         "args": [f"--plan={PLAN_DIRECTORY}/{PLAN_FILE}", f"--port={RECORD_PORT}", *_together(owner, division)],
-        "env": pods.environment(_HOME, files.env, _api_key(spec.endpoint), *(file.variables() for file in data)),
+        "env": pods.environment(_HOME, model.env, endpoint.env, *(each.env for each in data)),
         "ports": [{"name": "records", "containerPort": RECORD_PORT}, *gate],
         "readinessProbe": {
             "httpGet": {"path": "/ready", "port": "records"},
@@ -170,17 +164,9 @@ def _pod_spec(owner: Owner, spec: BenchmarkRunSpec, *, image: str, pull_policy: 
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": mounts,
     }
-    return {
-        "restartPolicy": "Never",
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": 5,
-        "securityContext": pods.pod_security(CLIENT_USER, spec.client.pod.security_context),
-        "containers": [container],
-        "volumes": volumes,
-        **({"subdomain": names.child_name(owner.name, owner.uid, names.ROLE_CLIENT)} if division.pods > 1 else {}),
-        **pods.placement(spec.client.pod),
-    }
+    subdomain = {"subdomain": names.child_name(owner.name, owner.uid, names.ROLE_CLIENT)} if division.pods > 1 else {}
+    pod = pods.pod_spec(container, volumes, spec.client.pod, user=CLIENT_USER)
+    return {**pod, "restartPolicy": "Never", **subdomain}
 
 
 def _together(owner: Owner, division: Division) -> list[str]:
@@ -190,19 +176,3 @@ def _together(owner: Owner, division: Division) -> list[str]:
     name = names.child_name(owner.name, owner.uid, names.ROLE_CLIENT)
     first = [] if division.pods == 1 else [f"--gate={name}-0.{name}.{owner.namespace}.svc:{GATE_PORT}"]
     return [f"--shards={division.shards}", f"--processes={division.processes}", *first]
-
-
-def _ca_volume(endpoint: Endpoint | None) -> list[dict[str, Any]]:
-    if endpoint is None or endpoint.ca_config_map_ref is None:
-        return []
-    reference = endpoint.ca_config_map_ref
-    items = [{"key": reference.key, "path": CA_FILE.rsplit("/", 1)[1]}]
-    return [{"name": "ca", "configMap": {"name": reference.name, "items": items}}]
-
-
-def _api_key(endpoint: Endpoint | None) -> tuple[dict[str, Any], ...]:
-    """OPENAI_API_KEY is the variable that vLLM's own client reads."""
-    if endpoint is None or endpoint.api_key_secret_ref is None:
-        return ()
-    reference = endpoint.api_key_secret_ref
-    return ({"name": "OPENAI_API_KEY", "valueFrom": {"secretKeyRef": {"name": reference.name, "key": reference.key}}},)

@@ -7,37 +7,20 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from benchrun_client.contract import (
-    MAX_REQUESTS_A_STAGE,
-    PROFILE_STAGE,
-    READER_PORT,
-    Data,
-    LoadPoint,
-    MixData,
-    Plan,
-    PrefixRepetitionData,
-    ProfilePlan,
-    RandomData,
-    RoleServers,
-    Search,
-    Stage,
-    Target,
-    Warmup,
-)
+from benchrun_client import contract
 from benchrun_client.engines import ENGINE
 from pydantic import TypeAdapter
 
-from benchrun.api import BenchmarkRunSpec, Load, Model, Workload
-from benchrun.plan.mounted_files import TEMPLATE_FILE, PlacedFile, model_files, served_name
+from benchrun.api import BenchmarkRunSpec, Load, Workload
+from benchrun.plan.mounted_files import CA_FILE, TEMPLATE_FILE, data_in_plan, model_path, served_name
 from benchrun.plan.pods import Owner
 from benchrun.plan.roles import answering_args, answering_servers, front_role, role_replicas, role_url
 from benchrun.plan.searches import client_sampling, client_search
 from benchrun.plan.stages import PlannedStage, planned_stages, requests_of, warmup_seed
 from benchrun.sizing import ServeArgs, UnreadableValue
 
-_DATA: TypeAdapter[Data] = TypeAdapter(Data)
+_DATA: TypeAdapter[contract.Data] = TypeAdapter(contract.Data)
 
-CA_FILE = "/etc/benchrun-ca/ca.crt"
 MIN_WARMUP_CONCURRENCY = 8
 """Where neither users nor a cap bound the requests in flight, at least, and where nothing is known of them."""
 HELD_SECONDS = 10
@@ -54,26 +37,26 @@ SECOND_ROUND = 32
 """Requests of a warm-up beyond those that are in flight at once: they meet an engine that has compiled."""
 
 
-def client_data(workload: Workload, workloads: Sequence[Workload]) -> Data:
+def client_data(workload: Workload, workloads: Sequence[Workload]) -> contract.Data:
     """A workload's dataset in the plan; `workloads`: all of the spec, where a mix finds its parts."""
     if workload.dataset.mix is None:
         return _DATA.validate_python(_fields(workload))
     named = {each.name: each for each in workloads}
     parts = [{"weight": part.weight, "data": _fields(named[part.workload])} for part in workload.dataset.mix]
-    return MixData.model_validate({"parts": parts})
+    return contract.MixData.model_validate({"parts": parts})
 
 
 def _fields(workload: Workload) -> dict[str, Any]:
     file = workload.dataset.file
-    placed = {} if file is None else {"file": PlacedFile(workload.name, file).in_plan()}
+    placed = {} if file is None else {"file": data_in_plan(workload.name, file)}
     return workload.dataset.plan_fields() | placed
 
 
 def plan_of_client(
     owner: Owner, spec: BenchmarkRunSpec, *, token_digest: str, endpoint_addresses: tuple[str, ...] = ()
-) -> Plan:
+) -> contract.Plan:
     """The whole measurement as one document. `endpoint_addresses`: pods behind `endpoint.serviceRef`, as host:port."""
-    return Plan(
+    return contract.Plan(
         run_uid=owner.uid,
         token_digest=token_digest,
         target=_target(owner, spec, endpoint_addresses),
@@ -88,7 +71,7 @@ def plan_of_client(
     )
 
 
-def planned_searches(owner: Owner, spec: BenchmarkRunSpec) -> tuple[Search, ...]:
+def planned_searches(owner: Owner, spec: BenchmarkRunSpec) -> tuple[contract.Search, ...]:
     """The searches of the plan, in order."""
     return tuple(
         client_search(spec, workload, workload.load.search, data=client_data(workload, spec.workloads), uid=owner.uid)
@@ -97,54 +80,51 @@ def planned_searches(owner: Owner, spec: BenchmarkRunSpec) -> tuple[Search, ...]
     )
 
 
-def _target(owner: Owner, spec: BenchmarkRunSpec, endpoint_addresses: tuple[str, ...]) -> Target:
-    model: Model = spec.model
-    files = model_files(model)
-    served = served_name(model)
-    # Another tokenizer is another repository: the model's revision does not exist there.
-    revision = model.revision if model.tokenizer is None else None
-    template = TEMPLATE_FILE if spec.chat_template is not None else None
+def _target(owner: Owner, spec: BenchmarkRunSpec, endpoint_addresses: tuple[str, ...]) -> contract.Target:
+    model = spec.model
     common = {
-        "served_model": served,
-        "tokenizer": files.tokenizer,
-        "tokenizer_revision": revision,
-        "chat_template": template,
+        "served_model": served_name(model),
+        "tokenizer": model.tokenizer or model_path(model),
+        # Another tokenizer is another repository: the model's revision does not exist there.
+        "tokenizer_revision": model.revision if model.tokenizer is None else None,
+        "chat_template": TEMPLATE_FILE if spec.chat_template is not None else None,
     }
     if spec.endpoint is None:
         front, counts = front_role(spec), role_replicas(spec)
-        return Target(
+        return contract.Target(
             base_url=role_url(owner, front),
             servers=counts[front],
             behind=tuple(
-                RoleServers(role=role, base_url=role_url(owner, role), servers=servers)
+                contract.RoleServers(role=role, base_url=role_url(owner, role), servers=servers)
                 for role, servers in counts.items()
                 if role != front
             ),
-            context_tokens=_context_tokens(spec),
+            context_tokens=_flag_of_servers(spec, "max-model-len"),
             offline=spec.offline is not None,
             **common,
         )
+    if (service := spec.endpoint.service_ref) is not None:
+        base = f"http://{service.name}.{owner.namespace}.svc:{service.port}"
+        measured = [f"http://{address}" for address in endpoint_addresses]
+    else:
+        base = (spec.endpoint.url or "").rstrip("/")
+        measured = [base]
+    urls = tuple(f"{each}{ENGINE.metrics_path}" for each in measured)
     ca_file = CA_FILE if spec.endpoint.ca_config_map_ref is not None else None
-    if spec.endpoint.service_ref is not None:
-        reference = spec.endpoint.service_ref
-        base = f"http://{reference.name}.{owner.namespace}.svc:{reference.port}"
-        urls = tuple(f"http://{address}{ENGINE.metrics_path}" for address in endpoint_addresses)
-        return Target(base_url=base, servers=0, metrics_urls=urls, ca_file=ca_file, **common)
-    base = (spec.endpoint.url or "").rstrip("/")
-    return Target(base_url=base, servers=0, metrics_urls=(f"{base}{ENGINE.metrics_path}",), ca_file=ca_file, **common)
+    return contract.Target(base_url=base, servers=0, metrics_urls=urls, ca_file=ca_file, **common)
 
 
-def _context_tokens(spec: BenchmarkRunSpec) -> int | None:
-    """The value of --max-model-len; None: not given, or a form that only vLLM can read."""
+def _flag_of_servers(spec: BenchmarkRunSpec, name: str) -> int | None:
+    """A flag of the servers that write answers; None: not given, or in a form that only vLLM can read."""
     try:
-        return ServeArgs.of(answering_args(spec)).whole_if_given("max-model-len")
+        return ServeArgs.of(answering_args(spec)).whole_if_given(name)
     except UnreadableValue:
         return None
 
 
-def _stage(planned: PlannedStage, spec: BenchmarkRunSpec) -> Stage:
+def _stage(planned: PlannedStage, spec: BenchmarkRunSpec) -> contract.Stage:
     workload = planned.workload
-    return Stage(
+    return contract.Stage(
         id=planned.id,
         workload=workload.name,
         repeat=planned.repeat,
@@ -158,17 +138,19 @@ def _stage(planned: PlannedStage, spec: BenchmarkRunSpec) -> Stage:
     )
 
 
-def _load_point(load: Load, value: str) -> LoadPoint:
+def _load_point(load: Load, value: str) -> contract.LoadPoint:
     if load.concurrencies is not None:
-        return LoadPoint(request_rate="inf", max_concurrency=int(value))
+        return contract.LoadPoint(request_rate="inf", max_concurrency=int(value))
     if load.batch_sizes is not None:
-        return LoadPoint(batch_size=int(value))
+        return contract.LoadPoint(batch_size=int(value))
     if load.trace_speeds is not None:
-        return LoadPoint(request_rate="inf", trace_speed=value)
-    return LoadPoint(request_rate=value, max_concurrency=load.max_concurrency, burstiness=load.burstiness or "1")
+        return contract.LoadPoint(request_rate="inf", trace_speed=value)
+    return contract.LoadPoint(
+        request_rate=value, max_concurrency=load.max_concurrency, burstiness=load.burstiness or "1"
+    )
 
 
-def _warmups(owner: Owner, spec: BenchmarkRunSpec) -> tuple[Warmup, ...]:
+def _warmups(owner: Owner, spec: BenchmarkRunSpec) -> tuple[contract.Warmup, ...]:
     auto = spec.measurement.warmup.auto
     if auto is None:
         return ()
@@ -182,13 +164,13 @@ def _warmups(owner: Owner, spec: BenchmarkRunSpec) -> tuple[Warmup, ...]:
 
 def _is_written(workload: Workload) -> bool:
     """Whether its prompts are made up, so that there are as many as are wanted."""
-    return isinstance(workload.dataset.single, RandomData | PrefixRepetitionData)
+    return isinstance(workload.dataset.single, contract.RandomData | contract.PrefixRepetitionData)
 
 
-def _warmup(workload: Workload, spec: BenchmarkRunSpec, *, max_seconds: int, uid: str | None) -> Warmup:
+def _warmup(workload: Workload, spec: BenchmarkRunSpec, *, max_seconds: int, uid: str | None) -> contract.Warmup:
     users = _most_users(workload.load)
     concurrency = users if users is not None else _most_held(workload, spec)
-    return Warmup(
+    return contract.Warmup(
         workload=workload.name,
         data=client_data(workload, spec.workloads),
         requests=concurrency + min(concurrency, SECOND_ROUND),
@@ -201,7 +183,7 @@ def _warmup(workload: Workload, spec: BenchmarkRunSpec, *, max_seconds: int, uid
     )
 
 
-def _profile(owner: Owner, spec: BenchmarkRunSpec) -> ProfilePlan | None:
+def _profile(owner: Owner, spec: BenchmarkRunSpec) -> contract.ProfilePlan | None:
     """The load of the last workload's warm-up, which is that of its highest load point as a closed loop: without a pause in which
     the server has nothing to do. Rows of a file are sent by turns: what is measured keeps them all."""
     wanted = spec.measurement.profile
@@ -213,13 +195,15 @@ def _profile(owner: Owner, spec: BenchmarkRunSpec) -> ProfilePlan | None:
     update = {
         "requests": load.concurrency + min(3 * load.concurrency, MAX_FURTHER_PROFILED),
         "prompts": None if _is_written(workload) else min(load.concurrency, 2 * MIN_WARMUP_CONCURRENCY),
-        "seed": warmup_seed(base=spec.measurement.seed, workload=f"{workload.name}/{PROFILE_STAGE}", run_uid=uid),
+        "seed": warmup_seed(
+            base=spec.measurement.seed, workload=f"{workload.name}/{contract.PROFILE_STAGE}", run_uid=uid
+        ),
     }
-    return ProfilePlan(
+    return contract.ProfilePlan(
         load=load.model_copy(update=update),
         seconds=wanted.seconds,
         max_seconds=MAX_PROFILE_SECONDS,
-        reader_port=READER_PORT if spec.server is not None else None,
+        reader_port=contract.READER_PORT if spec.server is not None else None,
     )
 
 
@@ -229,7 +213,7 @@ def _most_users(load: Load) -> int | None:
         return int(load.search.to) if load.search.axis == "Concurrency" else None
     if load.batch_sizes is not None:
         # A warm-up is one load, too.
-        return min(max(load.batch_sizes), MAX_REQUESTS_A_STAGE // 2)
+        return min(max(load.batch_sizes), contract.MAX_REQUESTS_A_STAGE // 2)
     return max(load.concurrencies) if load.concurrencies else load.max_concurrency
 
 
@@ -250,8 +234,5 @@ def _largest_batch(spec: BenchmarkRunSpec) -> int:
     """Requests that all answering servers run at once, as far as their arguments say."""
     if spec.endpoint is not None:
         return DEFAULT_MAX_NUM_SEQS
-    try:
-        a_server = ServeArgs.of(answering_args(spec)).whole("max-num-seqs", DEFAULT_MAX_NUM_SEQS)
-    except UnreadableValue:
-        a_server = DEFAULT_MAX_NUM_SEQS
+    a_server = _flag_of_servers(spec, "max-num-seqs") or DEFAULT_MAX_NUM_SEQS
     return min(a_server * answering_servers(spec), MAX_HELD)

@@ -1,4 +1,4 @@
-"""Where the files of models and datasets are inside a pod, and what brings them there."""
+"""Where the files of models, datasets, chat templates and certificates are inside a pod, and what brings them there."""
 
 from __future__ import annotations
 
@@ -9,145 +9,120 @@ from typing import Any
 from benchrun_client.contract import DataFile, S3Object
 
 from benchrun import names
-from benchrun.api import ChatTemplate, DatasetFile, Model, Workload
+from benchrun.api import ChatTemplate, DatasetFile, Endpoint, Model, Workload
 from benchrun.plan.pods import Owner
 
 DATA_DIRECTORY = "/data"
+MODEL_DIRECTORY = "/model"
+"""The same place in server and client."""
+TEMPLATE_DIRECTORY, TEMPLATE_KEY = "/etc/benchrun-template", "chat-template.jinja"
+TEMPLATE_FILE = f"{TEMPLATE_DIRECTORY}/{TEMPLATE_KEY}"
+"""The chat template, at the same place in server and client."""
+CA_DIRECTORY, _CA_KEY = "/etc/benchrun-ca", "ca.crt"
+CA_FILE = f"{CA_DIRECTORY}/{_CA_KEY}"
 _CREDENTIALS = ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN")
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedFile:
-    """One file of a workload."""
+class Mounted:
+    """What gives files to a pod: volumes, where they are mounted, and variables."""
 
-    workload: str
-    file: DatasetFile
-
-    def in_plan(self) -> DataFile:
-        """The file as the client's plan has it."""
-        place, path = self.file.s3, self.file.path
-        if place is not None:
-            credentials = self._variable if place.credentials_secret_ref is not None else None
-            s3 = S3Object(**place.model_dump(exclude={"credentials_secret_ref"}), credentials=credentials)
-            return DataFile(s3=s3)
-        if self.file.config_map is not None:
-            path = f"{self._directory}/{self.file.config_map.key}"
-        elif self.file.pvc is not None:
-            path = f"{self._directory}/{self.file.pvc.path}"
-        return DataFile(path=path, url=self.file.url)
-
-    def volume(self) -> dict[str, Any] | None:
-        """What is mounted, if anything. Optional where Kubernetes allows it: the client reports what is missing, a pod
-        that can't start does not."""
-        if self.file.config_map is not None:
-            return {"name": self._volume_name, "configMap": {"name": self.file.config_map.name, "optional": True}}
-        if self.file.pvc is not None:
-            claim = {"claimName": self.file.pvc.claim_name, "readOnly": True}
-            return {"name": self._volume_name, "persistentVolumeClaim": claim}
-        return None
-
-    def mount(self) -> dict[str, Any] | None:
-        """Where it is mounted; None: nothing is."""
-        if self.volume() is None:
-            return None
-        return {"name": self._volume_name, "mountPath": self._directory, "readOnly": True}
-
-    def variables(self) -> tuple[dict[str, Any], ...]:
-        """Credentials from their Secret."""
-        if self.file.s3 is None or self.file.s3.credentials_secret_ref is None:
-            return ()
-        secret = self.file.s3.credentials_secret_ref.name
-        keys = {name: {"name": secret, "key": f"AWS_{name}", "optional": True} for name in _CREDENTIALS}
-        return tuple(
-            {"name": f"{self._variable}_{name}", "valueFrom": {"secretKeyRef": key}} for name, key in keys.items()
-        )
-
-    @property
-    def _volume_name(self) -> str:
-        return f"data-{self.workload}"
-
-    @property
-    def _variable(self) -> str:
-        """What the names of its variables begin with."""
-        return f"BENCHRUN_S3_{self.workload.upper().replace('-', '_')}"
-
-    @property
-    def _directory(self) -> str:
-        kind = f"configmap/{self.file.config_map.name}" if self.file.config_map is not None else "pvc"
-        return f"{DATA_DIRECTORY}/{self.workload}/{kind}"
-
-
-def placed_files(workloads: Sequence[Workload]) -> tuple[PlacedFile, ...]:
-    """The file of each workload that reads one."""
-    return tuple(PlacedFile(w.name, file) for w in workloads if (file := w.dataset.file) is not None)
-
-
-MODEL_DIRECTORY = "/model"
-"""The same place in server and client."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModelFiles:
-    """How a pod gets at the model."""
-
-    model: str  # What `vllm serve` is given: a hub id or a path.
-    tokenizer: str
     volumes: tuple[dict[str, Any], ...] = ()
     mounts: tuple[dict[str, Any], ...] = ()
     env: tuple[dict[str, Any], ...] = ()
 
 
-TEMPLATE_DIRECTORY, TEMPLATE_KEY = "/etc/benchrun-template", "chat-template.jinja"
-TEMPLATE_FILE = f"{TEMPLATE_DIRECTORY}/{TEMPLATE_KEY}"
-"""The chat template, at the same place in server and client."""
+def _read_only(name: str, volume: dict[str, Any], directory: str) -> Mounted:
+    return Mounted(({"name": name, **volume},), ({"name": name, "mountPath": directory, "readOnly": True},))
 
 
-@dataclass(frozen=True, slots=True)
-class TemplateFiles:
-    """How a pod gets at the chat template: one text for server and client."""
-
-    volumes: tuple[dict[str, Any], ...] = ()
-    mounts: tuple[dict[str, Any], ...] = ()
-
-    @classmethod
-    def of(cls, owner: Owner, template: ChatTemplate | None) -> TemplateFiles:
-        """An inline one lies beside the plan. Optional: the client reports what is missing, a pod that can't start does not."""
-        if template is None:
-            return cls()
-        given = template.config_map
-        name = names.plan_name(owner.name, owner.uid) if given is None else given.name
-        items = [{"key": TEMPLATE_KEY if given is None else given.key, "path": TEMPLATE_KEY}]
-        volume = {"name": "chat-template", "configMap": {"name": name, "items": items, "optional": True}}
-        return cls((volume,), ({"name": "chat-template", "mountPath": TEMPLATE_DIRECTORY, "readOnly": True},))
+def _from_secret(variable: str, **key: Any) -> dict[str, Any]:
+    return {"name": variable, "valueFrom": {"secretKeyRef": key}}
 
 
-def model_files(model: Model) -> ModelFiles:
-    """Volumes, mounts and variables for the model's source."""
+def _claim(name: str) -> dict[str, Any]:
+    return {"persistentVolumeClaim": {"claimName": name, "readOnly": True}}
+
+
+def _data_directory(workload: str, file: DatasetFile) -> str:
+    kind = f"configmap/{file.config_map.name}" if file.config_map is not None else "pvc"
+    return f"{DATA_DIRECTORY}/{workload}/{kind}"
+
+
+def _s3_variables(workload: str) -> str:
+    """What the names of its variables begin with."""
+    return f"BENCHRUN_S3_{workload.upper().replace('-', '_')}"
+
+
+def data_in_plan(workload: str, file: DatasetFile) -> DataFile:
+    """The file of a workload as the client's plan has it."""
+    if file.s3 is not None:
+        credentials = _s3_variables(workload) if file.s3.credentials_secret_ref is not None else None
+        return DataFile(s3=S3Object(**file.s3.model_dump(exclude={"credentials_secret_ref"}), credentials=credentials))
+    mounted = file.config_map.key if file.config_map is not None else file.pvc.path if file.pvc is not None else None
+    return DataFile(path=f"{_data_directory(workload, file)}/{mounted}" if mounted else file.path, url=file.url)
+
+
+def data_files(workloads: Sequence[Workload]) -> tuple[Mounted, ...]:
+    """What gives the client the file of each workload that reads one."""
+    return tuple(_data_of(each.name, file) for each in workloads if (file := each.dataset.file) is not None)
+
+
+def _data_of(workload: str, file: DatasetFile) -> Mounted:
+    """Optional where Kubernetes allows it: the client reports what is missing, a pod that can't start does not."""
+    name, directory = f"data-{workload}", _data_directory(workload, file)
+    if file.config_map is not None:
+        return _read_only(name, {"configMap": {"name": file.config_map.name, "optional": True}}, directory)
+    if file.pvc is not None:
+        return _read_only(name, _claim(file.pvc.claim_name), directory)
+    if file.s3 is None or file.s3.credentials_secret_ref is None:
+        return Mounted()
+    secret, prefix = file.s3.credentials_secret_ref.name, _s3_variables(workload)
+    keys = {f"{prefix}_{name}": f"AWS_{name}" for name in _CREDENTIALS}
+    return Mounted(env=tuple(_from_secret(v, name=secret, key=key, optional=True) for v, key in keys.items()))
+
+
+def template_files(owner: Owner, template: ChatTemplate | None) -> Mounted:
+    """The chat template: one text for server and client. An inline one lies beside the plan. Optional, as datasets are."""
+    if template is None:
+        return Mounted()
+    given = template.config_map
+    name = names.plan_name(owner.name, owner.uid) if given is None else given.name
+    items = [{"key": TEMPLATE_KEY if given is None else given.key, "path": TEMPLATE_KEY}]
+    volume = {"configMap": {"name": name, "items": items, "optional": True}}
+    return _read_only("chat-template", volume, TEMPLATE_DIRECTORY)
+
+
+def endpoint_files(endpoint: Endpoint | None) -> Mounted:
+    """The certificate of an endpoint's CA, and its key: OPENAI_API_KEY is the variable that vLLM's own client reads."""
+    ca, key = (endpoint.ca_config_map_ref, endpoint.api_key_secret_ref) if endpoint is not None else (None, None)
+    env = (_from_secret("OPENAI_API_KEY", name=key.name, key=key.key),) if key is not None else ()
+    if ca is None:
+        return Mounted(env=env)
+    volume = {"configMap": {"name": ca.name, "items": [{"key": ca.key, "path": _CA_KEY}]}}
+    return replace(_read_only("ca", volume, CA_DIRECTORY), env=env)
+
+
+def model_path(model: Model) -> str:
+    """What `vllm serve` is given: a hub id or a path."""
+    if model.source.path is not None:
+        return model.source.path.path
+    if (volume := model.source.pvc or model.source.image_volume) is not None:
+        return f"{MODEL_DIRECTORY}/{volume.path}" if volume.path else MODEL_DIRECTORY
+    return model.name
+
+
+def model_files(model: Model) -> Mounted:
+    """What the model's source takes."""
     source = model.source
-    if source.path is not None:
-        return ModelFiles(model=source.path.path, tokenizer=model.tokenizer or source.path.path)
     if source.pvc is not None:
-        volume = {"persistentVolumeClaim": {"claimName": source.pvc.claim_name, "readOnly": True}}
-        return _mounted(model, volume, source.pvc.path)
+        return _read_only("model", _claim(source.pvc.claim_name), MODEL_DIRECTORY)
     if source.image_volume is not None:
-        return _mounted(model, {"image": {"reference": source.image_volume.reference}}, source.image_volume.path)
-    files = ModelFiles(model=model.name, tokenizer=model.tokenizer or model.name)
-    if source.hub is None or (token := source.hub.token_secret_ref) is None:
-        return files
-    reference = {"secretKeyRef": {"name": token.name, "key": token.key}}
-    return replace(files, env=({"name": "HF_TOKEN", "valueFrom": reference},))
+        return _read_only("model", {"image": {"reference": source.image_volume.reference}}, MODEL_DIRECTORY)
+    token = source.hub.token_secret_ref if source.hub is not None else None
+    return Mounted(env=(_from_secret("HF_TOKEN", name=token.name, key=token.key),) if token is not None else ())
 
 
 def served_name(model: Model) -> str:
     """The name requests carry."""
     return model.served_name or model.name
-
-
-def _mounted(model: Model, volume: dict[str, Any], path: str | None) -> ModelFiles:
-    directory = f"{MODEL_DIRECTORY}/{path}" if path else MODEL_DIRECTORY
-    return ModelFiles(
-        model=directory,
-        tokenizer=model.tokenizer or directory,
-        volumes=({"name": "model", **volume},),
-        mounts=({"name": "model", "mountPath": MODEL_DIRECTORY, "readOnly": True},),
-    )

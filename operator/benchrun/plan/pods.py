@@ -13,31 +13,25 @@ from benchrun import names
 from benchrun.api import BenchmarkRunSpec, EnvVar, PodOverrides, Resources
 from benchrun.names import API_VERSION, KIND
 
-STAY = {
-    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
-    "karpenter.sh/do-not-disrupt": "true",
-}
+STAY = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "karpenter.sh/do-not-disrupt": "true"}
 """Autoscalers that move a pod would void the measurement."""
 
 CONTAINER_SECURITY: dict[str, Any] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
 
-def pod_security(user: int, override: dict[str, Any] | None) -> dict[str, Any]:
-    """Restricted pod security for that user, unless the spec overrides it."""
-    if override is not None:
-        return override
-    return {
-        "runAsNonRoot": True,
-        "runAsUser": user,
-        "runAsGroup": user,
-        "fsGroup": user,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
-
-
-def placement(pod: PodOverrides) -> dict[str, Any]:
-    """Fields of a pod spec that only say where and how it runs."""
+def pod_spec(
+    container: dict[str, Any], volumes: list[dict[str, Any]], pod: PodOverrides, *, user: int, grace_seconds: int = 5
+) -> dict[str, Any]:
+    """A pod without a ServiceAccount's token, under restricted pod security unless `pod` overrides that, placed as `pod` says."""
+    ids = {"runAsUser": user, "runAsGroup": user, "fsGroup": user}
+    restricted = {"runAsNonRoot": True, **ids, "seccompProfile": {"type": "RuntimeDefault"}}
     fields = {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": grace_seconds,
+        "securityContext": restricted if pod.security_context is None else pod.security_context,
+        "containers": [container],
+        "volumes": volumes,
         "nodeSelector": pod.node_selector,
         "tolerations": pod.tolerations,
         "affinity": pod.affinity,
@@ -89,11 +83,6 @@ class Owner:
     namespace: str
     name: str
     uid: str
-
-
-def held(metadata: Manifest, hold_seconds: int) -> Manifest:
-    """Metadata of what holds a GPU, with how long it may."""
-    return {**metadata, "annotations": {names.ANNOTATION_HOLD: str(hold_seconds)}}
 
 
 def metadata(owner: Owner, *, role: str, name: str | None = None) -> Manifest:

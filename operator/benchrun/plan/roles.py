@@ -1,4 +1,5 @@
-"""Server roles: what a run starts. One, `server`, with vLLM's API server or without; or `prefill`, `decode` and `proxy`."""
+"""Server roles: what a run starts. One, `server`, with vLLM's API server or without; or `prefill`, `decode` and `proxy`; and what makes
+their pods: Deployment or LeaderWorkerSet, and the headless Service."""
 
 from __future__ import annotations
 
@@ -9,18 +10,9 @@ from typing import Any
 from benchrun_client.engines import ENGINE
 
 from benchrun import names
-from benchrun.api import BenchmarkRunSpec, Disaggregated, Server
-from benchrun.plan import pods
-from benchrun.plan.pods import MAX_HOLD_SECONDS, Owner, hold_seconds
-from benchrun.plan.server_pod import (
-    address_env,
-    engine_args,
-    server_args,
-    server_pod_template,
-    started_command,
-    without_api_server,
-)
-from benchrun.plan.trace_reader import with_profiler
+from benchrun.api import BenchmarkRunSpec, Disaggregated, PodOverrides, Server
+from benchrun.plan import pods, server_pod
+from benchrun.plan.pods import Manifest, Owner
 
 PROXY_CONTAINER = "proxy"
 PROXY_USER = 65532
@@ -54,16 +46,8 @@ def proxy_pod(
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
     }
-    secrets = {"imagePullSecrets": [{"name": name} for name in server.pod.image_pull_secrets or []]}
-    return {
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": 5,
-        "securityContext": pods.pod_security(PROXY_USER, None),
-        "containers": [container],
-        "volumes": [{"name": "tmp", "emptyDir": {}}],
-        **(secrets if server.pod.image_pull_secrets else {}),
-    }
+    pod = PodOverrides(image_pull_secrets=server.pod.image_pull_secrets)
+    return pods.pod_spec(container, [{"name": "tmp", "emptyDir": {}}], pod, user=PROXY_USER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +69,8 @@ def role_replicas(spec: BenchmarkRunSpec) -> Mapping[str, int]:
         return {}
     if spec.server.disaggregated is None:
         return {names.ROLE_SERVER: spec.server.replicas}
-    vllm = {role: spec.server.replicas_of(role) for role in (names.ROLE_PREFILL, names.ROLE_DECODE)}
-    return {**vllm, names.ROLE_PROXY: 1}
+    split = spec.server.disaggregated
+    return {names.ROLE_PREFILL: split.prefill.replicas, names.ROLE_DECODE: split.decode.replicas, names.ROLE_PROXY: 1}
 
 
 def nodes(spec: BenchmarkRunSpec) -> int:
@@ -110,32 +94,31 @@ def server_roles(
     *,
     client_image: str,
     pull_policy: str,
-    max_hold_seconds: int = MAX_HOLD_SECONDS,
+    max_hold_seconds: int = pods.MAX_HOLD_SECONDS,
 ) -> tuple[Role, ...]:
     """The roles to start; none against an endpoint. An engine without API server takes its port's code from the client's image,
     and so does the proxy."""
-    hold = hold_seconds(spec, max_hold_seconds)
+    hold = pods.hold_seconds(spec, max_hold_seconds)
     if spec.offline is not None:
-        pod = without_api_server(owner, spec, spec.offline, client_image=client_image, pull_policy=pull_policy)
+        pod = server_pod.without_api_server(
+            owner, spec, spec.offline, client_image=client_image, pull_policy=pull_policy
+        )
         return (Role(names.ROLE_SERVER, 1, pod, hold),)
     if spec.server is None:
         return ()
     own = ({"name": ENGINE.development_mode, "value": "1"},) if spec.measurement.cache_policy == "Reset" else ()
     split = spec.server.disaggregated
     if split is None:
-        env = (*own, *(address_env(ENGINE.node_address, spec.server.env) if nodes(spec) > 1 else ()))
-        pod = server_pod_template(owner, spec, spec.server, args=started_args(spec), own_env=env)
-        pod = with_profiler(owner, spec, pod)
+        env = (*own, *(server_pod.address_env(ENGINE.node_address, spec.server.env) if nodes(spec) > 1 else ()))
+        pod = server_pod.engine_pod(owner, spec, spec.server, args=started_args(spec), own_env=env)
+        pod = server_pod.with_profiler(owner, spec, pod)
         return (Role(names.ROLE_SERVER, spec.server.replicas, pod, hold, nodes(spec)),)
     proxy = proxy_pod(owner, spec.server, split, client_image=client_image, pull_policy=pull_policy)
-    env = (*own, *address_env(ENGINE.transfer_address, spec.server.env))
+    env = (*own, *server_pod.address_env(ENGINE.transfer_address, spec.server.env))
     started = []
     for role, servers in ((names.ROLE_PREFILL, split.prefill), (names.ROLE_DECODE, split.decode)):
-        resources = spec.server.resources_of(role)
-        pod = server_pod_template(
-            owner, spec, spec.server, args=started_args(spec, role), own_env=env, resources=resources
-        )
-        started.append(Role(role, servers.replicas, pod, hold))
+        how: dict[str, Any] = {"args": started_args(spec, role), "own_env": env, "resources": servers.resources}
+        started.append(Role(role, servers.replicas, server_pod.engine_pod(owner, spec, spec.server, **how), hold))
     return (*started, Role(names.ROLE_PROXY, 1, proxy, hold))
 
 
@@ -150,7 +133,7 @@ def in_development_mode(spec: BenchmarkRunSpec) -> bool:
 def started_args(spec: BenchmarkRunSpec, role: str = names.ROLE_SERVER) -> list[str]:
     """Arguments of the server that the run starts in this role; none against an endpoint."""
     if spec.offline is not None:
-        return engine_args(spec, spec.offline)
+        return server_pod.engine_args(spec, spec.offline)
     if spec.server is None:
         return []
     own = ENGINE.node_args(nodes(spec)) if nodes(spec) > 1 else []
@@ -158,10 +141,56 @@ def started_args(spec: BenchmarkRunSpec, role: str = names.ROLE_SERVER) -> list[
         transfer = spec.server.disaggregated.kv_transfer
         kv_role = None if transfer.roles == "Both" else role
         own = ENGINE.transfer_args(transfer.connector, kv_role, transfer.extra_config)
-    return server_args(spec, [*own, *spec.server.args_of(role)])
+    return server_pod.server_args(spec, [*own, *spec.server.args_of(role)])
 
 
 def answering_args(spec: BenchmarkRunSpec) -> list[str]:
     """What starts the servers that write answers: their command and arguments. Of a script nothing is read."""
     split = spec.server is not None and spec.server.disaggregated is not None
-    return [*started_command(spec), *started_args(spec, names.ROLE_DECODE if split else names.ROLE_SERVER)]
+    return [*server_pod.started_command(spec), *started_args(spec, names.ROLE_DECODE if split else names.ROLE_SERVER)]
+
+
+_A_YEAR_SECONDS = 31_536_000
+
+
+def workload(owner: Owner, role: Role) -> Manifest:
+    """What makes the role's pods: a Deployment, or a LeaderWorkerSet where each server is a group of pods over several nodes."""
+    labels, name = names.labels(run=owner.name, uid=owner.uid, role=role.name), None
+    pod = {"labels": labels, "annotations": pods.STAY}
+    if role.nodes == 1:
+        kind = {"apiVersion": "apps/v1", "kind": "Deployment"}
+        spec = {
+            "replicas": role.replicas,
+            "revisionHistoryLimit": 0,
+            # The run's own deadlines decide; Kubernetes' would only add a second opinion.
+            "progressDeadlineSeconds": _A_YEAR_SECONDS,
+            "strategy": {"type": "Recreate"},  # two servers at once would need two GPUs
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": pod, "spec": role.pod_spec},
+        }
+    else:
+        kind = {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet"}
+        name = names.group_name(owner.name, owner.uid)
+        spec = {
+            "replicas": role.replicas,
+            "startupPolicy": "LeaderCreated",
+            "leaderWorkerTemplate": {
+                "size": role.nodes,
+                # A new group would be another server, and would take the log of the pod that failed with it.
+                "restartPolicy": "None",
+                "leaderTemplate": {"metadata": pod, "spec": role.pod_spec},
+                "workerTemplate": {"metadata": pod, "spec": server_pod.worker_pod(role.pod_spec)},
+            },
+        }
+    about = pods.metadata(owner, name=name, role=role.name)
+    about["annotations"] = {names.ANNOTATION_HOLD: str(role.hold_seconds)}
+    return pods.stamped({**kind, "metadata": about, "spec": spec})
+
+
+def service(owner: Owner, role: Role) -> Manifest:
+    """Gives the client the pods' addresses before they are ready, so that it sees the first healthy answer itself.
+
+    Of a server over several nodes only the leader answers.
+    """
+    leaders = {} if role.nodes == 1 else {names.LABEL_WORKER_INDEX: "0"}
+    return pods.headless_service(owner, role.name, port_name="http", port=ENGINE.port, selector=leaders)

@@ -6,22 +6,10 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
 from benchrun_client import contract
-from benchrun_client.contract import (
-    CONFIRMATIONS,
-    ERROR,
-    Data,
-    Envelope,
-    Limit,
-    Probe,
-    StageRecord,
-    confirmation_error,
-    open_stage,
-    open_stage_id,
-)
 
 from benchrun.api import Axis, BenchmarkRunSpec, Cell, Search, Workload
 from benchrun.names import cell_id, confirmation_id
-from benchrun.plan.stages import canonical, probe_seed, shared_seed
+from benchrun.plan.stages import canonical, probe_seed, seed_in
 
 _AXES: dict[str, Axis] = {"RequestRate": "rate", "Concurrency": "concurrency"}
 
@@ -43,12 +31,9 @@ def client_sampling(workload: Workload) -> contract.Sampling:
 
 
 def client_search(
-    spec: BenchmarkRunSpec, workload: Workload, search: Search, *, data: Data, uid: str
+    spec: BenchmarkRunSpec, workload: Workload, search: Search, *, data: contract.Data, uid: str
 ) -> contract.Search:
     """A search in the client's plan. `uid`: of the run."""
-    limits = [
-        Limit(metric=o.metric, percentile=o.percentile, max_milliseconds=o.max_milliseconds) for o in spec.objectives
-    ]
     return contract.Search(
         workload=workload.name,
         axis=axis_of(search),
@@ -57,14 +42,14 @@ def client_search(
         tolerance_percent=search.tolerance_percent,
         max_probes=search.max_probes,
         max_repeats=search.max_repeats,
-        objectives=tuple(limits),
+        objectives=tuple(contract.Limit(**objective.model_dump()) for objective in spec.objectives),
         max_failed_percent=spec.validity.max_failed_percent,
         data=data,
         requests=workload.requests,
         duration_seconds=workload.duration_seconds,
         seeds=tuple(
-            _seed(spec, workload.name, probe=probe, repeat=repeat, uid=uid)
-            for probe in range(1, search.max_probes + CONFIRMATIONS + 1)
+            seed_in(spec, workload.name, probe_seed, run_uid=uid, probe=probe, repeat=repeat)
+            for probe in range(1, search.max_probes + contract.CONFIRMATIONS + 1)
             for repeat in range(1, search.max_repeats + 1)
         ),
         api=workload.api,
@@ -73,16 +58,16 @@ def client_search(
     )
 
 
-def probed_cells(spec: BenchmarkRunSpec, records: Iterable[StageRecord]) -> tuple[Cell, ...]:
+def probed_cells(spec: BenchmarkRunSpec, records: Iterable[contract.StageRecord]) -> tuple[Cell, ...]:
     """A cell for each load that a search measured, by rising load, with all repeats up to the last, also missing ones. A load
     that was confirmed has two: what led there, and its confirmation."""
     workloads = searched(spec)
     if not workloads:
         return ()
-    probes: dict[str, dict[int, Probe]] = {workload.name: {} for workload in workloads}
+    probes: dict[str, dict[int, contract.Probe]] = {workload.name: {} for workload in workloads}
     repeats: dict[tuple[str, int], int] = {}
     for record in records:
-        place = open_stage(record.stage_id)
+        place = contract.open_stage(record.stage_id)
         if record.probe is None or place is None or place[0] not in probes:
             continue
         name, probe, repeat = place
@@ -91,12 +76,12 @@ def probed_cells(spec: BenchmarkRunSpec, records: Iterable[StageRecord]) -> tupl
     found = []
     for name, axis in ((w.name, axis_of(w.load.search)) for w in workloads if w.load.search is not None):
         for probe, of in sorted(probes[name].items(), key=lambda each: Decimal(each[1].value)):
-            stages = tuple(open_stage_id(name, probe, repeat) for repeat in range(1, repeats[name, probe] + 1))
+            stages = tuple(contract.open_stage_id(name, probe, repeat) for repeat in range(1, repeats[name, probe] + 1))
             found.append(Cell(probed_id(name, axis, of), name, axis, of.value, stages, of.confirms))
     return tuple(found)
 
 
-def probed_id(workload: str, axis: Axis, probe: Probe) -> str:
+def probed_id(workload: str, axis: Axis, probe: contract.Probe) -> str:
     """The id of the cell that a stage of a search belongs to."""
     load_point = cell_id(workload, axis, probe.value)
     return confirmation_id(load_point) if probe.confirms else load_point
@@ -105,24 +90,16 @@ def probed_id(workload: str, axis: Axis, probe: Probe) -> str:
 def objective_error(spec: BenchmarkRunSpec, cell: Cell) -> float:
     """How often, at most, an objective may be called Met at this cell although it is missed."""
     search = next(w.load.search for w in spec.workloads if w.name == cell.workload)
-    return confirmation_error(search.max_repeats) if search is not None and cell.confirms else ERROR
+    return contract.confirmation_error(search.max_repeats) if search is not None and cell.confirms else contract.ERROR
 
 
-def _seed(spec: BenchmarkRunSpec, workload: str, *, probe: int, repeat: int, uid: str) -> int:
-    base = spec.measurement.seed
-    if spec.measurement.cache_policy == "Share":
-        return shared_seed(base=base, workload=workload)
-    cache_outlives_run = uid if spec.endpoint is not None else None
-    return probe_seed(base=base, workload=workload, probe=probe, repeat=repeat, run_uid=cache_outlives_run)
-
-
-def problem_with(envelope: Envelope, searches: Sequence[contract.Search], *, listed: int) -> str | None:
+def problem_with(envelope: contract.Envelope, searches: Sequence[contract.Search], *, listed: int) -> str | None:
     """Why the record can't be of one of these searches, whose stages follow the `listed` ones; None: its envelope is
     valid. Its load is in the record (`benchrun.judge_process.opened_job`)."""
     most = listed + sum(search.most_stages for search in searches)
     if envelope.sequence >= most:
         return f"the plan has {most} stages" if listed == most else f"the plan has at most {most} stages"
-    place = open_stage(envelope.stage_id)
+    place = contract.open_stage(envelope.stage_id)
     search = next((s for s in searches if place is not None and s.workload == place[0]), None)
     if place is None or search is None:
         return f"stage {envelope.stage_id!r} is of no search of the plan"

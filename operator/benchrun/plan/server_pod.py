@@ -1,15 +1,19 @@
-"""A pod whose main container is the server engine: its arguments, without its API server, and over several nodes."""
+"""A pod whose main container is the server engine: its arguments, without its API server, over several nodes, and profiled."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
+from benchrun_client.contract import READER_PORT
 from benchrun_client.engines import ENGINE, ServedFiles
 
+from benchrun import names
 from benchrun.api import BenchmarkRunSpec, Env, Offline, Resources, Started
 from benchrun.plan import pods
-from benchrun.plan.mounted_files import TEMPLATE_FILE, TemplateFiles, model_files, served_name
+from benchrun.plan.mounted_files import TEMPLATE_FILE, model_files, model_path, served_name, template_files
 from benchrun.plan.pods import Owner
 
 TERMINATION_GRACE_SECONDS = 10
@@ -22,7 +26,7 @@ IMAGE_CODE_DIRECTORY = "/opt/benchrun"
 def served_files(spec: BenchmarkRunSpec) -> ServedFiles:
     """The model as its pods are given it. An engine without API server gets the chat template with each load."""
     model, template = spec.model, TEMPLATE_FILE if spec.chat_template is not None and spec.offline is None else None
-    return ServedFiles(model_files(model).model, served_name(model), model.revision, model.tokenizer, template)
+    return ServedFiles(model_path(model), served_name(model), model.revision, model.tokenizer, template)
 
 
 def server_args(spec: BenchmarkRunSpec, given: Sequence[str]) -> list[str]:
@@ -43,7 +47,7 @@ def started_command(spec: BenchmarkRunSpec) -> list[str]:
     return ENGINE.filled_in(own, served_files(spec)) if own else [*ENGINE.command]
 
 
-def server_pod_template(
+def engine_pod(
     owner: Owner,
     spec: BenchmarkRunSpec,
     server: Started,
@@ -53,19 +57,19 @@ def server_pod_template(
     resources: Resources | None = None,
 ) -> dict[str, Any]:
     """The pod's spec. `own_env` wins over the user's variables; `resources`: those of the server, unless its role has its own."""
-    files, command = model_files(spec.model), started_command(spec)
-    template = TemplateFiles.of(owner, spec.chat_template if spec.offline is None else None)
+    model, command = model_files(spec.model), started_command(spec)
+    template = template_files(owner, spec.chat_template if spec.offline is None else None)
     volumes = [
         {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": server.shared_memory}},
         {"name": "tmp", "emptyDir": {}},
-        *files.volumes,
+        *model.volumes,
         *template.volumes,
         *(server.pod.volumes or []),
     ]
     mounts = [
         {"name": "shm", "mountPath": "/dev/shm"},
         {"name": "tmp", "mountPath": "/tmp"},
-        *files.mounts,
+        *model.mounts,
         *template.mounts,
         *(server.pod.volume_mounts or []),
     ]
@@ -75,7 +79,7 @@ def server_pod_template(
         "imagePullPolicy": "IfNotPresent",
         **({"command": command} if command else {}),
         "args": args,
-        "env": pods.environment(ENGINE.environment, files.env, pods.env_vars(server.env), own_env),
+        "env": pods.environment(ENGINE.environment, model.env, pods.env_vars(server.env), own_env),
         # No liveness or start-up probe: a restart voids the measurement, and how long loading may take is the run's own deadline.
         **pods.http_port(ENGINE.port, health_path=ENGINE.health_path),
         "resources": pods.resources(resources or server.resources),
@@ -83,22 +87,14 @@ def server_pod_template(
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": mounts,
     }
-    return {
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": TERMINATION_GRACE_SECONDS,
-        "securityContext": pods.pod_security(ENGINE.user, server.pod.security_context),
-        "containers": [container],
-        "volumes": volumes,
-        **pods.placement(server.pod),
-    }
+    return pods.pod_spec(container, volumes, server.pod, user=ENGINE.user, grace_seconds=TERMINATION_GRACE_SECONDS)
 
 
 def without_api_server(
     owner: Owner, spec: BenchmarkRunSpec, offline: Offline, *, client_image: str, pull_policy: str
 ) -> dict[str, Any]:
     """The image is the user's, and has the engine; the few files that it lacks are copied from the client's image."""
-    pod = server_pod_template(owner, spec, offline, args=engine_args(spec, offline))
+    pod = engine_pod(owner, spec, offline, args=engine_args(spec, offline))
     code = {"name": "client-code", "mountPath": CODE_DIRECTORY}
     copy = {
         "name": "copy-client-code",
@@ -128,3 +124,45 @@ def worker_pod(leader: dict[str, Any]) -> dict[str, Any]:
     engine, *others = leader["containers"]
     headless = {name: value for name, value in engine.items() if name not in ("ports", "readinessProbe")}
     return {**leader, "containers": [{**headless, "args": [*engine["args"], *ENGINE.worker_args]}, *others]}
+
+
+READER_CONTAINER = "trace-reader"
+TRACE_DIRECTORY = "/profile"
+READER_RESOURCES = {"cpu": "250m", "memory": "1Gi"}
+"""Limits as requests: beside it a server with whole cores of its own keeps them (the pod stays Guaranteed)."""
+
+
+@cache
+def reader_source() -> str:
+    """The reader, for the Python of the server's image: to pull the client's image there would hold the GPU meanwhile."""
+    return (files("benchrun_client.engines.vllm") / "trace_reader.py").read_text(encoding="utf-8")
+
+
+def with_profiler(owner: Owner, spec: BenchmarkRunSpec, pod: dict[str, Any]) -> dict[str, Any]:
+    """The pod of a server, made ready to be profiled where the spec asks for it."""
+    profile, server = spec.measurement.profile, spec.server
+    if profile is None or server is None:
+        return pod
+    directory = f"{TRACE_DIRECTORY}/{names.child_name(owner.name, owner.uid, names.ROLE_SERVER)}"
+    engine, *others = pod["containers"]
+    args, variables = ENGINE.profiled(server.image, directory)
+    mount = {"name": "profile", "mountPath": TRACE_DIRECTORY}
+    engine = {
+        **engine,
+        "args": [*engine["args"], *args],
+        "env": [*engine["env"], *({"name": name, "value": value} for name, value in variables.items())],
+        "volumeMounts": [*engine["volumeMounts"], mount],
+    }
+    reader = {
+        "name": READER_CONTAINER,
+        "image": server.image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["python3", "-c", reader_source(), directory, str(READER_PORT)],
+        "resources": {"requests": READER_RESOURCES, "limits": READER_RESOURCES},
+        "securityContext": {**pods.CONTAINER_SECURITY, "readOnlyRootFilesystem": True},
+        "volumeMounts": [{**mount, "readOnly": True}],
+    }
+    kept: dict[str, Any] = {"emptyDir": {}}
+    if profile.claim_name is not None:
+        kept = {"persistentVolumeClaim": {"claimName": profile.claim_name}}
+    return {**pod, "containers": [engine, reader, *others], "volumes": [*pod["volumes"], {"name": "profile", **kept}]}

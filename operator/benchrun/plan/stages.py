@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
+from typing import Any
 
-from benchrun_client.contract import CONFIRMATIONS, PROFILE_STAGE
+from benchrun_client.contract import PROFILE_STAGE
 
-from benchrun.api import Axis, BenchmarkRunSpec, Cell, Estimate, Load, Resources, Search, Workload, is_gpu
+from benchrun.api import Axis, BenchmarkRunSpec, Cell, Estimate, Load, Resources, Workload, is_gpu
 from benchrun.names import cell_id, stage_id
 
 _VERSION = "benchrun.seed/1"
@@ -131,7 +133,7 @@ def _one_repeat(spec: BenchmarkRunSpec, repeat: int, run_uid: str) -> list[Plann
                 value=value,
                 repeat=repeat,
                 requests=requests_of(workload, value),
-                seed=_seed(spec, workload.name, axis=axis, value=value, repeat=repeat, run_uid=run_uid),
+                seed=seed_in(spec, workload.name, stage_seed, run_uid=run_uid, axis=axis, value=value, repeat=repeat),
             )
             for value in values
         ]
@@ -140,12 +142,13 @@ def _one_repeat(spec: BenchmarkRunSpec, repeat: int, run_uid: str) -> list[Plann
     return planned
 
 
-def _seed(spec: BenchmarkRunSpec, workload: str, *, axis: Axis, value: str, repeat: int, run_uid: str) -> int:
+def seed_in(spec: BenchmarkRunSpec, workload: str, seed_of: Callable[..., int], *, run_uid: str, **place: Any) -> int:
+    """Seed of a stage of this spec: by `stage_seed` or `probe_seed` and its place, unless all stages of a workload share theirs."""
     base = spec.measurement.seed
     if spec.measurement.cache_policy == "Share":
         return shared_seed(base=base, workload=workload)
     cache_outlives_run = run_uid if spec.endpoint is not None else None
-    return stage_seed(base=base, workload=workload, axis=axis, value=value, repeat=repeat, run_uid=cache_outlives_run)
+    return seed_of(base=base, workload=workload, run_uid=cache_outlives_run, **place)
 
 
 def gpus(spec: BenchmarkRunSpec) -> int:
@@ -166,11 +169,7 @@ def gpus_of(resources: Resources) -> int:
 
 def most_probe_stages(spec: BenchmarkRunSpec) -> int:
     """How many stages all searches can take together."""
-    return sum(_most_stages(s) for w in spec.workloads if (s := w.load.search) is not None)
-
-
-def _most_stages(search: Search) -> int:
-    return (search.max_probes + CONFIRMATIONS) * search.max_repeats
+    return sum(s.most_stages for w in spec.workloads if (s := w.load.search) is not None)
 
 
 def estimate(spec: BenchmarkRunSpec) -> Estimate:
@@ -181,7 +180,7 @@ def estimate(spec: BenchmarkRunSpec) -> Estimate:
     seconds = sum((Decimal(s.requests) / Decimal(s.value) for s in open_loop), Decimal(0))
     known = bool(open_loop) and gpus(spec) > 0
     searches = [(w, s) for w in spec.workloads if (s := w.load.search) is not None]
-    probe_requests = sum(_most_stages(s) * requests_of(w, s.to) for w, s in searches)
+    probe_requests = sum(s.most_stages * requests_of(w, s.to) for w, s in searches)
     return Estimate(
         stages=len(planned) + most_probe_stages(spec),
         requests=sum(s.requests for s in planned) + probe_requests,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from benchrun_client.contract import StageRecord, open_record
 
@@ -16,21 +16,16 @@ RECORD_KEY = "record.json.gz"
 TIMELINE_KEY = "timeline.json.gz"
 
 
-class Packed(Protocol):
-    """A record as it came from the client."""
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A record that came from the client, as packed by it. The operator checks its envelope and never opens it."""
 
-    @property
-    def sequence(self) -> int: ...
-    @property
-    def stage_id(self) -> str: ...
-    @property
-    def plan_digest(self) -> str: ...
-    @property
-    def digest(self) -> str: ...
-    @property
-    def data(self) -> bytes: ...
-    @property
-    def ends_search(self) -> str | None: ...
+    sequence: int
+    stage_id: str
+    plan_digest: str
+    digest: str  # SHA-256 of `data`, checked when it came
+    data: bytes
+    ends_search: str | None = None  # the workload whose search ended with it
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +36,7 @@ class TimelinePart:
     through: float  # When its last sample was taken, in Unix seconds.
 
 
-def stage_config_map(owner: Owner, record: Packed, *, timeline: TimelinePart | None) -> Manifest:
+def stage_config_map(owner: Owner, record: Arrival, *, timeline: TimelinePart | None) -> Manifest:
     """A stage's record (gzip JSON, as the client sent it) and the timeline since the last chunk. Its envelope is in
     labels and annotations: the operator does not open records."""
     meta = metadata(owner, name=names.stage_name(owner.name, owner.uid, record.sequence), role=names.ROLE_STAGE)

@@ -123,12 +123,10 @@ def block_of(run: str, *, sweep_variant: int) -> int | None:
 
 def in_block(spec: BenchmarkRunSpec, block: int) -> BenchmarkRunSpec:
     """A variant's spec with the seed of a block, from 1."""
-    seed = block_seed(base=spec.measurement.seed, block=block)
-    return (
-        spec
-        if block == 1
-        else spec.model_copy(update={"measurement": spec.measurement.model_copy(update={"seed": seed})})
-    )
+    if block == 1:
+        return spec
+    update = {"seed": block_seed(base=spec.measurement.seed, block=block)}
+    return spec.model_copy(update={"measurement": spec.measurement.model_copy(update=update)})
 
 
 def attempts(planned: PlannedRun) -> tuple[PlannedRun, ...]:

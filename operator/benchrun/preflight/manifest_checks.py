@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from benchrun.api import DEFAULT_METRICS, BenchmarkRunSpec
-from benchrun.api.schema.crd import RUN, SWEEP
+from benchrun.api.crd import RUN, SWEEP
 from benchrun.api.sweep import KIND as SWEEP_KIND, BenchmarkSweepSpec
 from benchrun.measure import power_sentence
 from benchrun.names import GROUP, KIND

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from benchrun.api import without_branch
-from benchrun.api.schema.structural import Schema
+from benchrun.api.crd import Schema
 from benchrun.names import API_VERSION
 from benchrun.preflight.remark import Remark, error, note
 

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from benchrun.api.schema.structural import Schema
+from benchrun.api.crd import Schema
 from cel_expr_python import cel
 from pydantic import BaseModel, ValidationError
 from unit.api.spec_cases import Refused, Spec

@@ -108,5 +108,5 @@ def test_reasons_are_their_names_in_camel_case_or_stand_here(reasons: type) -> N
 
 @pytest.mark.parametrize("reasons", [Reason, SweepReason])
 def test_no_reason_has_two_names(reasons: type) -> None:
-    values = [value for name, value in vars(reasons).items() if name.isupper()]
+    values = [getattr(reasons, name) for name in dir(reasons) if name.isupper()]
     assert len(set(values)) == len(values) > 10

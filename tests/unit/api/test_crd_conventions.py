@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from benchrun.api.schema.crd import RUN, SWEEP, Definition
-from benchrun.api.schema.structural import Schema
+from benchrun.api.crd import RUN, SWEEP, Definition, Schema
 from benchrun.api.sweep import MAX_NAME, MAX_REPLICATIONS, MAX_VARIANTS
 from benchrun.names import MAX_RUN_NAME, SERVING_ROLES, child_name
 from benchrun.plan import PlannedRun, attempts, planned_variants, run_name

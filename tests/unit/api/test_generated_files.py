@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from benchrun.api.schema.crd import RUN
+from benchrun.api.crd import RUN
 
 from dev.generate import CRD_FILE, GENERATED, REFERENCE_FILE, main
 

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from benchrun.api import MUTABLE_FIELDS, BenchmarkRunSpec
-from benchrun.api.schema.crd import RUN, SWEEP
-from benchrun.api.schema.structural import Schema
+from benchrun.api.crd import RUN, SWEEP, Schema
 from benchrun.api.sweep import spec as sweeps
 from hypothesis import given, settings, strategies as st
 from pydantic import BaseModel, ValidationError

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import pytest
 from benchrun.api import Rule, SpecModel, Unique
-from benchrun.api.schema.structural import Schema, structural_schema
+from benchrun.api.crd import Schema, structural_schema
 from pydantic import BaseModel, Field
 
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 from benchrun.api import BenchmarkRunSpec
-from benchrun.api.schema.crd import RUN
-from benchrun.api.schema.structural import Schema
+from benchrun.api.crd import RUN, Schema
 from unit.api.agreement import broken_in_cel, broken_in_python
 from unit.api.dataset_cases import FILE
 from unit.api.spec_cases import absent, minimal

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from benchrun.decide import Arrival
+from benchrun.plan import Arrival
 from benchrun_client.contract import StageRecord, seal
 from unit.measure.records import record as any_record
 from unit.plan.specs import OWNER

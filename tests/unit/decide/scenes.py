@@ -17,7 +17,6 @@ from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, Judgement
 from benchrun.decide import (
     Answer,
     Answers,
-    Arrival,
     Collected,
     Compilations,
     Context,
@@ -32,7 +31,7 @@ from benchrun.decide import (
 from benchrun.judge.judged_run import judged_run
 from benchrun.measure.exposition import Sample
 from benchrun.observe import Child, Children, Pod, Run, Termination
-from benchrun.plan import plan_of_client, planned_stages
+from benchrun.plan import Arrival, plan_of_client, planned_stages
 from benchrun_client.contract import Failure, Progress, StageRecord
 from unit.decide.deliveries import plain, record, sealed
 from unit.plan.specs import OWNER, Json, endpoint_body, rates, spec_body, workload

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from benchrun.decide import Arrival
 from benchrun.observe import Child, Pod, Termination, child_of
+from benchrun.plan import Arrival
 from benchrun_client.contract import PLAN_FILE, Plan, Probe, Progress
 from benchrun_client.search import bisection
 from benchrun_client.search.bisection import stage_at

@@ -6,8 +6,9 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from benchrun.decide import MAX_BACKLOG_BYTES, MAX_UNSTORED_SAMPLES, Arrival, Collected, Samples
+from benchrun.decide import MAX_BACKLOG_BYTES, MAX_UNSTORED_SAMPLES, Collected, Samples
 from benchrun.measure.exposition import Sample
+from benchrun.plan import Arrival
 from benchrun_client.contract import MAX_PACKED_BYTES
 
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from benchrun import names
 from benchrun.api import ClientStatus, Judgement, ServerStatus
-from benchrun.decide import Arrival, Judging
+from benchrun.decide import Judging
 from benchrun.effects import JUDGE_RETRY_SECONDS, KINDS, About, NotFound, NotFoundOut, NotJudged, Tools, Unavailable
 from benchrun.judge_process.job import Part
 from benchrun.measure import decode
 from benchrun.observe import Children, child_of, run_of
-from benchrun.plan import TimelinePart, stage_config_map, timeline_config_map
+from benchrun.plan import Arrival, TimelinePart, stage_config_map, timeline_config_map
 from unit.runtime.bodies import NAMESPACE, UID, run_body
 from unit.runtime.fast_time import now, passing, run_fast
 from unit.runtime.judges import Judge

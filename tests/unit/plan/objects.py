@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from benchrun.api import BenchmarkRunSpec
-from benchrun.decide import Arrival
 from benchrun.plan import (
+    Arrival,
     Manifest,
     Owner,
     client_job,

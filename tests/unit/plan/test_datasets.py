@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from benchrun.api import Workload
 from benchrun.api.cel import python_name
-from benchrun.plan import client_data, placed_files
+from benchrun.plan import client_data, data_files
 from benchrun_client.contract import (
     DATASETS,
     AgentData,
@@ -134,19 +134,19 @@ def test_files_of_workloads_never_share_a_name() -> None:
     parts = [{"custom": {"file": file}} for file in files]
     names = ["chat", "chat-0", "0-chat", "chat--1"]
     workloads = [of(part, f"{name}-{n}") for name in names for n, part in enumerate(parts)]
-    placed = placed_files(workloads)
-    volumes = [volume["name"] for file in placed if (volume := file.volume())]
-    mounts = [mount["mountPath"] for file in placed if (mount := file.mount())]
-    variables = [variable["name"] for file in placed for variable in file.variables()]
+    placed = data_files(workloads)
+    volumes = [volume["name"] for file in placed for volume in file.volumes]
+    mounts = [mount["mountPath"] for file in placed for mount in file.mounts]
+    variables = [variable["name"] for file in placed for variable in file.env]
     assert (len(set(volumes)), len(set(mounts)), len(set(variables))) == (4, 4, 12)
     assert max(map(len, volumes)) <= 63
 
 
 def test_credentials_come_from_the_secret_and_may_be_missing() -> None:
-    (file,) = placed_files(
+    (file,) = data_files(
         [of({"custom": {"file": {"s3": {"bucket": "data", "key": "k", "credentialsSecretRef": {"name": "store"}}}}})]
     )
-    assert [(v["name"], v["valueFrom"]["secretKeyRef"]) for v in file.variables()] == [
+    assert [(v["name"], v["valueFrom"]["secretKeyRef"]) for v in file.env] == [
         ("BENCHRUN_S3_CHAT_ACCESS_KEY_ID", {"name": "store", "key": "AWS_ACCESS_KEY_ID", "optional": True}),
         ("BENCHRUN_S3_CHAT_SECRET_ACCESS_KEY", {"name": "store", "key": "AWS_SECRET_ACCESS_KEY", "optional": True}),
         ("BENCHRUN_S3_CHAT_SESSION_TOKEN", {"name": "store", "key": "AWS_SESSION_TOKEN", "optional": True}),

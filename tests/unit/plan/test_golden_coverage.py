@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from benchrun.api.schema.crd import RUN
-from benchrun.api.schema.structural import Schema
+from benchrun.api.crd import RUN, Schema
 from unit.plan.cases import CASES
 
 

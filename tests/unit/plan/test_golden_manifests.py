@@ -14,8 +14,7 @@ import kubernetes_validate
 import pytest
 import yaml
 from benchrun.api import BenchmarkRunSpec
-from benchrun.decide import Arrival
-from benchrun.plan import Manifest, TimelinePart, stage_config_map, timeline_config_map
+from benchrun.plan import Arrival, Manifest, TimelinePart, stage_config_map, timeline_config_map
 from benchrun_client.contract import PLAN_FILE
 from unit.plan.cases import CASES, ENDPOINT_ADDRESSES
 from unit.plan.objects import objects

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from benchrun.decide import Arrival
 from benchrun.names import MAX_RUN_NAME, group_name
-from benchrun.plan import Manifest, Owner, TimelinePart, stage_config_map, timeline_config_map
+from benchrun.plan import Arrival, Manifest, Owner, TimelinePart, stage_config_map, timeline_config_map
 from unit.plan.objects import objects, of_kind
 from unit.plan.specs import UID, spec, workload
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from benchrun.api import EnvVar, PodOverrides, Resources
-from benchrun.plan import env_vars, environment, placement, pod_security, resources
+from benchrun.plan import env_vars, environment, pod_spec, resources
 
 
 def variable(name: str, value: str) -> dict[str, Any]:
@@ -77,27 +77,39 @@ EVERYTHING: dict[str, Any] = {
 }
 
 
+BARE = pod_spec({}, [], PodOverrides(), user=2000)
+
+
+def placement(**pod: Any) -> dict[str, Any]:
+    made = pod_spec({}, [], PodOverrides.model_validate(pod), user=2000)
+    return {name: value for name, value in made.items() if name not in BARE}
+
+
 def test_placement_is_what_was_said_of_it_and_nothing_else() -> None:
-    said = PodOverrides.model_validate(
-        {**EVERYTHING, "imagePullSecrets": ["a", "b"], "volumes": [{"name": "v"}], "securityContext": {"runAsUser": 1}}
-    )
-    assert placement(said) == {**EVERYTHING, "imagePullSecrets": [{"name": "a"}, {"name": "b"}]}
-    assert placement(PodOverrides()) == {}
-    assert placement(PodOverrides(image_pull_secrets=[])) == {}
+    said = {"imagePullSecrets": ["a", "b"], "volumes": [{"name": "v"}], "securityContext": {"runAsUser": 1}}
+    assert placement(**EVERYTHING, **said) == {**EVERYTHING, "imagePullSecrets": [{"name": "a"}, {"name": "b"}]}
+    assert placement(imagePullSecrets=[]) == {}
 
 
 @pytest.mark.parametrize("name", EVERYTHING)
 def test_each_field_of_it_alone(name: str) -> None:
-    assert placement(PodOverrides.model_validate({name: EVERYTHING[name]})) == {name: EVERYTHING[name]}
+    assert placement(**{name: EVERYTHING[name]}) == {name: EVERYTHING[name]}
 
 
 def test_a_pod_runs_as_its_user_unless_the_spec_says_otherwise() -> None:
-    assert pod_security(2000, None) == {
-        "runAsNonRoot": True,
-        "runAsUser": 2000,
-        "runAsGroup": 2000,
-        "fsGroup": 2000,
-        "seccompProfile": {"type": "RuntimeDefault"},
+    assert BARE == {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": 5,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": 2000,
+            "runAsGroup": 2000,
+            "fsGroup": 2000,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [{}],
+        "volumes": [],
     }
-    assert pod_security(2000, {}) == {}
-    assert pod_security(2000, {"runAsUser": 5}) == {"runAsUser": 5}
+    for given in ({}, {"runAsUser": 5}):
+        assert pod_spec({}, [], PodOverrides(security_context=given), user=2000)["securityContext"] == given

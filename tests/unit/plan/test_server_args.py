@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from benchrun.plan import server_pod, server_pod_template, started_args
+from benchrun.plan import engine_pod, server_pod, started_args
 from benchrun_client.engines import ENGINE
 from unit.plan.specs import OWNER, Json, spec
 
@@ -56,5 +56,5 @@ def test_an_engine_whose_image_does_not_begin_with_its_server_has_a_command(monk
     monkeypatch.setattr(server_pod, "ENGINE", replace(ENGINE, command=("python3", "-m", "server")))
     run = spec()
     assert run.server is not None
-    (container,) = server_pod_template(OWNER, run, run.server, args=["--x"])["containers"]
+    (container,) = engine_pod(OWNER, run, run.server, args=["--x"])["containers"]
     assert (container["command"], container["args"]) == (["python3", "-m", "server"], ["--x"])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from benchrun import names
-from benchrun.decide import Arrival
 from benchrun.plan import (
     RECORD_KEY,
     TIMELINE_KEY,
+    Arrival,
     Manifest,
     TimelinePart,
     stage_config_map,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from benchrun.api import BenchmarkRunSpec
 from benchrun.plan import network_policy_manifests, plan_of_client, planned_stages, server_roles, stage_ids, workload
-from benchrun.plan.trace_reader import source
+from benchrun.plan.server_pod import reader_source
 from benchrun_client.contract import PROFILE_STAGE, ProfilePlan
 from unit.plan.specs import OWNER, Json, concurrencies, endpoint_body, rates, spec, workload as a_workload
 
@@ -137,4 +137,4 @@ def test_the_operators_image_holds_the_reader() -> None:
     root = Path(__file__).parents[3]
     copied = re.findall(r"^COPY client-image/(benchrun_client\S*) ", (root / "Dockerfile").read_text(), re.MULTILINE)
     shipped = "\n".join(file.read_text() for path in copied for file in (root / "client-image" / path).rglob("*.py"))
-    assert source() in shipped
+    assert reader_source() in shipped

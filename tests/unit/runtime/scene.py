@@ -8,12 +8,12 @@ from typing import Any
 
 from benchrun import names
 from benchrun.api import BenchmarkRunStatus, as_json
-from benchrun.decide import Arrival, Collected, Context, Decision, Facts, GpuExporters, PullTarget, ScrapeTarget
+from benchrun.decide import Collected, Context, Decision, Facts, GpuExporters, PullTarget, ScrapeTarget
 from benchrun.effects import LookUps, Tools
 from benchrun.measure import bucketed, encode
 from benchrun.measure.exposition import Sample
 from benchrun.observe import RunKey
-from benchrun.plan import Owner, TimelinePart, metadata, stage_config_map, stamped
+from benchrun.plan import Arrival, Owner, TimelinePart, metadata, stage_config_map, stamped
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.run_reconciler import RunReconciler
 from benchrun.runtime.scrape_and_follow import Sessions

@@ -9,8 +9,9 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from benchrun.decide import MAX_BACKLOG_BYTES, Arrival, Collected, PullTarget
+from benchrun.decide import MAX_BACKLOG_BYTES, Collected, PullTarget
 from benchrun.effects import FetchError
+from benchrun.plan import Arrival
 from benchrun.runtime.client_polling import (
     BETWEEN_ANSWERS_SECONDS,
     LONGEST_RETRY_SECONDS,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from benchrun import names
-from benchrun.decide import Arrival
 from benchrun.observe import Child, Children, RunKey
+from benchrun.plan import Arrival
 from benchrun.runtime.memory import Memories, RunMemory
 
 

@@ -7,7 +7,7 @@ from itertools import permutations
 from typing import Any
 
 import pytest
-from benchrun.api.sweep import MAX_VARIANTS, Matrix, combinations, count, named
+from benchrun.api.sweep import MAX_VARIANTS, Matrix, combinations, named
 from hypothesis import assume, given, strategies as st
 from pydantic import ValidationError
 from unit.sweep.generated_sweeps import MATRICES, axis
@@ -34,11 +34,10 @@ def names(body: dict[str, Any]) -> list[str]:
 )
 def test_variants_come_as_listed_the_last_axis_fastest(body: dict[str, Any], expected: list[str]) -> None:
     assert names(body) == expected
-    assert count(matrix(body)) == len(expected)
 
 
 @given(MATRICES)
-def test_every_matrix_that_is_taken_makes_as_many_variants_as_are_counted_each_of_its_own_name(
+def test_every_matrix_that_is_taken_makes_variants_each_of_its_own_name(
     body: dict[str, Any],
 ) -> None:
     try:
@@ -47,7 +46,7 @@ def test_every_matrix_that_is_taken_makes_as_many_variants_as_are_counted_each_o
         assume(False)
         return
     found = names(body)
-    assert count(made) == len(found) == len(set(found))
+    assert len(found) == len(set(found))
     assert 1 <= len(found) <= MAX_VARIANTS
     assert [named(made, name) for name in found] == found
 
@@ -81,7 +80,7 @@ def test_no_other_name_means_one(body: dict[str, Any], asked: str) -> None:
 def test_a_grid_has_at_most_32_variants(sizes: list[int], taken: bool) -> None:
     body = {"grid": [axis(f"a{n}", [str(v) for v in range(size)]) for n, size in enumerate(sizes)]}
     if taken:
-        assert count(matrix(body)) == math.prod(sizes)
+        assert len(names(body)) == math.prod(sizes)
     else:
         with pytest.raises(ValidationError, match=f"the grid has {math.prod(sizes)} variants; the limit is 32"):
             matrix(body)
@@ -89,7 +88,7 @@ def test_a_grid_has_at_most_32_variants(sizes: list[int], taken: bool) -> None:
 
 def test_of_a_zip_the_lengths_count_and_not_their_product() -> None:
     axes = [axis(f"a{n}", [str(v) for v in range(32)]) for n in range(5)]
-    assert count(matrix({"zip": axes})) == 32
+    assert len(names({"zip": axes})) == 32
     with pytest.raises(ValidationError, match="axes of a zip must have the same number of values"):
         matrix({"zip": [axis("a", ["1", "2"]), axis("b", ["1"])]})
 

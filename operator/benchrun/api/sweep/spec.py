@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import math
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from benchrun.api.base import ATOMIC, DnsLabel, Rule, SpecModel, Text, Unique, exactly_one
-from benchrun.api.pods import Env, Resources
-from benchrun.api.server import Disaggregated, Model
+from benchrun.api.server import Disaggregated, Env, Model, Resources
 from benchrun.api.spec import BenchmarkRunSpec
 
 MAX_AXES = 5
@@ -29,14 +27,11 @@ class Settings(SpecModel):
     image: Text | None = Field(None, description="Another server image.")
     model: Model | None = Field(None, description="Another model, in place of the whole of the template's.")
     replicas: Annotated[int, Field(ge=1, le=16)] | None = Field(None, description="Number of servers; 1 with offline.")
-    nodes_per_replica: Annotated[int, Field(ge=1, le=16)] | None = Field(
-        None, description="Pods of each server; 1 with offline."
-    )
+    nodes_per_replica: Annotated[int, Field(ge=1, le=16)] | None = None
+    """Pods of each server; 1 with offline."""
     resources: Resources | None = Field(None, description="Other amounts; resources not named stay as they are.")
-    disaggregated: Disaggregated | None = Field(
-        None,
-        description="Servers that prefill and servers that decode, in place of the template's replicas and resources.",
-    )
+    disaggregated: Disaggregated | None = None
+    """Servers that prefill and servers that decode, in place of the template's replicas and resources."""
 
 
 class Setting(Settings):
@@ -48,12 +43,10 @@ class Setting(Settings):
 class Axis(SpecModel):
     """One thing that is varied."""
 
-    name: Annotated[DnsLabel, Field(max_length=20)] = Field(
-        description="Name, for example seqs; part of the variants' names."
-    )
-    values: Annotated[list[Setting], Field(min_length=1, max_length=MAX_VARIANTS), Unique("name")] = Field(
-        description="Its values, at least one."
-    )
+    name: Annotated[DnsLabel, Field(max_length=20)]
+    """Name, for example seqs; part of the variants' names."""
+    values: Annotated[list[Setting], Field(min_length=1, max_length=MAX_VARIANTS), Unique("name")]
+    """Its values, at least one."""
 
 
 class NamedVariant(Settings):
@@ -68,13 +61,6 @@ Axes = Annotated[list[Axis], Field(min_length=1, max_length=MAX_AXES), Unique("n
 def _product_cel(axes: str) -> str:
     """CEL has no product of a list: the axes one by one."""
     return " * ".join(f"(size({axes}) > {n} ? size({axes}[{n}].values) : 1)" for n in range(MAX_AXES))
-
-
-def count_cel(matrix: str) -> str:
-    """CEL for the number of variants of the matrix at that path."""
-    zipped = f"(size({matrix}.zip) > 0 ? size({matrix}.zip[0].values) : 0)"
-    others = f"has({matrix}.zip) ? {zipped} : has({matrix}.grid) ? {_product_cel(f'{matrix}.grid')} : 0"
-    return f"(has({matrix}.variants) ? size({matrix}.variants) : {others})"
 
 
 _GRID = _product_cel("self.grid")
@@ -98,21 +84,10 @@ class Matrix(SpecModel):
         ),
     )
     grid: Axes | None = Field(None, description="Every combination of the values, named axis=value,axis=value.")
-    zip: Axes | None = Field(
-        None, description="The first values of all axes, then the second, and so on. Names as in a grid."
-    )
-    variants: Annotated[list[NamedVariant], Field(min_length=1, max_length=MAX_VARIANTS), Unique("name")] | None = (
-        Field(None, description="Variants written out, each with a name. One without settings is the template.")
-    )
-
-
-def count(matrix: Matrix) -> int:
-    """How many variants there are, without making them."""
-    if matrix.variants is not None:
-        return len(matrix.variants)
-    if matrix.zip is not None:
-        return len(matrix.zip[0].values)
-    return math.prod(len(axis.values) for axis in matrix.grid or ())
+    zip: Axes | None = None
+    """The first values of all axes, then the second, and so on. Names as in a grid."""
+    variants: Annotated[list[NamedVariant], Field(min_length=1, max_length=MAX_VARIANTS), Unique("name")] | None = None
+    """Variants written out, each with a name. One without settings is the template."""
 
 
 def combinations(matrix: Matrix) -> list[tuple[str, tuple[Settings, ...]]]:
@@ -145,7 +120,11 @@ MUTABLE_FIELDS = ("maxParallel", "maxRetries", "maxFailed", "gpuSecondsBudget", 
 
 Order = Literal["RandomisedBlocks", "AsListed"]
 
-_VARIANTS = count_cel("self.matrix")
+_VARIANTS = (
+    "(has(self.matrix.variants) ? size(self.matrix.variants) : "
+    "has(self.matrix.zip) ? (size(self.matrix.zip) > 0 ? size(self.matrix.zip[0].values) : 0) : "
+    f"has(self.matrix.grid) ? {_product_cel('self.matrix.grid')} : 0)"
+)
 _RUNS = f"{_VARIANTS} * self.replications"
 _PARTS = "self.baseline.split(',')"
 _NAMED = f"((a.name + '=' + v.name) in {_PARTS})"
@@ -200,42 +179,28 @@ class BenchmarkSweepSpec(SpecModel):
             path=".baseline",
         ),
     )
-    template: BenchmarkRunSpec = Field(
-        description="Spec of every run, before its variant is laid over it. Its server is started anew for each."
-    )
+    template: BenchmarkRunSpec
+    """Spec of every run, before its variant is laid over it. Its server is started anew for each."""
     matrix: Matrix = Field(description="What is varied.")
-    baseline: Annotated[str, Field(min_length=1, max_length=253)] | None = Field(
-        None, description="Variant that the others are compared with; the first one if left out."
-    )
-    replications: Annotated[int, Field(ge=1, le=MAX_REPLICATIONS)] = Field(
-        1,
-        description="Runs of each variant, on a fresh server each: the unit of comparison. With 1, all that is known of the "
-        "noise are the repeats within one server.",
-    )
-    order: Order = Field(
-        "RandomisedBlocks",
-        description="RandomisedBlocks: every variant once before any is replicated, shuffled within each such block by "
-        "template.measurement.seed, so that a drift of the hardware does not pass for an effect. AsListed: in blocks too, "
-        "not shuffled.",
-    )
-    max_parallel: Annotated[int, Field(ge=1, le=32)] = Field(
-        1, description="Runs at the same time. Runs that share a node or a network disturb each other."
-    )
-    max_retries: Annotated[int, Field(ge=0, le=MAX_RETRIES)] = Field(
-        1,
-        description="How often a lost run is retried: its server or client was deleted, evicted or killed, or the "
-        "server restarted while it was measured. Each time it is a new run on a fresh server, whose name ends in -a2 "
-        "and so on. A run that is lost once more has failed. Other failures are not retried.",
-    )
-    max_failed: Annotated[int, Field(ge=0, le=MAX_RUNS)] | None = Field(
-        None,
-        description="How many runs may fail; one more ends the sweep and cancels what runs. Any number if left out. A run that "
-        "is lost and measured anew has not failed.",
-    )
-    gpu_seconds_budget: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = Field(
-        None,
-        description="No run is started that would take the sweep beyond it, by the mean of the runs that have ended. Runs "
-        "that were started go on to their end. Counted are GPUs x seconds from a server's scheduling to its release.",
-    )
+    baseline: Annotated[str, Field(min_length=1, max_length=253)] | None = None
+    """Variant that the others are compared with; the first one if left out."""
+    replications: Annotated[int, Field(ge=1, le=MAX_REPLICATIONS)] = 1
+    """Runs of each variant, on a fresh server each: the unit of comparison. With 1, all that is known of the noise are the repeats
+    within one server."""
+    order: Order = "RandomisedBlocks"
+    """RandomisedBlocks: every variant once before any is replicated, shuffled within each such block by template.measurement.seed, so
+    that a drift of the hardware does not pass for an effect. AsListed: in blocks too, not shuffled."""
+    max_parallel: Annotated[int, Field(ge=1, le=32)] = 1
+    """Runs at the same time. Runs that share a node or a network disturb each other."""
+    max_retries: Annotated[int, Field(ge=0, le=MAX_RETRIES)] = 1
+    """How often a lost run is retried: its server or client was deleted, evicted or killed, or the server restarted while it was
+    measured. Each time it is a new run on a fresh server, whose name ends in -a2 and so on. A run that is lost once more has failed.
+    Other failures are not retried."""
+    max_failed: Annotated[int, Field(ge=0, le=MAX_RUNS)] | None = None
+    """How many runs may fail; one more ends the sweep and cancels what runs. Any number if left out. A run that is lost and measured
+    anew has not failed."""
+    gpu_seconds_budget: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = None
+    """No run is started that would take the sweep beyond it, by the mean of the runs that have ended. Runs that were started go on to
+    their end. Counted are GPUs x seconds from a server's scheduling to its release."""
     suspend: bool = Field(False, description="Start no further runs. Those that were started go on.")
     cancel: bool = Field(False, description="End the sweep and cancel its runs. One way.")

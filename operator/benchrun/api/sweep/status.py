@@ -6,14 +6,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from benchrun.api import comparison
 from benchrun.api.base import ATOMIC, SET, StatusModel, list_map
-from benchrun.api.cells import COSTS, KEYS, THROUGHPUTS, TOKENS_PER_JOULE, answering
 from benchrun.api.comparison import Change, Outcome, Scope, ThroughputOf
-from benchrun.api.conditions import Conditions
-from benchrun.api.server_figures import SHOWN_FIGURES
+from benchrun.api.conditions import Conditions, Reason
+from benchrun.api.server_figures import SHOWN_FIGURES, answering
 from benchrun.api.status import BenchmarkRunStatus, Bottleneck, Instant, Metrics, Result, StatusText, Truncated, Verdict
+from benchrun.api.stored_status import read_leniently
 from benchrun.api.sweep.spec import MAX_REPLICATIONS, MAX_VARIANTS
-from benchrun.api.validation import read_leniently
 
 MAX_ROWS = 256
 MAX_BEST = 64
@@ -25,25 +25,15 @@ Cell = Annotated[str, Field(max_length=160)]
 ShortReason = Annotated[str, Field(max_length=300)]
 
 
-class SweepReason:
-    """Why a sweep is where it is; reasons of runs stand in `benchrun.api.conditions`."""
+class SweepReason(Reason):
+    """Why a sweep is where it is: a reason that runs have too, or one of these."""
 
-    MEASURING = "Measuring"
-    SUSPENDED = "Suspended"
     ENDING = "Ending"
     RUN_REFUSED = "RunRefused"
-    QUOTA_EXCEEDED = "QuotaExceeded"
-    ALL_VALID = "AllValid"
-    SUSPECT = "Suspect"
-    INVALID_CELLS = "InvalidCells"
     RUNS_FAILED = "RunsFailed"
-    NOT_JUDGED = "NotJudged"
     ALL_FAILED = "AllFailed"
     TOO_MANY_FAILED = "TooManyFailed"
     BUDGET_SPENT = "GPUSecondsBudgetSpent"
-    CANCELLED = "Cancelled"
-    CONFLICT = "Conflict"
-    INVALID_SPEC = "InvalidSpec"
     RUN_INVALID = "RunInvalid"
 
 
@@ -65,9 +55,8 @@ class RunCounts(StatusModel):
     cancelled: int = Field(0, description="Cancelled.")
     skipped: int = Field(0, description="Not started: the variant's settings made an earlier run fail.")
     waiting: int = Field(0, description="Not created yet; after the sweep's end: never started.")
-    lost: int = Field(
-        0, description="Runs lost with a server or client and retried (spec.maxRetries); not among those above."
-    )
+    lost: int = 0
+    """Runs lost with a server or client and retried (spec.maxRetries); not among those above."""
     tabled: int = Field(0, description="Ended runs that are in the table, with their figures or their reason.")
     summary: str = Field("", max_length=40, description="Ended runs of all, for the printer column.")
 
@@ -86,28 +75,22 @@ class VariantStatus(StatusModel):
     """One variant: how its runs fared."""
 
     name: Variant = Field(description="Name of the variant.")
-    number: int = Field(
-        description="Its number, from 1: its runs are called SWEEP-v<number>-r<replication>, replications from 1; those that are "
-        "measured anew end in -a2, -a3 and so on."
-    )
+    number: int
+    """Its number, from 1: its runs are called SWEEP-v<number>-r<replication>, replications from 1; those that are measured anew end in
+    -a2, -a3 and so on."""
     gpus: int = Field(0, description="GPUs its server asks for.")
     completed: int = Field(0, description="Runs measured to their end.")
     failed: int = Field(0, description="Runs that ended early, but for those that were lost.")
     lost: int = Field(0, description="Runs that were lost with a server or client and are retried.")
     verdict: Verdict | None = Field(None, description="The worst verdict of its rows.")
-    reason: Annotated[str, Field(max_length=128)] | None = Field(
-        None, description="Why a run of it failed, in the stable word that the run's condition Failed carries."
-    )
-    run: Annotated[str, Field(max_length=40)] | None = Field(
-        None, description="The run that failed first; it keeps its records and the last lines of its server's log."
-    )
-    message: Annotated[str, Field(max_length=200)] | None = Field(
-        None, description="Its message, cut to 200 characters."
-    )
-    searches: Annotated[list[FoundLoad], Field(max_length=16, json_schema_extra=list_map("workload"))] = Field(
-        default_factory=list,
-        description="The highest loads that its runs found, one entry a workload with load.search.",
-    )
+    reason: Annotated[str, Field(max_length=128)] | None = None
+    """Why a run of it failed, in the stable word that the run's condition Failed carries."""
+    run: Annotated[str, Field(max_length=40)] | None = None
+    """The run that failed first; it keeps its records and the last lines of its server's log."""
+    message: Annotated[str, Field(max_length=200)] | None = None
+    """Its message, cut to 200 characters."""
+    searches: list[FoundLoad] = Field(default_factory=list, max_length=16, json_schema_extra=list_map("workload"))
+    """The highest loads that its runs found, one entry a workload with load.search."""
     outcome: Outcome | None = Field(None, description="Summary of the comparison; absent for the baseline.")
 
 
@@ -123,35 +106,26 @@ class Row(StatusModel):
     variant: Variant = Field(description="Name of the variant.")
     cell: Cell = Field(description="Workload and load point, for example chat/rate=4.")
     runs: int = Field(0, description="Runs behind these figures, each a fresh server.")
-    left_out: int = Field(
-        0,
-        description="Runs that were measured to their end and are not behind them: Invalid here, or without this load point. "
-        "The row is Suspect then, at best.",
-    )
+    left_out: int = 0
+    """Runs that were measured to their end and are not behind them: Invalid here, or without this load point. The row is Suspect then,
+    at best."""
     metrics: Metrics = Field(
         default_factory=dict,
         description="Figures under vLLM's own names, the geometric mean over the runs; output_throughput_per_gpu beside "
         "them (of a server without GPUs, of the server), and the costs of a run's rows where the template names a price. Then the "
         f"servers' own words: {_MEANS}, the mean over the runs, and {_MAXIMA}, the most of any run.",
     )
-    throughput_of: ThroughputOf | None = Field(
-        None, description="What its throughput, costs and tokens per joule are those of, as in a run's rows."
-    )
-    changes: Annotated[list[Change], Field(max_length=7, json_schema_extra=list_map("metric"))] = Field(
-        default_factory=list,
-        description="Change against the baseline's row, with interval and word. All words of the table together err in at "
-        "most 5 % of sweeps of equals.",
-    )
+    throughput_of: ThroughputOf | None = None
+    """What its throughput, costs and tokens per joule are those of, as in a run's rows."""
+    changes: list[Change] = Field(default_factory=list, max_length=7, json_schema_extra=list_map("metric"))
+    """Change against the baseline's row, with interval and word. All words of the table together err in at most 5 % of sweeps of
+    equals."""
     paired: bool = Field(False, description="Whether it was sent the same as the baseline, by digests.")
-    limit: Bottleneck | None = Field(
-        None,
-        description="What limits the server, where this variant and the baseline together show it: more ran at once, and "
-        "throughput stayed or the KV cache was full.",
-    )
-    verdict: Verdict = Field(
-        description="The worst verdict of the runs behind it; Unknown where nothing was measured. Invalid only where no run can be "
-        "trusted here."
-    )
+    limit: Bottleneck | None = None
+    """What limits the server, where this variant and the baseline together show it: more ran at once, and throughput stayed or the KV
+    cache was full."""
+    verdict: Verdict
+    """The worst verdict of the runs behind it; Unknown where nothing was measured. Invalid only where no run can be trusted here."""
     reason: ShortReason | None = Field(None, description="Why figures are missing or not comparable.")
 
 
@@ -159,22 +133,16 @@ class BestVariant(StatusModel):
     """Who did best by one objective, in one workload."""
 
     workload: Annotated[str, Field(max_length=40)] = Field(description="Name of the workload.")
-    objective: Annotated[str, Field(max_length=80)] = Field(
-        description="The limit that had to be kept, for example TTFT p99 <= 500 ms; `every objective`; or `throughput`, "
-        "where none had to be."
-    )
-    variant: Variant = Field(
-        description="The one with the most output tokens a second and GPU that kept it with certainty."
-    )
+    objective: Annotated[str, Field(max_length=80)]
+    """The limit that had to be kept, for example TTFT p99 <= 500 ms; `every objective`; or `throughput`, where none had to be."""
+    variant: Variant
+    """The one with the most output tokens a second and GPU that kept it with certainty."""
     cell: Cell = Field(description="The load point at which it did.")
     throughput_per_gpu: float = Field(description="Output tokens a second and GPU there.")
-    tied_with: Annotated[list[Variant], Field(max_length=MAX_VARIANTS, json_schema_extra=SET)] = Field(
-        default_factory=list,
-        description="Variants that kept it too and may be the best: with 95 % the best one is among these and this one.",
-    )
-    optimism_percent: float | None = Field(
-        None, description="By how much the figure of the best is too high on average if all of these are equal."
-    )
+    tied_with: list[Variant] = Field(default_factory=list, max_length=MAX_VARIANTS, json_schema_extra=SET)
+    """Variants that kept it too and may be the best: with 95 % the best one is among these and this one."""
+    optimism_percent: float | None = None
+    """By how much the figure of the best is too high on average if all of these are equal."""
 
 
 class FrontPoint(StatusModel):
@@ -185,9 +153,8 @@ class FrontPoint(StatusModel):
     cell: Cell = Field(description="Its load point.")
     throughput_per_gpu: float = Field(description="Output tokens a second and GPU.")
     mean_tpot_ms: float = Field(description="Mean time per output token, in milliseconds.")
-    is_distinct: bool | None = Field(
-        None, description="Whether it is shown to have more throughput than the point before it, whose TPOT is lower."
-    )
+    is_distinct: bool | None = None
+    """Whether it is shown to have more throughput than the point before it, whose TPOT is lower."""
 
 
 class BenchmarkSweepStatus(StatusModel):
@@ -201,32 +168,25 @@ class BenchmarkSweepStatus(StatusModel):
     completion_time: Instant | None = Field(None, description="When the sweep ended, however it did.")
     estimate: SweepEstimate | None = Field(None, description="How large the sweep is.")
     baseline: Variant | None = Field(None, description="Variant that the others are compared with.")
-    currency: Annotated[str, Field(max_length=3)] | None = Field(
-        None, description="Currency of every cost in this status, where the template names a price."
-    )
+    currency: Annotated[str, Field(max_length=3)] | None = None
+    """Currency of every cost in this status, where the template names a price."""
     runs: RunCounts | None = Field(None, description="How many runs are where.")
     gpu_seconds: float = Field(0, description="GPU-seconds of the runs that have released their GPUs.")
     variants: Annotated[list[VariantStatus], Field(max_length=MAX_VARIANTS, json_schema_extra=list_map("name"))] = (
         Field(default_factory=list, description="The variants, as listed in the matrix. A failed one has a reason.")
     )
-    scope: Scope | None = Field(
-        None,
-        description="WithinOneServer: intervals hold the noise of repeats on one server a variant; another start of the same "
-        "server may differ by more. BetweenServers: they hold that of fresh servers. Absent where nothing is comparable.",
-    )
-    results: Annotated[list[Row], Field(max_length=MAX_ROWS, json_schema_extra=ATOMIC)] = Field(
-        default_factory=list, description="The table, one entry a variant and load point."
-    )
-    best: Annotated[list[BestVariant], Field(max_length=MAX_BEST, json_schema_extra=ATOMIC)] = Field(
-        default_factory=list, description="The best variant by each objective, and by throughput alone."
-    )
-    front: Annotated[list[FrontPoint], Field(max_length=MAX_FRONT, json_schema_extra=ATOMIC)] = Field(
-        default_factory=list, description="Pareto front of throughput per GPU against TPOT, from the lowest TPOT on."
-    )
+    scope: Scope | None = None
+    """WithinOneServer: intervals hold the noise of repeats on one server a variant; another start of the same server may differ by
+    more. BetweenServers: they hold that of fresh servers. Absent where nothing is comparable."""
+    results: Annotated[list[Row], Field(max_length=MAX_ROWS, json_schema_extra=ATOMIC)] = Field(default_factory=list)
+    """The table, one entry a variant and load point."""
+    best: list[BestVariant] = Field(default_factory=list, max_length=MAX_BEST, json_schema_extra=ATOMIC)
+    """The best variant by each objective, and by throughput alone."""
+    front: list[FrontPoint] = Field(default_factory=list, max_length=MAX_FRONT, json_schema_extra=ATOMIC)
+    """Pareto front of throughput per GPU against TPOT, from the lowest TPOT on."""
     verdict: Verdict | None = Field(None, description="The worst verdict of all rows.")
-    truncated: Annotated[list[Truncated], Field(max_length=16, json_schema_extra=list_map("field"))] = Field(
-        default_factory=list, description="Lists above that were cut to keep this object small."
-    )
+    truncated: list[Truncated] = Field(default_factory=list, max_length=16, json_schema_extra=list_map("field"))
+    """Lists above that were cut to keep this object small."""
 
 
 def read_sweep_status(stored: object) -> BenchmarkSweepStatus:
@@ -234,15 +194,12 @@ def read_sweep_status(stored: object) -> BenchmarkSweepStatus:
     return read_leniently(BenchmarkSweepStatus, stored)
 
 
-_Name = Annotated[str, Field(max_length=253)]
-
-
 class TabledRun(StatusModel):
     """A run that the table is made of: one fresh server."""
 
-    variant: _Name
-    name: _Name
-    uid: _Name
+    variant: Variant
+    name: str = Field(max_length=253)
+    uid: str = Field(max_length=253)
 
 
 class SweepTable(StatusModel):
@@ -253,17 +210,16 @@ class SweepTable(StatusModel):
     front: list[FrontPoint] = Field(default_factory=list)
     scope: Scope | None = None
     verdict: Verdict | None = None  # The worst of all rows.
-    verdicts: Annotated[dict[_Name, Verdict], Field(max_length=MAX_VARIANTS)] = Field(default_factory=dict)
+    verdicts: Annotated[dict[Variant, Verdict], Field(max_length=MAX_VARIANTS)] = Field(default_factory=dict)
     """By variant, of those that have figures."""
-    outcomes: Annotated[dict[_Name, Outcome], Field(max_length=MAX_VARIANTS)] = Field(default_factory=dict)
+    outcomes: Annotated[dict[Variant, Outcome], Field(max_length=MAX_VARIANTS)] = Field(default_factory=dict)
     """By variant; the baseline has none."""
-    searches: Annotated[dict[_Name, list[FoundLoad]], Field(max_length=MAX_VARIANTS)] = Field(default_factory=dict)
+    searches: Annotated[dict[Variant, list[FoundLoad]], Field(max_length=MAX_VARIANTS)] = Field(default_factory=dict)
     """By variant."""
     truncated: Annotated[list[Truncated], Field(max_length=16)] = Field(default_factory=list)
 
 
-_KEYS = frozenset(KEYS.values()) | {"completed", *COSTS, TOKENS_PER_JOULE}
-
+_KEYS = {*comparison.KEYS.values(), "completed", *comparison.COSTS, comparison.TOKENS_PER_JOULE}
 
 _COMPARED = (
     "cell", "workload", "axis", "value", "repeats", "repeats_planned", "traffic", "objectives", "verdict", "findings",
@@ -283,7 +239,7 @@ def essence(status: BenchmarkRunStatus) -> BenchmarkRunStatus:
             Result(
                 **{name: getattr(row, name) for name in _COMPARED},
                 metrics={key: value for key, value in row.metrics.items() if key in _KEYS},
-                steady={key: value for key, value in row.steady.items() if key in THROUGHPUTS},
+                steady={key: value for key, value in row.steady.items() if key in comparison.THROUGHPUTS},
                 repeat_cv_percent={key: value for key, value in row.repeat_cv_percent.items() if key in _KEYS},
                 roles=[role] if (role := answering(row.roles)) is not None else [],
             )

@@ -1,14 +1,15 @@
-"""Lenient validation of a status that another version of the operator wrote, and the first error of a spec as one line."""
+"""A stored status: read leniently, since another version of the operator may have written it, and changed by a JSON merge patch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
 from benchrun.api.conditions import MAX_CONDITIONS, ConditionStatus
 
+Json = dict[str, Any]
 M = TypeVar("M", bound=BaseModel)
 Path = tuple[int | str, ...]
 
@@ -106,19 +107,75 @@ def _condition(stored: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def first_problem(error: ValidationError, *, root: str = "spec") -> str:
-    """The first problem with its path below `root`, and how many more there are."""
-    problem = error.errors(include_url=False, include_input=False)[0]
-    parts = without_branch(problem["loc"])
-    # A rule is about a field below the object that has it.
-    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts) + problem.get("ctx", {}).get(
-        "path", ""
-    )
-    more = error.error_count() - 1
-    return f"{root}{path}: {problem['msg']}" + (f" (and {more} more)" if more else "")
+def status_changes(observed: Json, wanted: BaseModel) -> Json:
+    """The merge patch from the status in the cluster to the wanted one; empty when nothing is to be written.
+
+    What this version could read of the old status is compared with the new one, both in one form: what is None or an empty list or
+    object is left out, and a null removes what was there. So a part that we do not hold in memory (`results` of a run that ended) is
+    never touched, and neither is what an operator of another version wrote and this one can't read.
+    """
+    read = as_json(read_leniently(type(wanted), observed))
+    patch = _difference({name: value for name, value in read.items() if name in observed}, as_json(wanted))
+    if patch.get("conditions"):
+        patch["conditions"] = [*patch["conditions"], *_others(observed.get("conditions"), patch["conditions"])]
+    # Live figures that did not change, scraped once more.
+    only_the_time = patch.keys() == {"live"} and isinstance(patch["live"], dict) and patch["live"].keys() == {"at"}
+    return {} if only_the_time else patch
 
 
-def without_branch(location: Sequence[int | str]) -> Sequence[int | str]:
-    """Without pydantic's name of the member of a union of plain types, which is not a field."""
-    members = ("int", "str", "constrained-int", "constrained-str")
-    return location[:-1] if location and location[-1] in members else location
+def has_only_progress(observed: Json, patch: Json) -> bool:
+    """Whether a patch holds nothing but progress and figures: nobody waits for it."""
+    if not patch.keys() <= {"live", "progress", "servers", "message", "conditions"}:
+        return False
+    return "conditions" not in patch or _states(observed.get("conditions")) == _states(patch["conditions"])
+
+
+def _states(conditions: object) -> set[tuple[str, str]]:
+    listed = conditions if isinstance(conditions, list) else []
+    return {(str(c.get("type")), str(c.get("status"))) for c in listed if isinstance(c, dict)}
+
+
+def as_json(model: BaseModel) -> Json:
+    """The model as it is stored."""
+    found: Json = {}
+    for name, field in type(model).model_fields.items():
+        value = _plain(getattr(model, name))
+        if value not in (None, [], {}):
+            found[field.alias or name] = value
+    return found
+
+
+def _others(observed: object, ours: list[Json]) -> list[Json]:
+    """Conditions of types that are not among ours: a list is written whole, and these are another version's."""
+    types = {condition["type"] for condition in ours}
+    listed = observed if isinstance(observed, list) else []
+    named = [each for each in listed if isinstance(each, dict) and isinstance(each.get("type"), str)]
+    return [each for each in named if each["type"] not in types][: max(0, MAX_CONDITIONS - len(ours))]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return as_json(value)
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return value
+
+
+def _difference(old: Json, new: Json) -> Json:
+    patch: Json = {name: None for name, value in old.items() if name not in new and value not in (None, [], {})}
+    for name, value in new.items():
+        before = old.get(name)
+        if _without_nulls(before) != _without_nulls(value):
+            patch[name] = _difference(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
+    return patch
+
+
+def _without_nulls(value: Any) -> Any:
+    """The API server may drop nulls within lists."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value

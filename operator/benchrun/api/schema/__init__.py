@@ -1,1 +1,0 @@
-"""The CustomResourceDefinitions, made from the models of `benchrun.api`."""
