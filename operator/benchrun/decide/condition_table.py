@@ -42,7 +42,6 @@ def current_step(state: RunState, *, server: Diagnosis | None, client: Diagnosis
 
 
 def progress(state: RunState) -> api.Progress:
-    """Stages done and under way."""
     known, done = state.total_stages, len(state.known)
     total = state.most_stages if known is None else known
     summary = f"{done}/{total}" if known is not None else f"{done}/<={total}"

@@ -70,7 +70,6 @@ def release_all(facts: Facts) -> tuple[Ref, ...]:
 
 
 def ref_to(facts: Facts, child: Child) -> Ref:
-    """The object, to be deleted."""
     return Ref(kind=child.kind, namespace=facts.run.namespace, name=child.name, uid=child.uid)
 
 

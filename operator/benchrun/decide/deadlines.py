@@ -56,7 +56,6 @@ def refusal(state: RunState) -> Diagnosis | None:
 
 
 def results_refused(state: RunState) -> bool:
-    """Whether what was measured can't be stored now."""
     refused = state.collected.refused_object
     return refused is not None and refused.role in RESULTS
 
@@ -136,7 +135,6 @@ class Deadline:
     message: str
 
     def passed(self, now: datetime) -> bool:
-        """Whether it is too late."""
         return now >= self.ends_at
 
 
@@ -159,7 +157,6 @@ def _deadline(reason: str, since: datetime | None, seconds: int, message: str) -
 
 
 def _client_start(state: RunState) -> Deadline | None:
-    """Until it is heard."""
     pod, seconds = state.client_pod, state.spec.startup_deadline_seconds
     if state.client_ready and (state.server_exists or state.client_heard):
         return None

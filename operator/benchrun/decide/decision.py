@@ -144,7 +144,6 @@ class Ending:
 
     @property
     def phase(self) -> Literal["Cancelled", "Failed"]:
-        """The phase of what ended so."""
         return "Cancelled" if self.reason == Reason.CANCELLED else "Failed"
 
 
@@ -194,7 +193,6 @@ class Samples:
         return sorted((s for pair in self._latest.values() for s in pair), key=lambda s: s.at)
 
     def add(self, sample: Sample) -> None:
-        """A sample was taken."""
         self.unstored.append(sample)
         server = (sample.role, sample.pod)
         self._latest[server] = (*self._latest.get(server, ())[-1:], sample)

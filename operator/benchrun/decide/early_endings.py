@@ -87,7 +87,6 @@ def _terminal(diagnosis: Diagnosis | None) -> Ending | None:
 
 
 def server_diagnosis(state: RunState) -> Diagnosis | None:
-    """What is wrong with the server, if anything."""
     if state.spec.started is None or state.all_known:
         return None
     tail = state.log_tail
@@ -128,7 +127,6 @@ def _log_of(pod: Pod) -> LogTail:
 
 
 def client_diagnosis(state: RunState) -> Diagnosis | None:
-    """What is wrong with the client, if anything."""
     if state.all_known:
         return None
     pods = state.client_pods

@@ -44,17 +44,14 @@ class RunState:
 
     @property
     def now(self) -> datetime:
-        """The pass's instant."""
         return self.facts.now
 
     @property
     def collected(self) -> Collected:
-        """What memory holds of the run."""
         return self.facts.collected
 
     @cached_property
     def owner(self) -> Owner:
-        """The run as an owner."""
         run = self.facts.run
         return Owner(namespace=run.namespace, name=run.name, uid=run.uid)
 
@@ -72,7 +69,6 @@ class RunState:
 
     @cached_property
     def most_stages(self) -> int:
-        """How many stages there can be."""
         return len(self.planned) + most_probe_stages(self.spec)
 
     @cached_property
@@ -104,7 +100,6 @@ class RunState:
 
     @cached_property
     def has_plan(self) -> bool:
-        """Whether the plan's ConfigMap is there."""
         return self._unless_deleting("ConfigMap", names.plan_name(self.owner.name, self.owner.uid)) is not None
 
     def _unless_deleting(self, kind: str, name: str) -> Child | None:
@@ -189,7 +184,6 @@ class RunState:
 
     @property
     def server_roles(self) -> tuple[str, ...]:
-        """The roles that serve."""
         return tuple(role_replicas(self.spec))
 
     def serving_as(self, role: str) -> tuple[Pod, ...]:

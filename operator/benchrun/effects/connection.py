@@ -71,7 +71,6 @@ class Connection:
         self._client.user_agent = "benchrun-operator"
 
     async def close(self) -> None:
-        """Close all connections."""
         await self._client.close()  # type: ignore[no-untyped-call]
 
     async def json(

@@ -104,7 +104,6 @@ class KubernetesApi:
         return await self._write("PATCH", resource, path, body=body, query=_AS_US)
 
     async def get(self, kind: str, *, namespace: str, name: str) -> Json:
-        """Read one object."""
         return await self._connection.json("GET", RESOURCES[kind].path(namespace, name))
 
     async def list(
@@ -197,7 +196,6 @@ class KubernetesApi:
 
 
 def controller_uid(body: Json) -> str | None:
-    """Uid of the object's controller."""
     references = body["metadata"].get("ownerReferences") or ()
     return next((str(r["uid"]) for r in references if r.get("controller")), None)
 

@@ -44,8 +44,6 @@ class NotFoundOut(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """The outside world."""
-
     cluster: KubernetesApi
     judge: JudgeChild
     exporters: decision.GpuExporters | None = None
@@ -80,7 +78,6 @@ async def _compilations(tools: Tools, about: About, question: decision.Compilati
 
 
 async def _endpoint_pods(tools: Tools, about: About, question: decision.EndpointPods) -> tuple[str, ...]:
-    """The ready pods behind `endpoint.serviceRef`."""
     found = await tools.cluster.endpoint_addresses(about.run.namespace, question.service, question.port)
     if not found:
         raise NotFoundOut(f"Service {question.service} has no ready pods")
@@ -237,7 +234,6 @@ class LookUps(Generic[K]):
             del self._failed_at[each]
 
     async def close(self) -> None:
-        """Leave everything."""
         tasks = list(self._tasks.values())
         for key in {key for key, _ in self._tasks}:
             self.stop(key)

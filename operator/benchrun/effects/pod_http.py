@@ -35,18 +35,15 @@ class Fetcher:
     """Reads and posts. Every method raises FetchError for anything but a complete answer within the limits."""
 
     async def fetch(self, url: str, *, limit_bytes: int, timeout_seconds: float) -> str:
-        """The answer as text."""
         answer = await self.fetch_bytes(url, limit_bytes=limit_bytes, timeout_seconds=timeout_seconds)
         return answer.decode(errors="replace")
 
     async def fetch_bytes(
         self, url: str, *, limit_bytes: int, timeout_seconds: float, headers: Headers | None = None
     ) -> bytes:
-        """The answer as it is."""
         return await self.exchange("GET", url, None, limit_bytes, timeout_seconds, headers or {})
 
     async def post(self, url: str, body: str, *, timeout_seconds: float, headers: Headers | None = None) -> None:
-        """Send JSON."""
         sent = {"Content-Type": "application/json", **(headers or {})}
         await self.exchange("POST", url, body, MAX_ANSWER_BYTES, timeout_seconds, sent)
 
@@ -73,7 +70,6 @@ class HttpFetcher(Fetcher):
         )
 
     async def close(self) -> None:
-        """Close all connections."""
         await self._session.close()
 
     async def exchange(

@@ -68,12 +68,10 @@ class Indexes:
         self._unreadable: set[views.ObjectKey] = set()
 
     def run(self, key: views.RunKey) -> views.Run | None:
-        """The run, if it exists."""
         seen = self._seen.get(views.object_of(key))
         return seen.view if seen is not None and isinstance(seen.view, views.Run) else None
 
     def sweep(self, key: views.SweepKey) -> views.Sweep | None:
-        """The sweep, if it exists."""
         seen = self._seen.get(views.object_of(key))
         return seen.view if seen is not None and isinstance(seen.view, views.Sweep) else None
 
@@ -94,15 +92,12 @@ class Indexes:
         return len(self._unreadable)
 
     def runs(self) -> Iterator[views.RunKey]:
-        """All runs."""
         return iter([views.RunKey(key.namespace, key.name) for key in self._seen if key.kind == names.KIND])
 
     def sweeps(self) -> Iterator[views.SweepKey]:
-        """All sweeps."""
         return iter([views.SweepKey(key.namespace, key.name) for key in self._seen if key.kind == SWEEP_KIND])
 
     def runs_of(self, sweep_uid: str) -> tuple[views.Run, ...]:
-        """The runs that this sweep controls."""
         found = (seen.view for key, seen in self._seen.items() if key.kind == names.KIND)
         return tuple(view for view in found if isinstance(view, views.Run) and view.sweep_uid == sweep_uid)
 
@@ -177,7 +172,6 @@ class Indexes:
         return listing
 
     def listed(self, listing: Listing, body: Body) -> None:
-        """One object of a list."""
         identity = self._identity(listing.kind, body)
         if identity is None:
             return
@@ -255,7 +249,6 @@ class Indexes:
         return seen.belongs_to
 
     def _leave(self, key: views.ObjectKey, owner: views.Key) -> None:
-        """The object is not of this run any more."""
         siblings = self._by_run.get(owner, set())
         siblings.discard(key)
         if not siblings:

@@ -38,7 +38,6 @@ class Sparing(logging.Filter):
         self._let_through: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether it was not logged lately."""
         text, now = re.sub(r"#\d+", "", record.getMessage()), self._seconds()
         if now - self._let_through.get(text, -REPEATED_SECONDS) < REPEATED_SECONDS:
             return False
@@ -52,7 +51,6 @@ class JsonFormatter(logging.Formatter):
     """One JSON object an entry: time, level, logger, message, error, and the run it is about."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The entry as one line."""
         entry = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),

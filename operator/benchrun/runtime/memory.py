@@ -40,7 +40,6 @@ class RunMemory(Memory):
     outdated_since: float | None = None  # since when the status in the cluster lacks something, in the loop's time
 
     def let_go_of_stored(self, children: Children) -> None:
-        """Forget the records that are in the cluster."""
         arrivals = self.collected.arrivals
         for child in children.objects:
             arrival = arrivals.get(child.sequence) if child.sequence is not None else None
@@ -87,7 +86,6 @@ class Memories(Generic[M]):
         return memory
 
     def drop(self, key: Key) -> None:
-        """Forget the object."""
         memory = self._by_key.pop(key, None)
         if memory is not None:
             memory.leave()
@@ -105,7 +103,6 @@ class LatestResults:
         self._kept: dict[NamespacedName, tuple[str, FinishedRun]] = {}  # uid, and how it ended
 
     def __iter__(self) -> Iterator[tuple[NamespacedName, FinishedRun]]:
-        """The runs, by namespace and name."""
         return iter([(key, run) for key, (_, run) in sorted(self._kept.items(), key=lambda item: item[0])])
 
     def note(self, key: NamespacedName, uid: str, run: FinishedRun | None) -> None:

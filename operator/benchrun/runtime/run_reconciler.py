@@ -38,8 +38,6 @@ LAST_WORDS_SECONDS = 1.0  # a failed server's release waits at most so long for 
 
 @dataclass(kw_only=True, eq=False)
 class RunReconciler(Reconciler):
-    """Makes passes over runs."""
-
     sessions: Sessions
     lookups: LookUps[RunKey]
     context: Context
@@ -50,7 +48,6 @@ class RunReconciler(Reconciler):
         self._failing = FailingRuns(self)
 
     async def __call__(self, key: RunKey) -> float | None:
-        """One pass; see `guard`. A run over which no pass succeeds is ended."""
         try:
             seconds = await self.guard(key, lambda: self._pass(key))
         except Exception as error:

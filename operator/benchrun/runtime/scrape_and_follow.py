@@ -32,8 +32,6 @@ GROUP_SECONDS = 5.0  # how often a LeaderWorkerSet is read: a cluster may lack t
 
 @dataclass(slots=True)
 class Session:
-    """The tasks of one run."""
-
     memory: RunMemory
     scrapers: dict[ScrapeTarget, BackgroundTask] = field(default_factory=dict)
     poller: ClientPoller | None = None
@@ -86,13 +84,11 @@ class Sessions:
         return poller is not None and await poller.acknowledge(through)
 
     def stop(self, key: RunKey) -> None:
-        """End everything that goes on for the run."""
         session = self._sessions.pop(key, None)
         if session is not None:
             self._end(*session.scrapers.values(), session.polling, session.group)
 
     async def close(self) -> None:
-        """End everything."""
         for key in tuple(self._sessions):
             self.stop(key)
         await asyncio.gather(*self._ending, return_exceptions=True)

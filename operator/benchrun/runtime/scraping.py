@@ -118,7 +118,6 @@ class GpuScraper:
     _problem: str | None = None
 
     async def run(self) -> None:
-        """For ever."""
         while True:
             self._note(await self._scrape())
             await asyncio.sleep(GPU_INTERVAL_SECONDS)

@@ -33,8 +33,6 @@ READS = 3  # how often in a pass figures are read: a run may vanish in between, 
 
 @dataclass(kw_only=True, eq=False)
 class SweepReconciler(Reconciler):
-    """Makes passes over sweeps."""
-
     judge: JudgeChild
     enqueue: Callable[[Key], None]
 
@@ -42,7 +40,6 @@ class SweepReconciler(Reconciler):
         self.memories = Memories(SweepMemory)
 
     async def __call__(self, key: SweepKey) -> float | None:
-        """One pass; see `guard`."""
         return await self.guard(key, lambda: self._pass(key))
 
     async def _pass(self, key: SweepKey) -> float | None:

@@ -70,7 +70,6 @@ class Telemetry:
         self._gauge(name, meaning).set_function(value)
 
     def a_pass(self) -> AbstractContextManager[Outcome]:
-        """Time one pass."""
         return self._timed(self._pass_seconds, self._passes, broken="error")
 
     @contextmanager
@@ -81,7 +80,6 @@ class Telemetry:
         self._decision_seconds.observe(time.thread_time() - began)
 
     def a_scrape(self) -> AbstractContextManager[Outcome]:
-        """Time one scrape."""
         return self._timed(self._scrape_seconds, self._scrapes, broken="failure")
 
     def count_write(self, verb: str, resource: str, code: str) -> None:
@@ -156,7 +154,6 @@ class Pulse:
         self._expected = 0.0
 
     async def beat(self) -> None:
-        """Beat for ever."""
         loop = asyncio.get_running_loop()
         while True:
             self._expected = loop.time() + TICK_SECONDS
@@ -191,7 +188,6 @@ class Health:
         self.port = self._runner.addresses[0][1]
 
     async def stop(self) -> None:
-        """Stop listening."""
         if self._runner is not None:
             await self._runner.cleanup()
 

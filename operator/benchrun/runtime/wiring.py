@@ -259,5 +259,4 @@ class Operator:
 
 
 def utc_now() -> datetime:
-    """The present instant by the machine's clock."""
     return datetime.now(UTC)

@@ -135,7 +135,6 @@ def is_tabled(state: SweepState) -> bool:
 
 
 def tabled_runs(state: SweepState) -> int:
-    """How many runs the table in the status is made of."""
     return 0 if state.status.runs is None else state.status.runs.tabled
 
 

@@ -104,7 +104,6 @@ class SweepState:
 
     @property
     def owner(self) -> Owner:
-        """The sweep as an owner."""
         sweep = self.facts.sweep
         return Owner(namespace=sweep.namespace, name=sweep.name, uid=sweep.uid)
 
@@ -168,12 +167,10 @@ class SweepState:
 
     @cached_property
     def active(self) -> tuple[SweptRun, ...]:
-        """Runs that have not ended, in the order of the plan."""
         return tuple(run for run in self.in_order if not run.ended)
 
     @cached_property
     def ended(self) -> tuple[SweptRun, ...]:
-        """Runs that are over, in the order of the plan."""
         return tuple(run for run in self.in_order if run.ended)
 
     def of_variant(self, variant: Variant) -> tuple[SweptRun, ...]:
