@@ -19,10 +19,7 @@ from benchrun.effects.connection import (
     EXTENSION_KINDS,
     JSON,
     LEADER_WORKER_SET,
-    METADATA_LIST_ONLY,
-    METADATA_ONLY,
     RESOURCES,
-    RUN,
     Connection,
     Json,
     Query,
@@ -31,6 +28,8 @@ from benchrun.effects.connection import (
 from benchrun.effects.errors import ClusterError, Conflict, Exists, NotFound, NotServed, Occupied
 from benchrun.observe import Declared
 
+METADATA_ONLY = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
+METADATA_LIST_ONLY = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
 LIST_PAGE = 50  # a page of runs with the largest status is 5 MB
 LOG_LINES = 300
 LOG_READ_BYTES = 512 * 1024
@@ -44,8 +43,6 @@ MANAGED_BY_CLUSTER = "endpointslice.kubernetes.io/managed-by=endpointslice-contr
 """Slices made of pods by the cluster. Others, made by hand or mirrored from Endpoints, may hold any address."""
 COMPONENT = "benchrun-operator"
 _AS_US: Query = (("fieldManager", names.FIELD_MANAGER),)
-
-
 CountWrite = Callable[[str, str, str], None]
 """Called for every request that changes something, with verb, resource and code: HTTP status, "2xx" or "none" (no answer)."""
 
@@ -77,9 +74,9 @@ class KubernetesApi:
 
     async def cancel_run(self, ref: Ref) -> Json | None:
         """Set spec.cancel of a run; None where it is gone, or replaced by a namesake."""
-        body = {"metadata": {"uid": ref.uid}, "spec": {"cancel": True}}
+        resource, body = RESOURCES[names.KIND], {"metadata": {"uid": ref.uid}, "spec": {"cancel": True}}
         try:
-            return await self._write("PATCH", RUN, RUN.path(ref.namespace, ref.name), body=body, query=_AS_US)
+            return await self._write("PATCH", resource, resource.path(ref.namespace, ref.name), body=body, query=_AS_US)
         except (NotFound, Conflict):
             return None
 
@@ -176,18 +173,10 @@ class KubernetesApi:
             await self._write("POST", resource, resource.path(about.namespace), body=event_body(about, event, now=now))
 
     async def _write(
-        self,
-        verb: str,
-        resource: Resource,
-        path: str,
-        *,
-        body: Json,
-        query: Query = (),
-        accept: str = JSON,
+        self, verb: str, resource: Resource, path: str, *, body: Json, query: Query = (), accept: str = JSON
     ) -> Json:
-        sent = "application/merge-patch+json" if verb == "PATCH" else JSON
         try:
-            answer = await self._connection.json(verb, path, body=body, query=query, content_type=sent, accept=accept)
+            answer = await self._connection.json(verb, path, body=body, query=query, accept=accept)
         except ClusterError as error:
             self._count(verb, resource.plural, str(error.code or "none"))
             raise

@@ -65,7 +65,7 @@ class Indexes:
         self._by_run: dict[views.Key, set[views.ObjectKey]] = {}
         self._unconfirmed: dict[views.ObjectKey, tuple[int, float]] = {}
         self._listings: list[Listing] = []
-        self._unreadable: set[views.ObjectKey] = set()
+        self.unreadable: set[views.ObjectKey] = set()  # known by their metadata only: the rest can't be read
 
     def run(self, key: views.RunKey) -> views.Run | None:
         seen = self._seen.get(views.object_of(key))
@@ -85,11 +85,6 @@ class Indexes:
         """Whether a server of the run is there that nobody has deleted yet."""
         found = (self._seen[o].view for o in self._by_run.get(key, ()) if o.kind in SERVER_KINDS)
         return any(isinstance(v, views.Child) and v.role in names.SERVING_ROLES and not v.deleting for v in found)
-
-    @property
-    def unreadable(self) -> int:
-        """Objects that are known by their metadata only, because the rest can't be read."""
-        return len(self._unreadable)
 
     def runs(self) -> Iterator[views.RunKey]:
         return iter([views.RunKey(key.namespace, key.name) for key in self._seen if key.kind == names.KIND])
@@ -221,11 +216,11 @@ class Indexes:
         try:
             view = view_of(key.kind, body)
         except Exception:
-            if key not in self._unreadable:
-                self._unreadable.add(key)
+            if key not in self.unreadable:
+                self.unreadable.add(key)
                 logger.exception("%s %s/%s can't be read; only its metadata is used", *key)
         else:
-            self._unreadable.discard(key)
+            self.unreadable.discard(key)
             return view
         try:
             return view_of(key.kind, {"metadata": body["metadata"]})
@@ -238,7 +233,7 @@ class Indexes:
         if seen is None or seen.uid != uid:
             return None
         del self._seen[key]
-        self._unreadable.discard(key)
+        self.unreadable.discard(key)
         self._leave(key, seen.belongs_to)
         if key.kind == names.KIND:
             self.results.drop((key.namespace, key.name))

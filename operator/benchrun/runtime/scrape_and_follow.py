@@ -17,10 +17,9 @@ from benchrun.decide import PullTarget, ScrapeTarget
 from benchrun.effects import LEADER_WORKER_SET, ClusterError, Fetcher, KubernetesApi, NotFound
 from benchrun.observe import Run, RunKey, untrusted_json as raw
 from benchrun.runtime.background_tasks import BackgroundTask, Work, doubling
-from benchrun.runtime.client_polling import ClientPoller
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import RunMemory
-from benchrun.runtime.scraping import Scraper
+from benchrun.runtime.scraping_and_polling import ClientPoller, Scraper
 from benchrun.runtime.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)

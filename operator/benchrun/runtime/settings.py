@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, ValidationError
 from pydantic.fields import FieldInfo
@@ -33,6 +33,8 @@ def _json(given: object) -> object:
 
 
 def _address(given: object) -> object:
+    if isinstance(given, tuple):
+        return given
     host, colon, port = str(given).rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65_535:
         raise ValueError("no address")
@@ -45,18 +47,22 @@ LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 Whole = Annotated[int, Strict(), BeforeValidator(_parsed)]
 Flag = Annotated[bool, Strict(), BeforeValidator(_parsed), Field(description="true or false")]
 Namespace = Annotated[str, Field(pattern=f"^{_NAMESPACE}$")]
+_NAMED_OTHERWISE = {"operator_namespace": "BENCHRUN_NAMESPACE", "lease_name": "BENCHRUN_LEASE"}
 
 
 class BadSetting(ValueError):
     """A variable can't be used; the text names it, what it holds, and what it must be."""
 
 
-class _Composed(BaseModel):
-    """Variables that make one setting together, or hold two in one."""
+class Settings(BaseModel):
+    """How this operator runs. A field's description says what its variable must be, where its type does not."""
+
+    model_config = ConfigDict(frozen=True)
 
     listen: Annotated[tuple[str, int], BeforeValidator(_address)] = Field(
         ("0.0.0.0", 8080), description="host:port, for example 0.0.0.0:8080"
     )
+    """Host and port of /healthz, /readyz and /metrics."""
     gpu_exporter_namespace: str = Field(
         "", pattern=f"^({_NAMESPACE})?$", description="the name of a namespace, or empty"
     )
@@ -66,26 +72,12 @@ class _Composed(BaseModel):
         description="labels as key=value, separated by commas",
     )
     gpu_exporter_port: Whole = Field(9400, ge=1, le=65_535)
-
-    def gpu_exporters(self) -> GpuExporters | None:
-        """None where no namespace is named."""
-        where = self.gpu_exporter_namespace
-        return GpuExporters(where, self.gpu_exporter_selector, self.gpu_exporter_port) if where else None
-
-
-class Settings(BaseModel):
-    """How this operator runs. A field's description says what its variable must be, where its type does not."""
-
-    model_config = ConfigDict(frozen=True)
-
     client_image: str = Field(pattern=r"^\S+$", description="the image of the client that ships with this operator")
     client_image_pull_policy: PullPolicy = "IfNotPresent"
     namespaces: Annotated[tuple[Namespace, ...], BeforeValidator(_listed)] = Field(
         (), description="names of namespaces, separated by commas"
     )
     """Namespaces to work in; none is the whole cluster."""
-    listen_host: str = "0.0.0.0"
-    listen_port: int = 8080  # of /healthz, /readyz and /metrics
     log_level: LogLevel = "INFO"
     log_format: LogFormat = "json"
     workers: Whole = Field(8, ge=1, le=MAX_WORKERS)  # passes at the same time
@@ -97,8 +89,6 @@ class Settings(BaseModel):
     """How many of the newest finished runs have their figures on /metrics."""
     pod_road: PodRoad = "Direct"
     """Through the API server where pods' addresses are not reachable: an operator outside the cluster."""
-    gpu_exporters: GpuExporters | None = None
-    """Pods with metrics of the GPUs of their node; None: no GPU metrics are read."""
     network_policies: Flag = False  # whether every run gets NetworkPolicies; servers in development mode always do
     network_policy_peers: Annotated[tuple[dict[str, Any], ...], BeforeValidator(_json)] = Field(
         (), description="a JSON list of NetworkPolicy peers"
@@ -117,25 +107,20 @@ class Settings(BaseModel):
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
         """Read `BENCHRUN_*`. Raises BadSetting."""
-        composed = _read(_Composed, environment)
-        host, port = composed.listen
-        return _read(cls, environment, listen_host=host, listen_port=port, gpu_exporters=composed.gpu_exporters())
+        variables = {name: _NAMED_OTHERWISE.get(name, f"BENCHRUN_{name.upper()}") for name in cls.model_fields}
+        given = {name: environment[v].strip() for name, v in variables.items() if v in environment}
+        try:
+            return cls.model_validate(given)
+        except ValidationError as error:
+            name = str(error.errors()[0]["loc"][0])
+            wanted = _wanted(cls.model_fields[name])
+            raise BadSetting(f"{variables[name]} is {given.get(name, '')!r}: must be {wanted}") from error
 
-
-M = TypeVar("M", bound=BaseModel)
-_NAMED_OTHERWISE = {"operator_namespace": "BENCHRUN_NAMESPACE", "lease_name": "BENCHRUN_LEASE"}
-
-
-def _read(model: type[M], environment: Mapping[str, str], **known: object) -> M:
-    """The model from its fields' variables; of what is known already none is read."""
-    variables = {name: _NAMED_OTHERWISE.get(name, f"BENCHRUN_{name.upper()}") for name in model.model_fields}
-    given = {name: environment[v].strip() for name, v in variables.items() if v in environment}
-    try:
-        return model.model_validate(given | known)
-    except ValidationError as error:
-        name = str(error.errors()[0]["loc"][0])
-        wanted = _wanted(model.model_fields[name])
-        raise BadSetting(f"{variables[name]} is {given.get(name, '')!r}: must be {wanted}") from error
+    @property
+    def gpu_exporters(self) -> GpuExporters | None:
+        """Pods with metrics of the GPUs of their node; None: no namespace is named, no GPU metrics are read."""
+        where = self.gpu_exporter_namespace
+        return GpuExporters(where, self.gpu_exporter_selector, self.gpu_exporter_port) if where else None
 
 
 def _wanted(field: FieldInfo) -> str:

@@ -45,17 +45,17 @@ class Telemetry:
         prometheus_client.ProcessCollector(registry=self.registry)
         prometheus_client.PlatformCollector(registry=self.registry)
         prometheus_client.GCCollector(registry=self.registry)
-        self._passes = self._counter("reconcile", "Passes over runs and sweeps, by result.", "result")
+        self._passes = self._count("reconcile", "Passes over runs and sweeps, by result.", "result")
         self._pass_seconds = self._histogram("reconcile_seconds", "Duration of passes over runs and sweeps.")
         self._decision_seconds = self._histogram("decision_cpu_seconds", "CPU time to decide on a run, in a pass.")
-        self.run_poisoned = self._counter("runs_let_go", "Runs that were ended: no pass over them succeeded.").inc
-        self._writes = self._counter("api_writes", "Requests that change something.", "verb", "resource", "code")
-        self._scrapes = self._counter("scrapes", "Scrapes of servers' metrics endpoints, by result.", "result")
+        self.run_poisoned = self._count("runs_let_go", "Runs that were ended: no pass over them succeeded.")
+        self.count_write = self._count("api_writes", "Requests that change something.", "verb", "resource", "code")
+        self._scrapes = self._count("scrapes", "Scrapes of servers' metrics endpoints, by result.", "result")
         self._scrape_seconds = self._histogram("scrape_seconds", "Duration of scrapes of servers' metrics endpoints.")
         self.records_taken = self._counter("records", "Stage records taken from clients.").inc
         self.records_refused = self._counter("records_refused", "Answers and records of clients that were refused.").inc
-        self._events = self._counter("watch_events", "Watch events, by kind and type.", "kind", "type")
-        self._restarts = self._counter("tasks_restarted", "Background tasks that ended and were restarted.", "task")
+        self.watch_event = self._count("watch_events", "Watch events, by kind and type.", "kind", "type")
+        self.task_restarted = self._count("tasks_restarted", "Background tasks that ended and were restarted.", "task")
         self._unreadable = self._gauge("namespace_unreadable", "Whether it could not be read, last time.", "namespace")
         self.loop_lag_seconds = self._gauge("event_loop_lag_seconds", "How late the event loop ran its last tick.")
         self._live = {figure: self._gauge(name, meaning, "namespace", "run") for figure, name, meaning in _LIVE}
@@ -82,18 +82,6 @@ class Telemetry:
     def a_scrape(self) -> AbstractContextManager[Outcome]:
         return self._timed(self._scrape_seconds, self._scrapes, broken="failure")
 
-    def count_write(self, verb: str, resource: str, code: str) -> None:
-        """One request that changes something."""
-        self._writes.labels(verb, resource, code).inc()
-
-    def watch_event(self, kind: str, event_type: str | None) -> None:
-        """One watch event; without a type it comes from the list that a watch begins with."""
-        self._events.labels(kind, event_type or "LISTED").inc()
-
-    def task_restarted(self, task: str) -> None:
-        """A background task of the process has ended and is restarted."""
-        self._restarts.labels(task).inc()
-
     def namespace_read(self, namespace: str, unreadable: bool) -> None:
         """A namespace was listed, or could not be."""
         self._unreadable.labels(namespace).set(unreadable)
@@ -117,7 +105,7 @@ class Telemetry:
 
     @contextmanager
     def _timed(
-        self, seconds: prometheus_client.Histogram, by_result: prometheus_client.Counter, *, broken: str
+        self, seconds: prometheus_client.Histogram, count: Callable[[str], None], *, broken: str
     ) -> Iterator[Outcome]:
         """`broken`: the result of what raises and did not say how it ended."""
         outcome, started = Outcome(), time.perf_counter()
@@ -128,7 +116,12 @@ class Telemetry:
             raise
         finally:
             seconds.observe(time.perf_counter() - started)
-            by_result.labels(outcome.result).inc()
+            count(outcome.result)
+
+    def _count(self, name: str, meaning: str, *labels: str) -> Callable[..., None]:
+        """A new counter: to be called with the values of its labels, once for each that is counted."""
+        counter = self._counter(name, meaning, *labels)
+        return lambda *values: (counter.labels(*values) if values else counter).inc()
 
     def _counter(self, name: str, meaning: str, *labels: str) -> prometheus_client.Counter:
         return prometheus_client.Counter(_PREFIX + name, meaning, labels, registry=self.registry)

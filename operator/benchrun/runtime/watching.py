@@ -14,16 +14,7 @@ import kopf
 
 from benchrun import names
 from benchrun.api.sweep import KIND as SWEEP_KIND
-from benchrun.effects import (
-    CHILD_KINDS,
-    EXTENSION_KINDS,
-    RESOURCES,
-    RUN,
-    ClusterError,
-    Forbidden,
-    KubernetesApi,
-    NotFound,
-)
+from benchrun.effects import CHILD_KINDS, EXTENSION_KINDS, RESOURCES, ClusterError, Forbidden, KubernetesApi, NotFound
 from benchrun.observe import Key, sweep_of_run
 from benchrun.runtime.background_tasks import doubling
 from benchrun.runtime.indexes import UNWATCHED_ROLES, Indexes
@@ -36,11 +27,10 @@ LONGEST_PAUSE_SECONDS = 30.0  # between tries to watch what can't be watched
 
 
 class Patience:
-    """Pauses between tries of a request, without end. Kopf ends the whole process when it runs out of them, and one namespace
-    that may not be read would do that to all others."""
+    """Pauses between tries of a request, without end: 1, 2, 4 ... seconds, then always the longest. Kopf ends the whole process
+    when it runs out of them, and one namespace that may not be read would do that to all others."""
 
     def __iter__(self) -> Iterator[float]:
-        """1, 2, 4 ... seconds, then always the longest."""
         return doubling(1.0, LONGEST_PAUSE_SECONDS)
 
 
@@ -68,7 +58,7 @@ def _watch(
     handlers: kopf.OperatorRegistry, kind: str, indexes: Indexes, enqueue: Callable[[Key], None], telemetry: Telemetry
 ) -> None:
     async def heard(event: Any, **_: Any) -> None:
-        telemetry.watch_event(kind, event["type"])
+        telemetry.watch_event(kind, event["type"] or "LISTED")  # by the list that a watch begins with
         key = indexes.heard(kind, event["object"], deleted=event["type"] == "DELETED")
         if key is not None:
             enqueue(key)
@@ -103,8 +93,8 @@ def kopf_settings() -> kopf.OperatorSettings:
     settings.queueing.idle_timeout = WORKER_IDLE_SECONDS
     settings.queueing.exit_timeout = 1.0
     settings.process.ultimate_exiting_timeout = 20
-    settings.persistence.finalizer = f"{RUN.group}/never-set"
-    settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=RUN.group)
+    settings.persistence.finalizer = f"{names.GROUP}/never-set"
+    settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=names.GROUP)
     settings.persistence.diffbase_storage = NothingToCompare()
     for kind in CHILD_KINDS:
         resource = RESOURCES[kind]
@@ -196,12 +186,9 @@ class Lister:
 
     async def _list_kind(self, kind: str, namespace: Scope) -> None:
         listing, complete = self.indexes.begin_listing(kind, namespace), False
-        selector = names.LABEL_RUN if kind in (*CHILD_KINDS, *EXTENSION_KINDS) else None
-        only_metadata = kind == "ConfigMap"
+        selector, lean = names.LABEL_RUN if kind in (*CHILD_KINDS, *EXTENSION_KINDS) else None, kind == "ConfigMap"
         try:
-            async for body in self.cluster.list(
-                kind, namespace=namespace, selector=selector, metadata_only=only_metadata
-            ):
+            async for body in self.cluster.list(kind, namespace=namespace, selector=selector, metadata_only=lean):
                 self.indexes.listed(listing, body)
             complete = True
         finally:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from benchrun.decide import MAX_BACKLOG_BYTES, Arrival, Collected, PullTarget
 from benchrun.effects import FetchError
-from benchrun.runtime.client_polling import (
+from benchrun.runtime.scraping_and_polling import (
     BETWEEN_ANSWERS_SECONDS,
     LONGEST_RETRY_SECONDS,
     MISMATCHED_AFTER,

@@ -360,13 +360,13 @@ def test_object_that_cannot_be_read_is_kept_by_its_metadata_and_stops_no_list(
         ("br-chat-4e20caa2-server", UID),
         ("well", UID),
     ]
-    assert indexes.unreadable == 1
+    assert len(indexes.unreadable) == 1
     assert indexes.holds_server(KEY)
     assert indexes.heard("Deployment", child_body(version=201), deleted=False) is None
-    assert indexes.unreadable == 0
+    assert len(indexes.unreadable) == 0
     indexes.heard("Deployment", child_body(version=202, status="hostile"), deleted=False)
     indexes.heard("Deployment", child_body(version=203, status="hostile"), deleted=True)
-    assert indexes.unreadable == 0
+    assert len(indexes.unreadable) == 0
 
 
 def test_object_of_which_not_even_the_metadata_can_be_read_is_passed_over(
