@@ -85,8 +85,7 @@ def no_pod(state: RunState) -> str:
     return f"Job {job} has no pod: a quota or an admission policy may refuse it; `kubectl describe job {job}` says why"
 
 
-CLIENT_GRACE_SECONDS = 30
-"""The client gives up an endpoint by itself and reports its last answer; the operator ends the run only where that report does not come."""
+CLIENT_GRACE_SECONDS = 30  # the client gives up an endpoint by itself; how long its report of the last answer may take
 _LAST_US = 253_402_300_799_000_000  # the end of the year 9999: datetime has no later instant
 
 
@@ -144,8 +143,9 @@ def deadlines(state: RunState) -> tuple[Deadline, ...]:
         of_server = (_endpoint(state),) if state.spec.endpoint is not None else (_pending(state), _startup(state))
         return tuple(d for d in (_client_start(state), *of_server) if d is not None)
     seconds, done, total = state.spec.run_deadline_seconds, len(state.known), state.stages_in_words
-    measured = f"{done} of {total} stages were measured"
-    message = f"{measured} within runDeadlineSeconds ({seconds} s); raise it or measure less"
+    message = (
+        f"{done} of {total} stages were measured within runDeadlineSeconds ({seconds} s); raise it or measure less"
+    )
     run = _deadline(Reason.RUN_DEADLINE, instant(state.status.server_ready_time), seconds, message)
     return () if run is None else (run,)
 
@@ -180,11 +180,9 @@ def _client_creation(state: RunState) -> Deadline | None:
 def _endpoint(state: RunState) -> Deadline | None:
     seconds, pod = state.spec.startup_deadline_seconds, state.client_pod
     message = f"the endpoint was not healthy within startupDeadlineSeconds ({seconds} s); check that it runs and answers /health"
-    ready = _client_ready(state)
+    since, ready = pod.created_at if pod is not None else instant(state.status.accepted_time), _client_ready(state)
     if ready is not None:
-        grace = CLIENT_GRACE_SECONDS if seconds else 0
-        return _deadline(Reason.STARTUP_DEADLINE, instant(ready.last_transition_time), seconds + grace, message)
-    since = pod.created_at if pod is not None else instant(state.status.accepted_time)
+        since, seconds = instant(ready.last_transition_time), seconds + (CLIENT_GRACE_SECONDS if seconds else 0)
     return _deadline(Reason.STARTUP_DEADLINE, since, seconds, message)
 
 
@@ -225,7 +223,7 @@ def _startup(state: RunState) -> Deadline | None:
 
 
 def _client_ready(state: RunState) -> Condition | None:
-    """The condition ClientReady, with the instant of its change; None: by the last status the client is not ready."""
+    """None: by the last status the client is not ready."""
     found = find_condition(state.status.conditions, "ClientReady")
     return found if found is not None and found.status == "True" else None
 
@@ -248,7 +246,6 @@ def grace_ends(state: RunState) -> tuple[datetime, ...]:
 
 
 def _graces(state: RunState, pods: Iterable[Pod]) -> tuple[datetime, ...]:
-    """When those of these pods that run now end."""
     grace = timedelta(seconds=state.facts.context.unschedulable_grace_seconds)
     waiting = (pod for pod in pods if pod.unschedulable is not None and not pod.deleting)
     ends = (pod.created_at + grace for pod in waiting if pod.created_at is not None)

@@ -158,11 +158,9 @@ class RefusedObject:
     name: str
     role: str
     message: str = field(compare=False)  # the API server's own words, which may change with every answer
-    curable: bool
-    """It may be taken later as it is: a quota, a policy, our rights, an API server in trouble. Otherwise it is invalid."""
+    curable: bool  # it may be taken later as it is: a quota, a policy, our rights, an API server in trouble; else it is invalid
     is_kind_missing: bool = field(default=False, compare=False)  # the cluster does not know such objects at all
-    is_transient: bool = field(default=False, compare=False)
-    """The API server had no time, or did not answer: it is retried in a moment."""
+    is_transient: bool = field(default=False, compare=False)  # no time, or no answer: it is retried in a moment
 
 
 @dataclass(slots=True)
@@ -210,13 +208,11 @@ class Collected:
 
     arrivals: dict[int, Arrival] = field(default_factory=dict)  # records that are not known to be stored, by sequence
     sequences: set[int] = field(default_factory=set)  # of every record that came
-    search_ends: dict[int, str] = field(default_factory=dict)
-    """Of those that ended a search: its workload, by sequence."""
+    search_ends: dict[int, str] = field(default_factory=dict)  # workloads whose search ended, by its last sequence
     client: ClientState = field(default_factory=ClientState)
     samples: Samples = field(default_factory=Samples)
     server_facts: dict[str, ServerFacts] = field(default_factory=dict)  # what servers report of themselves, by pod name
-    gpu_troubles: dict[str, str] = field(default_factory=dict)
-    """Why a GPU exporter has no figures of a pod, by pod name."""
+    gpu_troubles: dict[str, str] = field(default_factory=dict)  # why an exporter has no figures of a pod, by pod name
     answers: Answers = field(default_factory=Answers)  # what look-ups found
     refused_object: RefusedObject | None = None  # what the API server refused in the last pass
     conflict: str | None = None  # an object that stands where one of ours should, and is not: kind and name
@@ -229,7 +225,6 @@ class Collected:
 
     @property
     def backlog_is_full(self) -> bool:
-        """Whether so many records wait to be stored that no more should be fetched."""
         return sum(len(arrival.data) for arrival in self.arrivals.values()) > MAX_BACKLOG_BYTES
 
     def take(self, arrival: Arrival) -> bool:
@@ -244,8 +239,7 @@ class Collected:
 
 
 Manifest = dict[str, Any]
-PodRoad = Literal["Direct", "Proxy"]
-"""How pods are reached: at their addresses, or (by an operator outside the cluster) through the API server."""
+PodRoad = Literal["Direct", "Proxy"]  # to pods' addresses, or (from outside the cluster) through the API server
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,10 +257,8 @@ class Context:
 
     client_image: str
     client_image_pull_policy: str = "IfNotPresent"
-    live_interval_seconds: float = 5.0
-    """Least time between two writes of a status that change nothing but progress and live figures."""
-    unschedulable_grace_seconds: int = 900
-    """How long a pod that no node could ever take is waited for: an autoscaler may add such a node."""
+    live_interval_seconds: float = 5.0  # least time between two writes of nothing but progress and live figures
+    unschedulable_grace_seconds: int = 900  # how long a pod that no node could ever take waits for one to be added
     max_hold_seconds: int = 86_400  # how long a server may be held once it is scheduled, whatever its deadlines say
     pod_road: PodRoad = "Direct"
     gpu_exporters: GpuExporters | None = None
@@ -344,8 +336,7 @@ class Decision:
     """What to do now, in this order: last words, delete, apply, acknowledge, look-ups, status, events."""
 
     status: BenchmarkRunStatus
-    last_words: LogTail | None = None
-    """The log of a failed server, which is gone with it: one attempt, before the server is deleted."""
+    last_words: LogTail | None = None  # the log of a failed server: one attempt, before the server is deleted
     delete: tuple[Ref, ...] = ()  # servers first
     apply: tuple[Manifest, ...] = ()
     scrape: tuple[ScrapeTarget, ...] = ()  # the endpoints to scrape from now on; others are left

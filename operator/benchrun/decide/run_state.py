@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from benchrun import names
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, first_problem, timestamp, without
-from benchrun.decide.decision import Answer, Collected, Ending, Facts, LogTail
+from benchrun.decide.decision import Collected, Ending, Facts, LogTail
 from benchrun.observe import Child, Children, Pod, Run
 from benchrun.plan import Owner, division_of, most_probe_stages, nodes, role_replicas, searched, stage_ids
 
@@ -113,14 +113,14 @@ class RunState:
         return self.collected.ending or (Ending(kept.reason, kept.message) if kept is not None else None)
 
     @property
-    def log_tails(self) -> list[Answer[str]]:
-        """What came of reading the failed server's log; empty where it was not looked up."""
-        return [answer for question, answer in self.collected.answers.items() if isinstance(question, LogTail)]
+    def log_tails(self) -> list[str | None]:
+        """What came of reading the failed server's log: its end, or None; empty where it was not looked up."""
+        return [answer.value for question, answer in self.collected.answers.items() if isinstance(question, LogTail)]
 
     @property
     def log_tail(self) -> str | None:
         """The end of the failed server's log, where it could be read."""
-        return next((answer.value for answer in self.log_tails if answer.value), None)
+        return next(filter(None, self.log_tails), None)
 
     @cached_property
     def stored(self) -> frozenset[int]:
@@ -156,8 +156,7 @@ class RunState:
     @cached_property
     def client_pod(self) -> Pod | None:
         """The one that is polled, which has the records of all."""
-        firsts = [pod for pod in self.client_pods if pod.rank == 0]
-        return firsts[-1] if firsts else None
+        return next((pod for pod in reversed(self.client_pods) if pod.rank == 0), None)
 
     @property
     def client_runs(self) -> bool:
@@ -192,7 +191,7 @@ class RunState:
 
     @cached_property
     def serving(self) -> tuple[Pod, ...]:
-        """Those of all roles."""
+        """Pods of all roles that count."""
         return tuple(pod for role in self.server_roles for pod in self.serving_as(role))
 
     @property
@@ -208,10 +207,8 @@ class RunState:
     @property
     def released_time(self) -> str | None:
         """When the servers' deletion was requested, or is requested now; None: it is not, or there were none."""
-        if self.status.server_released_time is not None:
-            return self.status.server_released_time
         requested = self.collected.released_at or (self.now if self.server_exists else None)
-        return timestamp(requested) if requested is not None else None
+        return self.status.server_released_time or (timestamp(requested) if requested is not None else None)
 
     @property
     def measuring_started(self) -> bool:
