@@ -10,7 +10,6 @@ timeline with it. The last ones are deleted first, so that an operator that dies
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from benchrun_client.contract import digest_of_token
 
@@ -21,7 +20,7 @@ from benchrun.decide.decision import Facts, Manifest, Ref
 from benchrun.decide.run_state import RunState
 from benchrun.decide.server_status import endpoint_addresses
 from benchrun.measure import bucket_size, bucketed, encode
-from benchrun.observe import Child, instant
+from benchrun.observe import Child, child_of, instant
 
 SERVER_KINDS = ("Deployment", "LeaderWorkerSet")  # what makes the pods of servers: it holds the GPU
 
@@ -155,36 +154,26 @@ def _packed(state: RunState) -> plan.TimelinePart:
     return plan.TimelinePart(encode(bucketed(samples, bucket_size(before))), through=max(s.at for s in samples))
 
 
-class Stored(NamedTuple):
-    """A ConfigMap of a stage or of the timeline."""
-
-    name: str
-    role: str
-    size_bytes: int
-
-
-def kept(stored: Iterable[Stored]) -> tuple[Stored, ...]:
-    """Those that stay, timeline first."""
+def kept(stored: Iterable[Child]) -> tuple[Child, ...]:
+    """Those ConfigMaps of stages and of the timeline that stay, timeline first."""
     ordered = sorted(stored, key=lambda s: _in_order(s.name))
     timeline = _that_fit(ordered, names.ROLE_TIMELINE, TIMELINE_BYTES)
-    room = RESULT_BYTES - sum(s.size_bytes for s in timeline)
+    room = RESULT_BYTES - sum(s.stored_bytes for s in timeline)
     return (*timeline, *_that_fit(ordered, names.ROLE_STAGE, room))
 
 
 def to_prune(state: RunState) -> tuple[Ref, ...]:
     """What a finished run does not keep, the last of each kind first."""
     children = {c.name: c for c in _result_objects(state) if not c.deleting}
-    stay = {s.name for s in kept(map(_of_object, children.values()))}
+    stay = {child.name for child in kept(children.values())}
     go = sorted(children.keys() - stay, key=_in_order, reverse=True)
     return tuple(ref_to(state.facts, children[name]) for name in go)
 
 
 def pruned(state: RunState, stored_now: Iterable[Manifest]) -> list[Truncated]:
     """What will be missing of the records that there are, once this run has ended."""
-    stored = {c.name: _of_object(c) for c in _result_objects(state)}
-    for meta in (manifest["metadata"] for manifest in stored_now):
-        size = int(meta["annotations"][names.ANNOTATION_BYTES])
-        stored[meta["name"]] = Stored(meta["name"], meta["labels"][names.LABEL_ROLE], size)
+    new = (child_of(manifest["kind"], manifest) for manifest in stored_now)
+    stored = {child.name: child for child in (*_result_objects(state), *new)}
     stay = kept(stored.values())
     records = sum(s.role == names.ROLE_STAGE for s in stay)
     chunks, all_chunks = (sum(s.role == names.ROLE_TIMELINE for s in some) for some in (stay, stored.values()))
@@ -201,9 +190,5 @@ def _in_order(name: str) -> tuple[int, str]:
     return len(name), name
 
 
-def _that_fit(ordered: Sequence[Stored], role: str, room: int) -> list[Stored]:
-    return as_many_as_fit((s for s in ordered if s.role == role), lambda s: s.size_bytes, room)
-
-
-def _of_object(child: Child) -> Stored:
-    return Stored(child.name, child.role, child.stored_bytes)
+def _that_fit(ordered: Sequence[Child], role: str, room: int) -> list[Child]:
+    return as_many_as_fit((s for s in ordered if s.role == role), lambda s: s.stored_bytes, room)

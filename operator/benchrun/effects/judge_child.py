@@ -21,8 +21,7 @@ MEMORY_BYTES = 320 * 1024 * 1024
 forked (43 MiB) beside it."""
 CPU_SECONDS = 60
 WALL_SECONDS = 300.0  # from the judge's start or the last judgement to this one, with the reading of what was stored
-IDLE_SECONDS = 5.0
-"""How long a judge without work is kept: it takes a second to start, and runs that end together are judged by one."""
+IDLE_SECONDS = 5.0  # how long a judge without work is kept: it takes a second to start
 MAX_REASON_CHARS = 300
 MAX_WORDS_BYTES = 4096
 _Parts = Iterable[Part] | AsyncIterable[Part]

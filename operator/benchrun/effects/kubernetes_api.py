@@ -32,11 +32,9 @@ METADATA_ONLY = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
 METADATA_LIST_ONLY = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
 LIST_PAGE = 50  # a page of runs with the largest status is 5 MB
 LOG_LINES = 300
-LOG_READ_BYTES = 512 * 1024
-"""What is read of these lines. The API server cuts at the end, where the news is, so the limit is far above them."""
+LOG_READ_BYTES = 512 * 1024  # of these lines: far above them, since the API server cuts at the end, where the news is
 LOG_RANGE_BYTES = 4 * 1024 * 1024  # what is read of a whole measurement's log
-LOG_HEAD_BYTES = 512 * 1024
-"""What is read of a log's beginning. vLLM is up within 100 kB, a page of stack traces included."""
+LOG_HEAD_BYTES = 512 * 1024  # of a log's beginning: vLLM is up within 100 kB, a page of stack traces included
 LOG_BYTES = 32 * 1024  # what is kept: the end. The cause of a failed engine start stands some 8 kB above it.
 MAX_ENDPOINTS = 64
 MANAGED_BY_CLUSTER = "endpointslice.kubernetes.io/managed-by=endpointslice-controller.k8s.io"

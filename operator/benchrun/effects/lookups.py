@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Mapping
@@ -184,7 +183,7 @@ def _record_part(data: bytes, of: Child | decision.Arrival, *, name: str, digest
 def _decoded(held: object) -> bytes | None:
     try:
         return base64.b64decode(held) if isinstance(held, str) else None
-    except binascii.Error:
+    except ValueError:
         return None
 
 

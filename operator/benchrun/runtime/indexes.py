@@ -29,8 +29,8 @@ from benchrun.runtime.memory import LatestResults
 logger = logging.getLogger(__name__)
 
 Body = dict[str, Any]
+# What was measured: listed by its metadata, never watched, since every event would carry the data.
 UNWATCHED_ROLES = (names.ROLE_STAGE, names.ROLE_TIMELINE)
-"""ConfigMaps that hold what was measured: listed by their metadata, never watched, since every event would carry the data."""
 _DECLARED = (names.KIND, SWEEP_KIND)
 
 

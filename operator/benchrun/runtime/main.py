@@ -22,8 +22,7 @@ from benchrun.runtime.settings import BadSetting, LogFormat, LogLevel, Settings
 from benchrun.runtime.wiring import Operator
 
 _PLAIN = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
-_NOISY = ("aiohttp.access", "asyncio", "kopf._core.engines", "kopf.objects")
-"""Loggers that say something for every request or event."""
+_NOISY = ("aiohttp.access", "asyncio", "kopf._core.engines", "kopf.objects")  # log every request or event
 _REPEATED = "kopf._cogs.clients.watching"  # complains at every try to watch what can't be watched
 REPEATED_SECONDS = 600.0
 _MAX_REPEATED = 1000

@@ -23,8 +23,7 @@ logger = logging.getLogger(__name__)
 MAX_BYTES = 4 * 1024 * 1024
 SCRAPE_SECONDS = 10.0
 VERSION_SECONDS = 3.0
-GPU_INTERVAL_SECONDS = 5.0
-"""An exporter renews its metrics every second at best, and for a whole node: no need to scrape it as often as a server."""
+GPU_INTERVAL_SECONDS = 5.0  # an exporter renews its metrics every second at best, and for a whole node
 GPU_SECONDS = 4.0
 
 
@@ -152,13 +151,11 @@ class GpuScraper:
 
 FIRST_RETRY_SECONDS = 0.5
 LONGEST_RETRY_SECONDS = 5.0
-SILENT_AFTER_SECONDS = 15.0
-"""Without a good answer for so long the client counts as silent: deadlines no longer wait for it."""
+SILENT_AFTER_SECONDS = 15.0  # without a good answer for so long: deadlines no longer wait for the client
 MISMATCHED_AFTER = 3  # answers in a row that can't be used, until the run ends for it: 10 s at least
 NO_NEWS_SECONDS = 1.0  # pause after an answer without news, which an honest client holds back by itself
 BETWEEN_ANSWERS_SECONDS = 0.1  # least pause between two questions: a client may have news all the time
-NEXT_STAGE_SECONDS = 1.0
-"""How late a new stage may be shown: the record of the one before follows within this, and both are one status write."""
+NEXT_STAGE_SECONDS = 1.0  # how late a new stage is shown: with the record of the one before, in one status write
 
 
 @dataclass(eq=False)

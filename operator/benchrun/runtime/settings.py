@@ -85,21 +85,17 @@ class Settings(BaseModel):
     unschedulable_grace_seconds: Whole = Field(900, ge=0, le=86_400)
     """How long a pod that no node could ever take waits for one to be added. An autoscaler gives up on a node after 15
     minutes (cluster-autoscaler's --max-node-provision-time, Karpenter's registration TTL), so waiting longer is in vain."""
-    result_runs: Whole = Field(20, ge=0, le=MAX_RUNS)
-    """How many of the newest finished runs have their figures on /metrics."""
-    pod_road: PodRoad = "Direct"
-    """Through the API server where pods' addresses are not reachable: an operator outside the cluster."""
+    result_runs: Whole = Field(20, ge=0, le=MAX_RUNS)  # the newest finished runs, with figures on /metrics
+    pod_road: PodRoad = "Direct"  # by proxy where pods' addresses are not reachable: an operator outside the cluster
     network_policies: Flag = False  # whether every run gets NetworkPolicies; servers in development mode always do
     network_policy_peers: Annotated[tuple[dict[str, Any], ...], BeforeValidator(_json)] = Field(
         (), description="a JSON list of NetworkPolicy peers"
     )
     """Who else may connect to servers, as NetworkPolicy peers."""
-    max_hold_seconds: Whole = Field(86_400, ge=60, le=31_536_000)
-    """How long a server may be held once it is scheduled, whatever its deadlines say."""
-    run_metrics: Flag = False
-    """Whether /metrics, which anybody may read who reaches it, has single runs and their figures."""
+    max_hold_seconds: Whole = Field(86_400, ge=60, le=31_536_000)  # of a scheduled server, whatever its deadlines say
+    run_metrics: Flag = False  # whether /metrics, which anybody may read who reaches it, has single runs and figures
     operator_namespace: Namespace = Field("benchrun-system", description="the name of the operator's own namespace")
-    """The operator's own, where its key and its Lease are."""
+    """Where the operator's key and its Lease are."""
     leader_election: Flag = False  # whether passes are made by the holder of a Lease only
     lease_name: str = Field("benchrun-operator", pattern=f"^{_NAME}$", description="the name of a Lease")
     pod_name: str = ""  # names the holder of the Lease; the host's name if empty

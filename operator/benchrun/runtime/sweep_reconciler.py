@@ -24,8 +24,7 @@ from benchrun.runtime.reconciler import RETRY_SECONDS, Reconciler
 
 logger = logging.getLogger(__name__)
 
-NOT_CREATED_RETRY_SECONDS = 15.0
-"""How often a run that was refused is retried; a change of the sweep or its runs comes before."""
+NOT_CREATED_RETRY_SECONDS = 15.0  # how often a run that was refused is retried, without an event
 LEFTOVER_SECONDS = 2.0  # how often it is looked whether a run of an earlier sweep of the same name is gone
 TABLE_SECONDS = 1.0  # how long a pass waits for its table
 READS = 3  # how often in a pass figures are read: a run may vanish in between, and then others may be wanted

@@ -23,8 +23,7 @@ _LIVE = (
     ("kv_cache_percent", "run_kv_cache_percent", "KV cache in use, in percent."),
     ("generation_tokens_per_second", "run_generation_tokens_per_second", "Output tokens a second."),
     ("prompt_tokens_per_second", "run_prompt_tokens_per_second", "Prompt tokens a second."),
-)
-"""Figures of `status.live`, and their gauges."""
+)  # figures of `status.live`, and their gauges
 
 
 @dataclass(slots=True)
@@ -48,7 +47,7 @@ class Telemetry:
         self._passes = self._count("reconcile", "Passes over runs and sweeps, by result.", "result")
         self._pass_seconds = self._histogram("reconcile_seconds", "Duration of passes over runs and sweeps.")
         self._decision_seconds = self._histogram("decision_cpu_seconds", "CPU time to decide on a run, in a pass.")
-        self.run_poisoned = self._count("runs_let_go", "Runs that were ended: no pass over them succeeded.")
+        self.run_poisoned = self._counter("runs_let_go", "Runs that were ended: no pass over them succeeded.").inc
         self.count_write = self._count("api_writes", "Requests that change something.", "verb", "resource", "code")
         self._scrapes = self._count("scrapes", "Scrapes of servers' metrics endpoints, by result.", "result")
         self._scrape_seconds = self._histogram("scrape_seconds", "Duration of scrapes of servers' metrics endpoints.")
@@ -121,7 +120,7 @@ class Telemetry:
     def _count(self, name: str, meaning: str, *labels: str) -> Callable[..., None]:
         """A new counter: to be called with the values of its labels, once for each that is counted."""
         counter = self._counter(name, meaning, *labels)
-        return lambda *values: (counter.labels(*values) if values else counter).inc()
+        return lambda *values: counter.labels(*values).inc()
 
     def _counter(self, name: str, meaning: str, *labels: str) -> prometheus_client.Counter:
         return prometheus_client.Counter(_PREFIX + name, meaning, labels, registry=self.registry)
@@ -135,8 +134,7 @@ class Telemetry:
 
 TICK_SECONDS = 1.0
 MAX_LAG_SECONDS = 30.0
-MAX_SILENCE_SECONDS = 180.0
-"""How long the watches may owe us something that we know exists; Kopf renews a quiet stream after 70 s."""
+MAX_SILENCE_SECONDS = 180.0  # of a watch about what we know exists; Kopf renews a quiet stream after 70 s
 
 
 class Pulse:

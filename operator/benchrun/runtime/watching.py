@@ -113,8 +113,7 @@ def label_selector(kind: str) -> str:
 
 logger = logging.getLogger(__name__)
 
-KINDS = (*EXTENSION_KINDS, *CHILD_KINDS, names.KIND, SWEEP_KIND)
-"""In this order: no run is known before its children are."""
+KINDS = (*EXTENSION_KINDS, *CHILD_KINDS, names.KIND, SWEEP_KIND)  # no run is known before its children are
 ALL_NAMESPACES = "*"  # in words and metrics: what is listed for the whole cluster at once
 MAX_REASON_CHARS = 200
 VERIFIED_AFTER_SECONDS = 60.0  # what the watches have owed us for so long is looked for in the cluster itself

@@ -26,8 +26,7 @@ from benchrun.runtime.watching import ALL_NAMESPACES, Lister
 
 logger = logging.getLogger(__name__)
 
-RETRY_SECONDS = 2.0
-"""How soon what can't be read is retried; after that twice as long each time, until everything is listed anyway."""
+RETRY_SECONDS = 2.0  # how soon what can't be read is retried; after that twice as long each time
 VERIFY_SECONDS = 15.0  # how often it is looked whether a watch owes us something that is gone
 LEASE_CONNECTIONS = 2
 NOT_LEADING_RETRY_SECONDS = 1.0  # how soon a pass is retried while the Lease could not be renewed
