@@ -15,8 +15,6 @@ from benchrun.observe import Declared, Diagnosis
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What the run is doing."""
-
     phase: api.Phase
     reason: str
     message: str

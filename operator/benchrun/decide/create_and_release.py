@@ -15,8 +15,8 @@ from benchrun_client.contract import digest_of_token
 
 from benchrun import names, plan
 from benchrun.api import Reason, Truncated, as_many_as_fit
-from benchrun.decide.deadlines import RESULTS, deadlines, results_refused
-from benchrun.decide.decision import Facts, Manifest, Ref
+from benchrun.decide.deadlines import deadlines, results_refused
+from benchrun.decide.decision import RESULT_ROLES, Facts, Manifest, Ref
 from benchrun.decide.run_state import RunState
 from benchrun.decide.server_status import endpoint_addresses
 from benchrun.measure import bucket_size, bucketed, encode
@@ -182,7 +182,7 @@ def pruned(state: RunState, stored_now: Iterable[Manifest]) -> list[Truncated]:
 
 
 def _result_objects(state: RunState) -> list[Child]:
-    return [c for c in state.children.objects if c.role in RESULTS]
+    return [c for c in state.children.objects if c.role in RESULT_ROLES]
 
 
 def _in_order(name: str) -> tuple[int, str]:

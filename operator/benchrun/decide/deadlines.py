@@ -13,13 +13,12 @@ from datetime import UTC, datetime, timedelta
 from benchrun import names
 from benchrun.api import Condition, Reason, find_condition, timestamp
 from benchrun.decide.condition_table import Step
-from benchrun.decide.decision import RefusedObject
+from benchrun.decide.decision import RESULT_ROLES, RefusedObject
 from benchrun.decide.run_state import RunState
 from benchrun.observe import Diagnosis, Pod, instant
 from benchrun.observe.last_words import bounded
 from benchrun.plan import estimate, nodes, role_replicas
 
-RESULTS = (names.ROLE_STAGE, names.ROLE_TIMELINE)
 NO_POD_SECONDS = 10  # how long a Job may take to make its pod before that is worth saying
 QUOTA = "exceeded quota"
 _REMEDIES = {
@@ -52,12 +51,12 @@ def refusal(state: RunState) -> Diagnosis | None:
     if refused is None:
         return None
     found = diagnose_refusal(refused, server_field=state.spec.started_field)
-    return replace(found, terminal=False) if refused.role in RESULTS else found
+    return replace(found, terminal=False) if refused.role in RESULT_ROLES else found
 
 
 def results_refused(state: RunState) -> bool:
     refused = state.collected.refused_object
-    return refused is not None and refused.role in RESULTS
+    return refused is not None and refused.role in RESULT_ROLES
 
 
 def no_pod_at(state: RunState) -> datetime | None:

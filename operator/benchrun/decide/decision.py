@@ -17,6 +17,7 @@ from typing import Any, Generic, Literal, TypeVar
 from benchrun_client.contract import Progress, Search
 from benchrun_client.engines import StartupPhases
 
+from benchrun import names
 from benchrun.api import BenchmarkRunStatus, ClientStatus, Judgement, Reason, ServerStatus
 from benchrun.measure import bucketed
 from benchrun.measure.exposition import Sample, ServerFacts
@@ -33,22 +34,18 @@ class Question(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[T]):
-    """What came of a look-up."""
-
     value: T | None  # None: not available
     problem: str = ""  # why it is not available
 
 
 class Answers(dict[Question[Any], Answer[Any]]):
-    """All answers of a run so far."""
-
     def of(self, question: Question[T]) -> Answer[T] | None:
         """The answer; None: there is none yet."""
         return self.get(question)
 
-    def value(self, question: Question[T]) -> T | None:
-        """What was found; None: nothing, or not yet."""
-        answer = self.get(question)
+    def value(self, question: Question[T] | None) -> T | None:
+        """What was found; None: nothing, or not yet, or no question."""
+        answer = None if question is None else self.get(question)
         return None if answer is None else answer.value
 
 
@@ -72,8 +69,6 @@ class Compilations(Question[tuple[float, ...]]):
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """How a server's pod started."""
-
     phases: StartupPhases  # by its log
     image_pull_seconds: float | None = None  # by its events
 
@@ -89,8 +84,6 @@ class ServerStart(Question[Start]):
 
 @dataclass(frozen=True, slots=True)
 class ExporterPod:
-    """The pod of a GPU exporter."""
-
     name: str
     ip: str
 
@@ -119,6 +112,7 @@ class Judging(Question[Judgement]):
     client: ClientStatus | None = field(default=None, compare=False)
 
 
+RESULT_ROLES = (names.ROLE_STAGE, names.ROLE_TIMELINE)  # of the ConfigMaps that hold what was measured
 MAX_BACKLOG_BYTES = 4 * 1024 * 1024  # records that wait to be stored: beyond it the client is not polled
 MAX_UNSTORED_SAMPLES = 4096  # samples that wait to be stored, 400 bytes each: beyond it they are merged in pairs
 
@@ -270,8 +264,6 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Everything a pass knows."""
-
     run: Run
     children: Children
     collected: Collected

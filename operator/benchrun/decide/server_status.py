@@ -73,8 +73,7 @@ def endpoint_pods(state: RunState) -> decision.EndpointPods | None:
 
 def endpoint_addresses(state: RunState) -> tuple[str, ...]:
     """Their addresses, as host:port, as far as they are known."""
-    question = endpoint_pods(state)
-    return () if question is None else state.collected.answers.value(question) or ()
+    return state.collected.answers.value(endpoint_pods(state)) or ()
 
 
 def exporters_wanted(state: RunState) -> tuple[decision.GpuExporter, ...]:
@@ -134,8 +133,7 @@ def server_statuses(state: RunState) -> list[api.ServerStatus]:
     if state.spec.started is None:
         return _endpoint(state)
     known = [server for role in state.server_roles if (server := _of_role(state, role)) is not None]
-    question = compilations_wanted(state)
-    found = None if question is None else state.collected.answers.value(question)
+    found = state.collected.answers.value(compilations_wanted(state))
     if found is None or len(known) > 1:
         return known
     compiled = api.CompiledKernels(count=len(found), at=list(found))

@@ -16,9 +16,9 @@ from pydantic import BaseModel, ValidationError
 from benchrun.judge_process.job import END, MAX_JUDGEMENT_BYTES, Job, Judgement, Part, SweepJob, SweepTable
 
 COMMAND = (sys.executable, "-s", "-P", "-m", "benchrun.judge_process")
+# Of a job. A load point of 200,000 requests takes 208 MiB; the container's 512 hold the operator and the process that is
+# forked (43 MiB) beside it.
 MEMORY_BYTES = 320 * 1024 * 1024
-"""Of a job. A load point of 200,000 requests takes 208 MiB; the container's 512 hold the operator and the process that is
-forked (43 MiB) beside it."""
 CPU_SECONDS = 60
 WALL_SECONDS = 300.0  # from the judge's start or the last judgement to this one, with the reading of what was stored
 IDLE_SECONDS = 5.0  # how long a judge without work is kept: it takes a second to start
@@ -26,8 +26,7 @@ MAX_REASON_CHARS = 300
 MAX_WORDS_BYTES = 4096
 _Parts = Iterable[Part] | AsyncIterable[Part]
 A = TypeVar("A", bound=BaseModel)
-_REAP_SECONDS = 0.02
-_REAP_TRIES = 100
+_REAP_SECONDS, _REAP_TRIES = 0.02, 100
 
 
 class NotJudged(Exception):
@@ -133,7 +132,6 @@ class JudgeChild:
         return self._process
 
     async def _kill(self) -> None:
-        """The process and its fork, and nothing is left of them."""
         process, self._process = self._process, None
         if process is None:
             return

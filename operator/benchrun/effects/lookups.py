@@ -32,7 +32,6 @@ logger = logging.getLogger(__name__)
 
 JUDGED_WITHIN_SECONDS = 900.0  # the API server may be away for a while; the server is long gone
 JUDGE_RETRY_SECONDS = 5.0
-_STORED_ROLES = (names.ROLE_STAGE, names.ROLE_TIMELINE)
 AT_ONCE = 8  # look-ups of a kind that are under way, of all runs together: each holds at most 4 MiB of a log
 PROBLEM_CHARS = 300
 
@@ -68,7 +67,6 @@ class Kind:
 
 
 async def _compilations(tools: Tools, about: About, question: decision.Compilations) -> tuple[float, ...]:
-    """When a server compiled kernels while it served, by its log."""
     text, complete = await tools.cluster.log_since(about.run.namespace, question)
     found = ENGINE.compilations(text)
     if not complete or len(found) > MAX_COMPILATIONS:
@@ -136,7 +134,7 @@ async def _parts(tools: Tools, about: About, *, with_baseline: bool) -> AsyncIte
     """Everything that was measured, one part in memory at a time."""
     run, stored = about.run, set[int]()
     for child in about.children.objects:
-        if child.owner_uid == run.uid and child.kind == "ConfigMap" and child.role in _STORED_ROLES:
+        if child.owner_uid == run.uid and child.kind == "ConfigMap" and child.role in decision.RESULT_ROLES:
             held = await _held(tools, about, child)
             record, chunk = _decoded(held.get(RECORD_KEY)), _decoded(held.get(TIMELINE_KEY))
             if record is not None:

@@ -3,9 +3,8 @@
 It is fed from three sides: the watches (`heard`), lists (`benchrun.runtime.watching`) and answers to our own writes (`learnt`).
 The newest resourceVersion wins whatever order they come in; a uid that was seen deleted stays dead.
 
-What we learnt and a watch has not confirmed is remembered with its time. A watch that stays behind is silent: that is how
-a dead stream is found out. Some of it no watch will ever confirm, for example an object that was listed and then deleted
-before the watch began: what is `overdue` is listed once more, and then it is gone, or the watch really is silent.
+What we learnt and a watch has not confirmed is remembered with its time: so a dead stream is found out. What is `overdue` is
+listed once more, since no watch ever confirms what was deleted before it began.
 
 An object that can't be read is kept by its metadata, so that it can still be deleted; without those it is passed over.
 Nothing that an object holds raises here.
@@ -21,7 +20,7 @@ from typing import Any
 
 from benchrun import names
 from benchrun.api.sweep import KIND as SWEEP_KIND
-from benchrun.decide import SERVER_KINDS
+from benchrun.decide import RESULT_ROLES, SERVER_KINDS
 from benchrun.effects import EXTENSION_KINDS
 from benchrun.observe import finished_run_of, is_finished, untrusted_json as raw, view_of, views
 from benchrun.runtime.memory import LatestResults
@@ -29,8 +28,6 @@ from benchrun.runtime.memory import LatestResults
 logger = logging.getLogger(__name__)
 
 Body = dict[str, Any]
-# What was measured: listed by its metadata, never watched, since every event would carry the data.
-UNWATCHED_ROLES = (names.ROLE_STAGE, names.ROLE_TIMELINE)
 _DECLARED = (names.KIND, SWEEP_KIND)
 
 
@@ -257,4 +254,5 @@ class Indexes:
 
 
 def _watched(view: views.View) -> bool:
-    return not isinstance(view, views.Child) or (view.kind not in EXTENSION_KINDS and view.role not in UNWATCHED_ROLES)
+    """What was measured is listed by its metadata, never watched, since every event would carry the data."""
+    return not isinstance(view, views.Child) or (view.kind not in EXTENSION_KINDS and view.role not in RESULT_ROLES)

@@ -32,27 +32,19 @@ class Memory:
 
 @dataclass(slots=True)
 class RunMemory(Memory):
-    """One run's part."""
-
     collected: Collected = field(default_factory=Collected)
     acknowledged: int = 0  # records below this the client knows to be stored
     written_at: float = -inf  # when the status was written last, in the loop's time
     outdated_since: float | None = None  # since when the status in the cluster lacks something, in the loop's time
 
     def let_go_of_stored(self, children: Children) -> None:
-        arrivals = self.collected.arrivals
-        for child in children.objects:
-            arrival = arrivals.get(child.sequence) if child.sequence is not None else None
-            if arrival is None or child.owner_uid != self.uid or child.role != names.ROLE_STAGE:
-                continue
-            if child.record_digest == arrival.digest:
-                del arrivals[arrival.sequence]
+        stages = [c for c in children.objects if c.owner_uid == self.uid and c.role == names.ROLE_STAGE]
+        stored, arrivals = {(c.sequence, c.record_digest) for c in stages}, self.collected.arrivals
+        self.collected.arrivals = {s: a for s, a in arrivals.items() if (s, a.digest) not in stored}
 
 
 @dataclass(slots=True)
 class SweepMemory(Memory):
-    """One sweep's part."""
-
     collected: SweepCollected = field(default_factory=SweepCollected)
     making: asyncio.Task[None] | None = None  # the table that is being made
     settled: tuple[str, Mapping[str, SweptRun]] | None = None

@@ -17,8 +17,8 @@ from typing import Any
 
 from benchrun import names
 from benchrun.api import Reason, has_only_progress, status_changes, timestamp
-from benchrun.decide import SERVER_KINDS, Context, Decision, Event, Facts, Judging, Ref, RefusedObject
-from benchrun.decide.deadlines import RESULTS, diagnose_refusal
+from benchrun.decide import RESULT_ROLES, SERVER_KINDS, Context, Decision, Event, Facts, Judging, Ref, RefusedObject
+from benchrun.decide.deadlines import diagnose_refusal
 from benchrun.effects import About, ClusterError, Forbidden, Invalid, LookUps, NotServed, Occupied
 from benchrun.observe import Run, RunKey, is_finished
 from benchrun.plan import TIMELINE_KEY
@@ -148,7 +148,7 @@ class RunReconciler(Reconciler):
             except ClusterError as error:
                 found = _refused(manifest, error)
                 refused = refused or (found, error)
-                if found.is_transient or found.role not in RESULTS:
+                if found.is_transient or found.role not in RESULT_ROLES:
                     break  # the client before the server; of records each is refused by itself; none where nothing answers
         if not decision.apply:
             return None

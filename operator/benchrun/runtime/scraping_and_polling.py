@@ -195,8 +195,8 @@ class ClientPoller:
             return LONGEST_RETRY_SECONDS
         wanted = self.collected.next_sequence(self.target.from_sequence)
         progress = self.collected.client.progress
+        seen = progress.version if progress is not None else -1
         try:
-            seen = progress.version if progress is not None else -1
             pulled = await self._records.pull(from_sequence=wanted, seen_version=seen)
         except FetchError as error:
             self._failures += 1
@@ -217,9 +217,8 @@ class ClientPoller:
         self._note_silence(False)
         changed = before is None or before.version != pulled.progress.version
         moving = {"version": 0, "stage": None, "requests_done": 0}
-        is_small = False  # nothing but the stage and its requests
-        if changed and before is not None:
-            is_small = before.model_copy(update=moving) == pulled.progress.model_copy(update=moving)
+        # Small news are those of nothing but the stage and its requests.
+        is_small = before is not None and before.model_copy(update=moving) == pulled.progress.model_copy(update=moving)
         if new or (changed and not is_small):
             self.news()
         elif changed:

@@ -96,7 +96,6 @@ class Telemetry:
             gauge.labels(*key).set(float("nan") if value is None else value)
 
     def forget(self, key: RunKey) -> None:
-        """Remove a run's gauges."""
         if key in self._live_runs:
             self._live_runs.remove(key)
             for gauge in self._live.values():

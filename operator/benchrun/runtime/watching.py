@@ -14,10 +14,11 @@ import kopf
 
 from benchrun import names
 from benchrun.api.sweep import KIND as SWEEP_KIND
+from benchrun.decide import RESULT_ROLES
 from benchrun.effects import CHILD_KINDS, EXTENSION_KINDS, RESOURCES, ClusterError, Forbidden, KubernetesApi, NotFound
 from benchrun.observe import Key, sweep_of_run
 from benchrun.runtime.background_tasks import doubling
-from benchrun.runtime.indexes import UNWATCHED_ROLES, Indexes
+from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.telemetry import Telemetry
 
 CONNECT_TIMEOUT_SECONDS = 10
@@ -104,7 +105,7 @@ def kopf_settings() -> kopf.OperatorSettings:
 
 def label_selector(kind: str) -> str:
     """Which objects of a kind cross the wire: those of runs, without the ConfigMaps that hold what was measured."""
-    small = f"{names.LABEL_RUN},{names.LABEL_ROLE} notin ({','.join(UNWATCHED_ROLES)})"
+    small = f"{names.LABEL_RUN},{names.LABEL_ROLE} notin ({','.join(RESULT_ROLES)})"
     return small if kind == "ConfigMap" else names.LABEL_RUN
 
 
@@ -135,16 +136,10 @@ class Lister:
 
     def __post_init__(self) -> None:
         self._scopes: tuple[Scope, ...] = tuple(self.namespaces) or (None,)
-        self._known: set[Scope] = set()
+        self.known: set[Scope] = set()  # what was listed whole at least once
 
     def knows(self, namespace: str) -> bool:
-        """Whether all of the namespace was listed at least once."""
-        return namespace in self._known or None in self._known
-
-    @property
-    def knows_any(self) -> bool:
-        """Whether there is anything that passes may be made over."""
-        return bool(self._known)
+        return namespace in self.known or None in self.known
 
     async def list_all(self) -> None:
         """Bring the indexes up to date with the cluster, as far as it can be read."""
@@ -169,7 +164,7 @@ class Lister:
             problems = await self._list_scope(scope)
             self._note(scope, problems)
             if not problems:
-                self._known.add(scope)
+                self.known.add(scope)
 
     async def _list_scope(self, scope: Scope) -> str:
         """List every kind there; what went wrong, in words, or nothing. A kind that can't be read stops none of the others."""

@@ -81,7 +81,7 @@ class Operator:
         lister = self._lister = Lister(cluster, self.indexes, namespaces, turned=self.telemetry.namespace_read)
         queue = self._queue = self._assemble(cluster, fetcher, await self._channel_key(connection))
         await lister.list_all()
-        while not lister.knows_any:  # what can't be read stands in nobody else's way
+        while not lister.known:  # what can't be read stands in nobody else's way
             await asyncio.sleep(RETRY_SECONDS)
             await lister.list_all()
         self._opened = True

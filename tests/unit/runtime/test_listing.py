@@ -74,7 +74,7 @@ async def test_an_unreadable_namespace_is_told_and_stops_nobody_else() -> None:
     await lister.list_all()
     assert list(indexes.runs()) == [KEY]
     assert told == [("closed", True), (NAMESPACE, False)]
-    assert (lister.knows("closed"), lister.knows(NAMESPACE), lister.knows_any) == (False, True, True)
+    assert (lister.knows("closed"), lister.knows(NAMESPACE), lister.known) == (False, True, True)
     assert list(lister.unreadable) == ["closed"]
     cluster.fenced.clear()
     cluster.log.clear()
@@ -90,7 +90,7 @@ async def test_a_namespace_of_which_one_kind_is_unreadable_is_not_known_but_the_
     cluster.add("BenchmarkRun", run_body())
     lister = Lister(cluster, indexes, ())
     await lister.list_all()
-    assert not lister.knows_any
+    assert not lister.known
     assert lister.unreadable == {ALL_NAMESPACES: "Deployment: Forbidden: not yours"}
     assert list(indexes.runs()) == [KEY]
     assert not await lister.list_unreadable()

@@ -40,8 +40,6 @@ class TableWanted:
 
 @dataclass(frozen=True, slots=True)
 class TableMade:
-    """What came of it."""
-
     wanted: TableWanted
     table: SweepTable | None
     problem: str = ""  # why there is none
@@ -59,8 +57,6 @@ class SweepCollected:
 
 @dataclass(frozen=True, slots=True)
 class SweepFacts:
-    """Everything a pass knows."""
-
     sweep: Sweep
     runs: Mapping[str, SweptRun]  # those that the sweep controls, by name
     collected: SweepCollected
@@ -167,7 +163,6 @@ class SweepState:
         return tuple(run for run in self.in_order if run.ended)
 
     def of_variant(self, variant: Variant) -> tuple[SweptRun, ...]:
-        """A variant's runs among them."""
         own = (self._standing.get(planned.name) for planned in self.planned if planned.variant.number == variant.number)
         return tuple(run for run in own if run is not None)
 
