@@ -83,11 +83,6 @@ class Connection:
             raise Unavailable(f"{method} {path}: the answer is not a JSON object")
         return answer
 
-    async def text(self, path: str, *, query: Query = (), limit_bytes: int) -> str:
-        """The answer's first bytes as text; what comes after the limit is not read. Raises ClusterError."""
-        data = await self.request("GET", path, query=query, accept="*/*", limit_bytes=limit_bytes)
-        return data.decode(errors="replace")
-
     async def request(
         self,
         method: str,

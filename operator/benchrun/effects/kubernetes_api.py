@@ -127,7 +127,8 @@ class KubernetesApi:
     async def _log(self, namespace: str, wanted: LogTail | Compilations | ServerStart, query: Query, limit: int) -> str:
         path = RESOURCES["Pod"].path(namespace, wanted.pod, "log")
         query = (("container", wanted.container), *query, ("limitBytes", str(limit)))
-        return await self._connection.text(path, query=query, limit_bytes=limit)
+        data = await self._connection.request("GET", path, query=query, accept="*/*", limit_bytes=limit)
+        return data.decode(errors="replace")
 
     async def image_events(self, namespace: str, wanted: ServerStart) -> tuple[Json, ...]:
         selector = f"involvedObject.uid={wanted.uid},reason=Pulled"

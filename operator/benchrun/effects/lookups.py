@@ -89,7 +89,6 @@ async def _gpu_exporter(tools: Tools, _: About, question: decision.GpuExporter) 
 
 
 async def _server_start(tools: Tools, about: About, question: decision.ServerStart) -> decision.Start:
-    """How a server started: the beginning of its log, and its node's events. Each may be missing by itself."""
     namespace, phases, image_pull = about.run.namespace, StartupPhases(), None
     try:
         phases = ENGINE.startup_phases(await tools.cluster.log_head(namespace, question))
@@ -123,10 +122,10 @@ async def _judgement(tools: Tools, about: About, question: decision.Judging) -> 
             logger.info("%s/%s: its records can't be read yet: %s", run.namespace, run.name, error)
             await asyncio.sleep(JUDGE_RETRY_SECONDS)
             continue
-        where, refused = f"{run.namespace}/{run.name}", judged.refused_count
+        where = f"{run.namespace}/{run.name}"
         logger.info("%s: judged in %.1f s", where, judged.duration_seconds)
-        if refused:
-            logger.warning("%s: %d left out, first: %s", where, refused, judged.refused[:1])
+        if judged.refused_count:
+            logger.warning("%s: %d left out, first: %s", where, judged.refused_count, judged.refused[:1])
         return judged
 
 

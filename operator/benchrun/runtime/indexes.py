@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -83,11 +83,11 @@ class Indexes:
         found = (self._seen[o].view for o in self._by_run.get(key, ()) if o.kind in SERVER_KINDS)
         return any(isinstance(v, views.Child) and v.role in names.SERVING_ROLES and not v.deleting for v in found)
 
-    def runs(self) -> Iterator[views.RunKey]:
-        return iter([views.RunKey(key.namespace, key.name) for key in self._seen if key.kind == names.KIND])
+    def runs(self) -> list[views.RunKey]:
+        return [views.RunKey(key.namespace, key.name) for key in self._seen if key.kind == names.KIND]
 
-    def sweeps(self) -> Iterator[views.SweepKey]:
-        return iter([views.SweepKey(key.namespace, key.name) for key in self._seen if key.kind == SWEEP_KIND])
+    def sweeps(self) -> list[views.SweepKey]:
+        return [views.SweepKey(key.namespace, key.name) for key in self._seen if key.kind == SWEEP_KIND]
 
     def runs_of(self, sweep_uid: str) -> tuple[views.Run, ...]:
         found = (seen.view for key, seen in self._seen.items() if key.kind == names.KIND)
@@ -233,7 +233,7 @@ class Indexes:
         self.unreadable.discard(key)
         self._leave(key, seen.belongs_to)
         if key.kind == names.KIND:
-            self.results.drop((key.namespace, key.name))
+            self.results.drop(views.RunKey(key.namespace, key.name))
             # They are not watched, so that no event will come.
             for child in [k for k in self._by_run.get(seen.belongs_to, ()) if not _watched(self._seen[k].view)]:
                 self._leave(child, seen.belongs_to)
@@ -250,7 +250,7 @@ class Indexes:
         if key.kind == names.KIND:
             status = raw.mapping(body.get("status"))
             ended = finished_run_of(status) if is_finished(status) else None
-            self.results.note((key.namespace, key.name), uid, ended)
+            self.results.note(views.RunKey(key.namespace, key.name), uid, ended)
 
 
 def _watched(view: views.View) -> bool:

@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 from benchrun import names
 from benchrun.decide import Collected
 from benchrun.decide.sweep.sweep_state import SweepCollected
-from benchrun.observe import HEADLINE_FIGURES, MAX_CELLS, Children, FinishedRun, Key, SweptRun
+from benchrun.observe import HEADLINE_FIGURES, MAX_CELLS, Children, FinishedRun, Key, RunKey, SweptRun
 
 
 @dataclass(slots=True)
@@ -84,7 +84,6 @@ class Memories(Generic[M]):
 
 
 MAX_RUNS = 100  # most that can be configured: of 16 load points and 8 figures each, 1 MB kept and 1.3 MB of metrics
-NamespacedName = tuple[str, str]
 
 
 class LatestResults:
@@ -92,12 +91,12 @@ class LatestResults:
 
     def __init__(self, *, most: int) -> None:
         self._most = most
-        self._kept: dict[NamespacedName, tuple[str, FinishedRun]] = {}  # uid, and how it ended
+        self._kept: dict[RunKey, tuple[str, FinishedRun]] = {}  # uid, and how it ended
 
-    def __iter__(self) -> Iterator[tuple[NamespacedName, FinishedRun]]:
+    def __iter__(self) -> Iterator[tuple[RunKey, FinishedRun]]:
         return iter([(key, run) for key, (_, run) in sorted(self._kept.items(), key=lambda item: item[0])])
 
-    def note(self, key: NamespacedName, uid: str, run: FinishedRun | None) -> None:
+    def note(self, key: RunKey, uid: str, run: FinishedRun | None) -> None:
         """How a run ended; None of a run that goes on, which may be a new one of an old name."""
         if run is not None:
             self._kept[key] = uid, run
@@ -106,7 +105,7 @@ class LatestResults:
         elif key in self._kept and self._kept[key][0] != uid:
             del self._kept[key]
 
-    def drop(self, key: NamespacedName) -> None:
+    def drop(self, key: RunKey) -> None:
         """The run is gone. An older one takes its place at the next list of all runs."""
         self._kept.pop(key, None)
 

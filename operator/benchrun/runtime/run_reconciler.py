@@ -37,10 +37,9 @@ RUNS_A_SECOND = 20  # statuses without anything urgent are written about this of
 REFUSED_RETRY_SECONDS = 15.0  # how often an object that the API server refused is retried, without an event
 SETTLE_SECONDS = 1.0  # how long a change of the status waits for others that follow it closely, at least; ends do not
 JUDGED_NEXT = "Collecting"
-STORED_WITHIN_SECONDS = 15.0
-JUDGED_WITHIN_SECONDS = 60.0
-"""What is measured is soon stored, judged and written with its results; where either takes longer, the status says that it is
-measured. One run is judged at a time, so of many that end together the last ones wait."""
+# What is measured is soon stored, judged (one run at a time) and written with its results; where either takes longer, the status
+# says that it is measured.
+STORED_WITHIN_SECONDS, JUDGED_WITHIN_SECONDS = 15.0, 60.0
 LAST_WORDS_SECONDS = 1.0  # a failed server's release waits at most so long for its log
 
 
@@ -73,8 +72,7 @@ class RunReconciler(Reconciler):
             # The garbage collector removes the children, with or without us, but not before somebody's finalizer lets the run go.
             self._forget(key)
             return None if await self._let_go(key) else REFUSED_RETRY_SECONDS
-        children = self.indexes.children(key)
-        memory = self.memories.of(key, run.uid)
+        children, memory = self.indexes.children(key), self.memories.of(key, run.uid)
         memory.let_go_of_stored(children)
         context = replace(self.context, live_interval_seconds=self._live_interval_seconds())
         facts = Facts(run, children, memory.collected, self.now(), context)
@@ -85,8 +83,7 @@ class RunReconciler(Reconciler):
     async def _carry_out(self, key: RunKey, facts: Facts, decision: Decision, memory: RunMemory) -> float | None:
         run, collected = facts.run, memory.collected
         collected.ending = decision.ending or collected.ending
-        unstored = tuple(collected.samples.unstored)
-        about = About(run, facts.children, arrivals=tuple(collected.arrivals.values()), samples=unstored)
+        about = About(run, facts.children, tuple(collected.arrivals.values()), tuple(collected.samples.unstored))
         if decision.last_words is not None:
             await self.lookups.within(LAST_WORDS_SECONDS, about, decision.last_words, collected.answers)
         # Some read what goes with the server, so they begin before it does; nothing of it is waited for.

@@ -54,7 +54,6 @@ class Sessions:
         self._ending: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
-        """Runs with something going on."""
         return len(self._sessions)
 
     def follow(

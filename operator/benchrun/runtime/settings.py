@@ -90,8 +90,7 @@ class Settings(BaseModel):
     network_policies: Flag = False  # whether every run gets NetworkPolicies; servers in development mode always do
     network_policy_peers: Annotated[tuple[dict[str, Any], ...], BeforeValidator(_json)] = Field(
         (), description="a JSON list of NetworkPolicy peers"
-    )
-    """Who else may connect to servers, as NetworkPolicy peers."""
+    )  # who else may connect to servers
     max_hold_seconds: Whole = Field(86_400, ge=60, le=31_536_000)  # of a scheduled server, whatever its deadlines say
     run_metrics: Flag = False  # whether /metrics, which anybody may read who reaches it, has single runs and figures
     operator_namespace: Namespace = Field("benchrun-system", description="the name of the operator's own namespace")

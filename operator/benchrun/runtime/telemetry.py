@@ -37,7 +37,6 @@ class Telemetry:
     """Counters and gauges, in a registry of their own."""
 
     def __init__(self, *, live_runs: int = MAX_LIVE_RUNS) -> None:
-        """`live_runs`: how many runs may have gauges of their own."""
         self._most_live_runs = live_runs
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = prometheus_client.CollectorRegistry()

@@ -91,7 +91,7 @@ class Operator:
             self._tasks.start("leading", lambda: self._lead(elector, lister, queue))
         else:
             self._begin_passes(lister, queue, list_first=False)
-        logger.info("ready, with %d runs", sum(1 for _ in self.indexes.runs()))
+        logger.info("ready, with %d runs", len(self.indexes.runs()))
 
     async def stop(self) -> None:
         """Let passes under way end, leave everything else, let another lead; within some 6 seconds."""

@@ -203,7 +203,7 @@ async def test_resync_goes_on_where_one_namespace_is_not_readable_any_more(clust
         cluster.fenced.add("closed")
         cluster.add("BenchmarkRun", run_body("late", uid="2", status=EDITED))
         await passing(SETTINGS.resync_seconds)
-        assert RunKey(NAMESPACE, "late") in list(operator.indexes.runs())
+        assert RunKey(NAMESPACE, "late") in operator.indexes.runs()
         assert len(operator.remarks()) == 1
 
 
@@ -254,7 +254,7 @@ async def test_a_standby_knows_everything_is_live_and_ready_and_makes_no_pass(
         assert counted(standby, "benchrun_leader") == 0
         assert counted(standby, "benchrun_queue_depth") == 0
         assert standby.problems() == standby.remarks() == []
-        assert list(standby.indexes.runs()) == [KEY]
+        assert standby.indexes.runs() == [KEY]
         for operator in (leader, standby):
             assert await status_of(operator, "/readyz") == 200
             key = operator.indexes.heard("BenchmarkRun", cluster.add("BenchmarkRun", changed()), deleted=False)
@@ -273,7 +273,7 @@ async def test_the_standby_takes_over_with_what_is_there_then(cluster: Fenced, l
         await passing(WATCH_SECONDS + 1)
         assert counted(standby, "benchrun_leader") == 1
         assert passes(standby) == 2
-        assert RunKey(NAMESPACE, "late") in list(standby.indexes.runs())
+        assert RunKey(NAMESPACE, "late") in standby.indexes.runs()
 
 
 @in_fast_time
