@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from typing import Any
 
 import kopf
@@ -49,16 +50,8 @@ class NothingToCompare(kopf.DiffBaseStorage):
 def registry(indexes: Indexes, *, enqueue: Callable[[Key], None], telemetry: Telemetry) -> kopf.OperatorRegistry:
     """Handlers for sweeps, runs and everything that carries a run's label."""
     handlers = kopf.OperatorRegistry()
-    for kind in (SWEEP_KIND, names.KIND, *CHILD_KINDS):
-        _watch(handlers, kind, indexes, enqueue, telemetry)
-    kopf.on.login(registry=handlers)(login)
-    return handlers
 
-
-def _watch(
-    handlers: kopf.OperatorRegistry, kind: str, indexes: Indexes, enqueue: Callable[[Key], None], telemetry: Telemetry
-) -> None:
-    async def heard(event: Any, **_: Any) -> None:
+    async def heard(kind: str, /, event: Any, **_: Any) -> None:
         telemetry.watch_event(kind, event["type"] or "LISTED")  # by the list that a watch begins with
         key = indexes.heard(kind, event["object"], deleted=event["type"] == "DELETED")
         if key is not None:
@@ -68,8 +61,12 @@ def _watch(
         if sweep is not None:
             enqueue(sweep)
 
-    resource = RESOURCES[kind]
-    kopf.on.event(resource.group, resource.version, resource.plural, id=resource.plural, registry=handlers)(heard)
+    for kind in (SWEEP_KIND, names.KIND, *CHILD_KINDS):
+        resource = RESOURCES[kind]
+        watch = kopf.on.event(resource.group, resource.version, resource.plural, id=resource.plural, registry=handlers)
+        watch(partial(heard, kind))
+    kopf.on.login(registry=handlers)(login)
+    return handlers
 
 
 def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
