@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from benchrun.judge_process.job import END, MAX_JUDGEMENT_BYTES, Job, Judgement, Part, SweepJob, SweepTable
+from benchrun.judge_process.job import END, MAX_JUDGEMENT_BYTES, Job, Part, SweepJob
 
 COMMAND = (sys.executable, "-s", "-P", "-m", "benchrun.judge_process")
 # Of a job. A load point of 200,000 requests takes 208 MiB; the container's 512 hold the operator and the process that is
@@ -56,16 +56,9 @@ class JudgeChild:
         self._process: Process | None = None
         self._leave: asyncio.TimerHandle | None = None
 
-    async def judge(self, job: Job, parts: _Parts) -> Judgement:
-        """The judgement of a run. Raises NotJudged, and whatever reading the parts raises: each is read when the one before
-        was sent, so that one is in memory at a time."""
-        return await self._done(job, parts, Judgement)
-
-    async def table(self, job: SweepJob, parts: _Parts) -> SweepTable:
-        """The table of a sweep. Raises NotJudged, and whatever reading the parts raises."""
-        return await self._done(job, parts, SweepTable)
-
-    async def _done(self, job: Job | SweepJob, parts: _Parts, answer: type[A]) -> A:
+    async def judge(self, job: Job | SweepJob, parts: _Parts, answer: type[A]) -> A:
+        """The judgement of a run, or the table of a sweep. Raises NotJudged, and whatever reading the parts raises: each is
+        read when the one before was sent, so that one is in memory at a time."""
         async with self._turn:
             self._stay()
             limit = asyncio.timeout(self._wall_seconds)

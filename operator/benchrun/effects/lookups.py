@@ -115,7 +115,8 @@ async def _judgement(tools: Tools, about: About, question: decision.Judging) -> 
     )
     while True:
         try:
-            judged = await tools.judge.judge(job, _parts(tools, about, with_baseline=not question.ended_early))
+            parts = _parts(tools, about, with_baseline=not question.ended_early)
+            judged = await tools.judge.judge(job, parts, Judgement)
         except NotJudged as error:
             raise NotFoundOut(str(error)) from error
         except ClusterError as error:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchrun.api import BenchmarkRunStatus, status_changes
-from benchrun.api.sweep import essence
+from benchrun.api.sweep import SweepTable, essence
 from benchrun.decide import Ref
 from benchrun.decide.deadlines import QUOTA
 from benchrun.decide.sweep.decide_sweep import decide
@@ -110,7 +110,7 @@ class SweepReconciler(Reconciler):
         parts = (Part.of("run", data, name=uid) for uid, data in packed)
         table, problem = None, ""
         try:
-            table = await self.judge.table(job, parts)
+            table = await self.judge.judge(job, parts, SweepTable)
         except NotJudged as error:
             problem = str(error)
         except Exception as error:
