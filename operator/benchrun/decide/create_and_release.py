@@ -83,11 +83,9 @@ def _server(state: RunState) -> list[Manifest]:
     """The Service comes with the client, which looks up its name; the Deployment only when the client is ready for it,
     and has been heard: a client that only this operator does not know yet may have measured already."""
     owner, context = state.owner, state.facts.context
-    image = state.spec.client.image or context.client_image
-    policy, most_seconds = context.client_image_pull_policy, context.max_hold_seconds
-    started = plan.server_roles(
-        owner, state.spec, client_image=image, pull_policy=policy, max_hold_seconds=most_seconds
-    )
+    image, policy = state.spec.client.image or context.client_image, context.client_image_pull_policy
+    limit = context.max_hold_seconds
+    started = plan.server_roles(owner, state.spec, client_image=image, pull_policy=policy, max_hold_seconds=limit)
     workloads = [plan.workload(owner, role) for role in started if state.client_ready and state.client_heard]
     return [*(plan.service(owner, role) for role in started), *workloads]
 

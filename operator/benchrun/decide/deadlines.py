@@ -142,9 +142,8 @@ def deadlines(state: RunState) -> tuple[Deadline, ...]:
         of_server = (_endpoint(state),) if state.spec.endpoint is not None else (_pending(state), _startup(state))
         return tuple(d for d in (_client_start(state), *of_server) if d is not None)
     seconds, done, total = state.spec.run_deadline_seconds, len(state.known), state.stages_in_words
-    message = (
-        f"{done} of {total} stages were measured within runDeadlineSeconds ({seconds} s); raise it or measure less"
-    )
+    measured = f"{done} of {total} stages were measured"
+    message = f"{measured} within runDeadlineSeconds ({seconds} s); raise it or measure less"
     run = _deadline(Reason.RUN_DEADLINE, instant(state.status.server_ready_time), seconds, message)
     return () if run is None else (run,)
 

@@ -159,8 +159,8 @@ def _suspended(state: RunState) -> Decision:
 
 
 def _left_alone(facts: Facts, status: BenchmarkRunStatus, problem: str) -> Decision:
-    """It goes on without us until that operator is back, or is cancelled. Its servers are held no longer than they may be
-    (`benchrun-operator release`)."""
+    """An operator of another version accepted the run: it goes on until that one is back, or is cancelled. Its servers are held
+    no longer than they may be (`benchrun-operator release`)."""
     message = sentence(f"accepted by an operator of another version; this one can't read the spec: {problem}")
     ends = status.ending is not None or status.server_released_time is not None
     status = status.model_copy(update={"message": message})

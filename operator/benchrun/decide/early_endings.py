@@ -71,12 +71,9 @@ def server_diagnosis(state: RunState) -> Diagnosis | None:
         return None
     tail = state.log_tail
     views = ((state.children.role_pods(role), state.workload(role)) for role in state.server_roles)
-    known = [
-        found
-        for pods, workload in views
-        if (found := observe.diagnose_server(pods, workload, log_tail=tail)) is not None
-    ]
-    worst = next((found for found in known if found.terminal), known[0] if known else None)
+    found = (observe.diagnose_server(pods, workload, log_tail=tail) for pods, workload in views)
+    known = [diagnosis for diagnosis in found if diagnosis is not None]
+    worst = next((diagnosis for diagnosis in known if diagnosis.terminal), known[0] if known else None)
     if worst is not None and state.spec.offline is not None:
         # Pods know their role, and not which field of the spec they come from.
         worst = replace(worst, message=worst.message.replace("spec.server", state.spec.started_field))
