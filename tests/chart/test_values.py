@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import pytest
 import yaml
-from benchrun.decide import GpuExporters
 from benchrun.runtime.memory import MAX_RUNS
 from benchrun.runtime.settings import Settings
 from chart.rendering import CHART, DIGEST, EVERYTHING, IMAGES, PROMETHEUS, REPOSITORY, Object, only, refusal, render
@@ -180,7 +179,9 @@ def test_the_operator_reads_from_its_environment_what_the_values_say() -> None:
         resync_seconds=60,
         result_runs=5,
         pod_road="Proxy",
-        gpu_exporters=GpuExporters("monitoring", "tier=gpu", 9401),
+        gpu_exporter_namespace="monitoring",
+        gpu_exporter_selector="tier=gpu",
+        gpu_exporter_port=9401,
         unschedulable_grace_seconds=0,
         run_metrics=True,
         leader_election=True,

@@ -69,7 +69,7 @@ class Somebody:
 
     async def watch(self, kind: str) -> None:
         query = (("watch", "true"), ("timeoutSeconds", "1"))
-        await self.connection.text(RESOURCES[kind].path(self.namespace), query=query, limit_bytes=1)
+        await self.connection.request("GET", RESOURCES[kind].path(self.namespace), query=query, limit_bytes=1)
 
     async def through(self, method: str) -> None:
         path = f"/api/v1/namespaces/{self.namespace}/pods/none:8090/proxy/records"

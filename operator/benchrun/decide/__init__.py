@@ -5,6 +5,5 @@ from benchrun.decide.create_and_release import *
 from benchrun.decide.decide_run import *
 from benchrun.decide.decision import *
 from benchrun.decide.early_endings import *
-from benchrun.decide.finish import *
 from benchrun.decide.run_state import *
 from benchrun.decide.server_status import *

@@ -15,8 +15,6 @@ from benchrun.observe import Declared, Diagnosis
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What the run is doing."""
-
     phase: api.Phase
     reason: str
     message: str
@@ -42,15 +40,13 @@ def current_step(state: RunState, *, server: Diagnosis | None, client: Diagnosis
 
 
 def progress(state: RunState) -> api.Progress:
-    """Stages done and under way."""
     known, done = state.total_stages, len(state.known)
-    total = state.most_stages if known is None else known
-    summary = f"{done}/{total}" if known is not None else f"{done}/<={total}"
-    return api.Progress(stages_total=total, stages_done=done, stage=_stage(state), summary=summary)
+    total, bound = (state.most_stages, "<=") if known is None else (known, "")
+    return api.Progress(stages_total=total, stages_done=done, stage=_stage(state), summary=f"{done}/{bound}{total}")
 
 
 def _stage(state: RunState) -> str | None:
-    """The stage under way. It is shown with the record of the one before, which comes a moment later: both in one write."""
+    # It is shown with the record of the one before, which comes a moment later: both in one write.
     progress, shown = state.collected.client.progress, state.status.progress
     if progress is None or progress.stage is None:
         return None
@@ -73,11 +69,11 @@ def _waiting_for_server(state: RunState, server: Diagnosis | None) -> Step:
         message = "the client is ready; waiting for an answer on its port"
         return Step("Preparing", api.Reason.PREPARING_CLIENT, message, True)
     pods = state.serving
-    if not pods or any(pod.scheduled_at is None for pod in pods):
-        why = server.message if server is not None else "waiting for a node to take the server"
-        return Step("WaitingForNode", server.reason if server is not None else api.Reason.WAITING_FOR_NODE, why, True)
+    waits_for_node = not pods or any(pod.scheduled_at is None for pod in pods)
     if server is not None:
-        return Step("Starting", server.reason, server.message, True)
+        return Step("WaitingForNode" if waits_for_node else "Starting", server.reason, server.message, True)
+    if waits_for_node:
+        return Step("WaitingForNode", api.Reason.WAITING_FOR_NODE, "waiting for a node to take the server", True)
     nodes = ", ".join(dict.fromkeys(pod.node or "its node" for pod in pods))
     count = sum(pod.rank == 0 for pod in pods)
     starting = "the server is" if count == 1 else f"{count} servers are"
@@ -86,6 +82,7 @@ def _waiting_for_server(state: RunState, server: Diagnosis | None) -> Step:
 
 _Status = TypeVar("_Status", api.BenchmarkRunStatus, BenchmarkSweepStatus)
 Row = tuple[api.ConditionType, api.ConditionStatus, str, str]  # type, status, reason and message of a condition
+_YES_NO: tuple[api.ConditionStatus, api.ConditionStatus] = ("True", "False")
 _ACCEPTED: Row = ("Accepted", "True", "Accepted", "the spec can be acted on")
 _LEFT: tuple[Row, ...] = (
     ("ClientReady", "False", api.Reason.FINISHED, "the run has ended"),
@@ -134,9 +131,8 @@ def measured(
 ) -> list[Row]:
     """All stages were measured. Invalid cells stall the run: a pipeline must not go on with such numbers. A missed objective or
     a regression is a result like any other, with a condition of its own."""
-    good = valid_reason not in (api.Reason.INVALID_CELLS, api.Reason.NOT_JUDGED)
-    judged: api.ConditionStatus = "True" if good else "False"
-    valid: api.ConditionStatus = "Unknown" if valid_reason == api.Reason.NOT_JUDGED else judged
+    unusable: dict[str, api.ConditionStatus] = {api.Reason.INVALID_CELLS: "False", api.Reason.NOT_JUDGED: "Unknown"}
+    valid, good = unusable.get(valid_reason, "True"), valid_reason not in unusable
     rows: list[Row] = [
         _ACCEPTED,
         *_LEFT,
@@ -174,18 +170,15 @@ def _unjudged(unjudged: str, reason: str, message: str, *, succeeded: str = "") 
     ]
 
 
-def _complete(
-    complete_reason: str, valid_reason: str, message: str, *, valid: api.ConditionStatus, good: bool
-) -> list[Row]:
-    yes: api.ConditionStatus = "True" if good else "False"
-    no: api.ConditionStatus = "False" if good else "True"
+def _complete(reason: str, valid_reason: str, message: str, *, valid: api.ConditionStatus, good: bool) -> list[Row]:
+    yes, no = _YES_NO if good else _YES_NO[::-1]
     return [
         ("Valid", valid, valid_reason, message),
-        ("Complete", "True", complete_reason, message),
-        ("Failed", "False", complete_reason, ""),
+        ("Complete", "True", reason, message),
+        ("Failed", "False", reason, ""),
         ("Succeeded", yes, valid_reason, message),
         ("Ready", yes, valid_reason, message),
-        ("Reconciling", "False", complete_reason, ""),
+        ("Reconciling", "False", reason, ""),
         ("Stalled", no, valid_reason, "" if good else message),
     ]
 

@@ -10,34 +10,17 @@ timeline with it. The last ones are deleted first, so that an operator that dies
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from benchrun_client.contract import digest_of_token
 
-from benchrun import names
+from benchrun import names, plan
 from benchrun.api import Reason, Truncated, as_many_as_fit
-from benchrun.decide.deadlines import RESULTS, deadlines, results_refused
-from benchrun.decide.decision import Facts, Manifest, Ref
+from benchrun.decide.deadlines import deadlines, results_refused
+from benchrun.decide.decision import RESULT_ROLES, Facts, Manifest, Ref
 from benchrun.decide.run_state import RunState
 from benchrun.decide.server_status import endpoint_addresses
 from benchrun.measure import bucket_size, bucketed, encode
-from benchrun.observe import Child, instant
-from benchrun.plan import (
-    TimelinePart,
-    client_job,
-    client_service,
-    division_of,
-    in_development_mode,
-    network_policy_manifests,
-    plan_config_map,
-    plan_of_client,
-    server_roles,
-    service,
-    stage_config_map,
-    timeline_config_map,
-    token_of,
-    workload,
-)
+from benchrun.observe import Child, child_of, instant
 
 SERVER_KINDS = ("Deployment", "LeaderWorkerSet")  # what makes the pods of servers: it holds the GPU
 
@@ -70,46 +53,41 @@ def release_all(facts: Facts) -> tuple[Ref, ...]:
 
 
 def ref_to(facts: Facts, child: Child) -> Ref:
-    """The object, to be deleted."""
     return Ref(kind=child.kind, namespace=facts.run.namespace, name=child.name, uid=child.uid)
 
 
 def _own(facts: Facts) -> list[Child]:
-    """What is ours and not on its way out."""
     return [c for c in facts.children.objects if c.owner_uid == facts.run.uid and not c.deleting]
 
 
 def _client(state: RunState) -> list[Manifest]:
     owner, spec, context = state.owner, state.spec, state.facts.context
-    meeting = [client_service(owner)] if division_of(spec).pods > 1 else []
+    meeting = [plan.client_service(owner)] if plan.division_of(spec).pods > 1 else []
     if state.has_plan and state.child("Job", names.ROLE_CLIENT) is not None:
         return meeting  # to write a plan of many stages takes its time
-    token = token_of(context.channel_key, owner.uid)
-    plan = plan_of_client(
-        owner, spec, token_digest=digest_of_token(token), endpoint_addresses=endpoint_addresses(state)
-    )
-    job = client_job(
+    token = plan.token_of(context.channel_key, owner.uid)
+    addresses = endpoint_addresses(state)
+    given = plan.plan_of_client(owner, spec, token_digest=digest_of_token(token), endpoint_addresses=addresses)
+    job = plan.client_job(
         owner,
         spec,
-        plan_digest=plan.digest(),
+        plan_digest=given.digest(),
         default_image=context.client_image,
         pull_policy=context.client_image_pull_policy,
         max_hold_seconds=context.max_hold_seconds,
     )
-    return [plan_config_map(owner, plan, spec.chat_template), *meeting, job]
+    return [plan.plan_config_map(owner, given, spec.chat_template), *meeting, job]
 
 
 def _server(state: RunState) -> list[Manifest]:
     """The Service comes with the client, which looks up its name; the Deployment only when the client is ready for it,
     and has been heard: a client that only this operator does not know yet may have measured already."""
     owner, context = state.owner, state.facts.context
-    image = state.spec.client.image or context.client_image
-    policy, most_seconds = context.client_image_pull_policy, context.max_hold_seconds
-    started = server_roles(owner, state.spec, client_image=image, pull_policy=policy, max_hold_seconds=most_seconds)
-    early = [service(owner, role) for role in started]
-    if not (state.client_ready and state.client_heard):
-        return early
-    return [*early, *(workload(owner, role) for role in started)]
+    image, policy = state.spec.client.image or context.client_image, context.client_image_pull_policy
+    limit = context.max_hold_seconds
+    started = plan.server_roles(owner, state.spec, client_image=image, pull_policy=policy, max_hold_seconds=limit)
+    workloads = [plan.workload(owner, role) for role in started if state.client_ready and state.client_heard]
+    return [*(plan.service(owner, role) for role in started), *workloads]
 
 
 def _fence(state: RunState) -> list[Manifest]:
@@ -117,14 +95,11 @@ def _fence(state: RunState) -> list[Manifest]:
     reaches pods through the API server would be shut out itself; servers in development mode are fenced nevertheless."""
     spec, context = state.spec, state.facts.context
     for_all = context.network_policies and context.pod_road == "Direct"
-    if not for_all and not in_development_mode(spec):
+    if not for_all and not plan.in_development_mode(spec):
         return []
-    return network_policy_manifests(
-        state.owner,
-        spec,
-        operator_namespace=context.operator_namespace,
-        extra_peers=context.network_policy_peers,
-        servers_only=not for_all,
+    namespace, peers = context.operator_namespace, context.network_policy_peers
+    return plan.network_policy_manifests(
+        state.owner, spec, operator_namespace=namespace, extra_peers=peers, servers_only=not for_all
     )
 
 
@@ -140,10 +115,10 @@ def to_store(state: RunState) -> tuple[Manifest, ...]:
     fresh = [a for s, a in sorted(state.collected.arrivals.items()) if s not in state.stored]
     if fresh:
         chunks = [_packed(state) if samples else None, *[None] * (len(fresh) - 1)]
-        return tuple(stage_config_map(state.owner, a, timeline=c) for a, c in zip(fresh, chunks, strict=True))
+        return tuple(plan.stage_config_map(state.owner, a, timeline=c) for a, c in zip(fresh, chunks, strict=True))
     if samples and state.now.timestamp() - samples[0].at >= CHUNK_SECONDS:
         chunk = sum(child.role == names.ROLE_TIMELINE for child in state.children.objects)
-        return (timeline_config_map(state.owner, chunk=chunk, timeline=_packed(state)),)
+        return (plan.timeline_config_map(state.owner, chunk=chunk, timeline=_packed(state)),)
     return ()
 
 
@@ -167,47 +142,36 @@ def to_acknowledge(state: RunState, stored_now: Iterable[Manifest] = ()) -> int 
     return state.stored_prefix(also=written) or None
 
 
-def _packed(state: RunState) -> TimelinePart:
+def _packed(state: RunState) -> plan.TimelinePart:
     """What was sampled since the last chunk, coarser the longer the run has been."""
     samples, ready, before = state.collected.samples.unstored, instant(state.status.server_ready_time), 0
     if ready is not None:
         # By the run's age: a restarted operator has not counted the samples before these.
         seconds, servers = max(0.0, samples[0].at - ready.timestamp()), len({(s.role, s.pod) for s in samples})
         before = int(seconds / state.spec.measurement.scrape_interval_seconds) * servers
-    return TimelinePart(encode(bucketed(samples, bucket_size(before))), through=max(s.at for s in samples))
+    return plan.TimelinePart(encode(bucketed(samples, bucket_size(before))), through=max(s.at for s in samples))
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """A ConfigMap of a stage or of the timeline."""
-
-    name: str
-    role: str
-    size_bytes: int
-
-
-def kept(stored: Iterable[Stored]) -> tuple[Stored, ...]:
-    """Those that stay, timeline first."""
+def kept(stored: Iterable[Child]) -> tuple[Child, ...]:
+    """Those ConfigMaps of stages and of the timeline that stay, timeline first."""
     ordered = sorted(stored, key=lambda s: _in_order(s.name))
     timeline = _that_fit(ordered, names.ROLE_TIMELINE, TIMELINE_BYTES)
-    room = RESULT_BYTES - sum(s.size_bytes for s in timeline)
+    room = RESULT_BYTES - sum(s.stored_bytes for s in timeline)
     return (*timeline, *_that_fit(ordered, names.ROLE_STAGE, room))
 
 
 def to_prune(state: RunState) -> tuple[Ref, ...]:
     """What a finished run does not keep, the last of each kind first."""
     children = {c.name: c for c in _result_objects(state) if not c.deleting}
-    stay = {s.name for s in kept(map(_of_object, children.values()))}
+    stay = {child.name for child in kept(children.values())}
     go = sorted(children.keys() - stay, key=_in_order, reverse=True)
     return tuple(ref_to(state.facts, children[name]) for name in go)
 
 
 def pruned(state: RunState, stored_now: Iterable[Manifest]) -> list[Truncated]:
     """What will be missing of the records that there are, once this run has ended."""
-    stored = {c.name: _of_object(c) for c in _result_objects(state)}
-    for meta in (manifest["metadata"] for manifest in stored_now):
-        size = int(meta["annotations"][names.ANNOTATION_BYTES])
-        stored[meta["name"]] = Stored(meta["name"], meta["labels"][names.LABEL_ROLE], size)
+    new = (child_of(manifest["kind"], manifest) for manifest in stored_now)
+    stored = {child.name: child for child in (*_result_objects(state), *new)}
     stay = kept(stored.values())
     records = sum(s.role == names.ROLE_STAGE for s in stay)
     chunks, all_chunks = (sum(s.role == names.ROLE_TIMELINE for s in some) for some in (stay, stored.values()))
@@ -216,7 +180,7 @@ def pruned(state: RunState, stored_now: Iterable[Manifest]) -> list[Truncated]:
 
 
 def _result_objects(state: RunState) -> list[Child]:
-    return [c for c in state.children.objects if c.role in RESULTS]
+    return [c for c in state.children.objects if c.role in RESULT_ROLES]
 
 
 def _in_order(name: str) -> tuple[int, str]:
@@ -224,9 +188,5 @@ def _in_order(name: str) -> tuple[int, str]:
     return len(name), name
 
 
-def _that_fit(ordered: Sequence[Stored], role: str, room: int) -> list[Stored]:
-    return as_many_as_fit((s for s in ordered if s.role == role), lambda s: s.size_bytes, room)
-
-
-def _of_object(child: Child) -> Stored:
-    return Stored(child.name, child.role, child.stored_bytes)
+def _that_fit(ordered: Sequence[Child], role: str, room: int) -> list[Child]:
+    return as_many_as_fit((s for s in ordered if s.role == role), lambda s: s.stored_bytes, room)

@@ -13,13 +13,12 @@ from datetime import UTC, datetime, timedelta
 from benchrun import names
 from benchrun.api import Condition, Reason, find_condition, timestamp
 from benchrun.decide.condition_table import Step
-from benchrun.decide.decision import RefusedObject
+from benchrun.decide.decision import RESULT_ROLES, RefusedObject
 from benchrun.decide.run_state import RunState
 from benchrun.observe import Diagnosis, Pod, instant
 from benchrun.observe.last_words import bounded
 from benchrun.plan import estimate, nodes, role_replicas
 
-RESULTS = (names.ROLE_STAGE, names.ROLE_TIMELINE)
 NO_POD_SECONDS = 10  # how long a Job may take to make its pod before that is worth saying
 QUOTA = "exceeded quota"
 _REMEDIES = {
@@ -52,13 +51,12 @@ def refusal(state: RunState) -> Diagnosis | None:
     if refused is None:
         return None
     found = diagnose_refusal(refused, server_field=state.spec.started_field)
-    return replace(found, terminal=False) if refused.role in RESULTS else found
+    return replace(found, terminal=False) if refused.role in RESULT_ROLES else found
 
 
 def results_refused(state: RunState) -> bool:
-    """Whether what was measured can't be stored now."""
     refused = state.collected.refused_object
-    return refused is not None and refused.role in RESULTS
+    return refused is not None and refused.role in RESULT_ROLES
 
 
 def no_pod_at(state: RunState) -> datetime | None:
@@ -86,8 +84,7 @@ def no_pod(state: RunState) -> str:
     return f"Job {job} has no pod: a quota or an admission policy may refuse it; `kubectl describe job {job}` says why"
 
 
-CLIENT_GRACE_SECONDS = 30
-"""The client gives up an endpoint by itself and reports its last answer; the operator ends the run only where that report does not come."""
+CLIENT_GRACE_SECONDS = 30  # the client gives up an endpoint by itself; how long its report of the last answer may take
 _LAST_US = 253_402_300_799_000_000  # the end of the year 9999: datetime has no later instant
 
 
@@ -136,7 +133,6 @@ class Deadline:
     message: str
 
     def passed(self, now: datetime) -> bool:
-        """Whether it is too late."""
         return now >= self.ends_at
 
 
@@ -159,7 +155,6 @@ def _deadline(reason: str, since: datetime | None, seconds: int, message: str) -
 
 
 def _client_start(state: RunState) -> Deadline | None:
-    """Until it is heard."""
     pod, seconds = state.client_pod, state.spec.startup_deadline_seconds
     if state.client_ready and (state.server_exists or state.client_heard):
         return None
@@ -183,11 +178,9 @@ def _client_creation(state: RunState) -> Deadline | None:
 def _endpoint(state: RunState) -> Deadline | None:
     seconds, pod = state.spec.startup_deadline_seconds, state.client_pod
     message = f"the endpoint was not healthy within startupDeadlineSeconds ({seconds} s); check that it runs and answers /health"
-    ready = _client_ready(state)
+    since, ready = pod.created_at if pod is not None else instant(state.status.accepted_time), _client_ready(state)
     if ready is not None:
-        grace = CLIENT_GRACE_SECONDS if seconds else 0
-        return _deadline(Reason.STARTUP_DEADLINE, instant(ready.last_transition_time), seconds + grace, message)
-    since = pod.created_at if pod is not None else instant(state.status.accepted_time)
+        since, seconds = instant(ready.last_transition_time), seconds + (CLIENT_GRACE_SECONDS if seconds else 0)
     return _deadline(Reason.STARTUP_DEADLINE, since, seconds, message)
 
 
@@ -228,7 +221,7 @@ def _startup(state: RunState) -> Deadline | None:
 
 
 def _client_ready(state: RunState) -> Condition | None:
-    """The condition ClientReady, with the instant of its change; None: by the last status the client is not ready."""
+    """None: by the last status the client is not ready."""
     found = find_condition(state.status.conditions, "ClientReady")
     return found if found is not None and found.status == "True" else None
 
@@ -251,7 +244,6 @@ def grace_ends(state: RunState) -> tuple[datetime, ...]:
 
 
 def _graces(state: RunState, pods: Iterable[Pod]) -> tuple[datetime, ...]:
-    """When those of these pods that run now end."""
     grace = timedelta(seconds=state.facts.context.unschedulable_grace_seconds)
     waiting = (pod for pod in pods if pod.unschedulable is not None and not pod.deleting)
     ends = (pod.created_at + grace for pod in waiting if pod.created_at is not None)

@@ -5,38 +5,37 @@ A pass that knows that the run ends requests the servers' deletion, whatever els
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from benchrun.api import BenchmarkRunStatus, EndingStatus, Reason, has_ended, read_status, sentence, timestamp
-from benchrun.decide import condition_table, create_and_release, server_status
+from benchrun import api, names
+from benchrun.api import BenchmarkRunStatus, Reason, sentence, timestamp
+from benchrun.decide import condition_table, create_and_release, early_endings, server_status
 from benchrun.decide.condition_table import Step, current_step, progress
 from benchrun.decide.deadlines import deadlines, grace_ends, no_pod_at, noticed, results_refused, with_refusal
-from benchrun.decide.decision import Decision, Ending, EndpointPods, Event, Facts, Question
-from benchrun.decide.early_endings import (
-    client_diagnosis,
-    ending,
-    hidden_cause,
-    last_words,
-    profile_lost,
-    server_diagnosis,
-)
-from benchrun.decide.finish import after_finish, final_status, judging
+from benchrun.decide.decision import Answer, Decision, Ending, EndpointPods, Event, Facts, Judging, Question
 from benchrun.decide.run_state import RunState, Unacceptable, accept
 from benchrun.measure import live, power_sentence
-from benchrun.observe import Diagnosis
+from benchrun.observe import Diagnosis, instant
 from benchrun.plan import cells
 
 ENDPOINT_LOOKUP_SECONDS = 5.0
 SHORTEST_WAIT_SECONDS = 1.0  # a deadline that has passed and can't be judged yet must not keep the operator spinning
+LOG_TAIL_BYTES = 4096  # what the status keeps of a failed server's log
+_OF_THE_JUDGEMENT = (
+    "client", "cost", "datasets", "results", "searches", "findings", "verdict", "headline", "judge", "comparison",
+    "profile",
+)  # fmt: skip
+CLIENT_LEAVES_SECONDS = 30  # how long the client may take to end by itself after its last record was acknowledged
 
 
 def decide(facts: Facts) -> Decision:
     """What to do about a run now. The same facts give the same decision; on its own outcome it changes nothing."""
-    status = read_status(facts.run.status)
+    status = api.read_status(facts.run.status)
     if facts.run.deleting:
         return Decision(status=status, forget=True)
-    ended = has_ended(status.conditions)
+    ended = api.has_ended(status.conditions)
     begun = status.accepted_time is not None or (status.phase == "Suspended" and facts.run.spec.get("suspend") is True)
     try:
         spec = accept(facts.run, begun=begun)
@@ -49,14 +48,14 @@ def decide(facts: Facts) -> Decision:
         return _refused(facts, status, str(error))
     state = RunState(facts=facts, spec=spec, status=status)
     if ended:
-        return after_finish(state)
+        return _after_finish(state)
     state = noticed(state)
     going_nowhere = state.ending is None and not state.server_exists and not state.begun
     if spec.suspend and not spec.cancel and going_nowhere:
         return _suspended(state)
-    server, client = server_diagnosis(state), client_diagnosis(state)
-    end = ending(state, server=server, client=client)
-    if end is not None or state.all_known or profile_lost(state, server=server, client=client):
+    server, client = early_endings.server_diagnosis(state), early_endings.client_diagnosis(state)
+    end = early_endings.ending(state, server=server, client=client)
+    if end is not None or state.all_known or early_endings.profile_lost(state, server=server, client=client):
         return _end(state, end, server=server)
     endpoint = server_status.endpoint_pods(state)
     # A Service's pods must be known before the plan is written: their counters are read at every edge.
@@ -73,7 +72,7 @@ def _go_on(state: RunState, *, server: Diagnosis | None, client: Diagnosis | Non
         *server_status.startups_wanted(state, statuses),
         *server_status.exporters_wanted(state),
         server_status.endpoint_pods(state),
-        hidden_cause(state),
+        early_endings.hidden_cause(state),
     )
     update = {
         "servers": statuses,
@@ -97,7 +96,7 @@ def _go_on(state: RunState, *, server: Diagnosis | None, client: Diagnosis | Non
 def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> Decision:
     """Every record is here, or none comes any more. The servers go first, with the client where the run ends early; then what
     is left is stored, judged, and written, in as many passes as it takes."""
-    words = last_words(state, end, server=server) if end is not None else None
+    words = early_endings.last_words(state, end, server=server) if end is not None else None
     log = server_status.compilations_wanted(state)
     waits = end is None and create_and_release.worth_waiting_to_store(state)
     stored_now = create_and_release.to_store(state) if waits else create_and_release.last_to_store(state)
@@ -119,11 +118,11 @@ def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> De
         return let_go
     judged = None
     if state.known:
-        question = judging(state, ended_early=end is not None)
+        question = _judging(state, ended_early=end is not None)
         judged = state.collected.answers.of(question)
         if judged is None:
             return replace(let_go, lookups=(*let_go.lookups, question))
-    status = final_status(state, end, judged)
+    status = _final_status(state, end, judged)
     reason = end.reason if end is not None else status.phase or "Completed"
     return replace(
         let_go,
@@ -136,7 +135,6 @@ def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> De
 
 
 def _ending_status(state: RunState, end: Ending | None) -> BenchmarkRunStatus:
-    """Of a run whose measurement is over and that is not judged yet."""
     total = state.stages_in_words
     if end is None:
         step = Step("Collecting", Reason.COLLECTING, f"all {total} stages are measured; the records are judged", True)
@@ -148,7 +146,7 @@ def _ending_status(state: RunState, end: Ending | None) -> BenchmarkRunStatus:
             "servers": server_status.server_statuses(state),
             "progress": progress(state),
             "server_released_time": state.released_time,
-            "ending": None if end is None else EndingStatus(reason=end.reason, message=sentence(end.message)),
+            "ending": None if end is None else api.EndingStatus(reason=end.reason, message=sentence(end.message)),
         }
     )
 
@@ -161,8 +159,8 @@ def _suspended(state: RunState) -> Decision:
 
 
 def _left_alone(facts: Facts, status: BenchmarkRunStatus, problem: str) -> Decision:
-    """Of a run that an operator of another version accepted: it goes on without us until that one is back, or is cancelled.
-    Its servers are held no longer than they may be (`benchrun-operator release`)."""
+    """An operator of another version accepted the run: it goes on until that one is back, or is cancelled. Its servers are held
+    no longer than they may be (`benchrun-operator release`)."""
     message = sentence(f"accepted by an operator of another version; this one can't read the spec: {problem}")
     ends = status.ending is not None or status.server_released_time is not None
     status = status.model_copy(update={"message": message})
@@ -200,7 +198,6 @@ def _with_step(state: RunState, step: Step) -> BenchmarkRunStatus:
 
 
 def _step_events(state: RunState, step: Step) -> tuple[Event, ...]:
-    """A new phase is worth an event; the way through it is not."""
     is_news = state.status.phase != step.phase and step.phase in ("Running", "Suspended")
     return (Event(step.phase, step.message),) if is_news else ()
 
@@ -214,3 +211,80 @@ def _seconds_to_next_pass(state: RunState) -> float | None:
     if state.collected.samples.recent and server_status.scrape_targets(state):
         waits.append(state.facts.context.live_interval_seconds)
     return max(SHORTEST_WAIT_SECONDS, min(waits)) if waits else None
+
+
+def _judging(state: RunState, *, ended_early: bool) -> Judging:
+    pod = state.client_pod
+    image, digest = (pod.image, pod.image_digest) if pod is not None else (None, None)
+    client = api.ClientStatus(image=image or state.spec.client.image, image_digest=digest)
+    return Judging(ended_early, servers=tuple(server_status.server_statuses(state)), client=client)
+
+
+def _final_status(state: RunState, end: Ending | None, judged: Answer[api.Judgement] | None) -> BenchmarkRunStatus:
+    """The run as it ended. `judged`: None where nothing was measured."""
+    found = (judged.value if judged is not None else None) or api.Judgement()
+    why_not = judged.problem or "unknown" if judged is not None and judged.value is None else None
+    if end is None and why_not is None and not found.measured_anything:
+        first = found.refused[0] if found.refused else "they are gone"
+        end = Ending(Reason.RECORDS_MISSING, f"none of the records can be used: {first}")
+    if end is None and found.all_requests_failed:
+        answer = f"; the server's answer to one more: {found.diagnostic}" if found.diagnostic else ""
+        end = Ending(Reason.ALL_REQUESTS_FAILED, f"every request failed{answer}")
+    if end is not None:
+        return _ended_early(state, end, found, why_not)
+    message, valid_reason, regressed = found.message, found.valid_reason, None
+    if why_not is not None:
+        valid_reason = Reason.NOT_JUDGED
+        message = f"all {state.stages_in_words} stages are measured, but not judged: {why_not}. `benchrun judge` can do it later"
+    if found.not_regressed is not None and found.comparison is not None:
+        regressed = found.not_regressed, found.not_regressed_reason, found.comparison.message
+    message, met = sentence(message), found.objectives_met if state.spec.objectives else None
+    rows = condition_table.measured(valid_reason, message, objectives_met=met, not_regressed=regressed)
+    return _ended(state, "Completed", message, rows, found)
+
+
+def _ended_early(state: RunState, end: Ending, found: api.Judgement, why_not: str | None) -> BenchmarkRunStatus:
+    message = sentence(end.message if why_not is None else f"{end.message}; what was measured is not judged: {why_not}")
+    ended = _ended(state, end.phase, message, condition_table.ended_early("run", end.reason, message), found)
+    tail = (state.log_tail or "").encode()[-LOG_TAIL_BYTES:].decode(errors="ignore")
+    return ended.model_copy(update={"log_tail": api.plain_text(tail) if tail else None})
+
+
+def _ended(
+    state: RunState, phase: api.Phase, message: str, rows: Iterable[condition_table.Row], found: api.Judgement
+) -> BenchmarkRunStatus:
+    servers = server_status.server_statuses(state)
+    missing = create_and_release.pruned(state, create_and_release.last_to_store(state))
+    update = {
+        "completion_time": timestamp(state.now),
+        "server_released_time": state.released_time,
+        "servers": servers,
+        "progress": progress(state).model_copy(update={"stage": None}),
+        "live": None,
+        "ending": None,
+        "truncated": [*found.truncated, *server_status.truncations(state.spec, servers), *missing],
+        "results_ref": f"{names.LABEL_RUN_UID}={state.owner.uid}" if state.known else None,
+    }
+    judged = {name: getattr(found, name) for name in _OF_THE_JUDGEMENT}
+    status = state.status.model_copy(update=update | judged)
+    return condition_table.standing(status, rows, phase, message, of=state.facts.run, now=state.now)
+
+
+def _after_finish(state: RunState) -> Decision:
+    """A finished run never restarts. Clean up, delete what is too much to keep, then wait for the TTL if there is one. Nothing changes in
+    the status but the generation that was seen: tools wait for it, whatever was edited."""
+    ended = instant(state.status.completion_time) or state.now
+    age_seconds = (state.now - ended).total_seconds()
+    client, ttl = create_and_release.release_client(state), state.spec.ttl_seconds_after_finished
+    leaves_by_itself = api.is_true(state.status.conditions, "Complete") and age_seconds < CLIENT_LEAVES_SECONDS
+    expired = ttl is not None and age_seconds >= ttl
+    waits = [CLIENT_LEAVES_SECONDS - age_seconds] if client and leaves_by_itself else []
+    waits += [ttl - age_seconds] if ttl is not None and not expired else []
+    servers_and_records = (*create_and_release.release_servers(state.facts), *create_and_release.to_prune(state))
+    return Decision(
+        status=state.status.model_copy(update={"observed_generation": state.facts.run.generation}),
+        delete=servers_and_records if leaves_by_itself else (*servers_and_records, *client),
+        forget=True,
+        delete_run=expired,
+        requeue_after_seconds=min(waits, default=None),
+    )

@@ -17,6 +17,7 @@ from typing import Any, Generic, Literal, TypeVar
 from benchrun_client.contract import Progress, Search
 from benchrun_client.engines import StartupPhases
 
+from benchrun import names
 from benchrun.api import BenchmarkRunStatus, ClientStatus, Judgement, Reason, ServerStatus
 from benchrun.measure import bucketed
 from benchrun.measure.exposition import Sample, ServerFacts
@@ -34,22 +35,18 @@ class Question(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[T]):
-    """What came of a look-up."""
-
     value: T | None  # None: not available
     problem: str = ""  # why it is not available
 
 
 class Answers(dict[Question[Any], Answer[Any]]):
-    """All answers of a run so far."""
-
     def of(self, question: Question[T]) -> Answer[T] | None:
         """The answer; None: there is none yet."""
         return self.get(question)
 
-    def value(self, question: Question[T]) -> T | None:
-        """What was found; None: nothing, or not yet."""
-        answer = self.get(question)
+    def value(self, question: Question[T] | None) -> T | None:
+        """What was found; None: nothing, or not yet, or no question."""
+        answer = None if question is None else self.get(question)
         return None if answer is None else answer.value
 
 
@@ -73,8 +70,6 @@ class Compilations(Question[tuple[float, ...]]):
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """How a server's pod started."""
-
     phases: StartupPhases  # by its log
     image_pull_seconds: float | None = None  # by its events
 
@@ -90,8 +85,6 @@ class ServerStart(Question[Start]):
 
 @dataclass(frozen=True, slots=True)
 class ExporterPod:
-    """The pod of a GPU exporter."""
-
     name: str
     ip: str
 
@@ -120,6 +113,7 @@ class Judging(Question[Judgement]):
     client: ClientStatus | None = field(default=None, compare=False)
 
 
+RESULT_ROLES = (names.ROLE_STAGE, names.ROLE_TIMELINE)  # of the ConfigMaps that hold what was measured
 MAX_BACKLOG_BYTES = 4 * 1024 * 1024  # records that wait to be stored: beyond it the client is not polled
 MAX_UNSTORED_SAMPLES = 4096  # samples that wait to be stored, 400 bytes each: beyond it they are merged in pairs
 
@@ -133,7 +127,6 @@ class Ending:
 
     @property
     def phase(self) -> Literal["Cancelled", "Failed"]:
-        """The phase of what ended so."""
         return "Cancelled" if self.reason == Reason.CANCELLED else "Failed"
 
 
@@ -148,11 +141,9 @@ class RefusedObject:
     name: str
     role: str
     message: str = field(compare=False)  # the API server's own words, which may change with every answer
-    curable: bool
-    """It may be taken later as it is: a quota, a policy, our rights, an API server in trouble. Otherwise it is invalid."""
+    curable: bool  # it may be taken later as it is: a quota, a policy, our rights, an API server in trouble; else it is invalid
     is_kind_missing: bool = field(default=False, compare=False)  # the cluster does not know such objects at all
-    is_transient: bool = field(default=False, compare=False)
-    """The API server had no time, or did not answer: it is retried in a moment."""
+    is_transient: bool = field(default=False, compare=False)  # no time, or no answer: it is retried in a moment
 
 
 @dataclass(slots=True)
@@ -183,7 +174,6 @@ class Samples:
         return sorted((s for pair in self._latest.values() for s in pair), key=lambda s: s.at)
 
     def add(self, sample: Sample) -> None:
-        """A sample was taken."""
         self.unstored.append(sample)
         server = (sample.role, sample.pod)
         self._latest[server] = (*self._latest.get(server, ())[-1:], sample)
@@ -201,13 +191,11 @@ class Collected:
 
     arrivals: dict[int, Arrival] = field(default_factory=dict)  # records that are not known to be stored, by sequence
     sequences: set[int] = field(default_factory=set)  # of every record that came
-    search_ends: dict[int, str] = field(default_factory=dict)
-    """Of those that ended a search: its workload, by sequence."""
+    search_ends: dict[int, str] = field(default_factory=dict)  # workloads whose search ended, by its last sequence
     client: ClientState = field(default_factory=ClientState)
     samples: Samples = field(default_factory=Samples)
     server_facts: dict[str, ServerFacts] = field(default_factory=dict)  # what servers report of themselves, by pod name
-    gpu_troubles: dict[str, str] = field(default_factory=dict)
-    """Why a GPU exporter has no figures of a pod, by pod name."""
+    gpu_troubles: dict[str, str] = field(default_factory=dict)  # why an exporter has no figures of a pod, by pod name
     answers: Answers = field(default_factory=Answers)  # what look-ups found
     refused_object: RefusedObject | None = None  # what the API server refused in the last pass
     conflict: str | None = None  # an object that stands where one of ours should, and is not: kind and name
@@ -220,7 +208,6 @@ class Collected:
 
     @property
     def backlog_is_full(self) -> bool:
-        """Whether so many records wait to be stored that no more should be fetched."""
         return sum(len(arrival.data) for arrival in self.arrivals.values()) > MAX_BACKLOG_BYTES
 
     def take(self, arrival: Arrival) -> bool:
@@ -235,8 +222,7 @@ class Collected:
 
 
 Manifest = dict[str, Any]
-PodRoad = Literal["Direct", "Proxy"]
-"""How pods are reached: at their addresses, or (by an operator outside the cluster) through the API server."""
+PodRoad = Literal["Direct", "Proxy"]  # to pods' addresses, or (from outside the cluster) through the API server
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,10 +240,8 @@ class Context:
 
     client_image: str
     client_image_pull_policy: str = "IfNotPresent"
-    live_interval_seconds: float = 5.0
-    """Least time between two writes of a status that change nothing but progress and live figures."""
-    unschedulable_grace_seconds: int = 900
-    """How long a pod that no node could ever take is waited for: an autoscaler may add such a node."""
+    live_interval_seconds: float = 5.0  # least time between two writes of nothing but progress and live figures
+    unschedulable_grace_seconds: int = 900  # how long a pod that no node could ever take waits for one to be added
     max_hold_seconds: int = 86_400  # how long a server may be held once it is scheduled, whatever its deadlines say
     pod_road: PodRoad = "Direct"
     gpu_exporters: GpuExporters | None = None
@@ -269,8 +253,6 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Everything a pass knows."""
-
     run: Run
     children: Children
     collected: Collected
@@ -335,8 +317,7 @@ class Decision:
     """What to do now, in this order: last words, delete, apply, acknowledge, look-ups, status, events."""
 
     status: BenchmarkRunStatus
-    last_words: LogTail | None = None
-    """The log of a failed server, which is gone with it: one attempt, before the server is deleted."""
+    last_words: LogTail | None = None  # the log of a failed server: one attempt, before the server is deleted
     delete: tuple[Ref, ...] = ()  # servers first
     apply: tuple[Manifest, ...] = ()
     scrape: tuple[ScrapeTarget, ...] = ()  # the endpoints to scrape from now on; others are left

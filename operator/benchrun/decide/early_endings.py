@@ -6,37 +6,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from benchrun import names
+from benchrun import names, observe
 from benchrun.api import Reason
 from benchrun.decide.deadlines import deadlines, refusal, with_grace
 from benchrun.decide.decision import CANCELLED, Ending, LogTail
 from benchrun.decide.run_state import RunState
-from benchrun.observe import (
-    Diagnosis,
-    Pod,
-    diagnose_client,
-    diagnose_server,
-    find_pod_with_hidden_cause,
-    instant,
-    main_container,
-)
+from benchrun.observe import Diagnosis, Pod, instant
 from benchrun.plan import nodes
 
-CLOCK_SKEW_SECONDS = 2
-"""Between the node of the client and that of the server. A whole second of it is what rounding costs."""
-SERVER_SETTINGS = frozenset(
-    {
-        Reason.USAGE_ERROR,
-        Reason.INVALID_ARGUMENT,
-        Reason.MODEL_NOT_FOUND,
-        Reason.MODEL_GATED,
-        Reason.OUT_OF_GPU_MEMORY,
-        Reason.KV_CACHE_TOO_SMALL,
-    }
-)
-"""Reasons that lie in the settings of the server."""
+CLOCK_SKEW_SECONDS = 2  # between the nodes of client and server; a whole second of it is what rounding costs
+# Reasons that lie in the settings of the server, and those that the server's log may explain better.
+SERVER_SETTINGS = {Reason.USAGE_ERROR, Reason.INVALID_ARGUMENT, Reason.MODEL_NOT_FOUND, Reason.MODEL_GATED}
+SERVER_SETTINGS |= {Reason.OUT_OF_GPU_MEMORY, Reason.KV_CACHE_TOO_SMALL}
 ENDED_BY_SERVER = SERVER_SETTINGS | {Reason.OUT_OF_MEMORY, Reason.CRASH_LOOP, Reason.STARTUP_DEADLINE}
-"""Reasons that the server's log may explain better."""
 
 
 def ending(state: RunState, *, server: Diagnosis | None, client: Diagnosis | None) -> Ending | None:
@@ -81,19 +63,17 @@ def _causes(state: RunState, server: Diagnosis | None, client: Diagnosis | None)
 
 
 def _terminal(diagnosis: Diagnosis | None) -> Ending | None:
-    if diagnosis is None or not diagnosis.terminal:
-        return None
-    return Ending(diagnosis.reason, diagnosis.message)
+    return Ending(diagnosis.reason, diagnosis.message) if diagnosis is not None and diagnosis.terminal else None
 
 
 def server_diagnosis(state: RunState) -> Diagnosis | None:
-    """What is wrong with the server, if anything."""
     if state.spec.started is None or state.all_known:
         return None
     tail = state.log_tail
     views = ((state.children.role_pods(role), state.workload(role)) for role in state.server_roles)
-    known = [found for pods, workload in views if (found := diagnose_server(pods, workload, log_tail=tail)) is not None]
-    worst = next((found for found in known if found.terminal), known[0] if known else None)
+    found = (observe.diagnose_server(pods, workload, log_tail=tail) for pods, workload in views)
+    known = [diagnosis for diagnosis in found if diagnosis is not None]
+    worst = next((diagnosis for diagnosis in known if diagnosis.terminal), known[0] if known else None)
     if worst is not None and state.spec.offline is not None:
         # Pods know their role, and not which field of the spec they come from.
         worst = replace(worst, message=worst.message.replace("spec.server", state.spec.started_field))
@@ -104,7 +84,7 @@ def hidden_cause(state: RunState) -> LogTail | None:
     """The log to read before the cause of a failed start is known: the pod's termination message only points further up."""
     if state.measuring_started or state.spec.cancel:
         return None
-    pod = find_pod_with_hidden_cause(state.server_pods)
+    pod = observe.find_pod_with_hidden_cause(state.server_pods)
     return None if pod is None else _log_of(pod)
 
 
@@ -124,18 +104,17 @@ def last_words(state: RunState, end: Ending, *, server: Diagnosis | None) -> Log
 def _log_of(pod: Pod) -> LogTail:
     """The log of the pod's failed container: the one before, where it has restarted."""
     previous = pod.restarts > 0 and pod.terminated is None
-    return LogTail(pod=pod.name, container=main_container(pod.role), previous=previous)
+    return LogTail(pod=pod.name, container=observe.main_container(pod.role), previous=previous)
 
 
 def client_diagnosis(state: RunState) -> Diagnosis | None:
-    """What is wrong with the client, if anything."""
     if state.all_known:
         return None
     pods = state.client_pods
     if state.begun and state.client_runs:
         # It has the last word on what became of the others, within seconds.
         pods = tuple(pod for pod in pods if pod is state.client_pod)
-    return with_grace(state, diagnose_client(pods, state.child("Job", names.ROLE_CLIENT)), pods)
+    return with_grace(state, observe.diagnose_client(pods, state.child("Job", names.ROLE_CLIENT)), pods)
 
 
 def _restarted(state: RunState) -> Ending | None:
@@ -180,11 +159,11 @@ def _records_missing(state: RunState) -> Ending | None:
     lost, pod = state.collected.client.lost_record, state.client_pod
     if lost is not None and lost not in state.known:
         message = f"record {lost} was stored and is gone: its ConfigMap was deleted; {here}. Start a new run."
-        return Ending(Reason.RECORDS_MISSING, message)
-    if pod is not None and pod.phase == "Succeeded":
+    elif pod is not None and pod.phase == "Succeeded":
         message = f"the client has ended and {here}: the others were deleted. Start a new run."
-        return Ending(Reason.RECORDS_MISSING, message)
-    return None
+    else:
+        return None
+    return Ending(Reason.RECORDS_MISSING, message)
 
 
 def _vanished(state: RunState) -> Ending | None:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from benchrun import names
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, first_problem, timestamp, without
-from benchrun.decide.decision import Answer, Collected, Ending, Facts, LogTail
+from benchrun.decide.decision import Collected, Ending, Facts, LogTail
 from benchrun.observe import Child, Children, Pod, Run
 from benchrun.plan import Owner, division_of, most_probe_stages, nodes, role_replicas, searched, stage_ids
 
@@ -44,17 +44,14 @@ class RunState:
 
     @property
     def now(self) -> datetime:
-        """The pass's instant."""
         return self.facts.now
 
     @property
     def collected(self) -> Collected:
-        """What memory holds of the run."""
         return self.facts.collected
 
     @cached_property
     def owner(self) -> Owner:
-        """The run as an owner."""
         run = self.facts.run
         return Owner(namespace=run.namespace, name=run.name, uid=run.uid)
 
@@ -72,7 +69,6 @@ class RunState:
 
     @cached_property
     def most_stages(self) -> int:
-        """How many stages there can be."""
         return len(self.planned) + most_probe_stages(self.spec)
 
     @cached_property
@@ -104,7 +100,6 @@ class RunState:
 
     @cached_property
     def has_plan(self) -> bool:
-        """Whether the plan's ConfigMap is there."""
         return self._unless_deleting("ConfigMap", names.plan_name(self.owner.name, self.owner.uid)) is not None
 
     def _unless_deleting(self, kind: str, name: str) -> Child | None:
@@ -118,14 +113,14 @@ class RunState:
         return self.collected.ending or (Ending(kept.reason, kept.message) if kept is not None else None)
 
     @property
-    def log_tails(self) -> list[Answer[str]]:
-        """What came of reading the failed server's log; empty where it was not looked up."""
-        return [answer for question, answer in self.collected.answers.items() if isinstance(question, LogTail)]
+    def log_tails(self) -> list[str | None]:
+        """What came of reading the failed server's log: its end, or None; empty where it was not looked up."""
+        return [answer.value for question, answer in self.collected.answers.items() if isinstance(question, LogTail)]
 
     @property
     def log_tail(self) -> str | None:
         """The end of the failed server's log, where it could be read."""
-        return next((answer.value for answer in self.log_tails if answer.value), None)
+        return next(filter(None, self.log_tails), None)
 
     @cached_property
     def stored(self) -> frozenset[int]:
@@ -161,8 +156,7 @@ class RunState:
     @cached_property
     def client_pod(self) -> Pod | None:
         """The one that is polled, which has the records of all."""
-        firsts = [pod for pod in self.client_pods if pod.rank == 0]
-        return firsts[-1] if firsts else None
+        return next((pod for pod in reversed(self.client_pods) if pod.rank == 0), None)
 
     @property
     def client_runs(self) -> bool:
@@ -189,7 +183,6 @@ class RunState:
 
     @property
     def server_roles(self) -> tuple[str, ...]:
-        """The roles that serve."""
         return tuple(role_replicas(self.spec))
 
     def serving_as(self, role: str) -> tuple[Pod, ...]:
@@ -198,7 +191,7 @@ class RunState:
 
     @cached_property
     def serving(self) -> tuple[Pod, ...]:
-        """Those of all roles."""
+        """Pods of all roles that count."""
         return tuple(pod for role in self.server_roles for pod in self.serving_as(role))
 
     @property
@@ -214,10 +207,8 @@ class RunState:
     @property
     def released_time(self) -> str | None:
         """When the servers' deletion was requested, or is requested now; None: it is not, or there were none."""
-        if self.status.server_released_time is not None:
-            return self.status.server_released_time
         requested = self.collected.released_at or (self.now if self.server_exists else None)
-        return timestamp(requested) if requested is not None else None
+        return self.status.server_released_time or (timestamp(requested) if requested is not None else None)
 
     @property
     def measuring_started(self) -> bool:

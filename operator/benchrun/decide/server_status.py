@@ -73,8 +73,7 @@ def endpoint_pods(state: RunState) -> decision.EndpointPods | None:
 
 def endpoint_addresses(state: RunState) -> tuple[str, ...]:
     """Their addresses, as host:port, as far as they are known."""
-    question = endpoint_pods(state)
-    return () if question is None else state.collected.answers.value(question) or ()
+    return state.collected.answers.value(endpoint_pods(state)) or ()
 
 
 def exporters_wanted(state: RunState) -> tuple[decision.GpuExporter, ...]:
@@ -82,9 +81,8 @@ def exporters_wanted(state: RunState) -> tuple[decision.GpuExporter, ...]:
     are_wanted = state.facts.context.gpu_exporters is not None and nodes(state.spec) == 1
     if not are_wanted or state.status.server_ready_time is None:
         return ()
-    return tuple(
-        dict.fromkeys(decision.GpuExporter(pod.node) for pod in state.serving if pod.gpus and pod.node is not None)
-    )
+    nodes_with_gpus = dict.fromkeys(pod.node for pod in state.serving if pod.gpus and pod.node is not None)
+    return tuple(map(decision.GpuExporter, nodes_with_gpus))
 
 
 def no_telemetry_reason(state: RunState, pods: Sequence[Pod]) -> str | None:
@@ -104,7 +102,6 @@ def no_telemetry_reason(state: RunState, pods: Sequence[Pod]) -> str | None:
 
 
 def _gpu_endpoint(state: RunState, pod: Pod) -> decision.GpuEndpoint | None:
-    """The metrics endpoint for this pod's GPUs; None: there is none, or it is not known yet."""
     exporters = state.facts.context.gpu_exporters
     if exporters is None or not pod.gpus or pod.node is None or nodes(state.spec) > 1:
         return None
@@ -127,8 +124,8 @@ ARGS_BYTES = 4000
 REPORTED_BYTES = 4000  # four times what vLLM reports of itself
 CLOCK_MARGIN = timedelta(seconds=10)  # clocks of nodes differ
 GPU_UNKNOWN = "no nodeSelector names it, and the operator has no permission to read nodes"
+# Labels of nodes that name the kind of their GPUs: a pod that selects one runs on no other.
 GPU_LABELS = ("nvidia.com/gpu.product", "cloud.google.com/gke-accelerator", "amd.com/gpu.product-name")
-"""Labels of nodes that name the kind of their GPUs: a pod that selects one runs on no other."""
 
 
 def server_statuses(state: RunState) -> list[api.ServerStatus]:
@@ -136,8 +133,7 @@ def server_statuses(state: RunState) -> list[api.ServerStatus]:
     if state.spec.started is None:
         return _endpoint(state)
     known = [server for role in state.server_roles if (server := _of_role(state, role)) is not None]
-    question = compilations_wanted(state)
-    found = None if question is None else state.collected.answers.value(question)
+    found = state.collected.answers.value(compilations_wanted(state))
     if found is None or len(known) > 1:
         return known
     compiled = api.CompiledKernels(count=len(found), at=list(found))
@@ -224,7 +220,6 @@ def _of_pods(state: RunState, pods: Sequence[Pod], old: api.ServerStatus | None)
 
 
 def _endpoint(state: RunState) -> list[api.ServerStatus]:
-    """Of an endpoint: what its first pod reports of itself."""
     old = state.status.servers[0] if state.status.servers else api.ServerStatus(role=names.ROLE_SERVER)
     facts = next(iter(state.collected.server_facts.values()), ServerFacts())
     update = {
@@ -254,7 +249,6 @@ def _startup(pod: Pod, answers: decision.Answers) -> api.Startup | None:
 
 
 def _chosen(pod: Pod, answers: decision.Answers) -> dict[str, str]:
-    """Settings that the server chose when it started, by its log."""
     found = answers.value(_start_of(pod))
     return {} if found is None else dict(found.phases.chosen)
 

@@ -27,22 +27,19 @@ from benchrun.names import GROUP, KIND, PLURAL, VERSION
 Json = dict[str, Any]
 Query = tuple[tuple[str, str], ...]
 JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
 REQUEST_TIMEOUT_SECONDS = 30.0
 REFUSAL_BYTES = 64 * 1024
 CONNECTIONS = 32
-METADATA_ONLY = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
-METADATA_LIST_ONLY = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
 SERVICE_ACCOUNT_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
 
 def in_cluster() -> bool:
-    """Whether this process runs in a pod that has a service account."""
     return "KUBERNETES_SERVICE_HOST" in os.environ and SERVICE_ACCOUNT_TOKEN.exists()
 
 
 async def configuration(*, connections: int = CONNECTIONS) -> Configuration:
-    """By the pod's service account where there is one, else by the kubeconfig. Raises Unavailable when there is
-    neither."""
+    """By the pod's service account where there is one, else by the kubeconfig. Raises Unavailable when there is neither."""
     found = Configuration()
     try:
         if in_cluster():
@@ -71,21 +68,13 @@ class Connection:
         self._client.user_agent = "benchrun-operator"
 
     async def close(self) -> None:
-        """Close all connections."""
         await self._client.close()  # type: ignore[no-untyped-call]
 
     async def json(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: Json | None = None,
-        query: Query = (),
-        content_type: str = JSON,
-        accept: str = JSON,
+        self, method: str, path: str, *, body: Json | None = None, query: Query = (), accept: str = JSON
     ) -> Json:
         """One request; the answer's JSON object. Raises ClusterError."""
-        data = await self.request(method, path, body=body, query=query, content_type=content_type, accept=accept)
+        data = await self.request(method, path, body=body, query=query, accept=accept)
         try:
             answer = json.loads(data)
         except (ValueError, RecursionError):  # a proxy's page, say
@@ -94,11 +83,6 @@ class Connection:
             raise Unavailable(f"{method} {path}: the answer is not a JSON object")
         return answer
 
-    async def text(self, path: str, *, query: Query = (), limit_bytes: int) -> str:
-        """The answer's first bytes as text; what comes after the limit is not read. Raises ClusterError."""
-        data = await self.request("GET", path, query=query, accept="*/*", limit_bytes=limit_bytes)
-        return data.decode(errors="replace")
-
     async def request(
         self,
         method: str,
@@ -106,7 +90,6 @@ class Connection:
         *,
         body: Json | None = None,
         query: Query = (),
-        content_type: str = JSON,
         accept: str = JSON,
         limit_bytes: int | None = None,
         timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
@@ -115,6 +98,7 @@ class Connection:
         """The answer's first bytes; what comes after the limit is not read. Raises ClusterError."""
         try:
             async with asyncio.timeout(timeout_seconds):
+                content_type = MERGE_PATCH if method == "PATCH" else JSON
                 # call_api alone sends no credentials: they are put in here, and refreshed when they rotate.
                 verb, url, sent, data, _ = await self._client.param_serialize(
                     method,
@@ -173,10 +157,9 @@ class Resource:
         return "/".join([parts[0], *(quote(part, safe="") for part in parts[1:])])
 
 
-RUN = Resource(GROUP, VERSION, PLURAL)
 LEADER_WORKER_SET = "LeaderWorkerSet"
 RESOURCES = {
-    KIND: RUN,
+    KIND: Resource(GROUP, VERSION, PLURAL),
     SWEEP_KIND: Resource(GROUP, VERSION, SWEEP_PLURAL),
     LEADER_WORKER_SET: Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets"),
     "Deployment": Resource("apps", "v1", "deployments", is_child=True),

@@ -13,22 +13,20 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from benchrun.judge_process.job import END, MAX_JUDGEMENT_BYTES, Job, Judgement, Part, SweepJob, SweepTable
+from benchrun.judge_process.job import END, MAX_JUDGEMENT_BYTES, Job, Part, SweepJob
 
 COMMAND = (sys.executable, "-s", "-P", "-m", "benchrun.judge_process")
+# Of a job. A load point of 200,000 requests takes 208 MiB; the container's 512 hold the operator and the process that is
+# forked (43 MiB) beside it.
 MEMORY_BYTES = 320 * 1024 * 1024
-"""Of a job. A load point of 200,000 requests takes 208 MiB; the container's 512 hold the operator and the process that is
-forked (43 MiB) beside it."""
 CPU_SECONDS = 60
 WALL_SECONDS = 300.0  # from the judge's start or the last judgement to this one, with the reading of what was stored
-IDLE_SECONDS = 5.0
-"""How long a judge without work is kept: it takes a second to start, and runs that end together are judged by one."""
+IDLE_SECONDS = 5.0  # how long a judge without work is kept: it takes a second to start
 MAX_REASON_CHARS = 300
 MAX_WORDS_BYTES = 4096
 _Parts = Iterable[Part] | AsyncIterable[Part]
 A = TypeVar("A", bound=BaseModel)
-_REAP_SECONDS = 0.02
-_REAP_TRIES = 100
+_REAP_SECONDS, _REAP_TRIES = 0.02, 100
 
 
 class NotJudged(Exception):
@@ -58,16 +56,9 @@ class JudgeChild:
         self._process: Process | None = None
         self._leave: asyncio.TimerHandle | None = None
 
-    async def judge(self, job: Job, parts: _Parts) -> Judgement:
-        """The judgement of a run. Raises NotJudged, and whatever reading the parts raises: each is read when the one before
-        was sent, so that one is in memory at a time."""
-        return await self._done(job, parts, Judgement)
-
-    async def table(self, job: SweepJob, parts: _Parts) -> SweepTable:
-        """The table of a sweep. Raises NotJudged, and whatever reading the parts raises."""
-        return await self._done(job, parts, SweepTable)
-
-    async def _done(self, job: Job | SweepJob, parts: _Parts, answer: type[A]) -> A:
+    async def judge(self, job: Job | SweepJob, parts: _Parts, answer: type[A]) -> A:
+        """The judgement of a run, or the table of a sweep. Raises NotJudged, and whatever reading the parts raises: each is
+        read when the one before was sent, so that one is in memory at a time."""
         async with self._turn:
             self._stay()
             limit = asyncio.timeout(self._wall_seconds)
@@ -134,7 +125,6 @@ class JudgeChild:
         return self._process
 
     async def _kill(self) -> None:
-        """The process and its fork, and nothing is left of them."""
         process, self._process = self._process, None
         if process is None:
             return

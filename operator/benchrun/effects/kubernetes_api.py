@@ -6,7 +6,9 @@ name is returned as it is when it is ours (by controller uid), and never touched
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from datetime import datetime
@@ -15,37 +17,23 @@ from ipaddress import IPv6Address, ip_address
 from benchrun import names
 from benchrun.api import plain_text, timestamp
 from benchrun.decide import Compilations, Event, ExporterPod, GpuExporters, LogTail, Ref, ServerStart
-from benchrun.effects.connection import (
-    EXTENSION_KINDS,
-    JSON,
-    LEADER_WORKER_SET,
-    METADATA_LIST_ONLY,
-    METADATA_ONLY,
-    RESOURCES,
-    RUN,
-    Connection,
-    Json,
-    Query,
-    Resource,
-)
-from benchrun.effects.errors import ClusterError, Conflict, Exists, NotFound, NotServed, Occupied
+from benchrun.effects.connection import EXTENSION_KINDS, JSON, LEADER_WORKER_SET, RESOURCES, Connection, Json, Query
+from benchrun.effects.errors import ClusterError, Conflict, Exists, Invalid, NotFound, NotServed, Occupied
 from benchrun.observe import Declared
 
+METADATA_ONLY = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
+METADATA_LIST_ONLY = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
 LIST_PAGE = 50  # a page of runs with the largest status is 5 MB
 LOG_LINES = 300
-LOG_READ_BYTES = 512 * 1024
-"""What is read of these lines. The API server cuts at the end, where the news is, so the limit is far above them."""
+LOG_READ_BYTES = 512 * 1024  # of these lines: far above them, since the API server cuts at the end, where the news is
 LOG_RANGE_BYTES = 4 * 1024 * 1024  # what is read of a whole measurement's log
-LOG_HEAD_BYTES = 512 * 1024
-"""What is read of a log's beginning. vLLM is up within 100 kB, a page of stack traces included."""
+LOG_HEAD_BYTES = 512 * 1024  # of a log's beginning: vLLM is up within 100 kB, a page of stack traces included
 LOG_BYTES = 32 * 1024  # what is kept: the end. The cause of a failed engine start stands some 8 kB above it.
 MAX_ENDPOINTS = 64
 MANAGED_BY_CLUSTER = "endpointslice.kubernetes.io/managed-by=endpointslice-controller.k8s.io"
 """Slices made of pods by the cluster. Others, made by hand or mirrored from Endpoints, may hold any address."""
 COMPONENT = "benchrun-operator"
 _AS_US: Query = (("fieldManager", names.FIELD_MANAGER),)
-
-
 CountWrite = Callable[[str, str, str], None]
 """Called for every request that changes something, with verb, resource and code: HTTP status, "2xx" or "none" (no answer)."""
 
@@ -62,9 +50,8 @@ class KubernetesApi:
         Occupied when the name belongs to somebody else, NotServed when the cluster lacks its kind."""
         kind, namespace, name = manifest["kind"], manifest["metadata"]["namespace"], manifest["metadata"]["name"]
         resource, accept = RESOURCES[kind], JSON if kind == names.KIND else METADATA_ONLY
-        path = resource.path(namespace)
         try:
-            return await self._write("POST", resource, path, body=manifest, query=_AS_US, accept=accept)
+            return await self._write("POST", kind, namespace, body=manifest, query=_AS_US, accept=accept)
         except NotFound as error:
             if kind not in EXTENSION_KINDS:
                 raise  # the namespace is gone
@@ -79,13 +66,12 @@ class KubernetesApi:
         """Set spec.cancel of a run; None where it is gone, or replaced by a namesake."""
         body = {"metadata": {"uid": ref.uid}, "spec": {"cancel": True}}
         try:
-            return await self._write("PATCH", RUN, RUN.path(ref.namespace, ref.name), body=body, query=_AS_US)
+            return await self._write("PATCH", names.KIND, ref.namespace, ref.name, body=body, query=_AS_US)
         except (NotFound, Conflict):
             return None
 
     async def delete(self, ref: Ref) -> None:
         """Delete without waiting for it; an object that is gone, or replaced by a namesake, is a success."""
-        resource = RESOURCES[ref.kind]
         # The workers of a LeaderWorkerSet belong to their leader's pod: with Background they would keep their GPUs until it has
         # ended; with Foreground all end at once.
         policy = "Foreground" if ref.kind == LEADER_WORKER_SET else "Background"
@@ -93,18 +79,16 @@ class KubernetesApi:
         if ref.uid is not None:
             options["preconditions"] = {"uid": ref.uid}
         with suppress(NotFound, Conflict):
-            await self._write("DELETE", resource, resource.path(ref.namespace, ref.name), body=options)
+            await self._write("DELETE", ref.kind, ref.namespace, ref.name, body=options)
 
     async def patch_status(self, declared: Declared, *, resource_version: str, changes: Json) -> Json:
         """Merge changes into the status of exactly this version of this object; Conflict when it has moved on."""
-        resource = RESOURCES[declared.kind]
-        path = resource.path(declared.namespace, declared.name, "status")
+        path = (declared.namespace, declared.name, "status")
         # A version belongs to one object alone, so a namesake is a conflict too (/status ignores a uid given here).
         body = {"metadata": {"resourceVersion": resource_version}, "status": changes}
-        return await self._write("PATCH", resource, path, body=body, query=_AS_US)
+        return await self._write("PATCH", declared.kind, *path, body=body, query=_AS_US)
 
     async def get(self, kind: str, *, namespace: str, name: str) -> Json:
-        """Read one object."""
         return await self._connection.json("GET", RESOURCES[kind].path(namespace, name))
 
     async def list(
@@ -143,17 +127,16 @@ class KubernetesApi:
     async def _log(self, namespace: str, wanted: LogTail | Compilations | ServerStart, query: Query, limit: int) -> str:
         path = RESOURCES["Pod"].path(namespace, wanted.pod, "log")
         query = (("container", wanted.container), *query, ("limitBytes", str(limit)))
-        return await self._connection.text(path, query=query, limit_bytes=limit)
+        data = await self._connection.request("GET", path, query=query, accept="*/*", limit_bytes=limit)
+        return data.decode(errors="replace")
 
     async def image_events(self, namespace: str, wanted: ServerStart) -> tuple[Json, ...]:
-        """Events of a pod's image pulls, bounded."""
         selector = f"involvedObject.uid={wanted.uid},reason=Pulled"
         query: Query = (("fieldSelector", selector), ("limit", str(LIST_PAGE)))
         page = await self._connection.json("GET", RESOURCES["Event"].path(namespace), query=query)
         return tuple(page.get("items") or ())
 
     async def exporter_on(self, exporters: GpuExporters, node: str) -> ExporterPod | None:
-        """The exporter of GPUs' figures that runs on a node."""
         selector = f"spec.nodeName={node},status.phase=Running"
         query: Query = (("labelSelector", exporters.selector), ("fieldSelector", selector), ("limit", str(LIST_PAGE)))
         page = await self._connection.json("GET", RESOURCES["Pod"].path(exporters.namespace), query=query)
@@ -172,23 +155,13 @@ class KubernetesApi:
 
     async def create_event(self, about: Declared, event: Event, *, now: datetime) -> None:
         """Say something about a run or sweep, once: the same reason for the same object is one event."""
-        resource = RESOURCES["Event"]
         with suppress(Exists):
-            await self._write("POST", resource, resource.path(about.namespace), body=event_body(about, event, now=now))
+            await self._write("POST", "Event", about.namespace, body=event_body(about, event, now=now))
 
-    async def _write(
-        self,
-        verb: str,
-        resource: Resource,
-        path: str,
-        *,
-        body: Json,
-        query: Query = (),
-        accept: str = JSON,
-    ) -> Json:
-        sent = "application/merge-patch+json" if verb == "PATCH" else JSON
+    async def _write(self, verb: str, kind: str, *path: str, body: Json, query: Query = (), accept: str = JSON) -> Json:
+        resource = RESOURCES[kind]
         try:
-            answer = await self._connection.json(verb, path, body=body, query=query, content_type=sent, accept=accept)
+            answer = await self._connection.json(verb, resource.path(*path), body=body, query=query, accept=accept)
         except ClusterError as error:
             self._count(verb, resource.plural, str(error.code or "none"))
             raise
@@ -197,7 +170,6 @@ class KubernetesApi:
 
 
 def controller_uid(body: Json) -> str | None:
-    """Uid of the object's controller."""
     references = body["metadata"].get("ownerReferences") or ()
     return next((str(r["uid"]) for r in references if r.get("controller")), None)
 
@@ -251,3 +223,42 @@ def event_body(about: Declared, event: Event, *, now: datetime) -> Json:
         "lastTimestamp": timestamp(now),
         "count": 1,
     }
+
+
+# The operator makes the key of all tokens itself and keeps it in a Secret of its own namespace: tools that render the chart anew each
+# time could not keep a random value. It may read that one Secret by name and create it, and no other.
+
+CHANNEL_KEY = "benchrun-channel-key"  # name of the Secret
+_ENTRY, _BYTES = "key", 32
+
+
+async def channel_key(connection: Connection, *, namespace: str) -> bytes:
+    """The operator's key, made if there is none yet. Raises ClusterError: without it no client can be talked to."""
+    path = f"/api/v1/namespaces/{namespace}/secrets"  # not among RESOURCES: nothing else has any business with Secrets
+    with suppress(NotFound):
+        return _key_in(await connection.json("GET", f"{path}/{CHANNEL_KEY}"))
+    labels = {"app.kubernetes.io/managed-by": "benchrun-operator"}
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": CHANNEL_KEY, "namespace": namespace, "labels": labels},
+        "type": "Opaque",
+        "immutable": True,
+        "data": {_ENTRY: base64.b64encode(secrets.token_bytes(_BYTES)).decode()},
+    }
+    try:
+        return _key_in(await connection.json("POST", path, body=secret))
+    except Exists:  # another replica was faster
+        return _key_in(await connection.json("GET", f"{path}/{CHANNEL_KEY}"))
+
+
+def _key_in(body: Json) -> bytes:
+    """Raises Invalid, which does not say what was found."""
+    try:
+        key = base64.b64decode(body["data"][_ENTRY], validate=True)
+    except (KeyError, TypeError, ValueError):
+        key = b""
+    if len(key) < _BYTES:
+        # Without what was found as a cause, since a traceback is logged.
+        raise Invalid(f"Secret {CHANNEL_KEY} holds no key of {_BYTES} bytes at {_ENTRY!r}; delete it to have one made")
+    return key

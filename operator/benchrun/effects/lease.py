@@ -5,10 +5,8 @@ nodes are never compared. It is read and written whole, and every write names th
 writers one loses.
 
 A holder stops making passes some seconds before another may begin. It goes on where it was when it renews the Lease after
-all: until then nobody else held it. When somebody else holds it, this process has nothing more to do, and ends.
-
-Nothing goes wrong where two believe that they lead: objects are created once by name, deleted by uid, and a status is
-written over the version that was read.
+all: until then nobody else held it. When somebody else holds it, this process has nothing more to do, and ends. Nothing
+goes wrong where two believe that they lead (docs/architecture.md).
 """
 
 from __future__ import annotations
@@ -62,8 +60,6 @@ class LeaseApi:
 
 
 class Elector:
-    """One operator's part."""
-
     def __init__(
         self, leases: LeaseApi, *, identity: str, now: Callable[[], datetime], monotonic: Callable[[], float]
     ) -> None:

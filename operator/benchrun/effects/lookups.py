@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Mapping
@@ -33,7 +32,6 @@ logger = logging.getLogger(__name__)
 
 JUDGED_WITHIN_SECONDS = 900.0  # the API server may be away for a while; the server is long gone
 JUDGE_RETRY_SECONDS = 5.0
-_STORED_ROLES = (names.ROLE_STAGE, names.ROLE_TIMELINE)
 AT_ONCE = 8  # look-ups of a kind that are under way, of all runs together: each holds at most 4 MiB of a log
 PROBLEM_CHARS = 300
 
@@ -44,8 +42,6 @@ class NotFoundOut(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """The outside world."""
-
     cluster: KubernetesApi
     judge: JudgeChild
     exporters: decision.GpuExporters | None = None
@@ -71,7 +67,6 @@ class Kind:
 
 
 async def _compilations(tools: Tools, about: About, question: decision.Compilations) -> tuple[float, ...]:
-    """When a server compiled kernels while it served, by its log."""
     text, complete = await tools.cluster.log_since(about.run.namespace, question)
     found = ENGINE.compilations(text)
     if not complete or len(found) > MAX_COMPILATIONS:
@@ -80,7 +75,6 @@ async def _compilations(tools: Tools, about: About, question: decision.Compilati
 
 
 async def _endpoint_pods(tools: Tools, about: About, question: decision.EndpointPods) -> tuple[str, ...]:
-    """The ready pods behind `endpoint.serviceRef`."""
     found = await tools.cluster.endpoint_addresses(about.run.namespace, question.service, question.port)
     if not found:
         raise NotFoundOut(f"Service {question.service} has no ready pods")
@@ -95,7 +89,6 @@ async def _gpu_exporter(tools: Tools, _: About, question: decision.GpuExporter) 
 
 
 async def _server_start(tools: Tools, about: About, question: decision.ServerStart) -> decision.Start:
-    """How a server started: the beginning of its log, and its node's events. Each may be missing by itself."""
     namespace, phases, image_pull = about.run.namespace, StartupPhases(), None
     try:
         phases = ENGINE.startup_phases(await tools.cluster.log_head(namespace, question))
@@ -122,17 +115,18 @@ async def _judgement(tools: Tools, about: About, question: decision.Judging) -> 
     )
     while True:
         try:
-            judged = await tools.judge.judge(job, _parts(tools, about, with_baseline=not question.ended_early))
+            parts = _parts(tools, about, with_baseline=not question.ended_early)
+            judged = await tools.judge.judge(job, parts, Judgement)
         except NotJudged as error:
             raise NotFoundOut(str(error)) from error
         except ClusterError as error:
             logger.info("%s/%s: its records can't be read yet: %s", run.namespace, run.name, error)
             await asyncio.sleep(JUDGE_RETRY_SECONDS)
             continue
-        where, refused = f"{run.namespace}/{run.name}", judged.refused_count
+        where = f"{run.namespace}/{run.name}"
         logger.info("%s: judged in %.1f s", where, judged.duration_seconds)
-        if refused:
-            logger.warning("%s: %d left out, first: %s", where, refused, judged.refused[:1])
+        if judged.refused_count:
+            logger.warning("%s: %d left out, first: %s", where, judged.refused_count, judged.refused[:1])
         return judged
 
 
@@ -140,7 +134,7 @@ async def _parts(tools: Tools, about: About, *, with_baseline: bool) -> AsyncIte
     """Everything that was measured, one part in memory at a time."""
     run, stored = about.run, set[int]()
     for child in about.children.objects:
-        if child.owner_uid == run.uid and child.kind == "ConfigMap" and child.role in _STORED_ROLES:
+        if child.owner_uid == run.uid and child.kind == "ConfigMap" and child.role in decision.RESULT_ROLES:
             held = await _held(tools, about, child)
             record, chunk = _decoded(held.get(RECORD_KEY)), _decoded(held.get(TIMELINE_KEY))
             if record is not None:
@@ -187,7 +181,7 @@ def _record_part(data: bytes, of: Child | Arrival, *, name: str, digest: str | N
 def _decoded(held: object) -> bytes | None:
     try:
         return base64.b64decode(held) if isinstance(held, str) else None
-    except binascii.Error:
+    except ValueError:
         return None
 
 
@@ -237,7 +231,6 @@ class LookUps(Generic[K]):
             del self._failed_at[each]
 
     async def close(self) -> None:
-        """Leave everything."""
         tasks = list(self._tasks.values())
         for key in {key for key, _ in self._tasks}:
             self.stop(key)

@@ -1,20 +1,28 @@
-"""Small HTTP requests to pods, bounded in bytes and seconds: directly, or through the API server.
+"""Small HTTP requests to pods, bounded in bytes and seconds: directly, or through the API server. Records of a client.
 
 A URL that is a path of the API server (`/api/v1/namespaces/NS/pods/NAME:PORT/proxy/...`) goes there; any other, an
 endpoint's for example, is requested directly. It takes the right to get and create `pods/proxy`.
+
+Of a client's answers the envelopes of its records are checked; no record is opened here.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from collections.abc import Mapping
-from urllib.parse import parse_qsl
+from dataclasses import dataclass
+from http import HTTPStatus
+from urllib.parse import parse_qsl, urlencode
 
 import aiohttp
+from benchrun_client import contract
 
+from benchrun.decide import PullTarget
 from benchrun.effects.connection import Connection
 from benchrun.effects.errors import ClusterError
+from benchrun.plan import Arrival, problem_with
 
 Headers = Mapping[str, str]
 CONNECTIONS_A_POD = 2
@@ -35,18 +43,15 @@ class Fetcher:
     """Reads and posts. Every method raises FetchError for anything but a complete answer within the limits."""
 
     async def fetch(self, url: str, *, limit_bytes: int, timeout_seconds: float) -> str:
-        """The answer as text."""
         answer = await self.fetch_bytes(url, limit_bytes=limit_bytes, timeout_seconds=timeout_seconds)
         return answer.decode(errors="replace")
 
     async def fetch_bytes(
         self, url: str, *, limit_bytes: int, timeout_seconds: float, headers: Headers | None = None
     ) -> bytes:
-        """The answer as it is."""
         return await self.exchange("GET", url, None, limit_bytes, timeout_seconds, headers or {})
 
     async def post(self, url: str, body: str, *, timeout_seconds: float, headers: Headers | None = None) -> None:
-        """Send JSON."""
         sent = {"Content-Type": "application/json", **(headers or {})}
         await self.exchange("POST", url, body, MAX_ANSWER_BYTES, timeout_seconds, sent)
 
@@ -73,7 +78,6 @@ class HttpFetcher(Fetcher):
         )
 
     async def close(self) -> None:
-        """Close all connections."""
         await self._session.close()
 
     async def exchange(
@@ -131,3 +135,88 @@ class ProxyFetcher(Fetcher):
         if len(page) > limit_bytes:
             raise FetchError(f"more than {limit_bytes} bytes")
         return page
+
+
+WAIT_SECONDS = 20  # how long a client holds an answer back when there is nothing new
+ANSWER_SECONDS = 15.0  # beyond the wait, for the answer itself
+ACKNOWLEDGE_SECONDS = 5.0
+WRONG_IMAGE = "use the client image of this operator's release (spec.client.image, or clientImage of the chart)"
+
+
+class Refused(Exception):
+    """The client's answer can't be used; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """One answer of a client, checked."""
+
+    progress: contract.Progress
+    arrivals: tuple[Arrival, ...]
+    refused: tuple[str, ...]  # why records were not taken, one text a record
+
+
+class ClientRecords:
+    """The record server of one run's client."""
+
+    def __init__(self, fetcher: Fetcher, target: PullTarget) -> None:
+        self._fetcher = fetcher
+        self._target = target
+        self._headers = {contract.TOKEN_HEADER: target.token}
+
+    async def pull(self, *, from_sequence: int, seen_version: int) -> Pulled:
+        """Wait for a record or news of the progress. Raises FetchError (no answer), or Refused: the answer is not our client's,
+        or it does not know our token, or has another version of the contract."""
+        query = urlencode({"from": from_sequence, "seen": seen_version, "wait": WAIT_SECONDS})
+        try:
+            answer = await self._fetcher.fetch_bytes(
+                f"{self._target.url}/records?{query}",
+                limit_bytes=contract.MAX_DELIVERY_BYTES,
+                timeout_seconds=WAIT_SECONDS + ANSWER_SECONDS,
+                headers=self._headers,
+            )
+        except FetchError as error:
+            if error.status == HTTPStatus.UNAUTHORIZED:
+                raise Refused("the client does not know this run's token") from error
+            raise
+        try:
+            delivery, bodies = contract.unpack_delivery(answer)
+        except contract.ContractMismatch as mismatch:
+            raise Refused(f"{mismatch}; {WRONG_IMAGE}") from mismatch
+        except ValueError as error:
+            raise Refused(f"answer does not fit the contract: {error}") from error
+        # A client that has not read its plan yet (or can't) does not know its run, and has nothing but its progress.
+        if delivery.run_uid != self._target.run_uid and (delivery.run_uid or delivery.records):
+            raise Refused(f"answer is of run {delivery.run_uid!r}")
+        arrivals, refused = [], []
+        for e, body in zip(delivery.records, bodies, strict=True):
+            if (problem := self._problem_with(e, body)) is None:
+                arrivals.append(Arrival(e.sequence, e.stage_id, e.plan_digest, e.digest, body, e.ends_search))
+            else:
+                refused.append(f"record {e.sequence}: {problem}")
+        return Pulled(progress=delivery.progress, arrivals=tuple(arrivals), refused=tuple(refused))
+
+    async def acknowledge(self, through: int) -> bool:
+        """Tell that all records below `through` are stored; False when the client did not hear."""
+        body = contract.Acknowledgement(through=through).model_dump_json()
+        try:
+            url = f"{self._target.url}/ack"
+            await self._fetcher.post(url, body, timeout_seconds=ACKNOWLEDGE_SECONDS, headers=self._headers)
+        except FetchError:
+            return False
+        return True
+
+    def _problem_with(self, envelope: contract.Envelope, body: bytes) -> str | None:
+        target = self._target
+        if envelope.run_uid != target.run_uid:
+            return f"it is of run {envelope.run_uid!r}"
+        if target.plan_digest is not None and envelope.plan_digest != target.plan_digest:
+            return "it is of another plan"
+        if hashlib.sha256(body).hexdigest() != envelope.digest:
+            return "its digest does not match its bytes"
+        listed = len(target.stage_ids)
+        if envelope.sequence >= listed:
+            return problem_with(envelope, target.searches, listed=listed)
+        if envelope.stage_id != (planned := target.stage_ids[envelope.sequence]):
+            return f"it is of stage {envelope.stage_id!r}, the plan says {planned!r}"
+        return None if envelope.ends_search is None else "it is of no search"

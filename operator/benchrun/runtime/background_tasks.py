@@ -64,8 +64,6 @@ class BackgroundTask:
 
 
 class ProcessTasks:
-    """Background tasks of the process itself."""
-
     def __init__(self, restarted: Callable[[str], None]) -> None:
         """`restarted` is called with the name of every task that is restarted."""
         self._restarted = restarted
@@ -84,7 +82,6 @@ class ProcessTasks:
         return [f"{name} keeps ending" for name in ends_often]
 
     async def close(self) -> None:
-        """End everything."""
         await asyncio.gather(*[task.end() for task in self._tasks], return_exceptions=True)
 
     def _note_end(self, name: str) -> None:

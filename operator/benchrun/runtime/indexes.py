@@ -3,9 +3,8 @@
 It is fed from three sides: the watches (`heard`), lists (`benchrun.runtime.watching`) and answers to our own writes (`learnt`).
 The newest resourceVersion wins whatever order they come in; a uid that was seen deleted stays dead.
 
-What we learnt and a watch has not confirmed is remembered with its time. A watch that stays behind is silent: that is how
-a dead stream is found out. Some of it no watch will ever confirm, for example an object that was listed and then deleted
-before the watch began: what is `overdue` is listed once more, and then it is gone, or the watch really is silent.
+What we learnt and a watch has not confirmed is remembered with its time: so a dead stream is found out. What is `overdue` is
+listed once more, since no watch ever confirms what was deleted before it began.
 
 An object that can't be read is kept by its metadata, so that it can still be deleted; without those it is passed over.
 Nothing that an object holds raises here.
@@ -15,13 +14,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from benchrun import names
 from benchrun.api.sweep import KIND as SWEEP_KIND
-from benchrun.decide import SERVER_KINDS
+from benchrun.decide import RESULT_ROLES, SERVER_KINDS
 from benchrun.effects import EXTENSION_KINDS
 from benchrun.observe import finished_run_of, is_finished, untrusted_json as raw, view_of, views
 from benchrun.runtime.memory import LatestResults
@@ -29,8 +28,6 @@ from benchrun.runtime.memory import LatestResults
 logger = logging.getLogger(__name__)
 
 Body = dict[str, Any]
-UNWATCHED_ROLES = (names.ROLE_STAGE, names.ROLE_TIMELINE)
-"""ConfigMaps that hold what was measured: listed by their metadata, never watched, since every event would carry the data."""
 _DECLARED = (names.KIND, SWEEP_KIND)
 
 
@@ -65,15 +62,13 @@ class Indexes:
         self._by_run: dict[views.Key, set[views.ObjectKey]] = {}
         self._unconfirmed: dict[views.ObjectKey, tuple[int, float]] = {}
         self._listings: list[Listing] = []
-        self._unreadable: set[views.ObjectKey] = set()
+        self.unreadable: set[views.ObjectKey] = set()  # known by their metadata only: the rest can't be read
 
     def run(self, key: views.RunKey) -> views.Run | None:
-        """The run, if it exists."""
         seen = self._seen.get(views.object_of(key))
         return seen.view if seen is not None and isinstance(seen.view, views.Run) else None
 
     def sweep(self, key: views.SweepKey) -> views.Sweep | None:
-        """The sweep, if it exists."""
         seen = self._seen.get(views.object_of(key))
         return seen.view if seen is not None and isinstance(seen.view, views.Sweep) else None
 
@@ -88,21 +83,13 @@ class Indexes:
         found = (self._seen[o].view for o in self._by_run.get(key, ()) if o.kind in SERVER_KINDS)
         return any(isinstance(v, views.Child) and v.role in names.SERVING_ROLES and not v.deleting for v in found)
 
-    @property
-    def unreadable(self) -> int:
-        """Objects that are known by their metadata only, because the rest can't be read."""
-        return len(self._unreadable)
+    def runs(self) -> list[views.RunKey]:
+        return [views.RunKey(key.namespace, key.name) for key in self._seen if key.kind == names.KIND]
 
-    def runs(self) -> Iterator[views.RunKey]:
-        """All runs."""
-        return iter([views.RunKey(key.namespace, key.name) for key in self._seen if key.kind == names.KIND])
-
-    def sweeps(self) -> Iterator[views.SweepKey]:
-        """All sweeps."""
-        return iter([views.SweepKey(key.namespace, key.name) for key in self._seen if key.kind == SWEEP_KIND])
+    def sweeps(self) -> list[views.SweepKey]:
+        return [views.SweepKey(key.namespace, key.name) for key in self._seen if key.kind == SWEEP_KIND]
 
     def runs_of(self, sweep_uid: str) -> tuple[views.Run, ...]:
-        """The runs that this sweep controls."""
         found = (seen.view for key, seen in self._seen.items() if key.kind == names.KIND)
         return tuple(view for view in found if isinstance(view, views.Run) and view.sweep_uid == sweep_uid)
 
@@ -177,7 +164,6 @@ class Indexes:
         return listing
 
     def listed(self, listing: Listing, body: Body) -> None:
-        """One object of a list."""
         identity = self._identity(listing.kind, body)
         if identity is None:
             return
@@ -227,11 +213,11 @@ class Indexes:
         try:
             view = view_of(key.kind, body)
         except Exception:
-            if key not in self._unreadable:
-                self._unreadable.add(key)
+            if key not in self.unreadable:
+                self.unreadable.add(key)
                 logger.exception("%s %s/%s can't be read; only its metadata is used", *key)
         else:
-            self._unreadable.discard(key)
+            self.unreadable.discard(key)
             return view
         try:
             return view_of(key.kind, {"metadata": body["metadata"]})
@@ -244,10 +230,10 @@ class Indexes:
         if seen is None or seen.uid != uid:
             return None
         del self._seen[key]
-        self._unreadable.discard(key)
+        self.unreadable.discard(key)
         self._leave(key, seen.belongs_to)
         if key.kind == names.KIND:
-            self.results.drop((key.namespace, key.name))
+            self.results.drop(views.RunKey(key.namespace, key.name))
             # They are not watched, so that no event will come.
             for child in [k for k in self._by_run.get(seen.belongs_to, ()) if not _watched(self._seen[k].view)]:
                 self._leave(child, seen.belongs_to)
@@ -255,7 +241,6 @@ class Indexes:
         return seen.belongs_to
 
     def _leave(self, key: views.ObjectKey, owner: views.Key) -> None:
-        """The object is not of this run any more."""
         siblings = self._by_run.get(owner, set())
         siblings.discard(key)
         if not siblings:
@@ -265,8 +250,9 @@ class Indexes:
         if key.kind == names.KIND:
             status = raw.mapping(body.get("status"))
             ended = finished_run_of(status) if is_finished(status) else None
-            self.results.note((key.namespace, key.name), uid, ended)
+            self.results.note(views.RunKey(key.namespace, key.name), uid, ended)
 
 
 def _watched(view: views.View) -> bool:
-    return not isinstance(view, views.Child) or (view.kind not in EXTENSION_KINDS and view.role not in UNWATCHED_ROLES)
+    """What was measured is listed by its metadata, never watched, since every event would carry the data."""
+    return not isinstance(view, views.Child) or (view.kind not in EXTENSION_KINDS and view.role not in RESULT_ROLES)

@@ -22,8 +22,7 @@ from benchrun.runtime.settings import BadSetting, LogFormat, LogLevel, Settings
 from benchrun.runtime.wiring import Operator
 
 _PLAIN = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
-_NOISY = ("aiohttp.access", "asyncio", "kopf._core.engines", "kopf.objects")
-"""Loggers that say something for every request or event."""
+_NOISY = ("aiohttp.access", "asyncio", "kopf._core.engines", "kopf.objects")  # log every request or event
 _REPEATED = "kopf._cogs.clients.watching"  # complains at every try to watch what can't be watched
 REPEATED_SECONDS = 600.0
 _MAX_REPEATED = 1000
@@ -38,7 +37,6 @@ class Sparing(logging.Filter):
         self._let_through: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether it was not logged lately."""
         text, now = re.sub(r"#\d+", "", record.getMessage()), self._seconds()
         if now - self._let_through.get(text, -REPEATED_SECONDS) < REPEATED_SECONDS:
             return False
@@ -52,7 +50,6 @@ class JsonFormatter(logging.Formatter):
     """One JSON object an entry: time, level, logger, message, error, and the run it is about."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The entry as one line."""
         entry = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),

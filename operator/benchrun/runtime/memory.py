@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 from benchrun import names
 from benchrun.decide import Collected
 from benchrun.decide.sweep.sweep_state import SweepCollected
-from benchrun.observe import HEADLINE_FIGURES, MAX_CELLS, Children, FinishedRun, Key, SweptRun
+from benchrun.observe import HEADLINE_FIGURES, MAX_CELLS, Children, FinishedRun, Key, RunKey, SweptRun
 
 
 @dataclass(slots=True)
@@ -32,28 +32,19 @@ class Memory:
 
 @dataclass(slots=True)
 class RunMemory(Memory):
-    """One run's part."""
-
     collected: Collected = field(default_factory=Collected)
     acknowledged: int = 0  # records below this the client knows to be stored
     written_at: float = -inf  # when the status was written last, in the loop's time
     outdated_since: float | None = None  # since when the status in the cluster lacks something, in the loop's time
 
     def let_go_of_stored(self, children: Children) -> None:
-        """Forget the records that are in the cluster."""
-        arrivals = self.collected.arrivals
-        for child in children.objects:
-            arrival = arrivals.get(child.sequence) if child.sequence is not None else None
-            if arrival is None or child.owner_uid != self.uid or child.role != names.ROLE_STAGE:
-                continue
-            if child.record_digest == arrival.digest:
-                del arrivals[arrival.sequence]
+        stages = [c for c in children.objects if c.owner_uid == self.uid and c.role == names.ROLE_STAGE]
+        stored, arrivals = {(c.sequence, c.record_digest) for c in stages}, self.collected.arrivals
+        self.collected.arrivals = {s: a for s, a in arrivals.items() if (s, a.digest) not in stored}
 
 
 @dataclass(slots=True)
 class SweepMemory(Memory):
-    """One sweep's part."""
-
     collected: SweepCollected = field(default_factory=SweepCollected)
     making: asyncio.Task[None] | None = None  # the table that is being made
     settled: tuple[str, Mapping[str, SweptRun]] | None = None
@@ -87,14 +78,12 @@ class Memories(Generic[M]):
         return memory
 
     def drop(self, key: Key) -> None:
-        """Forget the object."""
         memory = self._by_key.pop(key, None)
         if memory is not None:
             memory.leave()
 
 
 MAX_RUNS = 100  # most that can be configured: of 16 load points and 8 figures each, 1 MB kept and 1.3 MB of metrics
-NamespacedName = tuple[str, str]
 
 
 class LatestResults:
@@ -102,13 +91,12 @@ class LatestResults:
 
     def __init__(self, *, most: int) -> None:
         self._most = most
-        self._kept: dict[NamespacedName, tuple[str, FinishedRun]] = {}  # uid, and how it ended
+        self._kept: dict[RunKey, tuple[str, FinishedRun]] = {}  # uid, and how it ended
 
-    def __iter__(self) -> Iterator[tuple[NamespacedName, FinishedRun]]:
-        """The runs, by namespace and name."""
+    def __iter__(self) -> Iterator[tuple[RunKey, FinishedRun]]:
         return iter([(key, run) for key, (_, run) in sorted(self._kept.items(), key=lambda item: item[0])])
 
-    def note(self, key: NamespacedName, uid: str, run: FinishedRun | None) -> None:
+    def note(self, key: RunKey, uid: str, run: FinishedRun | None) -> None:
         """How a run ended; None of a run that goes on, which may be a new one of an old name."""
         if run is not None:
             self._kept[key] = uid, run
@@ -117,7 +105,7 @@ class LatestResults:
         elif key in self._kept and self._kept[key][0] != uid:
             del self._kept[key]
 
-    def drop(self, key: NamespacedName) -> None:
+    def drop(self, key: RunKey) -> None:
         """The run is gone. An older one takes its place at the next list of all runs."""
         self._kept.pop(key, None)
 

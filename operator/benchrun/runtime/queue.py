@@ -53,18 +53,15 @@ class Lane(Generic[K]):
         return key in self._waiting.get(key.namespace, ())
 
     def add(self, key: K) -> None:
-        """Let a key wait."""
         self._waiting.setdefault(key.namespace, {})[key] = None
 
     def remove(self, key: K) -> None:
-        """Let a key that waits wait no more."""
         keys = self._waiting[key.namespace]
         del keys[key]
         if not keys:
             del self._waiting[key.namespace]
 
     def take(self) -> K | None:
-        """The next key, which waits no more."""
         for namespace, keys in self._waiting.items():
             key = next(iter(keys))
             self.remove(key)
@@ -74,7 +71,6 @@ class Lane(Generic[K]):
         return None
 
     def clear(self) -> None:
-        """Forget every key."""
         self._waiting.clear()
 
 

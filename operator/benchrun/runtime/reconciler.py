@@ -1,22 +1,19 @@
-"""What passes over runs and sweeps have in common, and the end of runs over which no pass succeeds.
+"""What passes over runs and sweeps have in common.
 
 What the API server refused is raised to the queue, which retries. What it did is put into the index at once.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from benchrun import names
-from benchrun.api import Reason, timestamp
-from benchrun.decide import SERVER_KINDS, Event, Ref
-from benchrun.effects import ClusterError, Conflict, Invalid, KubernetesApi, NotFound, Throttled
-from benchrun.observe import Declared, Key, RunKey, is_finished, object_of
+from benchrun.decide import Event, Ref
+from benchrun.effects import ClusterError, Conflict, KubernetesApi, NotFound, Throttled
+from benchrun.observe import Declared, Key, object_of
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.queue import Later
 from benchrun.runtime.telemetry import Telemetry
@@ -85,83 +82,3 @@ class Reconciler:
             self.indexes.drop(kind, namespace, name)
         except ClusterError as error:
             logger.info("%s: not read after a conflict: %s", key, error)
-
-
-# To end a run over which no pass succeeds, neither its spec nor its status is read, nor anything else that the run, its pods or its
-# client could have spoilt.
-
-MOST_FAILURES = 5
-LONGEST_SECONDS = 60.0  # whichever comes first, of passes that failed in a row
-_CONDITIONS = {"Complete": "False", "Failed": "True", "Succeeded": "False", "Ready": "False", "Stalled": "True"}
-
-
-@dataclass(eq=False)
-class FailingRuns:
-    """Counts failed passes by run, and ends runs over which no pass succeeds."""
-
-    passes: Reconciler
-    _failures: dict[RunKey, tuple[int, float]] = field(default_factory=dict)
-    """How many passes failed in a row, and since when, in the loop's time."""
-
-    def forget(self, key: RunKey) -> None:
-        """A pass succeeded, or the run is gone."""
-        self._failures.pop(key, None)
-
-    async def lets_go(self, key: RunKey, error: Exception) -> bool:
-        """Count a failed pass; True when the run is over because of it. What the API server does not do now does not count: only
-        what it will never do, and errors of our own code."""
-        cause = error.__cause__ if isinstance(error, Later) else error
-        if isinstance(cause, ClusterError) and not isinstance(cause, Invalid):
-            return False
-        now = asyncio.get_running_loop().time()
-        count, since = self._failures.get(key, (0, now))
-        self._failures[key] = count + 1, since
-        if count + 1 < MOST_FAILURES and now - since < LONGEST_SECONDS:
-            return False
-        logger.error("%s: let go after %d failed passes", key, count + 1, exc_info=cause)
-        if not await self.let_go(key) or not await self._write_failed(key, cause or error):
-            return False
-        self.forget(key)
-        return True
-
-    async def let_go(self, key: RunKey) -> bool:
-        """Whether the deletion of everything that the run holds was requested."""
-        run = self.passes.indexes.run(key)
-        if run is None:
-            return True
-        roles = (*names.SERVING_ROLES, names.ROLE_CLIENT)
-        ours = (c for c in self.passes.indexes.children(key).objects if c.owner_uid == run.uid and not c.deleting)
-        held = (c for c in ours if c.kind in (*SERVER_KINDS, "Job") and c.role in roles)
-        servers_first = sorted(held, key=lambda child: child.kind == "Job")
-        failed = await self.passes.delete(Ref(c.kind, key.namespace, c.name, c.uid) for c in servers_first)
-        for error in failed:
-            logger.warning("%s: something it holds is not deleted yet: %s", key, error)
-        return not failed
-
-    async def _write_failed(self, key: RunKey, error: BaseException) -> bool:
-        """Whether the status says that the run has failed. One that has ended already is left as it is."""
-        run = self.passes.indexes.run(key)
-        if run is None or is_finished(run.status):
-            return True
-        try:
-            await self.passes.change_status(run, self._status(type(error).__name__, run.generation))
-        except ClusterError as refused:
-            logger.warning("%s: its status is not written yet: %s", key, refused)
-            return False
-        return True
-
-    def _status(self, error: str, generation: int) -> dict[str, object]:
-        """A status that says only this, and is valid whatever stood there before."""
-        now = timestamp(self.passes.now())
-        message = f"the operator could not work on this run ({error}) and let go of its servers; see the operator's log"
-        same = {"message": message, "observedGeneration": generation}
-        condition = {"reason": Reason.INTERNAL_ERROR, "lastTransitionTime": now, **same}
-        return {
-            **same,
-            "phase": "Failed",
-            "verdict": "Unknown",
-            "completionTime": now,
-            "conditions": [{"type": type_, "status": status, **condition} for type_, status in _CONDITIONS.items()],
-            "live": None,
-            "ending": None,
-        }

@@ -2,44 +2,49 @@
 
 The servers of a run that ends are deleted before anything else is tried, and nothing that fails keeps the rest of the pass from
 being made: what failed is raised at its end, so that the pass is retried. Everything here can be repeated.
+
+A run over which no pass succeeds is ended. For that neither its spec nor its status is read, nor anything else that the run, its pods
+or its client could have spoilt.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from benchrun import names
-from benchrun.api import has_only_progress, status_changes
-from benchrun.decide import Context, Decision, Event, Facts, Judging, Ref, RefusedObject
-from benchrun.decide.deadlines import RESULTS, diagnose_refusal
+from benchrun.api import Reason, has_only_progress, status_changes, timestamp
+from benchrun.decide import RESULT_ROLES, SERVER_KINDS, Context, Decision, Event, Facts, Judging, Ref, RefusedObject
+from benchrun.decide.deadlines import diagnose_refusal
 from benchrun.effects import About, ClusterError, Forbidden, Invalid, LookUps, NotServed, Occupied
-from benchrun.observe import Run, RunKey
+from benchrun.observe import Run, RunKey, is_finished
 from benchrun.plan import TIMELINE_KEY
 from benchrun.runtime.memory import Memories, RunMemory
-from benchrun.runtime.reconciler import FailingRuns, Reconciler
+from benchrun.runtime.queue import Later
+from benchrun.runtime.reconciler import Reconciler
 from benchrun.runtime.scrape_and_follow import Sessions
 
+logger = logging.getLogger(__name__)
+
 Decide = Callable[[Facts], Decision]
-RUNS_A_SECOND = 20
-"""Statuses without anything urgent are written about this often a second, over all runs."""
-REFUSED_RETRY_SECONDS = 15.0
-"""How often an object that the API server refused is retried; a change of the run or its children comes before."""
+MOST_FAILURES = 5
+LONGEST_SECONDS = 60.0  # whichever comes first, of passes that failed in a row
+_CONDITIONS = {"Complete": "False", "Failed": "True", "Succeeded": "False", "Ready": "False", "Stalled": "True"}
+RUNS_A_SECOND = 20  # statuses without anything urgent are written about this often a second, over all runs
+REFUSED_RETRY_SECONDS = 15.0  # how often an object that the API server refused is retried, without an event
 SETTLE_SECONDS = 1.0  # how long a change of the status waits for others that follow it closely, at least; ends do not
 JUDGED_NEXT = "Collecting"
-STORED_WITHIN_SECONDS = 15.0
-JUDGED_WITHIN_SECONDS = 60.0
-"""What is measured is soon stored, judged and written with its results; where either takes longer, the status says that it is
-measured. One run is judged at a time, so of many that end together the last ones wait."""
+# What is measured is soon stored, judged (one run at a time) and written with its results; where either takes longer, the status
+# says that it is measured.
+STORED_WITHIN_SECONDS, JUDGED_WITHIN_SECONDS = 15.0, 60.0
 LAST_WORDS_SECONDS = 1.0  # a failed server's release waits at most so long for its log
 
 
 @dataclass(kw_only=True, eq=False)
 class RunReconciler(Reconciler):
-    """Makes passes over runs."""
-
     sessions: Sessions
     lookups: LookUps[RunKey]
     context: Context
@@ -47,19 +52,18 @@ class RunReconciler(Reconciler):
 
     def __post_init__(self) -> None:
         self.memories = Memories(RunMemory)
-        self._failing = FailingRuns(self)
+        self._failures: dict[RunKey, tuple[int, float]] = {}  # failed passes in a row, and since when (loop's time)
 
     async def __call__(self, key: RunKey) -> float | None:
-        """One pass; see `guard`. A run over which no pass succeeds is ended."""
         try:
             seconds = await self.guard(key, lambda: self._pass(key))
         except Exception as error:
-            if await self._failing.lets_go(key, error):
-                self.telemetry.run_poisoned()
-                self._forget(key)
-                return None
-            raise
-        self._failing.forget(key)
+            if not await self._is_over(key, error):
+                raise
+            self.telemetry.run_poisoned()
+            self._forget(key)
+            seconds = None
+        self._failures.pop(key, None)
         return seconds
 
     async def _pass(self, key: RunKey) -> float | None:
@@ -67,9 +71,8 @@ class RunReconciler(Reconciler):
         if run is None or run.deleting:
             # The garbage collector removes the children, with or without us, but not before somebody's finalizer lets the run go.
             self._forget(key)
-            return None if await self._failing.let_go(key) else REFUSED_RETRY_SECONDS
-        children = self.indexes.children(key)
-        memory = self.memories.of(key, run.uid)
+            return None if await self._let_go(key) else REFUSED_RETRY_SECONDS
+        children, memory = self.indexes.children(key), self.memories.of(key, run.uid)
         memory.let_go_of_stored(children)
         context = replace(self.context, live_interval_seconds=self._live_interval_seconds())
         facts = Facts(run, children, memory.collected, self.now(), context)
@@ -80,8 +83,7 @@ class RunReconciler(Reconciler):
     async def _carry_out(self, key: RunKey, facts: Facts, decision: Decision, memory: RunMemory) -> float | None:
         run, collected = facts.run, memory.collected
         collected.ending = decision.ending or collected.ending
-        unstored = tuple(collected.samples.unstored)
-        about = About(run, facts.children, arrivals=tuple(collected.arrivals.values()), samples=unstored)
+        about = About(run, facts.children, tuple(collected.arrivals.values()), tuple(collected.samples.unstored))
         if decision.last_words is not None:
             await self.lookups.within(LAST_WORDS_SECONDS, about, decision.last_words, collected.answers)
         # Some read what goes with the server, so they begin before it does; nothing of it is waited for.
@@ -143,7 +145,7 @@ class RunReconciler(Reconciler):
             except ClusterError as error:
                 found = _refused(manifest, error)
                 refused = refused or (found, error)
-                if found.is_transient or found.role not in RESULTS:
+                if found.is_transient or found.role not in RESULT_ROLES:
                     break  # the client before the server; of records each is refused by itself; none where nothing answers
         if not decision.apply:
             return None
@@ -205,6 +207,52 @@ class RunReconciler(Reconciler):
         self.lookups.stop(key)
         self.memories.drop(key)
         self.telemetry.forget(key)
+
+    async def _is_over(self, key: RunKey, error: Exception) -> bool:
+        """Count a failed pass; True when the run is ended for it. What the API server does not do now does not count: only
+        what it will never do, and errors of our own code."""
+        cause = error.__cause__ if isinstance(error, Later) else error
+        if isinstance(cause, ClusterError) and not isinstance(cause, Invalid):
+            return False
+        now = asyncio.get_running_loop().time()
+        count, since = self._failures.get(key, (0, now))
+        self._failures[key] = count + 1, since
+        if count + 1 < MOST_FAILURES and now - since < LONGEST_SECONDS:
+            return False
+        logger.error("%s: let go after %d failed passes", key, count + 1, exc_info=cause)
+        return await self._let_go(key) and await self._write_failed(key, cause or error)
+
+    async def _let_go(self, key: RunKey) -> bool:
+        """Whether the deletion of everything that the run holds was requested."""
+        run = self.indexes.run(key)
+        if run is None:
+            return True
+        roles = (*names.SERVING_ROLES, names.ROLE_CLIENT)
+        ours = (c for c in self.indexes.children(key).objects if c.owner_uid == run.uid and not c.deleting)
+        held = (c for c in ours if c.kind in (*SERVER_KINDS, "Job") and c.role in roles)
+        servers_first = sorted(held, key=lambda child: child.kind == "Job")
+        failed = await self.delete(Ref(c.kind, key.namespace, c.name, c.uid) for c in servers_first)
+        for error in failed:
+            logger.warning("%s: something it holds is not deleted yet: %s", key, error)
+        return not failed
+
+    async def _write_failed(self, key: RunKey, error: BaseException) -> bool:
+        """Whether the status says that the run has failed, and only that. One that has ended already is left as it is."""
+        run = self.indexes.run(key)
+        if run is None or is_finished(run.status):
+            return True
+        now, kind = timestamp(self.now()), type(error).__name__
+        message = f"the operator could not work on this run ({kind}) and let go of its servers; see the operator's log"
+        same = {"message": message, "observedGeneration": run.generation}
+        condition = {"reason": Reason.INTERNAL_ERROR, "lastTransitionTime": now, **same}
+        conditions = [{"type": type_, "status": status, **condition} for type_, status in _CONDITIONS.items()]
+        ended = {"phase": "Failed", "verdict": "Unknown", "completionTime": now, "conditions": conditions}
+        try:
+            await self.change_status(run, {**same, **ended, "live": None, "ending": None})
+        except ClusterError as refused:
+            logger.warning("%s: its status is not written yet: %s", key, refused)
+            return False
+        return True
 
 
 def _earliest(*seconds: float | None) -> float | None:

@@ -17,10 +17,9 @@ from benchrun.decide import PullTarget, ScrapeTarget
 from benchrun.effects import LEADER_WORKER_SET, ClusterError, Fetcher, KubernetesApi, NotFound
 from benchrun.observe import Run, RunKey, untrusted_json as raw
 from benchrun.runtime.background_tasks import BackgroundTask, Work, doubling
-from benchrun.runtime.client_polling import ClientPoller
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import RunMemory
-from benchrun.runtime.scraping import Scraper
+from benchrun.runtime.scraping_and_polling import ClientPoller, Scraper
 from benchrun.runtime.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
@@ -32,8 +31,6 @@ GROUP_SECONDS = 5.0  # how often a LeaderWorkerSet is read: a cluster may lack t
 
 @dataclass(slots=True)
 class Session:
-    """The tasks of one run."""
-
     memory: RunMemory
     scrapers: dict[ScrapeTarget, BackgroundTask] = field(default_factory=dict)
     poller: ClientPoller | None = None
@@ -57,7 +54,6 @@ class Sessions:
         self._ending: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
-        """Runs with something going on."""
         return len(self._sessions)
 
     def follow(
@@ -86,13 +82,11 @@ class Sessions:
         return poller is not None and await poller.acknowledge(through)
 
     def stop(self, key: RunKey) -> None:
-        """End everything that goes on for the run."""
         session = self._sessions.pop(key, None)
         if session is not None:
             self._end(*session.scrapers.values(), session.polling, session.group)
 
     async def close(self) -> None:
-        """End everything."""
         for key in tuple(self._sessions):
             self.stop(key)
         await asyncio.gather(*self._ending, return_exceptions=True)

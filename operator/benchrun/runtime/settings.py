@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, ValidationError
 from pydantic.fields import FieldInfo
@@ -33,6 +33,8 @@ def _json(given: object) -> object:
 
 
 def _address(given: object) -> object:
+    if isinstance(given, tuple):
+        return given
     host, colon, port = str(given).rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65_535:
         raise ValueError("no address")
@@ -45,18 +47,22 @@ LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 Whole = Annotated[int, Strict(), BeforeValidator(_parsed)]
 Flag = Annotated[bool, Strict(), BeforeValidator(_parsed), Field(description="true or false")]
 Namespace = Annotated[str, Field(pattern=f"^{_NAMESPACE}$")]
+_NAMED_OTHERWISE = {"operator_namespace": "BENCHRUN_NAMESPACE", "lease_name": "BENCHRUN_LEASE"}
 
 
 class BadSetting(ValueError):
     """A variable can't be used; the text names it, what it holds, and what it must be."""
 
 
-class _Composed(BaseModel):
-    """Variables that make one setting together, or hold two in one."""
+class Settings(BaseModel):
+    """How this operator runs. A field's description says what its variable must be, where its type does not."""
+
+    model_config = ConfigDict(frozen=True)
 
     listen: Annotated[tuple[str, int], BeforeValidator(_address)] = Field(
         ("0.0.0.0", 8080), description="host:port, for example 0.0.0.0:8080"
     )
+    """Host and port of /healthz, /readyz and /metrics."""
     gpu_exporter_namespace: str = Field(
         "", pattern=f"^({_NAMESPACE})?$", description="the name of a namespace, or empty"
     )
@@ -66,26 +72,12 @@ class _Composed(BaseModel):
         description="labels as key=value, separated by commas",
     )
     gpu_exporter_port: Whole = Field(9400, ge=1, le=65_535)
-
-    def gpu_exporters(self) -> GpuExporters | None:
-        """None where no namespace is named."""
-        where = self.gpu_exporter_namespace
-        return GpuExporters(where, self.gpu_exporter_selector, self.gpu_exporter_port) if where else None
-
-
-class Settings(BaseModel):
-    """How this operator runs. A field's description says what its variable must be, where its type does not."""
-
-    model_config = ConfigDict(frozen=True)
-
     client_image: str = Field(pattern=r"^\S+$", description="the image of the client that ships with this operator")
     client_image_pull_policy: PullPolicy = "IfNotPresent"
     namespaces: Annotated[tuple[Namespace, ...], BeforeValidator(_listed)] = Field(
         (), description="names of namespaces, separated by commas"
     )
     """Namespaces to work in; none is the whole cluster."""
-    listen_host: str = "0.0.0.0"
-    listen_port: int = 8080  # of /healthz, /readyz and /metrics
     log_level: LogLevel = "INFO"
     log_format: LogFormat = "json"
     workers: Whole = Field(8, ge=1, le=MAX_WORKERS)  # passes at the same time
@@ -93,23 +85,16 @@ class Settings(BaseModel):
     unschedulable_grace_seconds: Whole = Field(900, ge=0, le=86_400)
     """How long a pod that no node could ever take waits for one to be added. An autoscaler gives up on a node after 15
     minutes (cluster-autoscaler's --max-node-provision-time, Karpenter's registration TTL), so waiting longer is in vain."""
-    result_runs: Whole = Field(20, ge=0, le=MAX_RUNS)
-    """How many of the newest finished runs have their figures on /metrics."""
-    pod_road: PodRoad = "Direct"
-    """Through the API server where pods' addresses are not reachable: an operator outside the cluster."""
-    gpu_exporters: GpuExporters | None = None
-    """Pods with metrics of the GPUs of their node; None: no GPU metrics are read."""
+    result_runs: Whole = Field(20, ge=0, le=MAX_RUNS)  # the newest finished runs, with figures on /metrics
+    pod_road: PodRoad = "Direct"  # by proxy where pods' addresses are not reachable: an operator outside the cluster
     network_policies: Flag = False  # whether every run gets NetworkPolicies; servers in development mode always do
     network_policy_peers: Annotated[tuple[dict[str, Any], ...], BeforeValidator(_json)] = Field(
         (), description="a JSON list of NetworkPolicy peers"
-    )
-    """Who else may connect to servers, as NetworkPolicy peers."""
-    max_hold_seconds: Whole = Field(86_400, ge=60, le=31_536_000)
-    """How long a server may be held once it is scheduled, whatever its deadlines say."""
-    run_metrics: Flag = False
-    """Whether /metrics, which anybody may read who reaches it, has single runs and their figures."""
+    )  # who else may connect to servers
+    max_hold_seconds: Whole = Field(86_400, ge=60, le=31_536_000)  # of a scheduled server, whatever its deadlines say
+    run_metrics: Flag = False  # whether /metrics, which anybody may read who reaches it, has single runs and figures
     operator_namespace: Namespace = Field("benchrun-system", description="the name of the operator's own namespace")
-    """The operator's own, where its key and its Lease are."""
+    """Where the operator's key and its Lease are."""
     leader_election: Flag = False  # whether passes are made by the holder of a Lease only
     lease_name: str = Field("benchrun-operator", pattern=f"^{_NAME}$", description="the name of a Lease")
     pod_name: str = ""  # names the holder of the Lease; the host's name if empty
@@ -117,25 +102,20 @@ class Settings(BaseModel):
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
         """Read `BENCHRUN_*`. Raises BadSetting."""
-        composed = _read(_Composed, environment)
-        host, port = composed.listen
-        return _read(cls, environment, listen_host=host, listen_port=port, gpu_exporters=composed.gpu_exporters())
+        variables = {name: _NAMED_OTHERWISE.get(name, f"BENCHRUN_{name.upper()}") for name in cls.model_fields}
+        given = {name: environment[v].strip() for name, v in variables.items() if v in environment}
+        try:
+            return cls.model_validate(given)
+        except ValidationError as error:
+            name = str(error.errors()[0]["loc"][0])
+            wanted = _wanted(cls.model_fields[name])
+            raise BadSetting(f"{variables[name]} is {given.get(name, '')!r}: must be {wanted}") from error
 
-
-M = TypeVar("M", bound=BaseModel)
-_NAMED_OTHERWISE = {"operator_namespace": "BENCHRUN_NAMESPACE", "lease_name": "BENCHRUN_LEASE"}
-
-
-def _read(model: type[M], environment: Mapping[str, str], **known: object) -> M:
-    """The model from its fields' variables; of what is known already none is read."""
-    variables = {name: _NAMED_OTHERWISE.get(name, f"BENCHRUN_{name.upper()}") for name in model.model_fields}
-    given = {name: environment[v].strip() for name, v in variables.items() if v in environment}
-    try:
-        return model.model_validate(given | known)
-    except ValidationError as error:
-        name = str(error.errors()[0]["loc"][0])
-        wanted = _wanted(model.model_fields[name])
-        raise BadSetting(f"{variables[name]} is {given.get(name, '')!r}: must be {wanted}") from error
+    @property
+    def gpu_exporters(self) -> GpuExporters | None:
+        """Pods with metrics of the GPUs of their node; None: no namespace is named, no GPU metrics are read."""
+        where = self.gpu_exporter_namespace
+        return GpuExporters(where, self.gpu_exporter_selector, self.gpu_exporter_port) if where else None
 
 
 def _wanted(field: FieldInfo) -> str:

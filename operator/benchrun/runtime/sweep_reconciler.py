@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchrun.api import BenchmarkRunStatus, status_changes
-from benchrun.api.sweep import essence
+from benchrun.api.sweep import SweepTable, essence
 from benchrun.decide import Ref
 from benchrun.decide.deadlines import QUOTA
 from benchrun.decide.sweep.decide_sweep import decide
@@ -24,8 +24,7 @@ from benchrun.runtime.reconciler import RETRY_SECONDS, Reconciler
 
 logger = logging.getLogger(__name__)
 
-NOT_CREATED_RETRY_SECONDS = 15.0
-"""How often a run that was refused is retried; a change of the sweep or its runs comes before."""
+NOT_CREATED_RETRY_SECONDS = 15.0  # how often a run that was refused is retried, without an event
 LEFTOVER_SECONDS = 2.0  # how often it is looked whether a run of an earlier sweep of the same name is gone
 TABLE_SECONDS = 1.0  # how long a pass waits for its table
 READS = 3  # how often in a pass figures are read: a run may vanish in between, and then others may be wanted
@@ -33,8 +32,6 @@ READS = 3  # how often in a pass figures are read: a run may vanish in between, 
 
 @dataclass(kw_only=True, eq=False)
 class SweepReconciler(Reconciler):
-    """Makes passes over sweeps."""
-
     judge: JudgeChild
     enqueue: Callable[[Key], None]
 
@@ -42,7 +39,6 @@ class SweepReconciler(Reconciler):
         self.memories = Memories(SweepMemory)
 
     async def __call__(self, key: SweepKey) -> float | None:
-        """One pass; see `guard`."""
         return await self.guard(key, lambda: self._pass(key))
 
     async def _pass(self, key: SweepKey) -> float | None:
@@ -114,7 +110,7 @@ class SweepReconciler(Reconciler):
         parts = (Part.of("run", data, name=uid) for uid, data in packed)
         table, problem = None, ""
         try:
-            table = await self.judge.table(job, parts)
+            table = await self.judge.judge(job, parts, SweepTable)
         except NotJudged as error:
             problem = str(error)
         except Exception as error:

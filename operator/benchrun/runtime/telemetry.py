@@ -23,8 +23,7 @@ _LIVE = (
     ("kv_cache_percent", "run_kv_cache_percent", "KV cache in use, in percent."),
     ("generation_tokens_per_second", "run_generation_tokens_per_second", "Output tokens a second."),
     ("prompt_tokens_per_second", "run_prompt_tokens_per_second", "Prompt tokens a second."),
-)
-"""Figures of `status.live`, and their gauges."""
+)  # figures of `status.live`, and their gauges
 
 
 @dataclass(slots=True)
@@ -38,24 +37,23 @@ class Telemetry:
     """Counters and gauges, in a registry of their own."""
 
     def __init__(self, *, live_runs: int = MAX_LIVE_RUNS) -> None:
-        """`live_runs`: how many runs may have gauges of their own."""
         self._most_live_runs = live_runs
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = prometheus_client.CollectorRegistry()
         prometheus_client.ProcessCollector(registry=self.registry)
         prometheus_client.PlatformCollector(registry=self.registry)
         prometheus_client.GCCollector(registry=self.registry)
-        self._passes = self._counter("reconcile", "Passes over runs and sweeps, by result.", "result")
+        self._passes = self._count("reconcile", "Passes over runs and sweeps, by result.", "result")
         self._pass_seconds = self._histogram("reconcile_seconds", "Duration of passes over runs and sweeps.")
         self._decision_seconds = self._histogram("decision_cpu_seconds", "CPU time to decide on a run, in a pass.")
         self.run_poisoned = self._counter("runs_let_go", "Runs that were ended: no pass over them succeeded.").inc
-        self._writes = self._counter("api_writes", "Requests that change something.", "verb", "resource", "code")
-        self._scrapes = self._counter("scrapes", "Scrapes of servers' metrics endpoints, by result.", "result")
+        self.count_write = self._count("api_writes", "Requests that change something.", "verb", "resource", "code")
+        self._scrapes = self._count("scrapes", "Scrapes of servers' metrics endpoints, by result.", "result")
         self._scrape_seconds = self._histogram("scrape_seconds", "Duration of scrapes of servers' metrics endpoints.")
         self.records_taken = self._counter("records", "Stage records taken from clients.").inc
         self.records_refused = self._counter("records_refused", "Answers and records of clients that were refused.").inc
-        self._events = self._counter("watch_events", "Watch events, by kind and type.", "kind", "type")
-        self._restarts = self._counter("tasks_restarted", "Background tasks that ended and were restarted.", "task")
+        self.watch_event = self._count("watch_events", "Watch events, by kind and type.", "kind", "type")
+        self.task_restarted = self._count("tasks_restarted", "Background tasks that ended and were restarted.", "task")
         self._unreadable = self._gauge("namespace_unreadable", "Whether it could not be read, last time.", "namespace")
         self.loop_lag_seconds = self._gauge("event_loop_lag_seconds", "How late the event loop ran its last tick.")
         self._live = {figure: self._gauge(name, meaning, "namespace", "run") for figure, name, meaning in _LIVE}
@@ -70,7 +68,6 @@ class Telemetry:
         self._gauge(name, meaning).set_function(value)
 
     def a_pass(self) -> AbstractContextManager[Outcome]:
-        """Time one pass."""
         return self._timed(self._pass_seconds, self._passes, broken="error")
 
     @contextmanager
@@ -81,20 +78,7 @@ class Telemetry:
         self._decision_seconds.observe(time.thread_time() - began)
 
     def a_scrape(self) -> AbstractContextManager[Outcome]:
-        """Time one scrape."""
         return self._timed(self._scrape_seconds, self._scrapes, broken="failure")
-
-    def count_write(self, verb: str, resource: str, code: str) -> None:
-        """One request that changes something."""
-        self._writes.labels(verb, resource, code).inc()
-
-    def watch_event(self, kind: str, event_type: str | None) -> None:
-        """One watch event; without a type it comes from the list that a watch begins with."""
-        self._events.labels(kind, event_type or "LISTED").inc()
-
-    def task_restarted(self, task: str) -> None:
-        """A background task of the process has ended and is restarted."""
-        self._restarts.labels(task).inc()
 
     def namespace_read(self, namespace: str, unreadable: bool) -> None:
         """A namespace was listed, or could not be."""
@@ -111,7 +95,6 @@ class Telemetry:
             gauge.labels(*key).set(float("nan") if value is None else value)
 
     def forget(self, key: RunKey) -> None:
-        """Remove a run's gauges."""
         if key in self._live_runs:
             self._live_runs.remove(key)
             for gauge in self._live.values():
@@ -119,7 +102,7 @@ class Telemetry:
 
     @contextmanager
     def _timed(
-        self, seconds: prometheus_client.Histogram, by_result: prometheus_client.Counter, *, broken: str
+        self, seconds: prometheus_client.Histogram, count: Callable[[str], None], *, broken: str
     ) -> Iterator[Outcome]:
         """`broken`: the result of what raises and did not say how it ended."""
         outcome, started = Outcome(), time.perf_counter()
@@ -130,7 +113,12 @@ class Telemetry:
             raise
         finally:
             seconds.observe(time.perf_counter() - started)
-            by_result.labels(outcome.result).inc()
+            count(outcome.result)
+
+    def _count(self, name: str, meaning: str, *labels: str) -> Callable[..., None]:
+        """A new counter: to be called with the values of its labels, once for each that is counted."""
+        counter = self._counter(name, meaning, *labels)
+        return lambda *values: counter.labels(*values).inc()
 
     def _counter(self, name: str, meaning: str, *labels: str) -> prometheus_client.Counter:
         return prometheus_client.Counter(_PREFIX + name, meaning, labels, registry=self.registry)
@@ -144,8 +132,7 @@ class Telemetry:
 
 TICK_SECONDS = 1.0
 MAX_LAG_SECONDS = 30.0
-MAX_SILENCE_SECONDS = 180.0
-"""How long the watches may owe us something that we know exists; Kopf renews a quiet stream after 70 s."""
+MAX_SILENCE_SECONDS = 180.0  # of a watch about what we know exists; Kopf renews a quiet stream after 70 s
 
 
 class Pulse:
@@ -156,7 +143,6 @@ class Pulse:
         self._expected = 0.0
 
     async def beat(self) -> None:
-        """Beat for ever."""
         loop = asyncio.get_running_loop()
         while True:
             self._expected = loop.time() + TICK_SECONDS
@@ -191,7 +177,6 @@ class Health:
         self.port = self._runner.addresses[0][1]
 
     async def stop(self) -> None:
-        """Stop listening."""
         if self._runner is not None:
             await self._runner.cleanup()
 

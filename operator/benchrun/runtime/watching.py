@@ -8,25 +8,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from typing import Any
 
 import kopf
 
 from benchrun import names
 from benchrun.api.sweep import KIND as SWEEP_KIND
-from benchrun.effects import (
-    CHILD_KINDS,
-    EXTENSION_KINDS,
-    RESOURCES,
-    RUN,
-    ClusterError,
-    Forbidden,
-    KubernetesApi,
-    NotFound,
-)
+from benchrun.decide import RESULT_ROLES
+from benchrun.effects import CHILD_KINDS, EXTENSION_KINDS, RESOURCES, ClusterError, Forbidden, KubernetesApi, NotFound
 from benchrun.observe import Key, sweep_of_run
 from benchrun.runtime.background_tasks import doubling
-from benchrun.runtime.indexes import UNWATCHED_ROLES, Indexes
+from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.telemetry import Telemetry
 
 CONNECT_TIMEOUT_SECONDS = 10
@@ -36,11 +29,10 @@ LONGEST_PAUSE_SECONDS = 30.0  # between tries to watch what can't be watched
 
 
 class Patience:
-    """Pauses between tries of a request, without end. Kopf ends the whole process when it runs out of them, and one namespace
-    that may not be read would do that to all others."""
+    """Pauses between tries of a request, without end: 1, 2, 4 ... seconds, then always the longest. Kopf ends the whole process
+    when it runs out of them, and one namespace that may not be read would do that to all others."""
 
     def __iter__(self) -> Iterator[float]:
-        """1, 2, 4 ... seconds, then always the longest."""
         return doubling(1.0, LONGEST_PAUSE_SECONDS)
 
 
@@ -58,17 +50,9 @@ class NothingToCompare(kopf.DiffBaseStorage):
 def registry(indexes: Indexes, *, enqueue: Callable[[Key], None], telemetry: Telemetry) -> kopf.OperatorRegistry:
     """Handlers for sweeps, runs and everything that carries a run's label."""
     handlers = kopf.OperatorRegistry()
-    for kind in (SWEEP_KIND, names.KIND, *CHILD_KINDS):
-        _watch(handlers, kind, indexes, enqueue, telemetry)
-    kopf.on.login(registry=handlers)(login)
-    return handlers
 
-
-def _watch(
-    handlers: kopf.OperatorRegistry, kind: str, indexes: Indexes, enqueue: Callable[[Key], None], telemetry: Telemetry
-) -> None:
-    async def heard(event: Any, **_: Any) -> None:
-        telemetry.watch_event(kind, event["type"])
+    async def heard(kind: str, /, event: Any, **_: Any) -> None:
+        telemetry.watch_event(kind, event["type"] or "LISTED")  # by the list that a watch begins with
         key = indexes.heard(kind, event["object"], deleted=event["type"] == "DELETED")
         if key is not None:
             enqueue(key)
@@ -77,8 +61,12 @@ def _watch(
         if sweep is not None:
             enqueue(sweep)
 
-    resource = RESOURCES[kind]
-    kopf.on.event(resource.group, resource.version, resource.plural, id=resource.plural, registry=handlers)(heard)
+    for kind in (SWEEP_KIND, names.KIND, *CHILD_KINDS):
+        resource = RESOURCES[kind]
+        watch = kopf.on.event(resource.group, resource.version, resource.plural, id=resource.plural, registry=handlers)
+        watch(partial(heard, kind))
+    kopf.on.login(registry=handlers)(login)
+    return handlers
 
 
 def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
@@ -103,8 +91,8 @@ def kopf_settings() -> kopf.OperatorSettings:
     settings.queueing.idle_timeout = WORKER_IDLE_SECONDS
     settings.queueing.exit_timeout = 1.0
     settings.process.ultimate_exiting_timeout = 20
-    settings.persistence.finalizer = f"{RUN.group}/never-set"
-    settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=RUN.group)
+    settings.persistence.finalizer = f"{names.GROUP}/never-set"
+    settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=names.GROUP)
     settings.persistence.diffbase_storage = NothingToCompare()
     for kind in CHILD_KINDS:
         resource = RESOURCES[kind]
@@ -114,7 +102,7 @@ def kopf_settings() -> kopf.OperatorSettings:
 
 def label_selector(kind: str) -> str:
     """Which objects of a kind cross the wire: those of runs, without the ConfigMaps that hold what was measured."""
-    small = f"{names.LABEL_RUN},{names.LABEL_ROLE} notin ({','.join(UNWATCHED_ROLES)})"
+    small = f"{names.LABEL_RUN},{names.LABEL_ROLE} notin ({','.join(RESULT_ROLES)})"
     return small if kind == "ConfigMap" else names.LABEL_RUN
 
 
@@ -123,8 +111,7 @@ def label_selector(kind: str) -> str:
 
 logger = logging.getLogger(__name__)
 
-KINDS = (*EXTENSION_KINDS, *CHILD_KINDS, names.KIND, SWEEP_KIND)
-"""In this order: no run is known before its children are."""
+KINDS = (*EXTENSION_KINDS, *CHILD_KINDS, names.KIND, SWEEP_KIND)  # no run is known before its children are
 ALL_NAMESPACES = "*"  # in words and metrics: what is listed for the whole cluster at once
 MAX_REASON_CHARS = 200
 VERIFIED_AFTER_SECONDS = 60.0  # what the watches have owed us for so long is looked for in the cluster itself
@@ -146,16 +133,10 @@ class Lister:
 
     def __post_init__(self) -> None:
         self._scopes: tuple[Scope, ...] = tuple(self.namespaces) or (None,)
-        self._known: set[Scope] = set()
+        self.known: set[Scope] = set()  # what was listed whole at least once
 
     def knows(self, namespace: str) -> bool:
-        """Whether all of the namespace was listed at least once."""
-        return namespace in self._known or None in self._known
-
-    @property
-    def knows_any(self) -> bool:
-        """Whether there is anything that passes may be made over."""
-        return bool(self._known)
+        return namespace in self.known or None in self.known
 
     async def list_all(self) -> None:
         """Bring the indexes up to date with the cluster, as far as it can be read."""
@@ -180,7 +161,7 @@ class Lister:
             problems = await self._list_scope(scope)
             self._note(scope, problems)
             if not problems:
-                self._known.add(scope)
+                self.known.add(scope)
 
     async def _list_scope(self, scope: Scope) -> str:
         """List every kind there; what went wrong, in words, or nothing. A kind that can't be read stops none of the others."""
@@ -196,12 +177,9 @@ class Lister:
 
     async def _list_kind(self, kind: str, namespace: Scope) -> None:
         listing, complete = self.indexes.begin_listing(kind, namespace), False
-        selector = names.LABEL_RUN if kind in (*CHILD_KINDS, *EXTENSION_KINDS) else None
-        only_metadata = kind == "ConfigMap"
+        selector, lean = names.LABEL_RUN if kind in (*CHILD_KINDS, *EXTENSION_KINDS) else None, kind == "ConfigMap"
         try:
-            async for body in self.cluster.list(
-                kind, namespace=namespace, selector=selector, metadata_only=only_metadata
-            ):
+            async for body in self.cluster.list(kind, namespace=namespace, selector=selector, metadata_only=lean):
                 self.indexes.listed(listing, body)
             complete = True
         finally:

@@ -6,29 +6,12 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Callable
 from dataclasses import fields
 from datetime import UTC, datetime
-from typing import TypedDict
+from typing import Any
 
+from benchrun import effects
 from benchrun.decide import Context
-from benchrun.effects import (
-    CONNECTIONS,
-    PROXY_CONNECTIONS,
-    ClusterError,
-    Connection,
-    Elector,
-    Fetcher,
-    HttpFetcher,
-    JudgeChild,
-    KubernetesApi,
-    LeaseApi,
-    LookUps,
-    ProxyFetcher,
-    Tools,
-    channel_key,
-    configuration,
-)
 from benchrun.observe import Key, RunKey, SweepKey
 from benchrun.runtime.background_tasks import ProcessTasks
 from benchrun.runtime.indexes import Indexes
@@ -43,20 +26,10 @@ from benchrun.runtime.watching import ALL_NAMESPACES, Lister
 
 logger = logging.getLogger(__name__)
 
-RETRY_SECONDS = 2.0
-"""How soon what can't be read is retried; after that twice as long each time, until everything is listed anyway."""
+RETRY_SECONDS = 2.0  # how soon what can't be read is retried; after that twice as long each time
 VERIFY_SECONDS = 15.0  # how often it is looked whether a watch owes us something that is gone
 LEASE_CONNECTIONS = 2
 NOT_LEADING_RETRY_SECONDS = 1.0  # how soon a pass is retried while the Lease could not be renewed
-
-
-class _Common(TypedDict):
-    """What sessions and passes share."""
-
-    cluster: KubernetesApi
-    indexes: Indexes
-    now: Callable[[], datetime]
-    telemetry: Telemetry
 
 
 class Operator:
@@ -76,7 +49,7 @@ class Operator:
         self._cleanup = contextlib.AsyncExitStack()
         self._opened = False
         self._makes_passes = False
-        self._elector: Elector | None = None
+        self._elector: effects.Elector | None = None
         self.is_superseded = False  # whether another process leads, so that this one is to end
         self.ends = asyncio.Event()
         """Set when this process is to end, and when it does: Kopf waits 5 s for whoever still waits for it."""
@@ -94,21 +67,21 @@ class Operator:
         knows half of a run's children would make the others anew. Kopf starts to watch after this returns, and begins with a
         list of its own, so nothing falls in between.
         """
-        await self.health.start(self._settings.listen_host, self._settings.listen_port)
+        await self.health.start(*self._settings.listen)
         self._cleanup.push_async_callback(self.health.stop)
         self._tasks.start("pulse", self._pulse.beat)
         connection = await self._connection()
-        direct = HttpFetcher()
+        direct = effects.HttpFetcher()
         self._cleanup.push_async_callback(direct.close)
-        fetcher: Fetcher = direct
+        fetcher: effects.Fetcher = direct
         if self._settings.pod_road == "Proxy":  # on connections of its own: long polls would take all that passes need
-            fetcher = ProxyFetcher(await self._connection(PROXY_CONNECTIONS), direct=direct)
-        cluster = KubernetesApi(connection, count=self.telemetry.count_write)
+            fetcher = effects.ProxyFetcher(await self._connection(effects.PROXY_CONNECTIONS), direct=direct)
+        cluster = effects.KubernetesApi(connection, count=self.telemetry.count_write)
         namespaces = self._settings.namespaces
         lister = self._lister = Lister(cluster, self.indexes, namespaces, turned=self.telemetry.namespace_read)
         queue = self._queue = self._assemble(cluster, fetcher, await self._channel_key(connection))
         await lister.list_all()
-        while not lister.knows_any:  # what can't be read stands in nobody else's way
+        while not lister.known:  # what can't be read stands in nobody else's way
             await asyncio.sleep(RETRY_SECONDS)
             await lister.list_all()
         self._opened = True
@@ -118,7 +91,7 @@ class Operator:
             self._tasks.start("leading", lambda: self._lead(elector, lister, queue))
         else:
             self._begin_passes(lister, queue, list_first=False)
-        logger.info("ready, with %d runs", sum(1 for _ in self.indexes.runs()))
+        logger.info("ready, with %d runs", len(self.indexes.runs()))
 
     async def stop(self) -> None:
         """Let passes under way end, leave everything else, let another lead; within some 6 seconds."""
@@ -163,30 +136,31 @@ class Operator:
         unreadable = () if self._lister is None else self._lister.unreadable.keys()
         return 0.0 if ALL_NAMESPACES in unreadable else self.indexes.silent_seconds(unreadable=unreadable)
 
-    async def _channel_key(self, connection: Connection) -> bytes:
+    async def _channel_key(self, connection: effects.Connection) -> bytes:
         """Without it no client can be talked to, so it is waited for."""
         while True:
             try:
-                return await channel_key(connection, namespace=self._settings.operator_namespace)
-            except ClusterError as error:
+                return await effects.channel_key(connection, namespace=self._settings.operator_namespace)
+            except effects.ClusterError as error:
                 logger.warning("the operator's key can't be read yet: %s: %s", type(error).__name__, error)
                 await asyncio.sleep(RETRY_SECONDS)
 
-    async def _connection(self, connections: int = CONNECTIONS) -> Connection:
-        connection = Connection(await configuration(connections=connections))
+    async def _connection(self, connections: int = effects.CONNECTIONS) -> effects.Connection:
+        connection = effects.Connection(await effects.configuration(connections=connections))
         self._cleanup.push_async_callback(connection.close)
         return connection
 
-    def _assemble(self, cluster: KubernetesApi, fetcher: Fetcher, key: bytes) -> WorkQueue[Key]:
+    def _assemble(self, cluster: effects.KubernetesApi, fetcher: effects.Fetcher, key: bytes) -> WorkQueue[Key]:
         indexes, telemetry = self.indexes, self.telemetry
-        common = _Common(cluster=cluster, indexes=indexes, now=utc_now, telemetry=telemetry)
+        common: dict[str, Any] = {"cluster": cluster, "indexes": indexes, "now": utc_now, "telemetry": telemetry}
         sessions = Sessions(fetcher=fetcher, enqueue=self.enqueue, **common)
-        judge = JudgeChild()
-        lookups: LookUps[RunKey] = LookUps(Tools(cluster, judge, self._settings.gpu_exporters), news=self.enqueue)
+        judge = effects.JudgeChild()
+        tools = effects.Tools(cluster, judge, self._settings.gpu_exporters)
+        lookups: effects.LookUps[RunKey] = effects.LookUps(tools, news=self.enqueue)
         for part in (sessions, judge, lookups):
             self._cleanup.push_async_callback(part.close)
-        shared = {field.name for field in fields(Context)} & Settings.model_fields.keys()
-        context = Context(channel_key=key, **{name: getattr(self._settings, name) for name in shared})
+        shared = {f.name: getattr(self._settings, f.name) for f in fields(Context) if hasattr(self._settings, f.name)}
+        context = Context(channel_key=key, **shared)
         runs = RunReconciler(sessions=sessions, lookups=lookups, context=context, decide=self._decide, **common)
         sweeps = SweepReconciler(judge=judge, enqueue=self.enqueue, **common)
 
@@ -201,19 +175,20 @@ class Operator:
             ("active_runs", "Runs that something goes on for.", lambda: len(sessions)),
             ("watch_silence_seconds", "Age of the oldest change that no watch has reported.", self._silent_seconds),
             ("leader", "Whether this process makes passes.", lambda: self._makes_passes and self._leads()),
-            ("objects_unreadable", "Objects of which only the metadata can be read.", lambda: indexes.unreadable),
+            ("objects_unreadable", "Objects of which only the metadata can be read.", lambda: len(indexes.unreadable)),
         ):
             telemetry.measured(name, meaning, value)
         return queue
 
-    async def _election(self) -> Elector:
+    async def _election(self) -> effects.Elector:
         # On connections of its own: whoever waits for one that slow passes have does not renew.
         connection = await self._connection(LEASE_CONNECTIONS)
-        leases = LeaseApi(connection, namespace=self._settings.operator_namespace, name=self._settings.lease_name)
+        namespace, name = self._settings.operator_namespace, self._settings.lease_name
+        leases = effects.LeaseApi(connection, namespace=namespace, name=name)
         identity = self._settings.pod_name or socket.gethostname()
-        return Elector(leases, identity=identity, now=utc_now, monotonic=asyncio.get_running_loop().time)
+        return effects.Elector(leases, identity=identity, now=utc_now, monotonic=asyncio.get_running_loop().time)
 
-    async def _lead(self, elector: Elector, lister: Lister, queue: WorkQueue[Key]) -> None:
+    async def _lead(self, elector: effects.Elector, lister: Lister, queue: WorkQueue[Key]) -> None:
         """Make passes from when we lead until another does. Then the process is to end: a new one waits for its turn."""
         await elector.acquire()
         if not self._makes_passes:
@@ -259,5 +234,4 @@ class Operator:
 
 
 def utc_now() -> datetime:
-    """The present instant by the machine's clock."""
     return datetime.now(UTC)

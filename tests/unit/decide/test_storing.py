@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from benchrun import names
-from benchrun.decide import PLAN_BYTES, RESULT_BYTES, Stored, kept
+from benchrun.decide import PLAN_BYTES, RESULT_BYTES, kept
 from benchrun.measure import decode
 from benchrun.observe import Child
 from benchrun_client.contract import open_record
@@ -91,12 +91,16 @@ RATES = [str(rate) for rate in range(1, 7)]
 SIX_STAGES = spec_body(workloads=[workload("chat", load=rates(*RATES))])
 
 
-def stage(number: int, size: int) -> Stored:
-    return Stored(names.stage_name("qwen", OWNER.uid, number), names.ROLE_STAGE, size)
+def stored(name: str, role: str, size: int) -> Child:
+    return Child("ConfigMap", name, "", role, OWNER.uid, False, None, stored_bytes=size)
 
 
-def chunk(number: int, size: int) -> Stored:
-    return Stored(names.timeline_name("qwen", OWNER.uid, number), names.ROLE_TIMELINE, size)
+def stage(number: int, size: int) -> Child:
+    return stored(names.stage_name("qwen", OWNER.uid, number), names.ROLE_STAGE, size)
+
+
+def chunk(number: int, size: int) -> Child:
+    return stored(names.timeline_name("qwen", OWNER.uid, number), names.ROLE_TIMELINE, size)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +116,7 @@ def chunk(number: int, size: int) -> Stored:
         pytest.param([0], [chunk(0, 200 * KIB), stage(0, 400 * KIB), stage(1, 400 * KIB)], id="after the timeline"),
     ],
 )
-def test_records_that_stay(expected: list[int], stored: list[Stored]) -> None:
+def test_records_that_stay(expected: list[int], stored: list[Child]) -> None:
     stay = [s for s in kept(stored) if s.role == names.ROLE_STAGE]
     assert [s.name for s in stay] == [names.stage_name("qwen", OWNER.uid, number) for number in expected]
 
@@ -129,7 +133,7 @@ def test_a_long_timeline_leaves_half_of_the_room_to_the_records() -> None:
 def test_what_stays_fits_and_stays(stages: list[int], chunks: list[int]) -> None:
     stored = [*(stage(n, size) for n, size in enumerate(stages)), *(chunk(n, size) for n, size in enumerate(chunks))]
     stay = kept(stored)
-    assert sum(s.size_bytes for s in stay) + PLAN_BYTES <= 1024 * KIB
+    assert sum(s.stored_bytes for s in stay) + PLAN_BYTES <= 1024 * KIB
     assert kept(stay) == stay
     # Cut off anywhere while it deletes, from the end: the next one keeps the same.
     gone = sorted(set(stored) - set(stay), key=lambda s: (len(s.name), s.name))

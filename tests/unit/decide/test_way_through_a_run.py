@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.decide import create_and_release
+from benchrun import plan
 from unit.decide.scenes import DEPLOYMENT, JOB, PLAN, SERVICE, TWO_STAGES, URL_ENDPOINT, Scene
 from unit.decide.summaries import applied, deleted
 
@@ -92,5 +92,5 @@ def test_a_plan_that_stands_is_not_written_again(monkeypatch: pytest.MonkeyPatch
     def never(*_: object, **__: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(create_and_release, "plan_of_client", never)
+    monkeypatch.setattr(plan, "plan_of_client", never)
     assert applied(Scene().client_ready().decide()) == ["Deployment server"]

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from benchrun.release.api import Api
-from benchrun.release.main import Look
+from benchrun.release.main import Api, Look
 from kubernetes.config import kube_config
 from unit.release.api_server import Cluster, kubeconfig, serving
 

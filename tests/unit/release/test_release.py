@@ -12,7 +12,6 @@ import benchrun.release
 import pytest
 from benchrun import names
 from benchrun.plan import Owner, server_roles, workload
-from benchrun.release import api
 from benchrun.release.main import main
 from unit.plan.specs import spec
 from unit.release.api_server import STATE, Cluster, Json
@@ -282,7 +281,7 @@ def test_lists_are_read_page_by_page_and_only_so_many(
     assert (cluster.pages, look(T0 + HOLD + 1), cluster.names("deployments")) == (3 + 3 + 1, 0, [])
     for number in range(25):
         server(cluster, run=f"r{number}")
-    monkeypatch.setattr(api, "MAX_PAGES", 2)
+    monkeypatch.setattr("benchrun.release.main.MAX_PAGES", 2)
     assert look(T0 + DAY) == 2  # pods and Deployments
 
 
@@ -291,8 +290,8 @@ def test_an_answer_that_is_too_large_or_nonsense_is_a_failure_and_raises_nothing
 ) -> None:
     server(cluster)
     look(T0)
-    monkeypatch.setattr(api, "CHUNK_BYTES", 10)
-    monkeypatch.setattr(api, "MAX_CHUNKS", 1)
+    monkeypatch.setattr("benchrun.release.main.CHUNK_BYTES", 10)
+    monkeypatch.setattr("benchrun.release.main.MAX_CHUNKS", 1)
     assert [look(T0 + HOLD + 1) > 0, deleted(cluster)] == [True, []]
 
 

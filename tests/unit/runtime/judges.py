@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, Iterable
 
 from benchrun.api import Judgement
-from benchrun.effects import JudgeChild
-from benchrun.judge_process.job import Job, Part
+from benchrun.effects import A, JudgeChild
+from benchrun.judge_process.job import Job, Part, SweepJob
 
 
 class Judge(JudgeChild):
@@ -18,7 +18,8 @@ class Judge(JudgeChild):
         self.parts: list[list[Part]] = []  # of each job
         self._outcomes = list(outcomes)
 
-    async def judge(self, job: Job, parts: Iterable[Part] | AsyncIterable[Part]) -> Judgement:
+    async def judge(self, job: Job | SweepJob, parts: Iterable[Part] | AsyncIterable[Part], answer: type[A]) -> A:
+        assert isinstance(job, Job)
         self.jobs.append(job)
         self.parts.append([])
         assert isinstance(parts, AsyncIterable)
@@ -27,4 +28,5 @@ class Judge(JudgeChild):
         outcome = self._outcomes.pop(0)
         if isinstance(outcome, Exception):
             raise outcome
+        assert isinstance(outcome, answer)
         return outcome

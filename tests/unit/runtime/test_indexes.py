@@ -77,7 +77,7 @@ def test_views_are_found_by_run(indexes: Indexes) -> None:
     assert (run.uid, run.version) == (UID, "100")
     assert [(c.kind, c.name, c.owner_uid) for c in children.objects] == [("Deployment", "br-chat-4e20caa2-server", UID)]
     assert [(p.name, p.ip, p.run_uid) for p in children.pods] == [("br-chat-4e20caa2-server-x", "10.0.0.1", UID)]
-    assert list(indexes.runs()) == [KEY]
+    assert indexes.runs() == [KEY]
 
 
 def test_older_version_does_not_replace_a_newer_one_and_is_no_news(indexes: Indexes) -> None:
@@ -118,7 +118,7 @@ def test_deleted_objects_are_gone(indexes: Indexes) -> None:
     assert indexes.children(KEY).objects == ()
     assert indexes.heard("BenchmarkRun", run_body(version=101), deleted=True) == KEY
     assert indexes.run(KEY) is None
-    assert list(indexes.runs()) == []
+    assert indexes.runs() == []
 
 
 def test_object_that_was_never_known_can_be_deleted(indexes: Indexes) -> None:
@@ -153,8 +153,8 @@ def test_the_table_of_a_sweep_that_ended_is_not_kept_in_memory(indexes: Indexes)
     sweep = indexes.sweep(SweepKey("lab", "s"))
     assert sweep is not None
     assert sweep.status == {"phase": "Completed"} | ended
-    assert list(indexes.sweeps()) == [SweepKey("lab", "s")]
-    assert list(indexes.runs()) == []
+    assert indexes.sweeps() == [SweepKey("lab", "s")]
+    assert indexes.runs() == []
 
 
 def test_runs_of_a_sweep_are_those_that_it_controls(indexes: Indexes) -> None:
@@ -336,7 +336,7 @@ def test_object_that_does_not_say_which_it_is_is_passed_over(indexes: Indexes, b
         assert indexes.heard(kind, body, deleted=True) is None
         assert indexes.learnt(kind, body) is None
         listed(indexes, kind, body)
-    assert list(indexes.runs()) == []
+    assert indexes.runs() == []
     assert sweep_of_run(body) is None
 
 
@@ -360,13 +360,13 @@ def test_object_that_cannot_be_read_is_kept_by_its_metadata_and_stops_no_list(
         ("br-chat-4e20caa2-server", UID),
         ("well", UID),
     ]
-    assert indexes.unreadable == 1
+    assert len(indexes.unreadable) == 1
     assert indexes.holds_server(KEY)
     assert indexes.heard("Deployment", child_body(version=201), deleted=False) is None
-    assert indexes.unreadable == 0
+    assert len(indexes.unreadable) == 0
     indexes.heard("Deployment", child_body(version=202, status="hostile"), deleted=False)
     indexes.heard("Deployment", child_body(version=203, status="hostile"), deleted=True)
-    assert indexes.unreadable == 0
+    assert len(indexes.unreadable) == 0
 
 
 def test_object_of_which_not_even_the_metadata_can_be_read_is_passed_over(
@@ -433,13 +433,13 @@ async def test_everything_else_is_listed_where_the_kind_is_missing_or_not_ours_t
     cluster.add("Deployment", child_body())
     await list_everything(cluster, indexes, ())
     assert [child.kind for child in indexes.children(KEY).objects] == ["Deployment"]
-    assert list(indexes.runs()) == [KEY]
+    assert indexes.runs() == [KEY]
 
 
 async def test_an_api_server_that_does_not_answer_is_not_taken_for_a_missing_kind() -> None:
     lister = Lister(Lacking(Unavailable("down")), Indexes(), ())
     await lister.list_all()
-    assert not lister.knows_any
+    assert not lister.known
 
 
 async def test_groups_are_found_by_an_operator_that_has_just_started() -> None:

@@ -26,7 +26,7 @@ async def test_everything_of_every_run_is_known_afterwards() -> None:
     indexes = Indexes()
     await list_everything(filled(), indexes, ())
     children = indexes.children(KEY)
-    assert list(indexes.runs()) == [KEY]
+    assert indexes.runs() == [KEY]
     assert [(c.kind, c.record_digest) for c in children.objects] == [("ConfigMap", "e" * 64), ("Deployment", None)]
     assert [p.name for p in children.pods] == ["br-chat-4e20caa2-server-x"]
 
@@ -51,7 +51,7 @@ async def test_namespaces_are_listed_one_by_one() -> None:
     indexes = Indexes()
     await list_everything(cluster, indexes, ("prod", "stage"))
     assert {entry[2] for entry in cluster.log} == {"prod", "stage"}
-    assert list(indexes.runs()) == []
+    assert indexes.runs() == []
 
 
 async def test_list_that_fails_leaves_what_was_known() -> None:
@@ -72,9 +72,9 @@ async def test_an_unreadable_namespace_is_told_and_stops_nobody_else() -> None:
     told: list[tuple[str, bool]] = []
     lister = Lister(cluster, indexes, ("closed", NAMESPACE), turned=lambda *turn: told.append(turn))
     await lister.list_all()
-    assert list(indexes.runs()) == [KEY]
+    assert indexes.runs() == [KEY]
     assert told == [("closed", True), (NAMESPACE, False)]
-    assert (lister.knows("closed"), lister.knows(NAMESPACE), lister.knows_any) == (False, True, True)
+    assert (lister.knows("closed"), lister.knows(NAMESPACE), bool(lister.known)) == (False, True, True)
     assert list(lister.unreadable) == ["closed"]
     cluster.fenced.clear()
     cluster.log.clear()
@@ -90,9 +90,9 @@ async def test_a_namespace_of_which_one_kind_is_unreadable_is_not_known_but_the_
     cluster.add("BenchmarkRun", run_body())
     lister = Lister(cluster, indexes, ())
     await lister.list_all()
-    assert not lister.knows_any
+    assert not lister.known
     assert lister.unreadable == {ALL_NAMESPACES: "Deployment: Forbidden: not yours"}
-    assert list(indexes.runs()) == [KEY]
+    assert indexes.runs() == [KEY]
     assert not await lister.list_unreadable()
 
 

@@ -10,7 +10,8 @@ from benchrun.decide import Compilations, Decision, Facts
 from benchrun.effects import LEADER_WORKER_SET, errors
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.queue import Later
-from benchrun.runtime.reconciler import LONGEST_SECONDS, MOST_FAILURES, RETRY_SECONDS, Reconciler
+from benchrun.runtime.reconciler import RETRY_SECONDS, Reconciler
+from benchrun.runtime.run_reconciler import LONGEST_SECONDS, MOST_FAILURES
 from benchrun.runtime.telemetry import Telemetry
 from unit.runtime.bodies import KEY, NAMESPACE, child_body, run_body, stage_body
 from unit.runtime.fast_time import in_fast_time, passing

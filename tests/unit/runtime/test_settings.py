@@ -38,8 +38,7 @@ def test_everything_can_be_set() -> None:
         client_image="registry.example/client:1",
         client_image_pull_policy="Never",
         namespaces=("lab", "prod"),
-        listen_host="127.0.0.1",
-        listen_port=9000,
+        listen=("127.0.0.1", 9000),
         log_level="DEBUG",
         log_format="plain",
         workers=4,
@@ -47,7 +46,9 @@ def test_everything_can_be_set() -> None:
         result_runs=0,
         pod_road="Proxy",
         unschedulable_grace_seconds=0,
-        gpu_exporters=GpuExporters("gpu-operator", "app=dcgm,example.com/tier=gpu", 9401),
+        gpu_exporter_namespace="gpu-operator",
+        gpu_exporter_selector="app=dcgm,example.com/tier=gpu",
+        gpu_exporter_port=9401,
         run_metrics=True,
         operator_namespace="benchrun",
         leader_election=True,
@@ -67,7 +68,7 @@ def test_no_namespaces_is_the_whole_cluster() -> None:
 
 def test_ipv6_address_to_listen_on() -> None:
     settings = Settings.from_environment(IMAGE | {"BENCHRUN_LISTEN": "[::]:8080"})
-    assert (settings.listen_host, settings.listen_port) == ("::", 8080)
+    assert settings.listen == ("::", 8080)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.decide import Ref
-from benchrun.effects import Conflict, Forbidden, Invalid, JudgeChild, NotJudged, Unavailable
-from benchrun.judge_process.job import END, Part, SweepJob, SweepTable, read_job
+from benchrun.effects import A, Conflict, Forbidden, Invalid, JudgeChild, NotJudged, Unavailable
+from benchrun.judge_process.job import END, Job, Part, SweepJob, read_job
 from benchrun.judge_process.opened_job import table_job
 from benchrun.names import API_VERSION, KIND
 from benchrun.observe import Key, RunKey, SweepKey, sweep_of_run
@@ -38,7 +38,7 @@ class JudgeAtHand(JudgeChild):
         self.may_answer = asyncio.Event()
         self.may_answer.set()
 
-    async def table(self, job: SweepJob, parts: Iterable[Part] | AsyncIterable[Part]) -> SweepTable:
+    async def judge(self, job: Job | SweepJob, parts: Iterable[Part] | AsyncIterable[Part], answer: type[A]) -> A:
         await self.may_answer.wait()
         if self.problem is not None:
             raise NotJudged(self.problem)
@@ -48,7 +48,9 @@ class JudgeAtHand(JudgeChild):
         assert found is not None
         asked, received = found
         assert isinstance(asked, SweepJob)
-        return table_job(asked, received)
+        table = table_job(asked, received)
+        assert isinstance(table, answer)
+        return table
 
 
 class Scene:

@@ -50,7 +50,7 @@ def test_writes_are_counted_by_verb_resource_and_code(telemetry: Telemetry) -> N
 
 
 def test_watch_events_are_counted_by_kind_and_type(telemetry: Telemetry) -> None:
-    telemetry.watch_event("Pod", None)
+    telemetry.watch_event("Pod", "LISTED")
     telemetry.watch_event("Pod", "DELETED")
     assert value(telemetry, "watch_events_total", kind="Pod", type="LISTED") == 1
     assert value(telemetry, "watch_events_total", kind="Pod", type="DELETED") == 1

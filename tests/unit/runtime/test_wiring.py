@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientSession
+from benchrun import effects
 from benchrun.api import Live
 from benchrun.decide import Decision
 from benchrun.effects import LEASE_SECONDS, WATCH_SECONDS, Unavailable
 from benchrun.observe import RunKey
-from benchrun.runtime import wiring
 from benchrun.runtime.background_tasks import ENDS_REMEMBERED, ENDS_WITHIN_SECONDS, RESTART_SECONDS
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.settings import Settings
@@ -27,7 +27,7 @@ from unit.runtime.memory_cluster import MemoryCluster
 from unit.runtime.memory_lease import MemoryLease
 from unit.runtime.scene import RUNNING
 
-SETTINGS = Settings(client_image="client", listen_host="127.0.0.1", listen_port=0)
+SETTINGS = Settings(client_image="client", listen=("127.0.0.1", 0))
 EDITED = {"observedGeneration": 0}  # of a run whose first pass writes its status
 A_MINUTE = 60.4  # not on a beat of the pulse, which comes with every full second
 
@@ -44,9 +44,9 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Fenced:
     async def channel_key(*_: object, **__: object) -> bytes:
         return b"k" * 32
 
-    monkeypatch.setattr(wiring, "configuration", configuration)
-    monkeypatch.setattr(wiring, "channel_key", channel_key)
-    monkeypatch.setattr(wiring, "KubernetesApi", lambda connection, *, count: there)
+    monkeypatch.setattr(effects, "configuration", configuration)
+    monkeypatch.setattr(effects, "channel_key", channel_key)
+    monkeypatch.setattr(effects, "KubernetesApi", lambda connection, *, count: there)
     return there
 
 
@@ -203,7 +203,7 @@ async def test_resync_goes_on_where_one_namespace_is_not_readable_any_more(clust
         cluster.fenced.add("closed")
         cluster.add("BenchmarkRun", run_body("late", uid="2", status=EDITED))
         await passing(SETTINGS.resync_seconds)
-        assert RunKey(NAMESPACE, "late") in list(operator.indexes.runs())
+        assert RunKey(NAMESPACE, "late") in operator.indexes.runs()
         assert len(operator.remarks()) == 1
 
 
@@ -230,7 +230,7 @@ async def test_waiting_for_an_api_server_is_no_problem_of_this_process(cluster: 
 def lease(monkeypatch: pytest.MonkeyPatch) -> MemoryLease:
     """What operators that elect a leader share."""
     there = MemoryLease()
-    monkeypatch.setattr(wiring, "LeaseApi", lambda connection, *, namespace, name: there)
+    monkeypatch.setattr(effects, "LeaseApi", lambda connection, *, namespace, name: there)
     return there
 
 
@@ -254,7 +254,7 @@ async def test_a_standby_knows_everything_is_live_and_ready_and_makes_no_pass(
         assert counted(standby, "benchrun_leader") == 0
         assert counted(standby, "benchrun_queue_depth") == 0
         assert standby.problems() == standby.remarks() == []
-        assert list(standby.indexes.runs()) == [KEY]
+        assert standby.indexes.runs() == [KEY]
         for operator in (leader, standby):
             assert await status_of(operator, "/readyz") == 200
             key = operator.indexes.heard("BenchmarkRun", cluster.add("BenchmarkRun", changed()), deleted=False)
@@ -273,7 +273,7 @@ async def test_the_standby_takes_over_with_what_is_there_then(cluster: Fenced, l
         await passing(WATCH_SECONDS + 1)
         assert counted(standby, "benchrun_leader") == 1
         assert passes(standby) == 2
-        assert RunKey(NAMESPACE, "late") in list(standby.indexes.runs())
+        assert RunKey(NAMESPACE, "late") in standby.indexes.runs()
 
 
 @in_fast_time

@@ -5,26 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from benchrun.api import has_ended, sentence, timestamp
-from benchrun.api.sweep import (
-    BenchmarkSweepStatus,
-    RunCounts,
-    SweepEstimate,
-    SweepPhase,
-    SweepReason,
-    TabledRun,
-    VariantStatus,
-    read_sweep_status,
-)
+from benchrun.api import has_ended, sentence, sweep as api, timestamp
+from benchrun.api.sweep import BenchmarkSweepStatus, SweepPhase, SweepReason, VariantStatus
 from benchrun.decide import CANCELLED, Ending, Event, Ref, Unacceptable, condition_table
-from benchrun.decide.sweep.sweep_state import (
-    SweepDecision,
-    SweepFacts,
-    SweepState,
-    TableMade,
-    TableWanted,
-    accept_sweep,
-)
+from benchrun.decide.sweep import sweep_state
+from benchrun.decide.sweep.sweep_state import SweepDecision, SweepFacts, SweepState, TableMade, TableWanted
 from benchrun.names import KIND
 from benchrun.observe import SweptRun
 from benchrun.plan import PlannedRun, Variant, estimate, run_manifest
@@ -32,7 +17,7 @@ from benchrun.plan import PlannedRun, Variant, estimate, run_manifest
 
 def decide(facts: SweepFacts) -> SweepDecision:
     """What to do about a sweep now. The same facts give the same decision; on its own outcome it changes nothing."""
-    status = read_sweep_status(facts.sweep.status)
+    status = api.read_sweep_status(facts.sweep.status)
     if facts.sweep.deleting:
         return SweepDecision(status=status, forget=True)
     if has_ended(status.conditions):
@@ -40,24 +25,21 @@ def decide(facts: SweepFacts) -> SweepDecision:
         seen = status.model_copy(update={"observed_generation": facts.sweep.generation})
         return SweepDecision(status=seen, cancel=_cancelled(facts, facts.runs.values()), forget=True)
     try:
-        spec, variants = accept_sweep(facts.sweep)
+        spec, variants = sweep_state.accept_sweep(facts.sweep)
     except Unacceptable as error:
         return _refused(facts, status, str(error))
     state = _noticed(SweepState(facts=facts, spec=spec, variants=variants, status=status))
     wanted = to_read(state)
-    if wanted and not is_tabled(state):
-        return SweepDecision(status=status, read=wanted)
     end = ending(state)
     starting = () if end is not None else state.to_start
     waits = bool(state.waiting) and state.spec.suspend  # something is left to start, only not now
-    if not starting and not state.active and (end is not None or not waits):
-        if wanted:
-            return SweepDecision(status=status, read=wanted)
-        made = table_made(state)
-        if made is not None:
-            return finish(state, end, made)
-        return replace(_go_on(state, end, starting), table=table_wanted(state))
-    return _go_on(state, end, starting)
+    is_over = not starting and not state.active and (end is not None or not waits)
+    if wanted and (is_over or not is_tabled(state)):
+        return SweepDecision(status=status, read=wanted)
+    if not is_over:
+        return _go_on(state, end, starting)
+    made = table_made(state)
+    return finish(state, end, made) if made else replace(_go_on(state, end, starting), table=table_wanted(state))
 
 
 def _noticed(state: SweepState) -> SweepState:
@@ -130,12 +112,10 @@ MAX_MESSAGE_CHARS = 200
 
 
 def is_tabled(state: SweepState) -> bool:
-    """Whether the status holds the table of just the runs that have ended."""
     return tabled_runs(state) == len(state.ended)
 
 
 def tabled_runs(state: SweepState) -> int:
-    """How many runs the table in the status is made of."""
     return 0 if state.status.runs is None else state.status.runs.tabled
 
 
@@ -151,7 +131,7 @@ def table_wanted(state: SweepState) -> TableWanted:
     return TableWanted(
         baseline=state.baseline,
         runs=tuple(
-            TabledRun(variant=variant.name, name=run.name, uid=run.uid)
+            api.TabledRun(variant=variant.name, name=run.name, uid=run.uid)
             for variant in state.variants
             for run in state.of_variant(variant)
             if run.state == "Completed"
@@ -172,28 +152,21 @@ def tabled(state: SweepState, made: TableMade) -> BenchmarkSweepStatus:
     counted, table, cost = counted_anew(state, tabled=len(state.ended)), made.table, state.spec.template.cost
     if table is None:
         return counted
-    variants = [
-        variant.model_copy(
-            update={
-                "outcome": table.outcomes.get(variant.name),
-                "verdict": table.verdicts.get(variant.name),
-                "searches": table.searches.get(variant.name, []),
-            }
-        )
-        for variant in counted.variants
-    ]
-    update = {
-        "baseline": state.baseline,
-        "currency": cost.currency if cost is not None else None,
-        "variants": variants,
-    } | {name: getattr(table, name) for name in ("scope", "results", "best", "front", "verdict", "truncated")}
-    return counted.model_copy(update=update)
+    variants = []
+    for variant in counted.variants:
+        outcome, verdict = table.outcomes.get(variant.name), table.verdicts.get(variant.name)
+        update = {"outcome": outcome, "verdict": verdict, "searches": table.searches.get(variant.name, [])}
+        variants.append(variant.model_copy(update=update))
+    of_table = {name: getattr(table, name) for name in ("scope", "results", "best", "front", "verdict", "truncated")}
+    currency = cost.currency if cost is not None else None
+    of_sweep = {"baseline": state.baseline, "currency": currency, "variants": variants}
+    return counted.model_copy(update=of_sweep | of_table)
 
 
 def counted_anew(state: SweepState, *, tabled: int) -> BenchmarkSweepStatus:
     """The status with the counts of now, and the table that it has."""
     states = [run.state for run in state.in_order]
-    counts = RunCounts(
+    counts = api.RunCounts(
         running=states.count("Running"),
         completed=states.count("Completed"),
         failed=states.count("Failed"),
@@ -213,10 +186,10 @@ def variant_statuses(state: SweepState) -> list[VariantStatus]:
     return [_variant(state, variant, before.get(variant.name)) for variant in state.variants]
 
 
-def _estimate(state: SweepState) -> SweepEstimate:
+def _estimate(state: SweepState) -> api.SweepEstimate:
     each, times = [estimate(variant.spec) for variant in state.variants], state.spec.replications
     stages, requests = times * sum(one.stages for one in each), times * sum(one.requests for one in each)
-    return SweepEstimate(variants=len(each), runs=len(state.planned), stages=stages, requests=requests)
+    return api.SweepEstimate(variants=len(each), runs=len(state.planned), stages=stages, requests=requests)
 
 
 def _variant(state: SweepState, variant: Variant, before: VariantStatus | None) -> VariantStatus:
@@ -260,12 +233,12 @@ def finish(state: SweepState, end: Ending | None, made: TableMade) -> SweepDecis
     facts = state.facts
     status = tabled(state, made).model_copy(update={"completion_time": timestamp(facts.now)})
     early = end or _without_a_table(state)
-    phase: SweepPhase = "Completed" if early is None else early.phase
     if early is None:
+        phase: SweepPhase = "Completed"
         reason, message = _outcome(state, status, made)
         rows = condition_table.sweep_measured(reason, message)
     else:
-        reason, message = early.reason, sentence(early.message)
+        phase, reason, message = early.phase, early.reason, sentence(early.message)
         rows = condition_table.ended_early("sweep", reason, message)
     status = condition_table.standing(status, rows, phase, message, of=facts.sweep, now=facts.now)
     warning = phase == "Failed" or reason in (SweepReason.RUNS_FAILED, SweepReason.INVALID_CELLS)

@@ -23,8 +23,7 @@ class NotCreated:
     """A run that could not be created when it was last tried."""
 
     name: str
-    message: str = field(compare=False)
-    """Why, in a sentence that names the run. It may change with every answer of the API server."""
+    message: str = field(compare=False)  # why, in a sentence that names the run; may change with every answer
     curable: bool  # It may be later, as it is. Otherwise it is invalid and stays so.
     quota: bool = False  # a quota has no room for it
     leftover: bool = False  # a run of an earlier sweep of the same name is not gone yet
@@ -41,8 +40,6 @@ class TableWanted:
 
 @dataclass(frozen=True, slots=True)
 class TableMade:
-    """What came of it."""
-
     wanted: TableWanted
     table: SweepTable | None
     problem: str = ""  # why there is none
@@ -52,8 +49,7 @@ class TableMade:
 class SweepCollected:
     """What memory holds of a sweep that goes on. All of it can be lost and read once more."""
 
-    measured: dict[str, BenchmarkRunStatus] = field(default_factory=dict)
-    """Of runs that were measured to their end, by uid: what comparisons read (`api.sweep.essence`)."""
+    measured: dict[str, BenchmarkRunStatus] = field(default_factory=dict)  # `essence` of measured runs, by uid
     table: TableMade | None = None  # the table that was made last
     conflict: str | None = None  # a run that stands where one of ours should, and is not
     not_created: NotCreated | None = None
@@ -61,8 +57,6 @@ class SweepCollected:
 
 @dataclass(frozen=True, slots=True)
 class SweepFacts:
-    """Everything a pass knows."""
-
     sweep: Sweep
     runs: Mapping[str, SweptRun]  # those that the sweep controls, by name
     collected: SweepCollected
@@ -74,23 +68,18 @@ class SweepDecision:
     """What to do now, in this order: cancel, create, write the status, post events; or, first of all, read."""
 
     status: BenchmarkSweepStatus
-    read: tuple[str, ...] = ()
-    """Runs whose figures are wanted. They are read, and a new decision follows; this one requests nothing else."""
-    table: TableWanted | None = None
-    """The table to make. This decision does not wait for it; a new one follows when it is there."""
+    read: tuple[str, ...] = ()  # runs whose figures are wanted: a new decision follows, this one requests nothing else
+    table: TableWanted | None = None  # the table to make: not waited for, a new decision follows when it is there
     cancel: tuple[Ref, ...] = ()
     create: tuple[Manifest, ...] = ()
     forget: bool = False  # the sweep is over: drop what memory holds of it
     events: tuple[Event, ...] = ()
 
 
+# Why a run failed, where the next one of the same variant would fail too; and where it may well not.
 OF_THE_SETTINGS = SERVER_SETTINGS | {Reason.INVALID_SPEC, Reason.CHILD_INVALID}
-"""Why a run failed, where the next one of the same variant would fail too."""
-FROM_OUTSIDE = frozenset(
-    {Reason.EVICTED, Reason.SERVER_RESTARTED, Reason.SERVER_GONE, Reason.CLIENT_GONE, Reason.SHARD_LOST}
-)
-"""Why a run failed, where the next one of the same variant may well not."""
-_CODES_FROM_OUTSIDE = frozenset({Code.SERVER_RESTARTED, Code.COUNTERS_RESET})
+FROM_OUTSIDE = {Reason.EVICTED, Reason.SERVER_RESTARTED, Reason.SERVER_GONE, Reason.CLIENT_GONE, Reason.SHARD_LOST}
+_CODES_FROM_OUTSIDE = {Code.SERVER_RESTARTED, Code.COUNTERS_RESET}
 
 
 @dataclass(frozen=True)
@@ -104,7 +93,6 @@ class SweepState:
 
     @property
     def owner(self) -> Owner:
-        """The sweep as an owner."""
         sweep = self.facts.sweep
         return Owner(namespace=sweep.namespace, name=sweep.name, uid=sweep.uid)
 
@@ -168,16 +156,13 @@ class SweepState:
 
     @cached_property
     def active(self) -> tuple[SweptRun, ...]:
-        """Runs that have not ended, in the order of the plan."""
         return tuple(run for run in self.in_order if not run.ended)
 
     @cached_property
     def ended(self) -> tuple[SweptRun, ...]:
-        """Runs that are over, in the order of the plan."""
         return tuple(run for run in self.in_order if run.ended)
 
     def of_variant(self, variant: Variant) -> tuple[SweptRun, ...]:
-        """A variant's runs among them."""
         own = (self._standing.get(planned.name) for planned in self.planned if planned.variant.number == variant.number)
         return tuple(run for run in own if run is not None)
 
