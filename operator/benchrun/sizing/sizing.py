@@ -6,16 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from benchrun.sizing.block_pool import (
-    Fit,
-    Memory,
-    Pool,
-    fit_of,
-    layers_of_a_stage,
-    pool_of,
-    sequence_bytes,
-    token_bytes_per_gpu,
-)
+from benchrun.sizing.block_pool import Fit, Memory, Pool, fit_of, layers_of_a_stage, pool_of, token_bytes_per_gpu
 from benchrun.sizing.cache_layers import Layer, ModelShape, is_quantized
 from benchrun.sizing.vllm_settings import Engine
 
@@ -76,9 +67,8 @@ class Sizing:
     @property
     def tokens(self) -> int | None:
         """Tokens that fit, as vLLM reports them (kv_cache_size_tokens)."""
-        if self.fit is None or self.engine.max_tokens is None:
-            return None
-        return self.fit.tokens(self.engine.max_tokens)
+        longest = self.engine.max_tokens
+        return None if self.fit is None or longest is None else self.fit.tokens(longest)
 
 
 def sizing_of(
@@ -101,7 +91,7 @@ def sizing_of(
         fit=fit,
         rows=tuple(LayerRow(each, counts[each], token_bytes_per_gpu(each, engine)) for each in ordered),
         lengths=tuple(
-            LengthRow(tokens, sequence_bytes(pool, tokens), None if fit is None else fit.sequences(tokens))
+            LengthRow(tokens, pool.sequence_bytes(tokens), None if fit is None else fit.sequences(tokens))
             for tokens in lengths
         ),
     )
@@ -112,16 +102,13 @@ def changes(sizing: Sizing) -> tuple[str, ...]:
     is not counted."""
     shape, dtype = sizing.shape, sizing.engine.cache_dtype
     source = "set by the checkpoint" if dtype == shape.cache_dtype else "set by --kv-cache-dtype"
+    quantised = f"Quantised cache: {dtype}, {source}; half of what 16-bit numbers take, or less."
     shared = f"{shape.shared_layers} layers use the cache of another layer and keep nothing."
     return (
         *_heads(sizing),
         *_latent(sizing),
         *_windows(sizing),
-        *(
-            [f"Quantised cache: {dtype}, {source}; half of what 16-bit numbers take, or less."]
-            if is_quantized(dtype)
-            else ()
-        ),
+        *([quantised] if is_quantized(dtype) else []),
         *_copies(sizing),
         *([shared] if shape.shared_layers else []),
         *(f"An estimate: {caveat}." for caveat in (*shape.caveats, *sizing.engine.caveats)),
