@@ -7,7 +7,6 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 import yaml
 from rich.console import Console
@@ -84,6 +83,7 @@ def _counted(count: int, noun: str, plural: str = "s") -> str:
 
 
 FAULTY = 1
+SUMMARY = "check a manifest before a GPU is asked for"
 DESCRIPTION = """\
 Check a manifest before it is applied: what the API server would refuse, flags that this version of vLLM does not have,
 requests longer than the model's longest sequence, a KV cache too small for the load, requests too few for the percentiles;
@@ -93,18 +93,13 @@ The model's own limits are known with --model; room in the KV cache with --gpu-m
 EPILOG = "exit codes: 0 nothing stands in the way; 1 something is wrong, or the file can't be read. Warnings are 0."
 
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """The command and its options."""
-    parser = shared_options.add_command(
-        commands, "check", "check a manifest before a GPU is asked for", DESCRIPTION, EPILOG
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("-f", "--file", required=True, metavar="FILE", help="manifest with one or more objects; - reads standard input")
     add("--model", metavar="MODEL", help="folder of the model or its config.json, as for `benchrun kv-cache`")
     add_memory_options(parser)
     add("--vllm-version", metavar="VERSION", help="version in the server's image, where its tag does not name it")
     shared_options.add_output(parser)
-    return parser
 
 
 def run(options: argparse.Namespace, console: Console) -> int:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from rich.console import Console
 from rich.table import Table
@@ -68,6 +68,7 @@ def _table(found: compare.Compared | Comparison) -> Table:
     return table
 
 
+SUMMARY = "compare two configurations, each one run or several"
 DESCRIPTION = """\
 Compare two configurations: what changed, by how much, and whether that is more than noise.
 
@@ -80,11 +81,7 @@ exit codes: 0 compared, whatever the outcome, or within --max-regression; 1 a ru
 than --max-regression; 6 neither is shown (Inconclusive), or could not have been (Underpowered)."""
 
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """The command and its options."""
-    parser = shared_options.add_command(
-        commands, "compare", "compare two configurations, each one run or several", DESCRIPTION, EPILOG
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("baseline", help="name of a run, or names with commas")
     parser.add_argument("candidate", help="name of a run, or names with commas")
     add, metrics = parser.add_argument, get_args(ComparedMetric)
@@ -98,7 +95,6 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     add("--equivalence", type=percent, default=float(DEFAULT_EQUIVALENCE_PERCENT), metavar="PERCENT", help=least)
     shared_options.add_output(parser)
     shared_options.add_cluster_options(parser)
-    return parser
 
 
 def run(options: argparse.Namespace, console: Console) -> int:

@@ -15,6 +15,7 @@ from benchrun.cli import cluster, console_tables, errors, finished_sweep, shared
 from benchrun.observe import view_builders
 from benchrun.report import exit_codes, run_list, run_summary
 
+SUMMARY = "list runs and sweeps, or sum one up"
 DESCRIPTION = """\
 List the runs of a namespace, the youngest first: verdict, best load point (with ? where it is Suspect), what limits it and the
 findings. Sweeps are listed below: how many of their runs have ended, and the best variant.
@@ -24,16 +25,13 @@ FOLDED = ("load point", "findings", "best", "baseline", "model", "image")
 """Columns that may take several lines."""
 
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """The command and its options."""
-    parser = shared_options.add_command(commands, "get", "list runs and sweeps, or sum one up", DESCRIPTION)
+def add_options(parser: argparse.ArgumentParser) -> None:
     which = "name of a BenchmarkRun, else of a BenchmarkSweep; all are listed without one"
     parser.add_argument("name", nargs="?", metavar="NAME", help=which)
     parser.add_argument("-A", "--all-namespaces", action="store_true", help="list those of all namespaces")
     parser.add_argument("-l", "--selector", help="list those with these labels")
     parser.add_argument("--wide", action="store_true", help="list model, vLLM, GPU and image, too")
     shared_options.add_cluster_options(parser)
-    return parser
 
 
 def run(options: argparse.Namespace, console: Console) -> int:

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, fields, replace
-from typing import Any, get_args
+from typing import get_args
 
 from pydantic import ValidationError
 from rich.console import Console
@@ -67,6 +67,7 @@ def _number(name: str, text: str) -> float:
     raise errors.CommandError(f"{name}: {text!r} is not a number from 0 up")
 
 
+SUMMARY = "re-evaluate a finished run from its stored records, with other thresholds if given"
 DESCRIPTION = """\
 Re-evaluate a finished run by the rules of this version, from the records and the timeline that the run has stored, and
 from what its server's log has about compiling.
@@ -78,19 +79,14 @@ EPILOG = f"""\
 exit codes: 0 judged; 1 nothing to judge; 4 some numbers are invalid."""
 
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """The command and its options."""
-    summary = "re-evaluate a finished run from its stored records, with other thresholds if given"
-    parser = shared_options.add_command(commands, "judge", summary, DESCRIPTION, EPILOG)
+def add_options(parser: argparse.ArgumentParser) -> None:
     finished_run.add_run_options(parser)
     add = parser.add_argument
     add("--threshold", action="append", default=[], metavar="NAME=VALUE", help="override a threshold; repeatable")
     severity = "Off, Note, Suspect or Invalid for this finding; overrides the spec; repeatable"
     add("--severity", action="append", default=[], metavar="CODE=SEVERITY", help=severity)
     shared_options.add_output(parser)
-    shared_options.add_cluster_options(parser)
-    shared_options.add_wide(parser)
-    return parser
+    shared_options.add_cluster_options(parser, wide=True)
 
 
 def run(options: argparse.Namespace, console: Console) -> int:

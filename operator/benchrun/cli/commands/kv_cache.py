@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -181,6 +180,7 @@ def _tokens(text: str) -> int:
     return number
 
 
+SUMMARY = "size a model's KV cache from its config.json"
 DESCRIPTION = """\
 Size a model's KV cache by vLLM's own arithmetic: bytes a token, tokens that fit, the longest context, sequences at a length.
 
@@ -195,10 +195,7 @@ for example:
 exit codes: 0 sized; 1 the model can't be read, or nothing is known about its attention."""
 
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """The command and its options."""
-    summary = "size a model's KV cache from its config.json"
-    parser = shared_options.add_command(commands, "kv-cache", summary, DESCRIPTION, EPILOG)
+def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="folder of the model, its config.json, or an id that the hub's local cache has")
     add_memory_options(parser)
     length = "length of a sequence, prompt and answer; may be repeated (default: some, up to the longest)"
@@ -207,7 +204,6 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     shared_options.add_output(parser)
     flags = "the rest of the line is flags of `vllm serve`, verbatim"
     parser.add_argument("--serve", nargs=argparse.REMAINDER, default=[], metavar="FLAG", help=flags)
-    return parser
 
 
 def run(options: argparse.Namespace, console: Console) -> int:

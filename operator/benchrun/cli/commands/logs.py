@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any
 
 from rich.console import Console
 
@@ -17,6 +16,7 @@ from benchrun.cli import cluster, console_tables, errors, shared_options
 from benchrun.observe import untrusted_json as raw, view_builders, views
 from benchrun.report.exit_codes import PASSED
 
+SUMMARY = "show or follow what a run's server and client write"
 DESCRIPTION = """\
 The logs of a run's server and client, as they are or as they grow.
 
@@ -93,11 +93,7 @@ def _with_log(kubectl: cluster.Kubectl, run: views.Run, role: str) -> list[views
     return sorted((pod for pod in begun if pod.run_uid == run.uid), key=lambda pod: (str(pod.created_at), pod.name))
 
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """The command and its options."""
-    parser = shared_options.add_command(
-        commands, "logs", "show or follow what a run's server and client write", DESCRIPTION
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("name", help="name of the BenchmarkRun")
     add("--role", choices=ROLES, action="append", help="only this one's (default: all that the run has)")
@@ -107,7 +103,6 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     last = f"only the last lines (default: {DEFAULT_TAIL}; -1: all)"
     add("--tail", type=int, default=DEFAULT_TAIL, metavar="LINES", help=last)
     shared_options.add_cluster_options(parser)
-    return parser
 
 
 def run(options: argparse.Namespace, console: Console) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from rich.console import Console
 
@@ -28,15 +27,11 @@ missed or a figure regressed; 4 some numbers are invalid; 5 cancelled; 6 the bas
 Of a sweep objectives and changes are no gate."""
 
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """The command and its options."""
-    parser = shared_options.add_command(commands, "report", SUMMARY, DESCRIPTION, EPILOG)
+def add_options(parser: argparse.ArgumentParser) -> None:
     finished_run.add_run_options(parser)
     shared_options.add_sweep(parser)
     finished_sweep.add_forms(parser)
-    shared_options.add_cluster_options(parser)
-    shared_options.add_wide(parser)
-    return parser
+    shared_options.add_cluster_options(parser, wide=True)
 
 
 def run(options: argparse.Namespace, console: Console) -> int:

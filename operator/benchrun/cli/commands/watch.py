@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Mapping, MutableMapping
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
 from rich.console import Console
 
@@ -26,7 +25,7 @@ from benchrun.observe import sweep_of
 from benchrun.report import exit_codes, tables
 from benchrun.report.watch_state import Followed, FollowedSweep
 
-EXIT_CODES = """\
+EPILOG = """\
 exit codes: 0 measured, Valid or Suspect; 1 a run can't be read; 2 failed; 3 an objective missed or a figure regressed;
 4 some numbers are invalid; 5 cancelled; 6 the baseline's gate neither passed nor failed; 124 --timeout has
 passed; 130 Ctrl-C, 143 SIGTERM. Of several the worst.
@@ -99,6 +98,7 @@ def _show(console: Console, followed: Followed, kubectl: cluster.Kubectl, *, wid
     console_tables.show_sweep(console, followed.name, status, texts_per_prompt=texts, wide=wide)
 
 
+SUMMARY = "follow runs and sweeps to their ends; the exit code is that of the verdict"
 DESCRIPTION = """\
 Follow runs and sweeps to their ends, then show their results.
 
@@ -106,16 +106,11 @@ On a terminal a display shows how far a run is, each stage as it finishes, and w
 prints lines. For a sweep it shows how many runs have ended, and which go on. Ctrl-C ends the watching; the run goes on."""
 
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """The command and its options."""
-    summary = "follow runs and sweeps to their ends; the exit code is that of the verdict"
-    parser = shared_options.add_command(commands, "watch", summary, DESCRIPTION, EXIT_CODES)
+def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="+", metavar="NAME", help="name of a BenchmarkRun, else of a BenchmarkSweep")
     shared_options.add_sweep(parser)
     add_timeout(parser)
-    shared_options.add_cluster_options(parser)
-    shared_options.add_wide(parser)
-    return parser
+    shared_options.add_cluster_options(parser, wide=True)
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
