@@ -114,24 +114,17 @@ def run(options: argparse.Namespace, console: Console) -> int:
 def _heading(stored: BenchmarkRunStatus, found: Sequence[comparison_rows.Difference]) -> str:
     if stored.judge is None:
         return "the run was not judged when it ended"
-    return (
-        "differences to the stored verdict:"
-        if found
-        else "same as the stored verdict: no load point is judged otherwise"
-    )
+    same = "same as the stored verdict: no load point is judged otherwise"
+    return "differences to the stored verdict:" if found else same
 
 
 def _judged_by(stored: BenchmarkRunStatus, now: BenchmarkRunStatus) -> str:
     if stored.judge is None or now.judge is None:
         return "re-evaluated"
-    versions = (
-        f"by version {now.judge.version} of the rules"
-        if stored.judge.version == now.judge.version
-        else f"by version {now.judge.version} of the rules, not {stored.judge.version} as stored"
-    )
-    same = stored.judge.thresholds_digest == now.judge.thresholds_digest
+    other = f", not {stored.judge.version} as stored" if stored.judge.version != now.judge.version else ""
+    limits = "the same" if stored.judge.thresholds_digest == now.judge.thresholds_digest else "other"
     overrides = f"; severities: {', '.join(now.judge.overrides)}" if now.judge.overrides else ""
-    return f"re-evaluated {versions}, with {'the same' if same else 'other'} thresholds{overrides}"
+    return f"re-evaluated by version {now.judge.version} of the rules{other}, with {limits} thresholds{overrides}"
 
 
 def _as_json(
@@ -143,11 +136,5 @@ def _as_json(
 ) -> dict[str, object]:
     fields = {"verdict", "judge", "headline", "results", "findings", "truncated"}
     reported = now.model_dump(mode="json", by_alias=True, exclude_none=True, include=fields)
-    return {
-        "name": run.name,
-        "uid": run.uid,
-        "storedVerdict": stored.verdict,
-        **reported,
-        "differences": [asdict(each) for each in found],
-        "notes": list(notes),
-    }
+    of_run = {"name": run.name, "uid": run.uid, "storedVerdict": stored.verdict}
+    return {**of_run, **reported, "differences": [asdict(each) for each in found], "notes": list(notes)}
