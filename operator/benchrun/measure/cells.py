@@ -11,11 +11,20 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress
-from operator import add, mul
+from operator import add, mul, sub
 from statistics import fmean
 from typing import Literal
 
-from benchrun_client.contract import GapCounts, RequestColumns, StageRecord
+from benchrun_client.contract import (
+    GapCounts,
+    GapSample,
+    LatencySample,
+    RequestColumns,
+    RequestSample,
+    StageParts,
+    StageRecord,
+    stage_parts,
+)
 
 from benchrun.measure.percentiles import Distribution
 from benchrun.measure.plateau import Plateau
@@ -136,32 +145,34 @@ def totals(records: Sequence[StageRecord]) -> Mapping[str, float | None]:
     completed = sum(sum(record.requests.ok) for record in records)
     input_tokens = sum(sum(compress(r.requests.input_tokens, r.requests.ok)) for r in records)
     output_tokens = sum(sum(compress(r.requests.output_tokens, r.requests.ok)) for r in records)
-
-    def per_second(total: int) -> float | None:
-        return rounded(total / duration) if duration > 0 else None
-
     return {
         "completed": completed,
         "failed": sum(map(failed_requests, records)),
         "duration": rounded(duration),
         "total_input_tokens": input_tokens,
         "total_output_tokens": output_tokens,
-        "request_throughput": per_second(completed),
-        "output_throughput": per_second(output_tokens),
-        "total_token_throughput": per_second(input_tokens + output_tokens),
+        **_throughputs(duration, completed, input_tokens, output_tokens),
+    }
+
+
+def _throughputs(seconds: float, completed: int, input_tokens: int, output_tokens: float) -> Mapping[str, float | None]:
+    return {
+        "request_throughput": rounded(ratio(completed, seconds)),
+        "output_throughput": rounded(ratio(output_tokens, seconds)),
+        "total_token_throughput": rounded(ratio(input_tokens + output_tokens, seconds)),
     }
 
 
 def connect_metrics(records: Sequence[StageRecord]) -> dict[str, float | None]:
     """What of TTFT is the set-up of connections (TCP, TLS): `mean_connect_ms` over all requests, 0 for one that used a
     connection again, so that it can be taken off `mean_ttft_ms`; `max_connect_ms` the longest. Empty where it is not known."""
-    known = [record.connections for record in records if record.connections is not None]
-    if not known or len(known) < len(records):
+    made = [record.connections for record in records if record.connections is not None]
+    if not made or len(made) < len(records):
         return {}
     requests = sum(len(record.requests.ok) for record in records)
     return {
-        "mean_connect_ms": rounded(milliseconds(sum(each.total_us for each in known) / requests)),
-        "max_connect_ms": rounded(milliseconds(max(each.longest_us for each in known))),
+        "mean_connect_ms": rounded(milliseconds(sum(each.total_us for each in made) / requests)),
+        "max_connect_ms": rounded(milliseconds(max(each.longest_us for each in made))),
     }
 
 
@@ -238,11 +249,48 @@ def goodput(records: Sequence[StageRecord], limits: RequestLimits, *, since_due:
     return sum(good(record.requests) for record in records) / seconds if seconds > 0 else None
 
 
-# Figures of a plateau are under vLLM's names, to stand beside those of the whole stage. Latencies are those of requests *sent*
-# in it, however late their answer; so the slow ones are not left out. Throughput is what *happened* in it: answers that were
-# completed, and tokens that came. When single tokens came is not kept: the first is set at its TTFT, the others evenly from
-# there to the end of the answer. A prompt's tokens count where the first token of its answer came: by then they were computed.
-# Gaps between tokens (ITL) are kept for the whole stage only and have no figures here.
+# Latencies as samples whose certainty is known: `benchrun_client.contract.certainty` has the method.
+
+Samples = Mapping[str, LatencySample]
+"""By the names of pools. Values are microseconds."""
+
+
+def latency_samples(
+    records: Sequence[StageRecord],
+    *,
+    users: int | None,
+    at_once: bool = False,
+    queued: bool = False,
+    failed: bool = True,
+) -> Samples:
+    """Every latency of the stages of a load point.
+
+    `users`: of a closed loop; None: an open loop, a trace, or all `at_once`. `queued`: those with the wait in the client's queue,
+    too. `failed`: whether failed requests are infinite values; without, they have none, as in the figures of a row.
+    """
+    stages = [_parts(record, users=users, at_once=at_once) for record in records]
+    rank = math.inf if failed else None
+    names = ("ttft", "tpot", "e2el", *((QUEUE_TIME, QUEUED_TTFT, QUEUED_E2EL) if queued else ()))
+    found: dict[str, LatencySample] = {
+        name: RequestSample(stages, [request_values(record.requests, name, failed=rank) for record in records])
+        for name in names
+    }
+    shares = [failed_requests(r) / max(1, sum(r.requests.ok)) if failed else 0.0 for r in records]
+    return {**found, "itl": GapSample(stages, [(record.gaps, record.gap_slices) for record in records], shares)}
+
+
+def _parts(record: StageRecord, *, users: int | None, at_once: bool = False) -> StageParts:
+    """A stage cut into parts; requests of an open loop are in the system from when they were due."""
+    requests = record.requests
+    due = list(map(sub, requests.start_us, requests.queue_us))
+    ends = list(map(add, requests.start_us, requests.e2el_us))
+    return stage_parts(due, ends, users=users, at_once=at_once)
+
+
+# Latencies of a plateau are those of requests *sent* in it, however late their answer; so the slow ones are not left out.
+# Throughput is what *happened* in it: answers that were completed, and tokens that came. When single tokens came is not kept:
+# the first is set at its TTFT, the others evenly from there to the end of the answer. A prompt's tokens count where the first
+# token of its answer came: by then they were computed. Gaps between tokens (ITL) are kept for the whole stage only.
 
 
 def plateau_metrics(
@@ -262,25 +310,13 @@ def plateau_totals(stages: Sequence[tuple[StageRecord, Plateau]]) -> dict[str, f
     completed = sum(completed_in(record.requests, interval) for record, interval in stages)
     output = math.fsum(output_tokens_in(record.requests, interval) for record, interval in stages)
     prompts = sum(input_tokens_in(record.requests, interval) for record, interval in stages)
-
-    def per_second(total: float) -> float | None:
-        return rounded(total / seconds) if seconds else None
-
-    return {
-        "completed": completed,
-        "duration": rounded(seconds),
-        "request_throughput": per_second(completed),
-        "output_throughput": per_second(output),
-        "total_token_throughput": per_second(prompts + output),
-    }
+    return {"completed": completed, "duration": rounded(seconds), **_throughputs(seconds, completed, prompts, output)}
 
 
 def sent_in_plateau(record: StageRecord, interval: Plateau) -> StageRecord:
     """The record as if only the requests sent in its plateau had been; without gaps, which are kept for the whole stage only."""
-    inside = bytearray(len(record.requests.ok))
-    for position in interval.started:
-        inside[position] = 1
-    columns = {name: tuple(compress(column, inside)) for name, column in record.requests}
+    positions = sorted(interval.started)
+    columns = {name: tuple(column[position] for position in positions) for name, column in record.requests}
     return record.model_copy(update={"requests": record.requests.model_copy(update=columns), "gaps": GapCounts()})
 
 

@@ -6,16 +6,17 @@ which costs a hundredth of parsing everything. A value that no server can have i
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import NamedTuple
 
 from benchrun_client.engines import ENGINE
 
-from benchrun.api import Sample as Sample, plain_text
+from benchrun.api import SAMPLE_FIGURES, Sample as Sample, plain_text
 from benchrun.measure.cells import is_believable
-from benchrun.measure.server_figures import combined
 
 MAX_SERIES = 4096
 """Wanted series of one endpoint: 8 families of 512 engines. More is not one server."""
@@ -27,6 +28,8 @@ MAX_LABELS = 128
 MAX_REPORTED = 35
 """Labels kept of what a server reports of itself; places are left for the model's length and what the log says it chose."""
 
+COMBINE: Mapping[str, Callable[[Sequence[float]], float]] = {"sum": math.fsum, "mean": fmean, "max": max}
+"""How values of several series become one figure."""
 _SAMPLE_LINES = tuple(name + end for names in ENGINE.sample_series.values() for name in names for end in ("{", " "))
 _FIRST_CHARS = 300
 _ANY_LINE = re.compile(r"#|[a-zA-Z_:][a-zA-Z0-9_:]*(\{|\s+[-+0-9NIni])")
@@ -63,6 +66,17 @@ def parse_sample(text: str, *, at: float, role: str, pod: str) -> Sample:
     for name, _, value in found:
         values.setdefault(name, []).append(value)
     return Sample(at=at, role=role, pod=pod, **combined(values, ENGINE.sample_series), refused=refused)
+
+
+def combined(values: Mapping[str, Sequence[float]], series: Mapping[str, Sequence[str]]) -> dict[str, float | None]:
+    """Figures of a sample from the values of each series. `series`: names by figure, of which the first that is there counts."""
+    found: dict[str, float | None] = {}
+    for name, names in series.items():
+        of_figure, figure = next((values[each] for each in names if values.get(each)), None), SAMPLE_FIGURES[name]
+        value = None if of_figure is None else figure.scale * COMBINE[figure.by](of_figure)
+        believed = value if value is not None and is_believable(value) else None
+        found[name] = round(believed, figure.decimals) if believed is not None and figure.decimals else believed
+    return found
 
 
 def parse_facts(text: str) -> ServerFacts:

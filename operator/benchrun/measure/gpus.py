@@ -12,8 +12,7 @@ from typing import Literal, NamedTuple
 
 from benchrun.api import GPU_SERIES, Sample
 from benchrun.measure.cells import known, ratio, sum_of_all
-from benchrun.measure.exposition import UnreadableMetrics, series_of
-from benchrun.measure.server_figures import combined
+from benchrun.measure.exposition import UnreadableMetrics, combined, series_of
 from benchrun.measure.windows import Window
 from benchrun.names import ANSWERING_ROLES
 

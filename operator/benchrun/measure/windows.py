@@ -11,10 +11,10 @@ from typing import Any
 
 from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
 
-from benchrun.api import START_DECIMALS, SUMMED, RoleFigures, Sample
+from benchrun.api import ROLE_FIGURES, START_DECIMALS, SUMMED, Figure, RoleFigures, Sample
 from benchrun.measure import counters
-from benchrun.measure.cells import duration_seconds, ratio, sum_of_all
-from benchrun.measure.server_figures import role_figures
+from benchrun.measure.cells import duration_seconds, known, ratio, rounded, sum_of_all, sum_of_known
+from benchrun.measure.exposition import COMBINE
 
 # A stage's window is found by each server's own count of generated tokens, which both the client's edges and the operator's
 # samples carry, so two nodes' clocks need not agree. With `before` and `after` the counts at the edges, a sample belongs
@@ -176,3 +176,44 @@ def _replica(edge: ServerEdge, pods: Sequence[PodWindow]) -> Replica:
         mean_queue_ms=mean_ms(counters.QUEUE_TIME_SUM, counters.QUEUE_TIME_COUNT),
         figures=role_figures(edge.role, samples, [(edge,)], together=samples, expected=0.0),
     )
+
+
+def role_figures(
+    role: str,
+    samples: Sequence[Sample],
+    stages: Sequence[Sequence[ServerEdge]],
+    *,
+    together: Sequence[Sample],
+    expected: float,
+) -> RoleFigures:
+    """From the samples of single servers in all stages, the same `together`, summed over the servers, and the edges of each stage;
+    `expected` is how many samples were due. Not rounded."""
+    coverage = min(100.0, 100 * len(samples) / expected) if expected > 0 else None
+    measured = {name: figure for name, figure in ROLE_FIGURES.items() if figure.sample or figure.counters}
+    values = {
+        name: _value(figure, together if figure.sample in SUMMED else samples, stages)
+        for name, figure in measured.items()
+    }
+    return RoleFigures(role=role, samples=len(samples), coverage_percent=coverage, **values)
+
+
+def rounded_figures(figures: RoleFigures) -> RoleFigures:
+    """As in a status: counts exact, all others with five significant digits."""
+    names = (name for name, figure in ROLE_FIGURES.items() if not figure.counters or figure.percent_of)
+    return figures.model_copy(update={name: rounded(getattr(figures, name)) for name in names})
+
+
+def _value(figure: Figure, samples: Sequence[Sample], stages: Sequence[Sequence[ServerEdge]]) -> float | None:
+    if figure.sample:
+        values = known(getattr(sample, figure.sample) for sample in samples)
+        return COMBINE[figure.by]([figure.scale * value for value in values]) if values else None
+    if figure.where and not any(_rises(stages, figure.where)):
+        return None
+    if len(figure.counters) > 1:
+        return sum_of_known(rise for counter in figure.counters for rise in _rises(stages, counter))
+    risen = sum_of_all(_rises(stages, figure.counters[0]))
+    return ratio(risen, sum_of_all(_rises(stages, figure.percent_of)), scale=100) if figure.percent_of else risen
+
+
+def _rises(stages: Sequence[Sequence[ServerEdge]], counter: str) -> list[float | None]:
+    return [counters.rise(stage, counter) for stage in stages]
