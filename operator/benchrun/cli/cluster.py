@@ -91,7 +91,6 @@ class Kubectl:
         return self.all("configmaps", selector=f"{names.LABEL_RUN_UID}={run_uid},{roles}")
 
     def pods(self, run_uid: str, role: str) -> list[Body]:
-        """Pods of a run."""
         return self.all("pods", selector=f"{names.LABEL_RUN_UID}={run_uid},{names.LABEL_ROLE}={role}")
 
     def apply(self, manifest: str, *, dry_run: bool = False) -> Body:
@@ -166,5 +165,4 @@ def json_object(text: str) -> Body:
 
 
 def kubectl_of(options: argparse.Namespace) -> Kubectl:
-    """kubectl with the command's namespace and context."""
     return Kubectl(namespace=options.namespace, context=options.context)

@@ -32,7 +32,6 @@ class FinishedRun:
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
-    """Which run, and where it is."""
     add = parser.add_argument
     add("name", nargs="?", help="name of the BenchmarkRun; may be left out where -f holds one only")
     add("-f", "--file", type=Path, metavar="FILE", help="take the run from this file (kubectl get bmr NAME -o yaml)")

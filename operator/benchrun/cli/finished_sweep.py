@@ -90,7 +90,6 @@ def sampled(
 
 
 def add_forms(parser: argparse.ArgumentParser) -> None:
-    """In which form a result is shown."""
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--html", type=Path, metavar="FILE", help="write one HTML file with everything")
     to_print = "print Markdown, for a pull request or the summary of a job"

@@ -47,12 +47,10 @@ class Target:
 
     @property
     def is_sweep(self) -> bool:
-        """Whether it is a sweep."""
         return self.kind == SWEEP_KIND
 
     @property
     def noun(self) -> str:
-        """In a sentence."""
         return "sweep" if self.is_sweep else "run"
 
 

@@ -20,7 +20,6 @@ GRAMMAR = "6.1"
 
 
 def html_page(found: finished_run.FinishedRun) -> str:
-    """The page of a run, with its charts drawn."""
     reported = Reported(
         name=found.run.name,
         namespace=found.run.namespace,

@@ -39,7 +39,6 @@ class LogReporter:
         self._logs: defaultdict[str, log_lines.Log] = defaultdict(log_lines.Log)
 
     def show(self, followed: Sequence[Followed]) -> None:
-        """What is new of each."""
         for each in followed:
             for line in self._logs[each.name].lines(each, now=datetime.now(UTC)):
                 self._print(f"{each.name}  {line}" if self._several else line)
@@ -48,7 +47,6 @@ class LogReporter:
         """Its last line is printed already; the tables follow when all have ended."""
 
     def failed(self, name: str, error: errors.CommandError) -> None:
-        """Among the lines, since the others go on."""
         if self._several:
             self._print(f"{name}  {error}")
 
@@ -73,19 +71,16 @@ class ScreenReporter:
         self._live.stop()
 
     def show(self, followed: Sequence[Followed]) -> None:
-        """Drawn at once."""
         self._followed = followed or (None if self._followed is None else ())
         self._live.refresh()
 
     def ended(self, followed: Followed) -> None:
-        """A line above the display."""
         if self._several:
             word = followed.status.verdict or followed.status.phase or ""
             title, style = (f"{followed.name}: ", "bold"), console_tables.COLOURS.get(word, "bold")
             self._console.print(Text.assemble(title, (word, style), f" - {followed.status.message}"))
 
     def failed(self, name: str, error: errors.CommandError) -> None:
-        """A line above the display, where there are others to follow."""
         if self._several:
             self._console.print(Text(f"{name}: {error}", style="red"))
 
@@ -136,7 +131,6 @@ def _one_line(view: live_view.LiveView) -> Text:
 
 
 def _cut(line: Text) -> Text:
-    """On one line, cut where the terminal ends."""
     line.no_wrap, line.overflow = True, "ellipsis"
     return line
 
@@ -165,7 +159,6 @@ def _bar(view: live_view.LiveView, *, width: int) -> list[Table]:
 
 
 def _stages(view: live_view.LiveView, *, room: int) -> list[RenderableType]:
-    """The last ones that fit, then the one under way."""
     shown = view.stages[-room:]
     table = Table.grid(padding=(0, 2, 0, 0))
     earlier = view.done - len(shown)
@@ -192,7 +185,6 @@ def _gauges(gauges: tuple[live_view.Gauge, ...], *, columns: int) -> Table:
 
 
 def _message(view: live_view.LiveView) -> list[Text]:
-    """What it waits for, and what is wrong."""
     lines = [Text(view.message)] if view.message else []
     return [*lines, Text(view.trouble, style="yellow")] if view.trouble else lines
 

@@ -10,7 +10,6 @@ T = TypeVar("T")
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
-    """`-o table` or `-o json`."""
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
 
 

@@ -106,7 +106,6 @@ def latencies(records: Sequence[StageRecord], latency: str) -> Distribution:
 
 
 def pools_of(records: Sequence[StageRecord]) -> Pools:
-    """Every latency of these records."""
     return {latency: latencies(records, latency) for latency in LATENCIES}
 
 
@@ -205,12 +204,10 @@ def duration_seconds(record: StageRecord) -> float:
 
 
 def failed_requests(record: StageRecord) -> int:
-    """How many requests of a stage failed."""
     return len(record.requests.ok) - sum(record.requests.ok)
 
 
 def milliseconds(microseconds: float | None) -> float | None:
-    """Microseconds as milliseconds."""
     return None if microseconds is None else microseconds / 1000
 
 

@@ -135,7 +135,6 @@ def _series(line: str) -> Series:
 
 
 def _labels(text: str) -> Mapping[str, str]:
-    """Raises ValueError."""
     found: dict[str, str] = {}
     position, end = 0, len(text.rstrip())
     for _ in range(MAX_LABELS):

@@ -43,11 +43,9 @@ class Distribution:
 
     @property
     def count(self) -> int:
-        """How many values there are."""
         return self.through[-1] if self.through else 0
 
     def mean(self) -> float | None:
-        """Arithmetic mean."""
         return math.fsum(self._each(self.values)) / self.count if self.values else None
 
     def deviation(self) -> float | None:

@@ -42,7 +42,6 @@ class InFlight:
         return [(self._area(end) - self._area(start)) / (end - start) for start, end in pairwise(edges)]
 
     def maximum(self) -> int:
-        """The most at any instant."""
         return max(self.counts, default=0)
 
     def first_reaching(self, level: float) -> int | None:

@@ -27,7 +27,6 @@ class Pace(NamedTuple):
 
     @property
     def token_rate(self) -> float:
-        """All tokens a second."""
         return self.prompt_rate + self.generation_rate
 
     @property
@@ -127,12 +126,10 @@ class Comparison:
 
     @property
     def is_flat(self) -> bool:
-        """More running brought nothing."""
         return self.change_percent <= FLAT_PERCENT
 
     @property
     def grows(self) -> bool:
-        """More running brought more."""
         ratio = self.high.throughput / self.low.throughput
         return ratio > 0 and math.log(ratio) >= GROWING_EXPONENT * math.log(self.running_ratio)
 

@@ -33,8 +33,6 @@ class LengthRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizing:
-    """What came out."""
-
     shape: ModelShape
     engine: Engine
     pool: Pool

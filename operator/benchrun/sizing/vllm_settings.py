@@ -42,7 +42,6 @@ class Engine:
 
     @property
     def gpus(self) -> int:
-        """Of one engine."""
         return self.tensor_parallel * self.pipeline_parallel
 
 

@@ -48,7 +48,6 @@ def show_check(console: Console, checked: Sequence[Checked]) -> None:
 
 
 def as_json(checked: Sequence[Checked]) -> list[dict[str, object]]:
-    """The same for programs."""
     return [
         {
             "kind": each.kind,
@@ -61,7 +60,6 @@ def as_json(checked: Sequence[Checked]) -> list[dict[str, object]]:
 
 
 def volume_sentence(volume: Volume) -> str:
-    """How large a run is."""
     most = "at most, where searches take all their probes" if volume.probe_stages else ""
     runs = f"{_counted(volume.runs, 'run')}, " if volume.runs > 1 else ""
     parts = [f"{runs}{_counted(volume.stages, 'stage')}, {_counted(volume.requests, 'request')} {most}".strip() + "."]
@@ -103,7 +101,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    """Check the file and show what came out. Raises CommandError."""
     bodies = [yaml.load(manifest.text, Loader=manifests.LOADER) for manifest in manifests.manifests_in([options.file])]
     path = model_folder.config_path(options.model) if options.model else None
     weights = options.weights

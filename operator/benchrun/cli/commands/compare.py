@@ -98,7 +98,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    """Read both sides, compare them and show what came out. Raises CommandError."""
     kubectl = cluster.kubectl_of(options)
     find = _in_files(options.file) if options.file else lambda name: view_builders.run_of(kubectl.get(name))
     before, after = ([find(name) for name in _names(side)] for side in (options.baseline, options.candidate))

@@ -32,7 +32,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    """Show a page or the list. Raises CommandError for a code that does not exist."""
     if options.code is None:
         table = Table(box=None, pad_edge=False, header_style="bold")
         for header in ("finding", "severity", "what was found"):

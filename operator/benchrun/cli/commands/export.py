@@ -68,7 +68,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    """Read the run, and write it down. Raises CommandError."""
     del console  # What goes to standard output is the export alone.
     finished = finished_run.finished_run(options)
     run = finished.run

@@ -35,7 +35,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    """The list or the summary. Raises CommandError."""
     kubectl, now = cluster.kubectl_of(options), datetime.now(UTC)
     where: dict[str, Any] = {"all_namespaces": options.all_namespaces, "selector": options.selector}
     if options.name is not None:

@@ -90,7 +90,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    """Read the run, judge it and show what came out. Raises CommandError."""
     wanted = severities(options.severity)
     finished = finished_run.finished_run(options)
     judged, stored = finished.run, finished.status

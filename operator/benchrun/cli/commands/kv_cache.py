@@ -26,7 +26,6 @@ from benchrun.sizing import (
 
 
 def show_sizing(console: Console, name: str, sizing: Sizing, notes: Sequence[str]) -> None:
-    """Layers, one token, notes, what fits, and sequences of several lengths."""
     engine, shape = sizing.engine, sizing.shape
     layer_count = sum(row.count for row in sizing.rows)
     about = f"{shape.model_type or 'a model'}, KV cache in {engine.cache_dtype}, {layer_count} layers that keep one"
@@ -154,7 +153,6 @@ DEFAULT_OVERHEAD_BYTES = 2 * serve_args.GIB
 
 
 def add_memory_options(parser: argparse.ArgumentParser) -> None:
-    """`--gpu-memory`, `--weights` and `--overhead`."""
     add, amount = parser.add_argument, shared_options.valid(serve_args.bytes_of)
     add("--gpu-memory", type=amount, metavar="SIZE", help="memory of one GPU, for example 80GiB")
     weights = "size of the whole model's weights, where no safetensors files are next to config.json"
@@ -207,7 +205,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    """Size the model and show it. Raises CommandError."""
     sizing = _sizing(options)
     beyond = beyond_context(serve_args.ServeArgs.of(options.serve), sizing.shape, is_allowed=False)
     notes = (*changes(sizing), *([beyond.sentence] if beyond is not None else []))

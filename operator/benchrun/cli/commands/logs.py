@@ -106,7 +106,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    """Line by line, each with who wrote it where that is not clear. Raises CommandError."""
     kubectl = cluster.kubectl_of(options)
     found = view_builders.run_of(kubectl.get(options.name))
     roles = tuple(dict.fromkeys(options.role or roles_of(found)))
@@ -125,7 +124,6 @@ def run(options: argparse.Namespace, console: Console) -> int:
 
 
 def roles_of(run: views.Run) -> tuple[str, ...]:
-    """The roles that the run's spec asks for, the client among them."""
     split = raw.mapping(run.spec.get("server")).get("disaggregated") is not None
     servers = (names.ROLE_PREFILL, names.ROLE_DECODE, names.ROLE_PROXY) if split else (names.ROLE_SERVER,)
     return (*servers, names.ROLE_CLIENT)

@@ -35,7 +35,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    """Show what is there; of what goes on, how far it is. Raises CommandError."""
     if options.sweep:
         return finished_sweep.show_found(finished_sweep.named_sweep(options), options, console)
     try:

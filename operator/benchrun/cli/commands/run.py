@@ -35,7 +35,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    """Apply all, then follow. Raises CommandError."""
     kubectl = cluster.kubectl_of(options)
     wanted = manifests.manifests_in(options.file)  # all are read before one is applied
     started: list[manifests.Applied] = []

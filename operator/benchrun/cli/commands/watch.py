@@ -33,7 +33,6 @@ Of a sweep: 0 every run measured, 2 it or a run of it failed, 4 some rows are in
 
 
 def add_timeout(parser: argparse.ArgumentParser) -> None:
-    """How long to wait."""
     seconds = shared_options.valid(tables.parse_seconds)
     longest = "wait no longer than this (90s, 10m, 2h) and end with 124"
     parser.add_argument("--timeout", type=seconds, metavar="DURATION", help=longest)
@@ -114,7 +113,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    """Until all have ended. Raises CommandError."""
     target = following.Target(cluster.kubectl_of(options), spec.KIND if options.sweep else KIND)
     targets = following.by_name((name, target) for name in options.names)
     try:
