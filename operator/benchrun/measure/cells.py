@@ -45,7 +45,7 @@ def known(values: Iterable[float | None]) -> list[float]:
 
 def sum_of_all(values: Sequence[float | None]) -> float | None:
     """The sum; None where a value is missing, or there is none."""
-    return sum_of_known(values) if None not in values else None
+    return None if None in values else sum_of_known(values)
 
 
 def sum_of_known(values: Iterable[float | None]) -> float | None:
@@ -57,6 +57,11 @@ def sum_of_known(values: Iterable[float | None]) -> float | None:
 def ratio(part: float | None, whole: float | None, scale: float = 1.0) -> float | None:
     """`scale` times part over whole; None where one of them is missing, or the whole is 0."""
     return None if part is None or whole is None or whole <= 0 else scale * part / whole
+
+
+def risen(before: float | None, after: float | None) -> float | None:
+    """How far a counter rose; None where it is missing, or fell: another process."""
+    return None if before is None or after is None or after < before else after - before
 
 
 Latency = Literal["ttft", "tpot", "itl", "e2el"]

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from benchrun.api import GPU_SERIES, Sample
-from benchrun.measure.cells import known, ratio, sum_of_all
+from benchrun.measure.cells import known, ratio, risen, sum_of_all
 from benchrun.measure.exposition import UnreadableMetrics, combined, series_of
+from benchrun.measure.timeline import by_server
 from benchrun.measure.windows import Window
 from benchrun.names import ANSWERING_ROLES
 
@@ -96,8 +97,8 @@ def gpu_figures(stage_windows: Iterable[Window]) -> GpuFigures:
     by_pod: dict[tuple[str, str], list[Sequence[Sample]]] = defaultdict(list)
     windows = list(stage_windows)
     for window in windows:
-        for pod in {sample.pod for sample in window.samples}:
-            by_pod[window.role, pod].append([sample for sample in window.samples if sample.pod == pod])
+        for (_, pod), own in by_server(window.samples).items():
+            by_pod[window.role, pod].append(own)
     if any(window.servers > sum(role == window.role for role, _ in by_pod) for window in windows):
         return GpuFigures()  # a server gave no sample
     rates = {server: _rates(stages) for server, stages in by_pod.items()}
@@ -121,20 +122,20 @@ def renewed(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
     It does so at its own pace, by default every 30 seconds, and answers with the old ones until then: what the first sample holds
     may be older than the stage.
     """
-    by_pod: dict[str, list[Sample]] = defaultdict(list)
-    for sample in sorted(samples, key=lambda each: each.at):
-        if _figures(sample) != (None, None, None):
-            by_pod[sample.pod].append(sample)
-    return {pod: [b for a, b in pairwise(read) if _figures(a) != _figures(b)] for pod, read in by_pod.items()}
+    shown = [s for s in samples if known((s.gpu_joules, s.gpu_watts, s.sm_clock_mhz))]
+    servers = by_server(sorted(shown, key=lambda each: each.at))
+    return {pod: _renewed(own, "gpu_joules", "gpu_watts", "sm_clock_mhz") for (_, pod), own in servers.items()}
 
 
-def _figures(sample: Sample) -> tuple[float | None, ...]:
-    return sample.gpu_joules, sample.gpu_watts, sample.sm_clock_mhz
+def _renewed(stage: Sequence[Sample], *names: str) -> list[Sample]:
+    """The samples that were the first to show a new value of one of these figures."""
+    values = [(sample, [getattr(sample, name) for name in names]) for sample in stage]
+    shown = [(sample, of_sample) for sample, of_sample in values if known(of_sample)]
+    return [sample for (_, old), (sample, new) in pairwise(shown) if old != new]
 
 
-# An exporter renews its figures at its own pace, by default every 30 seconds, so that a sample may show what was drawn before the
-# stage. A value that differs from the one before was renewed between the two samples: time runs between renewals, each of which is
-# seen up to one scrape late.
+# A value that differs from the one before was renewed between the two samples: time runs between renewals, each of which is seen
+# up to one scrape late.
 
 
 class _Span(NamedTuple):
@@ -147,8 +148,7 @@ class _Span(NamedTuple):
     @property
     def tokens(self) -> float | None:
         """That the server wrote; None where its counter fell: another process."""
-        before, after = self.first.generation_tokens, self.last.generation_tokens
-        return None if before is None or after is None or after < before else after - before
+        return risen(self.first.generation_tokens, self.last.generation_tokens)
 
 
 def _rates(stages: Sequence[Sequence[Sample]]) -> tuple[float | None, float | None]:
@@ -170,9 +170,3 @@ def _span(stage: Sequence[Sample]) -> _Span | None:
         drawn = math.fsum((before.gpu_watts or 0.0) * (after.at - before.at) for before, after in pairwise(shown))
         return _Span(drawn, shown[0], shown[-1])
     return None
-
-
-def _renewed(stage: Sequence[Sample], figure: Literal["gpu_joules", "gpu_watts"]) -> list[Sample]:
-    """The samples that were the first to show a new value."""
-    shown = [sample for sample in stage if getattr(sample, figure) is not None]
-    return [after for before, after in pairwise(shown) if getattr(before, figure) != getattr(after, figure)]

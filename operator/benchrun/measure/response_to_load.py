@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import NamedTuple
 
 from benchrun.api import Sample
-from benchrun.measure.cells import known
+from benchrun.measure.cells import known, risen
 from benchrun.measure.queueing import Lengths, Pressure
+from benchrun.measure.timeline import by_server
 from benchrun.measure.windows import Window
 
 
@@ -41,12 +41,8 @@ Stretch = Sequence[Pace]
 
 def stretches(windows: Iterable[Window]) -> list[Stretch]:
     """One a server and stage. A sample without a figure begins no pace."""
-    by_server: dict[tuple[int, str], list[Sample]] = defaultdict(list)
-    for number, window in enumerate(windows):
-        for sample in window.samples:
-            by_server[number, sample.pod].append(sample)
-    pairs = map(pairwise, by_server.values())
-    return [[pace for a, b in of_server if (pace := _between(a, b)) is not None] for of_server in pairs]
+    servers = [own for window in windows for own in by_server(window.samples).values()]
+    return [[pace for a, b in pairwise(own) if (pace := _between(a, b)) is not None] for own in servers]
 
 
 def mean_pace(parts: Stretch) -> Pace:
@@ -61,8 +57,8 @@ def mean_pace(parts: Stretch) -> Pace:
 def _between(first: Sample, last: Sample) -> Pace | None:
     seconds = last.at - first.at
     running, waiting = _mean(first.running, last.running), _mean(first.waiting, last.waiting)
-    prompt = _rise(first.prompt_tokens, last.prompt_tokens)
-    generation = _rise(first.generation_tokens, last.generation_tokens)
+    prompt = risen(first.prompt_tokens, last.prompt_tokens)
+    generation = risen(first.generation_tokens, last.generation_tokens)
     if seconds <= 0 or running is None or waiting is None or prompt is None or generation is None:
         return None
     usage = _mean(first.kv_cache, last.kv_cache)
@@ -72,11 +68,6 @@ def _between(first: Sample, last: Sample) -> Pace | None:
 
 def _mean(first: float | None, last: float | None) -> float | None:
     return None if first is None or last is None else (first + last) / 2
-
-
-def _rise(first: float | None, last: float | None) -> float | None:
-    """None where a counter fell: another process."""
-    return None if first is None or last is None or last < first else last - first
 
 
 # A server that runs twice as many requests at once and completes no more in a second has no room left, whatever else is

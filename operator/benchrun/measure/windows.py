@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +14,7 @@ from benchrun.api import ROLE_FIGURES, START_DECIMALS, SUMMED, Figure, RoleFigur
 from benchrun.measure import counters
 from benchrun.measure.cells import duration_seconds, known, ratio, rounded, sum_of_all, sum_of_known
 from benchrun.measure.exposition import COMBINE
+from benchrun.measure.timeline import by_server
 
 # A stage's window is found by each server's own count of generated tokens, which both the client's edges and the operator's
 # samples carry, so two nodes' clocks need not agree. With `before` and `after` the counts at the edges, a sample belongs
@@ -66,13 +66,11 @@ class Replica:
 
 def pod_windows(record: StageRecord, samples: Sequence[Sample]) -> tuple[PodWindow, ...]:
     """One window a pod that was ever scraped, in order of the pods' first samples."""
-    by_pod: dict[tuple[str, str], list[Sample]] = defaultdict(list)
-    for sample in samples:
-        by_pod[sample.role, sample.pod].append(sample)
-    roles = [role for role, _ in by_pod]
+    pods = by_server(samples)
+    roles = [role for role, _ in pods]
     begin, end = record.first_send_unix_us, record.last_receive_unix_us
     found = []
-    for (role, pod), own in by_pod.items():
+    for (role, pod), own in pods.items():
         of_role = [edge for edge in record.servers if edge.role == role]
         if len(of_role) > 1 or roles.count(role) > 1:
             starts = {s.start_time for s in own if s.start_time is not None}
@@ -129,12 +127,10 @@ def stage_windows(record: StageRecord, samples: Sequence[Sample], *, scrape_inte
 def together(window: Window) -> Sequence[Sample]:
     """Requests running and waiting in all servers of the role, at each instant of a sample: a server's latest, and none outside of
     its own first and last sample, where it is idle. Empty where a server gave no sample: the sum is not known."""
-    by_pod: dict[str, list[Sample]] = defaultdict(list)
-    for sample in sorted(window.samples, key=lambda sample: sample.at):
-        by_pod[sample.pod].append(sample)
-    if len(by_pod) < window.servers or len(by_pod) == 1:
-        return window.samples if len(by_pod) == window.servers else ()
-    columns = [([sample.at for sample in own], own) for own in by_pod.values()]
+    servers = by_server(sorted(window.samples, key=lambda sample: sample.at)).values()
+    if len(servers) < window.servers or len(servers) == 1:
+        return window.samples if len(servers) == window.servers else ()
+    columns = [([sample.at for sample in own], own) for own in servers]
     found = []
     for at in sorted({sample.at for sample in window.samples}):
         latest = [own[bisect_right(ats, at) - 1] for ats, own in columns if ats[0] <= at <= ats[-1]]
