@@ -13,8 +13,7 @@ from benchrun.cli.commands import check, compare, explain, export, get, judge, k
 COMMANDS = (run, watch, get, logs, report, export, compare, judge, explain, check, kv_cache)
 """Each module has SUMMARY, DESCRIPTION, perhaps EPILOG, `add_options`, and `run`, which returns the exit code or raises
 CommandError."""
-TABLE_WIDTH = 120
-"""A narrower terminal wraps the lines; folded cells could not be read at all."""
+TABLE_WIDTH = 120  # A narrower terminal wraps the lines; folded cells could not be read at all.
 
 
 class _Output(console_tables.Terminal):

@@ -22,8 +22,7 @@ RUN = f"{names.PLURAL}.{names.GROUP}"
 SWEEP = f"{spec.PLURAL}.{names.GROUP}"
 RESOURCES = {names.KIND: RUN, spec.KIND: SWEEP}
 """By kind, those that can be followed to their ends; others are only applied."""
-END_SECONDS = 5.0
-"""How long a kubectl that was sent SIGTERM is waited for."""
+END_SECONDS = 5.0  # How long a kubectl that was sent SIGTERM is waited for.
 CHUNK_BYTES = 65_536
 Body = dict[str, Any]
 

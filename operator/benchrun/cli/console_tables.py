@@ -17,14 +17,12 @@ from benchrun.judge.comparison.figures import SCOPES
 from benchrun.report import pivots, sweep_rows, tables
 
 COLOURS = {"Valid": "green", "Suspect": "yellow", "Invalid": "red", "Note": "cyan", "Failed": "red"}
-ENDED_EARLY = ("Failed", "Cancelled")
-"""Phases that say more of a run than the verdict of what it had measured."""
+ENDED_EARLY = ("Failed", "Cancelled")  # Phases that say more of a run than the verdict of what it had measured.
 LEGEND = (
     "req/s and tok/s are of the plateau, where there is one; latencies in milliseconds; "
     "running and waiting are means over the stages, of all servers"
 )
-UNBOUNDED = 10_000
-"""Columns; no table is as wide."""
+UNBOUNDED = 10_000  # Columns; no table is as wide.
 
 
 def show_result(
@@ -107,8 +105,7 @@ def as_table(cells: tables.Rows, *, folded: Collection[str] | None = None) -> Ta
     return table
 
 
-NAMES = ("variant", "load point", "not to be told from it")
-"""Columns that may take several lines."""
+NAMES = ("variant", "load point", "not to be told from it")  # Columns that may take several lines.
 
 
 def show_sweep(

@@ -18,8 +18,7 @@ M = TypeVar("M", bound=BaseModel)
 class CommandError(RuntimeError):
     """Ends a command; the text says why."""
 
-    code = 1
-    """The command's exit code."""
+    code = 1  # The command's exit code.
 
 
 def validated(model: type[M], body: Mapping[str, object], name: str) -> M:
@@ -43,8 +42,7 @@ Trouble = Literal[
 ]
 OF_THE_CLUSTER: frozenset[Trouble] = frozenset({"NoKubectl", "NoCluster", "NoContext", "NotLoggedIn", "NotInstalled"})
 """Every call of kubectl fails with these."""
-MAX_NAMES = 10
-"""Names of other runs in an error."""
+MAX_NAMES = 10  # Names of other runs in an error.
 IMMUTABLE = r"spec\.(\w+) is immutable"
 
 

@@ -27,8 +27,7 @@ class FinishedRun:
     status: BenchmarkRunStatus
     records: tuple[StageRecord, ...]  # In order of measurement.
     samples: tuple[exposition.Sample, ...]  # Oldest first.
-    unreadable: tuple[str, ...]
-    """ConfigMaps of the run that do not hold what they should, each with the reason."""
+    unreadable: tuple[str, ...]  # ConfigMaps of the run that do not hold what they should, each with the reason.
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:

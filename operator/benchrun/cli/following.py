@@ -30,12 +30,9 @@ FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0
 HOPELESS = frozenset({"NoKubectl", "NoContext", "NotInstalled", "Forbidden", "NotFound"})
 """Trouble that another try does not cure."""
-LATEST_STAGES = 8
-"""At most so many stages that finished before are fetched with their figures."""
-MAX_TARGETS = 16
-"""Each has a kubectl of its own, a sweep two."""
-TICK_SECONDS = 0.25
-"""How often a reporter is called when nothing happens."""
+LATEST_STAGES = 8  # At most so many stages that finished before are fetched with their figures.
+MAX_TARGETS = 16  # Each has a kubectl of its own, a sweep two.
+TICK_SECONDS = 0.25  # How often a reporter is called when nothing happens.
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +68,7 @@ def by_name(targets: Iterable[tuple[str, Target]]) -> dict[str, Target]:
 class TimeIsUp(errors.CommandError):
     """Not all has ended in the time that was given."""
 
-    code = 124
-    """As of timeout(1)."""
+    code = 124  # As of timeout(1).
 
 
 class Reporter(Protocol):
@@ -121,8 +117,7 @@ class Following:
         self.known: dict[str, Followed] = {}
         self.codes: dict[str, int] = {}
         self.errors: dict[str, errors.CommandError] = {}
-        self.fault: Exception | None = None
-        """What ends following altogether, such as an output that is closed."""
+        self.fault: Exception | None = None  # What ends following altogether, such as an output that is closed.
 
     def waiting(self) -> list[str]:
         """Names of those that have not ended and can be followed on."""

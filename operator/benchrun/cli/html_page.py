@@ -15,8 +15,7 @@ from benchrun.measure.exposition import Sample
 from benchrun.observe import Sweep
 from benchrun.report.html import Reported, ReportedSweep, page, page_elements
 
-GRAMMAR = "6.1"
-"""Version of Vega-Lite, of those that vl-convert brings along."""
+GRAMMAR = "6.1"  # Version of Vega-Lite, of those that vl-convert brings along.
 
 
 def html_page(found: finished_run.FinishedRun) -> str:

@@ -17,10 +17,8 @@ from benchrun.names import KIND, SHORT_NAME
 from benchrun.observe import untrusted_json as raw, view_builders, views
 
 STANDARD_INPUT = "-"
-MAX_BYTES = 8 * 1024 * 1024
-"""Of one manifest. The API server takes no object above 1.5 MB."""
-ENDINGS = frozenset({".yaml", ".yml", ".json"})
-"""Of files that are looked into, where a folder is named."""
+MAX_BYTES = 8 * 1024 * 1024  # Of one manifest. The API server takes no object above 1.5 MB.
+ENDINGS = frozenset({".yaml", ".yml", ".json"})  # Of files that are looked into, where a folder is named.
 
 
 def runs_in(path: Path) -> list[views.Run]:

@@ -16,8 +16,7 @@ from benchrun.sizing import ModelShape, UnknownShape, model_shape
 CONFIG = "config.json"
 INDEX = "model.safetensors.index.json"
 MAX_CONFIG_BYTES = 4 * 2**20
-MAX_INDEX_BYTES = 64 * 2**20
-"""Also of a header: both name every tensor of the model."""
+MAX_INDEX_BYTES = 64 * 2**20  # Also of a header: both name every tensor of the model.
 
 
 def config_path(model: str) -> Path:

@@ -17,17 +17,12 @@ from benchrun.cli import console_tables, errors
 from benchrun.report import live_view, log_lines, run_list, tables
 from benchrun.report.watch_state import Followed, FollowedRun, stage_figures
 
-NARROW = 100
-"""Below that many columns gauges stand under one another."""
+NARROW = 100  # Below that many columns gauges stand under one another.
 SPARKLINE = 24
-LINES_OF_ONE = 4
-"""Of several runs, where there is room."""
-RUN_FIXED_LINES = 14
-"""Of a full display, whatever is shown of stages; the prompt above it is counted, too."""
-MAX_ENDED = 4
-"""Runs of a sweep that have ended, shown above those that go on."""
-SWEEP_FIXED_LINES = 6
-"""Around them."""
+LINES_OF_ONE = 4  # Of several runs, where there is room.
+RUN_FIXED_LINES = 14  # Of a full display, whatever is shown of stages; the prompt above it is counted, too.
+MAX_ENDED = 4  # Runs of a sweep that have ended, shown above those that go on.
+SWEEP_FIXED_LINES = 6  # Around them.
 _MARKS = {"Done": ("✓", "green"), "UnderWay": ("▸", "cyan"), "ToCome": ("·", "dim")}
 
 

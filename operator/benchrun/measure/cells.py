@@ -67,8 +67,7 @@ def risen(before: float | None, after: float | None) -> float | None:
 Latency = Literal["ttft", "tpot", "itl", "e2el"]
 LATENCIES: tuple[Latency, ...] = ("ttft", "tpot", "itl", "e2el")
 SIGNIFICANT_DIGITS = 5
-Pools = Mapping[str, Distribution]
-"""Latencies of many requests by their name, in microseconds."""
+Pools = Mapping[str, Distribution]  # Latencies of many requests by their name, in microseconds.
 
 QUEUED_TTFT = "ttft_including_client_queue"
 QUEUED_E2EL = "e2el_including_client_queue"
@@ -253,8 +252,7 @@ def goodput(records: Sequence[StageRecord], limits: RequestLimits, *, since_due:
 
 # Latencies as samples whose certainty is known: `benchrun_client.contract.certainty` has the method.
 
-Samples = Mapping[str, LatencySample]
-"""By the names of pools. Values are microseconds."""
+Samples = Mapping[str, LatencySample]  # By the names of pools. Values are microseconds.
 
 
 def latency_samples(

@@ -18,12 +18,9 @@ from benchrun_client.engines import ENGINE
 from benchrun.api import SAMPLE_FIGURES, Sample as Sample, plain_text
 from benchrun.measure.cells import is_believable
 
-MAX_SERIES = 4096
-"""Wanted series of one endpoint: 8 families of 512 engines. More is not one server."""
-MAX_LINES = 65_536
-"""Lines of one endpoint, wanted or not; a server of eight engines has some 2,400."""
-MAX_LINE_CHARS = 8192
-"""Of one wanted series; vLLM's cache_config_info is the longest, some 1,500."""
+MAX_SERIES = 4096  # Wanted series of one endpoint: 8 families of 512 engines. More is not one server.
+MAX_LINES = 65_536  # Lines of one endpoint, wanted or not; a server of eight engines has some 2,400.
+MAX_LINE_CHARS = 8192  # Of one wanted series; vLLM's cache_config_info is the longest, some 1,500.
 MAX_LABELS = 128
 MAX_REPORTED = 35
 """Labels kept of what a server reports of itself; places are left for the model's length and what the log says it chose."""
@@ -43,8 +40,7 @@ class ServerFacts:
 
     version: str | None = None
     kv_cache_tokens: int | None = None
-    reported: dict[str, str] = field(default_factory=dict)
-    """Labels of vLLM's cache_config_info, and max_model_len."""
+    reported: dict[str, str] = field(default_factory=dict)  # Labels of vLLM's cache_config_info, and max_model_len.
 
 
 class UnreadableMetrics(ValueError):

@@ -62,8 +62,7 @@ def gpu_values(text: str, *, namespace: str, pod: str) -> dict[str, float | None
     return combined(found, {**GPU_SERIES, **_DERIVED})
 
 
-_Gpu = tuple[str | None, str | None]
-"""A GPU, or a part of one."""
+_Gpu = tuple[str | None, str | None]  # A GPU, or a part of one.
 
 
 def _gpu(labels: Mapping[str, str]) -> _Gpu:

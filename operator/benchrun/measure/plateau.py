@@ -77,12 +77,9 @@ def in_flight(requests: RequestColumns, *, with_client_queue: bool = False) -> I
 #     a rate            once the first requests could have been answered, and the first tenth of the sending is over
 #     neither           all at once, or as recorded: nothing ever stands, there is no plateau
 
-MIN_REQUESTS = 20
-"""Fewer sent within it do not show a level."""
-REACHED_SHARE = 0.95
-"""Of the cap: by the time the last users send, the first may have their answers."""
-SKIPPED_SHARE = 0.1
-"""Of the sending time, at least, under a rate."""
+MIN_REQUESTS = 20  # Fewer sent within it do not show a level.
+REACHED_SHARE = 0.95  # Of the cap: by the time the last users send, the first may have their answers.
+SKIPPED_SHARE = 0.1  # Of the sending time, at least, under a rate.
 
 
 class NoPlateau(StrEnum):

@@ -11,8 +11,7 @@ from benchrun.measure.significance import CONFIDENCE, log_ratio_percent, student
 POWER = 0.80
 ASSUMED_CV_PERCENT = 1.5
 """How much a figure varies between fresh servers of one configuration, assumed where nothing was measured yet."""
-_SHARES, _SCATTERS = 24, 64
-"""Points of the integrals: twice as many move the result by less than 1 %."""
+_SHARES, _SCATTERS = 24, 64  # Points of the integrals: twice as many move the result by less than 1 %.
 
 
 @lru_cache(maxsize=256)

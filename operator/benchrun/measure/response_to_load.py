@@ -35,8 +35,7 @@ class Pace(NamedTuple):
         return self.prompt_rate / self.token_rate if self.token_rate else 0.0
 
 
-Stretch = Sequence[Pace]
-"""Paces of one server in one stage, in order of time."""
+Stretch = Sequence[Pace]  # Paces of one server in one stage, in order of time.
 
 
 def stretches(windows: Iterable[Window]) -> list[Stretch]:
@@ -73,8 +72,7 @@ def _mean(first: float | None, last: float | None) -> float | None:
 # A server that runs twice as many requests at once and completes no more in a second has no room left, whatever else is
 # full. One that completes more for every request it may run is held back by what keeps it from running more.
 
-MIN_RUNNING_RATIO = 1.5
-"""With less variation of what was running, its effect on throughput is not known."""
+MIN_RUNNING_RATIO = 1.5  # With less variation of what was running, its effect on throughput is not known.
 FLAT_PERCENT = 5.0
 """Up to so much more throughput is none: half again as many running would bring 50 % if it helped in full."""
 GROWING_EXPONENT = 0.3
@@ -157,13 +155,11 @@ def within(stretches: Iterable[Stretch], *, always_busy: bool) -> Comparison | N
 # A request that runs takes part in every step, so it is there for as many steps as it has output tokens; by Little's law the
 # steps then hold, for each running request, its prompt's and its output's tokens shared among these steps.
 
-FULL_STEP_TOKENS = 1024
-"""Three times what it takes for arithmetic to outlast the reading of weights."""
+FULL_STEP_TOKENS = 1024  # Three times what it takes for arithmetic to outlast the reading of weights.
 PROMPT_TO_OUTPUT = 10
 """From so many prompt tokens for one of output, nine tenths of each step are prompts: generation's reads of the KV cache
 don't decide."""
-STEADY_PERCENT = 10.0
-"""By how much the prompt throughput of the two halves of a queue may differ."""
+STEADY_PERCENT = 10.0  # By how much the prompt throughput of the two halves of a queue may differ.
 MIN_PACES = 3
 
 

@@ -170,8 +170,7 @@ def _falling_pairs(lengths: Sequence[int]) -> list[float]:
 # from one batch to the next have a direction, which those of a queue that keeps its level never have. Either may find the
 # trend; the p-value pays for testing twice.
 
-MIN_BATCHES = 10
-"""With fewer, correlation of neighbours looks the same as a trend."""
+MIN_BATCHES = 10  # With fewer, correlation of neighbours looks the same as a trend.
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,24 +21,18 @@ from benchrun.api import SAMPLE_FIGURES, Live, Sample, timestamp
 from benchrun.measure.cells import is_believable, known, risen, sum_of_known
 
 SCHEMA: Literal["benchrun.timeline/1"] = "benchrun.timeline/1"
-FULL_DETAIL_SAMPLES = 2048
-"""Samples of a run that are kept one by one: 34 minutes at one a second."""
-MAX_TIMELINE_BYTES = 4 * 1024 * 1024
-"""Largest timeline read, after decompression."""
-MAX_SAMPLES = 8192
-"""Samples, or buckets of them, in one packed form: a minute of 136 servers at one a second."""
+FULL_DETAIL_SAMPLES = 2048  # Samples of a run that are kept one by one: 34 minutes at one a second.
+MAX_TIMELINE_BYTES = 4 * 1024 * 1024  # Largest timeline read, after decompression.
+MAX_SAMPLES = 8192  # Samples, or buckets of them, in one packed form: a minute of 136 servers at one a second.
 MAX_SERVER_CHARS = 253
 STALE_SECONDS = 60.0
 """A server not scraped for this long no longer counts in live figures: twice the longest scrape with its retry."""
-KV_CACHE_DECIMALS = 3
-"""Of a percentage. A cache of a million tokens is not at 0 with a chat of a hundred in it."""
+KV_CACHE_DECIMALS = 3  # Of a percentage. A cache of a million tokens is not at 0 with a chat of a hundred in it.
 
 _DECIMALS = 6
 _MAX_VALUES = 3 * MAX_SAMPLES * (len(SAMPLE_FIGURES) + 1)
-_MAX_CONTAINERS = 65_536
-"""Brackets of all sorts: what is small as text may be large once it is parsed."""
-_LAST_MS = 253_402_300_799_000
-"""The end of the year 9999: there is no instant after it."""
+_MAX_CONTAINERS = 65_536  # Brackets of all sorts: what is small as text may be large once it is parsed.
+_LAST_MS = 253_402_300_799_000  # The end of the year 9999: there is no instant after it.
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,8 +105,7 @@ def _groups(pages: Sequence[Page]) -> tuple[Group, ...]:
     return tuple(groups)
 
 
-UNLIMITED_TOKENS = 2**30
-"""Longer than any context: where only windows are kept, any length fits."""
+UNLIMITED_TOKENS = 2**30  # Longer than any context: where only windows are kept, any length fits.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

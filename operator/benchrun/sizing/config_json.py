@@ -12,8 +12,7 @@ from typing import Any, Literal, NamedTuple
 from benchrun.sizing.cache_layers import Layer, ModelShape, UnknownShape
 
 Config = Mapping[str, Any]
-MOST = 10**12
-"""Beyond any number of a model: larger ones are a mistake, and would take long to work with."""
+MOST = 10**12  # Beyond any number of a model: larger ones are a mistake, and would take long to work with.
 
 
 # Single values of config.json. What is not of the type that its key has is an error that names the key, never a guess.

@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from benchrun.sizing.cache_layers import ModelShape
 from benchrun.sizing.serve_args import GIB, ServeArgs
 
-DEFAULT_UTILIZATION = 0.92
-"""Of vLLM 0.32. Older versions took 0.9."""
-DEFAULT_BLOCK_TOKENS = 16
-"""On GPUs; some attention backends take 32, 64 or 128, which changes the rounding only."""
-ASSUMED_DTYPE = "bfloat16"
-"""Models stored in float32, or without a word about it, are computed in this."""
+DEFAULT_UTILIZATION = 0.92  # Of vLLM 0.32. Older versions took 0.9.
+DEFAULT_BLOCK_TOKENS = 16  # On GPUs; some attention backends take 32, 64 or 128, which changes the rounding only.
+ASSUMED_DTYPE = "bfloat16"  # Models stored in float32, or without a word about it, are computed in this.
 _UNSIZED = (
     "decode-context-parallel-size", "prefill-context-parallel-size", "speculative-config", "kv-transfer-config",
     "hf-overrides",
@@ -88,16 +85,14 @@ def _named(args: ServeArgs, flag: str) -> str | None:
     return args.text(flag) if args.text(flag) not in ("auto", "") else None
 
 
-ALLOW_LONGER = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
-"""vLLM's variable for sequences longer than the model is made for."""
+ALLOW_LONGER = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"  # vLLM's variable for sequences longer than the model is made for.
 
 
 @dataclass(frozen=True, slots=True)
 class BeyondContext:
     """A --max-model-len above the model's own limit."""
 
-    is_meant: bool
-    """Whether vLLM accepts it: by its variable, or because the model's configuration is overridden."""
+    is_meant: bool  # Whether vLLM accepts it: by its variable, or because the model's configuration is overridden.
     sentence: str
 
 

@@ -21,8 +21,7 @@ List the runs of a namespace, the youngest first: verdict, best load point (with
 findings. Sweeps are listed below: how many of their runs have ended, and the best variant.
 With NAME: what that run (or sweep) measured, on what, how long each part took, and the result."""
 
-FOLDED = ("load point", "findings", "best", "baseline", "model", "image")
-"""Columns that may take several lines."""
+FOLDED = ("load point", "findings", "best", "baseline", "model", "image")  # Columns that may take several lines.
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

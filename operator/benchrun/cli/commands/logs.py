@@ -24,8 +24,7 @@ The pods go when the run ends. The end of a failed server's log is kept in the r
 ROLES = (*names.SERVING_ROLES, names.ROLE_CLIENT)
 DEFAULT_TAIL = 100
 MAX_TAIL_CHARACTERS = 8192
-LOOK_AGAIN_SECONDS = 2.0
-"""For pods that are not there yet, and for the end of the run."""
+LOOK_AGAIN_SECONDS = 2.0  # For pods that are not there yet, and for the end of the run.
 
 
 @dataclass(slots=True)
