@@ -103,11 +103,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, console: Console) -> int:
     bodies = [yaml.load(manifest.text, Loader=manifests.LOADER) for manifest in manifests.manifests_in([options.file])]
     path = model_folder.config_path(options.model) if options.model else None
-    weights = options.weights
+    if (weights := options.weights) is None and path is not None:
+        weights = model_folder.weights_beside(path)
     known = Known(
         shape=model_folder.shape_at(path) if path is not None else None,
         gpu_bytes=options.gpu_memory,
-        weights_bytes=model_folder.weights_beside(path) if weights is None and path is not None else weights,
+        weights_bytes=weights,
         overhead_bytes=options.overhead,
         vllm_version=options.vllm_version,
     )

@@ -12,17 +12,7 @@ from rich.text import Text
 
 from benchrun.cli import errors, model_folder, shared_options
 from benchrun.report.exit_codes import PASSED
-from benchrun.sizing import (
-    Engine,
-    Sizing,
-    beyond_context,
-    block_pool,
-    cache_layers,
-    changes,
-    engine_of,
-    serve_args,
-    sizing_of,
-)
+from benchrun.sizing import Sizing, beyond_context, block_pool, cache_layers, changes, engine_of, serve_args, sizing_of
 
 
 def show_sizing(console: Console, name: str, sizing: Sizing, notes: Sequence[str]) -> None:
@@ -85,18 +75,16 @@ def _token_sentence(sizing: Sizing) -> str:
 
 
 def _show_fit(console: Console, sizing: Sizing, fit: block_pool.Fit) -> None:
-    engine, memory = sizing.engine, sizing.memory
+    engine, memory, longest = sizing.engine, sizing.memory, fit.longest()
     if memory is not None:
-        total, usable, weights, overhead, cache = map(
-            serve_args.memory, (memory.total, memory.usable, memory.weights, memory.overhead, memory.cache)
-        )
+        amounts = (memory.total, memory.usable, memory.weights, memory.overhead, memory.cache)
+        total, usable, weights, overhead, cache = map(serve_args.memory, amounts)
         product = f"Memory of a GPU: {total} x {memory.utilization:g} = {usable}"
         rest = f"less weights {weights}, less overhead {overhead}: {cache} for the KV cache."
         console.print(f"{product}, {rest}", markup=False, soft_wrap=True)
     if engine.data_parallel > 1:
         console.print(f"The figures are those of one engine; there are {engine.data_parallel}.", markup=False)
     table = _table("", "")
-    longest = fit.longest()
     if sizing.tokens is not None:
         figure = f"vLLM's kv_cache_size_tokens, at {engine.max_tokens:,} a sequence"
         table.add_row("tokens that fit", f"{sizing.tokens:,}  ({figure})")
@@ -161,16 +149,6 @@ def add_memory_options(parser: argparse.ArgumentParser) -> None:
     add("--overhead", type=amount, metavar="SIZE", default=DEFAULT_OVERHEAD_BYTES, help=beside)
 
 
-def memory_of(options: argparse.Namespace, engine: Engine, *, weights: int | None) -> block_pool.Memory | None:
-    """The memory of one GPU; None where it or the weights are not known."""
-    if options.gpu_memory is None or weights is None:
-        return None
-    share = -(-weights // engine.gpus)
-    return block_pool.Memory(
-        total=options.gpu_memory, utilization=engine.utilization, weights=share, overhead=options.overhead
-    )
-
-
 def _tokens(text: str) -> int:
     number = serve_args.tokens_of(text)
     if number < 1:
@@ -223,7 +201,12 @@ def _sizing(options: argparse.Namespace) -> Sizing:
         weights = options.weights or model_folder.weights_beside(path)
         if options.gpu_memory is not None and weights is None and engine.cache_bytes is None:
             raise errors.CommandError(f"no weight files next to {path}; give their size with --weights")
-        memory = memory_of(options, engine, weights=weights)
+        memory = None
+        if options.gpu_memory is not None and weights is not None:
+            share = -(-weights // engine.gpus)
+            memory = block_pool.Memory(
+                total=options.gpu_memory, utilization=engine.utilization, weights=share, overhead=options.overhead
+            )
         return sizing_of(shape, engine, memory=memory, lengths=options.length)
     except (serve_args.UnreadableValue, cache_layers.UnknownCacheType) as error:
         raise errors.CommandError(str(error)) from error
