@@ -147,10 +147,7 @@ def write_page(file: Path, found: finished_run.FinishedRun | FoundSweep, console
     except ModuleNotFoundError as error:
         needed = "the HTML report needs two more packages: pip install 'benchrun-operator[report]'"
         raise errors.CommandError(needed) from error
-    if isinstance(found, FoundSweep):
-        text = sweep_html_page(found.sweep, found.status, found.series)
-    else:
-        text = html_page(found)
+    text = sweep_html_page(found) if isinstance(found, FoundSweep) else html_page(found)
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:

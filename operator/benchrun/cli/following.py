@@ -14,17 +14,9 @@ from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.cli import cluster, errors
 from benchrun.observe import untrusted_json as raw
 from benchrun.plan import stored_record
+from benchrun.report import watch_state
 from benchrun.report.exit_codes import exit_code, sweep_exit_code
-from benchrun.report.watch_state import (
-    MAX_STAGES,
-    Followed,
-    FollowedSweep,
-    StageLine,
-    stage_line,
-    updated_run,
-    updated_sweep,
-    with_run,
-)
+from benchrun.report.watch_state import Followed, FollowedSweep, StageLine
 
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0
@@ -167,7 +159,7 @@ class Following:
             async for body, deleted in changes:
                 if deleted:
                     raise errors.KubectlError(f"{name} was deleted", "NotFound")
-                run = updated_run(run, body, await stages.since_last(body))
+                run = watch_state.updated_run(run, body, await stages.since_last(body))
                 self._changed(name, run, exit_code(run.status))
                 if name in self.codes:
                     return
@@ -180,7 +172,7 @@ class Following:
                     if deleted:
                         raise errors.KubectlError(f"{name} was deleted", "NotFound")
                     before = self.known.get(name)
-                    sweep = updated_sweep(before if isinstance(before, FollowedSweep) else None, body)
+                    sweep = watch_state.updated_sweep(before if isinstance(before, FollowedSweep) else None, body)
                     self._changed(name, sweep, sweep_exit_code(sweep.status))
                     if name in self.codes:
                         return
@@ -198,7 +190,7 @@ class Following:
                 async for body, deleted in changes:
                     sweep = self.known[name]
                     if isinstance(sweep, FollowedSweep):
-                        self._changed(name, with_run(sweep, body, deleted=deleted), None)
+                        self._changed(name, watch_state.with_run(sweep, body, deleted=deleted), None)
 
     def _changed(self, name: str, followed: Followed, code: int | None) -> None:
         """`code`: of one that has ended."""
@@ -231,7 +223,7 @@ class _FinishedStages:
         done, known = raw.number(progress.get("stagesDone")), self._known
         if known < 0:
             known = done if status.get("completionTime") is not None else max(0, done - LATEST_STAGES)
-        known = max(known, done - MAX_STAGES)  # a status may claim any number
+        known = max(known, done - watch_state.MAX_STAGES)  # a status may claim any number
         finished = [await self._line(body, sequence, is_last=sequence == done - 1) for sequence in range(known, done)]
         self._known, self._under_way = max(known, done), raw.text(progress.get("stage")) or self._under_way
         return finished
@@ -243,7 +235,7 @@ class _FinishedStages:
             what = ("get", "configmaps", names.stage_name(self._name, uid, sequence), "--output=json")
             try:
                 stored = cluster.json_object("\n".join([line async for line in self._kubectl.lines(*what)]))
-                return stage_line(stored_record(stored, run_uid=uid, sequence=sequence))
+                return watch_state.stage_line(stored_record(stored, run_uid=uid, sequence=sequence))
             except errors.KubectlError as error:
                 self._may_read_records = error.trouble != "Forbidden"
             except ValueError:

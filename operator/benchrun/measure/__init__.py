@@ -6,7 +6,6 @@ from benchrun.measure.exposition import *
 from benchrun.measure.gpus import *
 from benchrun.measure.percentiles import *
 from benchrun.measure.plateau import *
-from benchrun.measure.power import *
 from benchrun.measure.queueing import *
 from benchrun.measure.response_to_load import *
 from benchrun.measure.significance import *

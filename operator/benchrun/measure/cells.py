@@ -15,16 +15,8 @@ from operator import add, mul, sub
 from statistics import fmean
 from typing import Literal
 
-from benchrun_client.contract import (
-    GapCounts,
-    GapSample,
-    LatencySample,
-    RequestColumns,
-    RequestSample,
-    StageParts,
-    StageRecord,
-    stage_parts,
-)
+from benchrun_client import contract
+from benchrun_client.contract import RequestColumns, StageRecord
 
 from benchrun.measure.percentiles import Distribution
 from benchrun.measure.plateau import Plateau
@@ -252,7 +244,7 @@ def goodput(records: Sequence[StageRecord], limits: RequestLimits, *, since_due:
 
 # Latencies as samples whose certainty is known: `benchrun_client.contract.certainty` has the method.
 
-Samples = Mapping[str, LatencySample]  # By the names of pools. Values are microseconds.
+Samples = Mapping[str, contract.LatencySample]  # By the names of pools. Values are microseconds.
 
 
 def latency_samples(
@@ -271,20 +263,23 @@ def latency_samples(
     stages = [_parts(record, users=users, at_once=at_once) for record in records]
     rank = math.inf if failed else None
     names = ("ttft", "tpot", "e2el", *((QUEUE_TIME, QUEUED_TTFT, QUEUED_E2EL) if queued else ()))
-    found: dict[str, LatencySample] = {
-        name: RequestSample(stages, [request_values(record.requests, name, failed=rank) for record in records])
+    found: dict[str, contract.LatencySample] = {
+        name: contract.RequestSample(stages, [request_values(record.requests, name, failed=rank) for record in records])
         for name in names
     }
     shares = [failed_requests(r) / max(1, sum(r.requests.ok)) if failed else 0.0 for r in records]
-    return {**found, "itl": GapSample(stages, [(record.gaps, record.gap_slices) for record in records], shares)}
+    return {
+        **found,
+        "itl": contract.GapSample(stages, [(record.gaps, record.gap_slices) for record in records], shares),
+    }
 
 
-def _parts(record: StageRecord, *, users: int | None, at_once: bool = False) -> StageParts:
+def _parts(record: StageRecord, *, users: int | None, at_once: bool = False) -> contract.StageParts:
     """A stage cut into parts; requests of an open loop are in the system from when they were due."""
     requests = record.requests
     due = list(map(sub, requests.start_us, requests.queue_us))
     ends = list(map(add, requests.start_us, requests.e2el_us))
-    return stage_parts(due, ends, users=users, at_once=at_once)
+    return contract.stage_parts(due, ends, users=users, at_once=at_once)
 
 
 # Latencies of a plateau are those of requests *sent* in it, however late their answer; so the slow ones are not left out.
@@ -317,7 +312,9 @@ def sent_in_plateau(record: StageRecord, interval: Plateau) -> StageRecord:
     """The record as if only the requests sent in its plateau had been; without gaps, which are kept for the whole stage only."""
     positions = sorted(interval.started)
     columns = {name: tuple(column[position] for position in positions) for name, column in record.requests}
-    return record.model_copy(update={"requests": record.requests.model_copy(update=columns), "gaps": GapCounts()})
+    return record.model_copy(
+        update={"requests": record.requests.model_copy(update=columns), "gaps": contract.GapCounts()}
+    )
 
 
 def completed_in(requests: RequestColumns, interval: Plateau) -> int:

@@ -110,11 +110,9 @@ def variance_inflation(series: Sequence[Sequence[float]], *, fitted: int) -> flo
 # distribution. With few values even the largest does not bound a high percentile: p99 has a two-sided 95 % interval from 368
 # values on. Requests that share a queue are alike, and need more: `benchrun_client.contract.certainty`.
 
-
-def percentile_ranks(count: int, percent: float) -> tuple[int, int] | None:
-    """Ranks (1 is the smallest value) of the two values that bracket the percentile of `count` independent values with 95 %
-    certainty: 40 and 61 for the median of 100; None where they are too few."""
-    return interval_ranks(count, percent)
+percentile_ranks = interval_ranks
+"""Ranks (1 is the smallest value) of the two values that bracket the percentile of `count` independent values with 95 %
+certainty: 40 and 61 for the median of 100; None where they are too few."""
 
 
 def least_count(percent: float) -> int | None:

@@ -5,4 +5,3 @@ from benchrun.sizing.cache_layers import *
 from benchrun.sizing.config_json import *
 from benchrun.sizing.serve_args import *
 from benchrun.sizing.sizing import *
-from benchrun.sizing.vllm_settings import *

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from benchrun.sizing.cache_layers import Layer, ModelShape, head_bytes
-from benchrun.sizing.vllm_settings import Engine
+from benchrun.sizing.serve_args import Engine
 
 _NEARLY_EQUAL = 1.5
 """Kinds of layers whose numbers differ by less are padded to the larger one, not cut to the smaller."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from benchrun.sizing.block_pool import Fit, Memory, Pool, fit_of, layers_of_a_stage, pool_of, token_bytes_per_gpu
 from benchrun.sizing.cache_layers import Layer, ModelShape, is_quantized
-from benchrun.sizing.vllm_settings import Engine
+from benchrun.sizing.serve_args import Engine
 
 COMMON_LENGTHS = (1024, 4096, 16_384, 65_536)
 
