@@ -11,8 +11,7 @@ from benchrun.cli import console_tables, errors, interrupts
 from benchrun.cli.commands import check, compare, explain, export, get, judge, kv_cache, logs, report, run, watch
 
 COMMANDS = (run, watch, get, logs, report, export, compare, judge, explain, check, kv_cache)
-"""Each module has SUMMARY, DESCRIPTION, perhaps EPILOG, `add_options`, and `run`, which returns the exit code or raises
-CommandError."""
+"""Each module has SUMMARY, DESCRIPTION, perhaps EPILOG, `add_options` and `run`: the exit code, or CommandError."""
 TABLE_WIDTH = 120  # A narrower terminal wraps the lines; folded cells could not be read at all.
 
 

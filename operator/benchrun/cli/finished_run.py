@@ -43,8 +43,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
 
 
 def finished_run(options: argparse.Namespace) -> FinishedRun:
-    """The run that the options name, with one record at least. Raises CommandError where there is none, it goes on, or
-    nothing of it is kept."""
+    """The run that the options name, with its records. Raises CommandError where there are none, or it goes on."""
     if (options.file is None) != (options.records is None):
         raise errors.CommandError("-f FILE and --records PATH go together: the run, and what it stored")
     found = with_measurement(named_run(options), options)

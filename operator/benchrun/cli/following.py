@@ -79,10 +79,8 @@ class Reporter(Protocol):
 async def follow(
     targets: MutableMapping[str, Target], reporter: Reporter, *, timeout_seconds: float | None = None
 ) -> Following:
-    """All by name, until each has ended. What turns out to be a sweep becomes one among the targets. Raises TimeIsUp.
-
-    One that can't be read is kept among the errors; the others are followed on.
-    """
+    """All by name, until each has ended; one that can't be read is kept among the errors. What turns out to be a sweep becomes one
+    among the targets. Raises TimeIsUp."""
     if len(targets) > MAX_TARGETS:
         raise errors.CommandError(f"{len(targets)} runs are too many to follow at once; at most {MAX_TARGETS}")
     following, time = Following(targets, reporter), asyncio.get_running_loop().time
@@ -246,11 +244,9 @@ class _FinishedStages:
 async def _changes(
     kubectl: cluster.Kubectl, *watched: str, lost: Callable[[str], None], may_be_silent: bool = False
 ) -> AsyncGenerator[tuple[cluster.Body, bool], None]:
-    """Objects as they are created, changed or deleted (the second is True), by a watch that is begun anew when it ends.
-
-    `lost` is called for trouble that may pass. Raises KubectlError for other trouble, and for any before the first
-    event, unless there may be none (`may_be_silent`).
-    """
+    """Objects as they are created, changed or deleted (the second is True), by a watch that is begun anew when it ends. `lost` is
+    called for trouble that may pass. Raises KubectlError for other trouble, and for any before the first event, unless there
+    may be none (`may_be_silent`)."""
     ever_heard, pause = may_be_silent, 0.0
     while True:
         await asyncio.sleep(pause)

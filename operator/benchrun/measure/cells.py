@@ -1,8 +1,7 @@
 """Figures of a cell: the requests of all its stages in one pool, under vLLM's own key names; and numbers that may be missing.
 
-For a single stage they are vLLM's own figures. For several they are what one long stage would have had: latencies over
-all requests, throughput as totals over summed durations. Failed requests count in `failed` and nowhere else; where there are
-any, `answered_percent` tells of what share of all requests the latencies are.
+Those of one stage are vLLM's own. Those of several are what one long stage would have had: latencies over all requests,
+throughput as totals over summed durations. Failed requests count in `failed` alone, and in `answered_percent`.
 """
 
 from __future__ import annotations
@@ -223,9 +222,7 @@ class RequestLimits:
 
 def goodput(records: Sequence[StageRecord], limits: RequestLimits, *, since_due: bool = False) -> float | None:
     """Requests a second that kept every limit; None without a duration. `since_due`: TTFT and E2EL with the client's wait.
-
-    A failed request is not good. An answer of one token has no time per output token and so keeps its limit, as in vLLM.
-    """
+    A failed request is not good. An answer of one token has no time per output token and so keeps its limit, as in vLLM."""
     ttft_limit, tpot_limit, e2el_limit = 1000 * limits.ttft_ms, 1000 * limits.tpot_ms, 1000 * limits.e2el_ms
 
     def good(of: RequestColumns) -> int:
@@ -255,11 +252,8 @@ def latency_samples(
     queued: bool = False,
     failed: bool = True,
 ) -> Samples:
-    """Every latency of the stages of a load point.
-
-    `users`: of a closed loop; None: an open loop, a trace, or all `at_once`. `queued`: those with the wait in the client's queue,
-    too. `failed`: whether failed requests are infinite values; without, they have none, as in the figures of a row.
-    """
+    """Every latency of a load point. `users`: of a closed loop; None: an open loop, a trace, or all `at_once`. `queued`: also those
+    with the wait in the client's queue. `failed`: failed requests are infinite values; without, they have none."""
     stages = [_parts(record, users=users, at_once=at_once) for record in records]
     rank = math.inf if failed else None
     names = ("ttft", "tpot", "e2el", *((QUEUE_TIME, QUEUED_TTFT, QUEUED_E2EL) if queued else ()))

@@ -136,10 +136,8 @@ def proxy_figures(records: Iterable[StageRecord]) -> ProxyFigures | None:
 
 
 def proxy_ttft(record: StageRecord) -> tuple[float | None, float | None]:
-    """Seconds from the proxy to the first token, summed over requests, and how many requests.
-
-    The proxy's loop reads a request only when it comes to it, so the loop's mean lag is added for each.
-    """
+    """Seconds from the proxy to the first token, summed over requests, and how many requests. The proxy's loop reads a request
+    only when it comes to it, so the loop's mean lag is added for each."""
     total, count, lag, ticks = (
         rise(proxy_edges(record), _PROXY_SECONDS.format(time, kind))
         for time in ("time_to_first_token", "loop_lag")

@@ -35,9 +35,7 @@ def gpu_values(text: str, *, namespace: str, pod: str) -> dict[str, float | None
 
         DCGM_FI_DEV_POWER_USAGE{gpu="0",UUID="GPU-..",modelName="..",container="vllm",namespace="lab",pod="chat-0"} 412.5
 
-    The exporter names the pod that holds a GPU where it runs with its Kubernetes mapping, as NVIDIA's GPU operator and Helm
-    chart start it.
-    """
+    The exporter names pods where it runs with its Kubernetes mapping, as NVIDIA's GPU operator and Helm chart start it."""
     listed, _ = series_of(text, _LINES)
     own = [series for series in listed if _holder(series.labels) == (pod, namespace)]
     if not own:
@@ -88,11 +86,8 @@ NOT_RENEWED = "the exporter renewed its figures fewer than twice within a stage"
 
 
 def gpu_figures(stage_windows: Iterable[Window]) -> GpuFigures:
-    """Figures over windows of one role or of all: those of a stage, or of all stages of a cell.
-
-    Tokens per joule are what the servers that write answers counted, over what all of them drew, both from the first to the last
-    renewal of the exporter's figures.
-    """
+    """Over windows of one role or of all, of one stage or more. Tokens per joule are what the servers that write answers counted,
+    over what all of them drew, both from the first to the last renewal of the exporter's figures."""
     by_pod: dict[tuple[str, str], list[Sequence[Sample]]] = defaultdict(list)
     windows = list(stage_windows)
     for window in windows:
@@ -116,11 +111,8 @@ def gpu_figures(stage_windows: Iterable[Window]) -> GpuFigures:
 
 
 def renewed(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
-    """By server, the samples for which the exporter had renewed its figures within this time.
-
-    It does so at its own pace, by default every 30 seconds, and answers with the old ones until then: what the first sample holds
-    may be older than the stage.
-    """
+    """By server, the samples for which the exporter had renewed its figures within this time: it does so every 30 seconds by
+    default, and answers with the old ones until then, so that the first sample may be older than the stage."""
     shown = [s for s in samples if known((s.gpu_joules, s.gpu_watts, s.sm_clock_mhz))]
     servers = by_server(sorted(shown, key=lambda each: each.at))
     return {pod: _renewed(own, "gpu_joules", "gpu_watts", "sm_clock_mhz") for (_, pod), own in servers.items()}
@@ -159,8 +151,7 @@ def _rates(stages: Sequence[Sequence[Sample]]) -> tuple[float | None, float | No
 
 
 def _span(stage: Sequence[Sample]) -> _Span | None:
-    """By the energy counter, which misses nothing between two samples, unless it fell; else by the power that is shown, each value
-    until the next. None: neither was renewed twice."""
+    """By the energy counter, unless it fell; else by the power shown, each value until the next. None: neither renewed twice."""
     counted, shown = _renewed(stage, "gpu_joules"), _renewed(stage, "gpu_watts")
     joules = known(sample.gpu_joules for sample in stage)
     if len(counted) > 1 and all(before <= after for before, after in pairwise(joules)):

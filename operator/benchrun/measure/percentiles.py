@@ -91,11 +91,9 @@ def batch_means(values: Sequence[float], *, batches: int = BATCHES) -> list[floa
 
 
 def variance_inflation(series: Sequence[Sequence[float]], *, fitted: int) -> float:
-    """How many times larger the variance of a mean is than for independent values; at least 1.
-
-    From the correlation of neighbours in residuals, those of several series pooled. Residuals seem less correlated than
-    they are, the more so the more parameters were `fitted` (1 for a mean, 2 for a line); that is corrected for.
-    """
+    """How many times larger the variance of a mean is than for independent values; at least 1. From the correlation of
+    neighbours in residuals of several series, which seem the less correlated the more parameters were `fitted` (1 for a mean,
+    2 for a line); that is corrected for."""
     squares = math.fsum(r * r for residuals in series for r in residuals)
     length = sum(map(len, series)) / max(1, len(series))
     if squares <= 0 or length <= 2 * fitted + 1:

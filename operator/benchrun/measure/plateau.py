@@ -15,11 +15,8 @@ from benchrun_client.contract import RequestColumns
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """A step function: from `instants_us[i]` on, `counts[i]` requests are under way; none before the first instant.
-
-    A request is under way from its sending until its last token. A failed one is so for as long as its record says, which is
-    no time at all when nothing of an answer came.
-    """
+    """A step function: from `instants_us[i]` on, `counts[i]` requests are under way, from their sending until their last token;
+    none before the first instant. A failed one is under way for as long as its record says."""
 
     instants_us: Sequence[int]  # Ascending, relative to the stage's first send.
     counts: Sequence[int]

@@ -78,8 +78,7 @@ FLAT_PERCENT = 5.0
 GROWING_EXPONENT = 0.3
 """Throughput that rises at least with this power of running grows: twice as many bring 23 % or more."""
 MAX_SHARE_DIFFERENCE = 0.1
-"""Paces whose share of prompt tokens is further from the whole's are of other work: a prompt token is cheap, an output
-token dear, so their rates can't be compared."""
+"""Beyond it a pace is of other work than the whole: a prompt token is cheap, an output token dear."""
 PART = 5
 """Neighbouring paces that are averaged first. A gauge is a moment: sorted one by one, samples that happen to be high would
 be set against others that happen to be low, at one and the same load."""
@@ -131,11 +130,8 @@ def comparisons(points: Iterable[OperatingPoint]) -> list[Comparison]:
 
 
 def within(stretches: Iterable[Stretch], *, always_busy: bool) -> Comparison | None:
-    """The least against the most busy third of a cell's own time; None where they don't differ enough.
-
-    `always_busy`: the load keeps the server supplied (users, or all at once). Otherwise the busiest third must have had
-    requests waiting: without, its throughput is that of the arrivals.
-    """
+    """The least against the most busy third of a cell's own time; None where they don't differ enough, or where the load does not
+    keep the server `always_busy` (users, or all at once) and nothing waited in the busiest: its throughput is the arrivals'."""
     parts = [mean_pace(s[i : i + PART]) for s in stretches for i in range(0, len(s) - PART + 1, PART)]
     share = mean_pace(parts).prompt_share if parts else 0.0
     alike = [p for p in parts if p.token_rate > 0 and abs(p.prompt_share - share) <= MAX_SHARE_DIFFERENCE]
@@ -157,8 +153,7 @@ def within(stretches: Iterable[Stretch], *, always_busy: bool) -> Comparison | N
 
 FULL_STEP_TOKENS = 1024  # Three times what it takes for arithmetic to outlast the reading of weights.
 PROMPT_TO_OUTPUT = 10
-"""From so many prompt tokens for one of output, nine tenths of each step are prompts: generation's reads of the KV cache
-don't decide."""
+"""From so many prompt tokens for one of output, nine tenths of each step are prompts."""
 STEADY_PERCENT = 10.0  # By how much the prompt throughput of the two halves of a queue may differ.
 MIN_PACES = 3
 

@@ -150,10 +150,8 @@ def _order_p_value(lengths: tuple[int, ...], surplus: int) -> float:
 
 
 def _falling_pairs(lengths: Sequence[int]) -> list[float]:
-    """The probabilities of 0, 1, 2 ... falling pairs in all, in random orders.
-
-    A value falls behind 0 to n of the n before it in its series, each equally likely, whatever the others do.
-    """
+    """The probabilities of 0, 1, 2 ... falling pairs in random orders: a value falls behind 0 to n of the n before it in its
+    series, each equally likely, whatever the others do."""
     chances = [1.0]
     for before in (n for length in lengths for n in range(1, length)):
         sums = [0.0, *accumulate([*chances, *[0.0] * before])]
@@ -214,10 +212,8 @@ class Spread:
 
 
 def between_groups(groups: Sequence[Sequence[float]]) -> Spread:
-    """Compare repeats, each given as its batch means in order of time. Repeats without values don't count.
-
-    An F-test; the noise within repeats is raised by what the resemblance of neighbouring batches hides of it.
-    """
+    """Compare repeats, each given as its batch means in order of time; those without values don't count. An F-test, whose noise
+    within repeats is raised by what the resemblance of neighbouring batches hides of it."""
     filled = [group for group in groups if group]
     means = [fmean(group) for group in filled]
     return Spread(cv_percent=_cv_percent(means), p_value=_p_value(filled, means))
@@ -320,8 +316,7 @@ def _normalised(logs: list[float]) -> list[float]:
 
 
 def detectable_percent(values: int, questions: int, *, cv_percent: float = ASSUMED_CV_PERCENT) -> float:
-    """The smallest change of one figure among so many `questions`, in percent upward, that is called Better or Worse with
-    probability `POWER` when each side has so many values, two or more, that scatter by `cv_percent`."""
+    """The smallest change of one of so many figures, in percent upward, that is found with `POWER`. `values`: a side, two or more."""
     error = (1 - CONFIDENCE) / max(1, questions)
     standard_error = math.sqrt(2 * math.log1p((cv_percent / 100) ** 2) / values)
     return log_ratio_percent(detectable_shift(values, values, error=error) * standard_error)

@@ -45,11 +45,8 @@ class Timeline:
 
 
 def bucket_size(taken: int) -> int:
-    """How many samples of a server go into one bucket when a run has taken so many before.
-
-    1 up to 2,048 samples; then 16, 32, 64 ... as the run doubles in length, so that each doubling adds 128 buckets:
-    2,048 + 12 x 128 = 3,584 after 8.4 million samples, which is 13 servers for a week.
-    """
+    """How many samples of a server go into one bucket after so many of the run: 1 up to 2,048; then 16, 32 ... as the run doubles in
+    length, each time 128 buckets more: 3,584 after 8.4 million samples, which is 13 servers for a week."""
     return 1 if taken < FULL_DETAIL_SAMPLES else 16 << (taken // FULL_DETAIL_SAMPLES).bit_length() - 1
 
 

@@ -37,8 +37,7 @@ class Group:
     window_tokens: int | None
 
     def blocks(self, tokens: int, *, in_flight_tokens: int) -> int:
-        """Blocks that a sequence takes at most. A window may begin in the middle of a block, and what is under way is not
-        given back yet."""
+        """Blocks of a sequence at most: a window may begin within a block, and what is under way is not given back yet."""
         if self.window_tokens is None:
             return -(-tokens // self.block_tokens)
         return -(-min(self.window_tokens - 1 + in_flight_tokens, tokens) // self.block_tokens) + 1

@@ -1,5 +1,4 @@
-"""The arguments of `vllm serve`, read as vLLM reads them, with amounts as people write them (32k tokens, 48GiB), and the
-settings that follow."""
+"""The arguments of `vllm serve`, and the settings that follow; amounts as people write them: 32k tokens, 48GiB of memory."""
 
 from __future__ import annotations
 
@@ -223,8 +222,7 @@ class BeyondContext:
 
 
 def beyond_context(args: ServeArgs, shape: ModelShape, *, is_allowed: bool) -> BeyondContext | None:
-    """None where the limit is within the model's, or one of both is not known. `is_allowed`: whether the variable
-    ALLOW_LONGER is set. Raises UnreadableValue."""
+    """None: within the model's limit, or not known. `is_allowed`: whether ALLOW_LONGER is set. Raises UnreadableValue."""
     longest, made_for = max_model_tokens(args), shape.context_tokens
     if longest is None or made_for is None or longest <= made_for:
         return None

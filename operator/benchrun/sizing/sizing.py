@@ -96,8 +96,7 @@ def sizing_of(
 
 
 def changes(sizing: Sizing) -> tuple[str, ...]:
-    """One sentence for each thing that makes the cache smaller or larger than plain attention would, and one for each that
-    is not counted."""
+    """A sentence for each thing that makes the cache other than plain attention would, and for each that is not counted."""
     shape, dtype = sizing.shape, sizing.engine.cache_dtype
     source = "set by the checkpoint" if dtype == shape.cache_dtype else "set by --kv-cache-dtype"
     quantised = f"Quantised cache: {dtype}, {source}; half of what 16-bit numbers take, or less."
