@@ -85,13 +85,6 @@ def sampled(found: FoundSweep, runs: Sequence[raw.Object], options: argparse.Nam
     return series
 
 
-def add_forms(parser: argparse.ArgumentParser) -> None:
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--html", type=Path, metavar="FILE", help="write one HTML file with everything")
-    to_print = "print Markdown, for a pull request or the summary of a job"
-    form.add_argument("--markdown", action="store_true", help=to_print)
-
-
 def named_sweep(options: argparse.Namespace, no_run: errors.CommandError | None = None) -> FoundSweep:
     """The sweep that the options name; without a name the only one of the file. `no_run`: why no run of that name was
     found, raised where there is no sweep either. Raises CommandError."""

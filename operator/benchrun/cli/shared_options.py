@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -25,6 +27,14 @@ def add_cluster_options(parser: argparse.ArgumentParser, *, wide: bool = False) 
 def add_sweep(parser: argparse.ArgumentParser) -> None:
     """The option of commands that take the name of a run, else of a sweep."""
     parser.add_argument("--sweep", action="store_true", help="NAME is a sweep; for a sweep that has the name of a run")
+
+
+def number_from_0(text: str) -> float | None:
+    """A finite number that is not negative; None where it is none."""
+    with suppress(ValueError):
+        value = float(text)
+        return value if 0 <= value < math.inf else None
+    return None
 
 
 def valid(read: Callable[[str], T]) -> Callable[[str], T]:

@@ -129,7 +129,7 @@ def pooled_metrics(records: Sequence[StageRecord], pools: Pools, percentiles: Se
         requests = sum(len(record.requests.ok) for record in records)
         metrics[ANSWERED_PERCENT] = rounded(100 * (metrics["completed"] or 0) / requests)
     for latency, pool in pools.items():
-        metrics |= latency_metrics(pool, latency, percentiles)
+        metrics |= level_metrics(pool, latency, percentiles, deviation=True)
     return metrics
 
 
@@ -170,16 +170,12 @@ def connect_metrics(records: Sequence[StageRecord]) -> dict[str, float | None]:
     }
 
 
-def latency_metrics(pool: Distribution, latency: str, percentiles: Sequence[str]) -> dict[str, float | None]:
-    """`mean_ttft_ms`, `median_ttft_ms`, `std_ttft_ms`, `p99_ttft_ms` ...; None where nothing was measured."""
-    mean, median, *of_percentiles = level_metrics(pool, latency, percentiles).items()
-    deviation = (f"std_{latency}_ms", rounded(milliseconds(pool.deviation())))
-    return dict((mean, median, deviation, *of_percentiles))
-
-
-def level_metrics(pool: Distribution, latency: str, percentiles: Sequence[str]) -> dict[str, float | None]:
-    """The same without the deviation, which costs much and is seldom read."""
+def level_metrics(
+    pool: Distribution, latency: str, percentiles: Sequence[str], *, deviation: bool = False
+) -> dict[str, float | None]:
+    """`mean_ttft_ms`, `median_ttft_ms`, `p99_ttft_ms` ...; None where nothing was measured. `std_ttft_ms` costs much."""
     figures = {"mean": pool.mean(), "median": pool.percentile(50)}
+    figures |= {"std": pool.deviation()} if deviation else {}
     figures |= {f"p{percentile_word(p)}": pool.percentile(float(p)) for p in percentiles}
     return {f"{name}_{latency}_ms": rounded(milliseconds(value)) for name, value in figures.items()}
 
@@ -254,7 +250,12 @@ def latency_samples(
 ) -> Samples:
     """Every latency of a load point. `users`: of a closed loop; None: an open loop, a trace, or all `at_once`. `queued`: also those
     with the wait in the client's queue. `failed`: failed requests are infinite values; without, they have none."""
-    stages = [_parts(record, users=users, at_once=at_once) for record in records]
+    stages = []
+    for requests in (record.requests for record in records):
+        # Requests of an open loop are in the system from when they were due.
+        due = list(map(sub, requests.start_us, requests.queue_us))
+        ends = list(map(add, requests.start_us, requests.e2el_us))
+        stages.append(contract.stage_parts(due, ends, users=users, at_once=at_once))
     rank = math.inf if failed else None
     names = ("ttft", "tpot", "e2el", *((QUEUE_TIME, QUEUED_TTFT, QUEUED_E2EL) if queued else ()))
     found: dict[str, contract.LatencySample] = {
@@ -262,18 +263,8 @@ def latency_samples(
         for name in names
     }
     shares = [failed_requests(r) / max(1, sum(r.requests.ok)) if failed else 0.0 for r in records]
-    return {
-        **found,
-        "itl": contract.GapSample(stages, [(record.gaps, record.gap_slices) for record in records], shares),
-    }
-
-
-def _parts(record: StageRecord, *, users: int | None, at_once: bool = False) -> contract.StageParts:
-    """A stage cut into parts; requests of an open loop are in the system from when they were due."""
-    requests = record.requests
-    due = list(map(sub, requests.start_us, requests.queue_us))
-    ends = list(map(add, requests.start_us, requests.e2el_us))
-    return contract.stage_parts(due, ends, users=users, at_once=at_once)
+    gaps = contract.GapSample(stages, [(record.gaps, record.gap_slices) for record in records], shares)
+    return {**found, "itl": gaps}
 
 
 # Latencies of a plateau are those of requests *sent* in it, however late their answer; so the slow ones are not left out.
@@ -306,9 +297,8 @@ def sent_in_plateau(record: StageRecord, interval: Plateau) -> StageRecord:
     """The record as if only the requests sent in its plateau had been; without gaps, which are kept for the whole stage only."""
     positions = sorted(interval.started)
     columns = {name: tuple(column[position] for position in positions) for name, column in record.requests}
-    return record.model_copy(
-        update={"requests": record.requests.model_copy(update=columns), "gaps": contract.GapCounts()}
-    )
+    inside = record.requests.model_copy(update=columns)
+    return record.model_copy(update={"requests": inside, "gaps": contract.GapCounts()})
 
 
 def completed_in(requests: RequestColumns, interval: Plateau) -> int:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import get_args
 
@@ -160,8 +158,6 @@ def _as_json(
 
 
 def _percent(text: str) -> float:
-    with suppress(ValueError):
-        value = float(text)
-        if 0 <= value < math.inf:
-            return value
-    raise ValueError(f"{text!r} is not a percentage from 0 up; write 5 or 2.5")
+    if (number := shared_options.number_from_0(text)) is None:
+        raise ValueError(f"{text!r} is not a percentage from 0 up; write 5 or 2.5")
+    return number

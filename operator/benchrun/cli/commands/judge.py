@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import textwrap
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from typing import get_args
 
@@ -32,7 +30,10 @@ def changed(limits: thresholds.Thresholds, wanted: Sequence[str]) -> thresholds.
         name, value = _split(text, "NAME=VALUE")
         if name.replace("_", "-") not in THRESHOLDS:
             raise errors.unknown("threshold", name, THRESHOLDS)
-        limits = replace(limits, **{name.replace("-", "_"): _number(name, value)})
+        number = shared_options.number_from_0(value)
+        if number is None:
+            raise errors.CommandError(f"{name}: {value!r} is not a number from 0 up")
+        limits = replace(limits, **{name.replace("-", "_"): number})
     return limits
 
 
@@ -57,14 +58,6 @@ def _split(text: str, form: str) -> tuple[str, str]:
     if not (name and equals and value):
         raise errors.CommandError(f"{text!r} is not {form}")
     return name, value
-
-
-def _number(name: str, text: str) -> float:
-    with suppress(ValueError):
-        value = float(text)
-        if 0 <= value < math.inf:
-            return value
-    raise errors.CommandError(f"{name}: {text!r} is not a number from 0 up")
 
 
 SUMMARY = "re-evaluate a finished run from its stored records, with other thresholds if given"
@@ -104,17 +97,14 @@ def run(options: argparse.Namespace, console: Console) -> int:
     else:
         anew = {"phase": None, "message": _judged_by(stored, rejudged.status), "log_tail": None}
         console_tables.show_result(console, judged.name, rejudged.status.model_copy(update=anew), wide=options.wide)
-        console.print(_heading(stored, found), style="bold", markup=False)
+        heading = "the run was not judged when it ended"
+        if stored.judge is not None:
+            same = "same as the stored verdict: no load point is judged otherwise"
+            heading = "differences to the stored verdict:" if found else same
+        console.print(heading, style="bold", markup=False)
         for line in (*(f"  {difference.sentence}" for difference in found), *notes):
             console.print(line, markup=False, soft_wrap=True)
     return exit_codes.INVALID if rejudged.status.verdict == "Invalid" else exit_codes.PASSED
-
-
-def _heading(stored: BenchmarkRunStatus, found: Sequence[comparison_rows.Difference]) -> str:
-    if stored.judge is None:
-        return "the run was not judged when it ended"
-    same = "same as the stored verdict: no load point is judged otherwise"
-    return "differences to the stored verdict:" if found else same
 
 
 def _judged_by(stored: BenchmarkRunStatus, now: BenchmarkRunStatus) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from rich.console import Console
 
@@ -30,7 +31,10 @@ Of a sweep objectives and changes are no gate."""
 def add_options(parser: argparse.ArgumentParser) -> None:
     finished_run.add_run_options(parser)
     shared_options.add_sweep(parser)
-    finished_sweep.add_forms(parser)
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--html", type=Path, metavar="FILE", help="write one HTML file with everything")
+    to_print = "print Markdown, for a pull request or the summary of a job"
+    form.add_argument("--markdown", action="store_true", help=to_print)
     shared_options.add_cluster_options(parser, wide=True)
 
 
