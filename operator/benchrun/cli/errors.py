@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import Literal, TypeVar
-
-from pydantic import BaseModel, ValidationError
 
 from benchrun.api.sweep import spec
 from benchrun.names import GROUP, KIND, PLURAL
 
-M = TypeVar("M", bound=BaseModel)
+B = TypeVar("B")
+R = TypeVar("R")
 
 
 class CommandError(RuntimeError):
@@ -21,11 +20,11 @@ class CommandError(RuntimeError):
     code = 1  # The command's exit code.
 
 
-def validated(model: type[M], body: Mapping[str, object], name: str) -> M:
-    """Spec or status of the object of that name. Raises CommandError where it is another version's."""
+def readable(read: Callable[[B], R], body: B, name: str) -> R:
+    """What `read` makes of an object of that name, or of a part of it. Raises CommandError where it is another version's."""
     try:
-        return model.model_validate(body)
-    except ValidationError as error:
+        return read(body)
+    except ValueError as error:
         raise CommandError(f"{name} was written by another version of the API: {error}") from error
 
 

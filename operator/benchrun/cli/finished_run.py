@@ -68,8 +68,8 @@ def named_run(options: argparse.Namespace) -> views.Run:
 
 def with_measurement(run: views.Run, options: argparse.Namespace) -> FinishedRun:
     """A run that was read, and its measurement (perhaps nothing) from where the options say. Raises CommandError."""
-    spec = errors.validated(BenchmarkRunSpec, run.spec, run.name)
-    status = errors.validated(BenchmarkRunStatus, run.status, run.name)
+    spec = errors.readable(BenchmarkRunSpec.model_validate, run.spec, run.name)
+    status = errors.readable(BenchmarkRunStatus.model_validate, run.status, run.name)
     if exit_code(status) is None:
         raise errors.CommandError(f"{run.name} has not ended")
     config_maps: Sequence[raw.Object] = ()

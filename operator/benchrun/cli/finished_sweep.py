@@ -107,7 +107,7 @@ def named_sweep(options: argparse.Namespace, no_run: errors.CommandError | None 
 def typed_sweep(body: raw.Object) -> FoundSweep:
     """Raises CommandError where its status is another version's."""
     sweep = view_builders.sweep_of(body)
-    return FoundSweep(sweep, errors.validated(BenchmarkSweepStatus, sweep.status, sweep.name))
+    return FoundSweep(sweep, errors.readable(BenchmarkSweepStatus.model_validate, sweep.status, sweep.name))
 
 
 def show_found(found: FoundSweep, options: argparse.Namespace, console: Console) -> int:

@@ -93,7 +93,7 @@ def full(view: live_view.LiveView, *, width: int, height: int) -> RenderableType
         return _full_sweep(view, width=width, height=height)
     parts: list[RenderableType] = [_head(view), _steps(view), Text(), *_bar(view, width=width)]
     if view.total:
-        parts += _stages(view, room=max(1, height - RUN_FIXED_LINES))
+        parts += _stages(view, lines_left=max(1, height - RUN_FIXED_LINES))
     if view.gauges:
         parts += [Text(), _gauges(view.gauges, columns=1 if width < NARROW else 2)]
     return Group(*parts, Text(), *_message(view))
@@ -103,11 +103,11 @@ def _full_sweep(view: live_view.LiveView, *, width: int, height: int) -> Rendera
     """Its bar, the runs that ended last, and everything of the one run that goes on, or of several a line each."""
     ended = [_ended(run) for run in view.ended[-MAX_ENDED:]]
     parts: list[RenderableType] = [_head(view), *_bar(view, width=width), *ended]
-    room = height - SWEEP_FIXED_LINES - len(ended)
+    lines_left = height - SWEEP_FIXED_LINES - len(ended)
     if len(view.under_way) == 1:
-        parts += [Text(), full(view.under_way[0], width=width, height=room)]
+        parts += [Text(), full(view.under_way[0], width=width, height=lines_left)]
     elif view.under_way:
-        parts += [Text(), *(_one_line(each) for each in view.under_way[:room])]
+        parts += [Text(), *(_one_line(each) for each in view.under_way[:lines_left])]
     return Group(*parts, Text(), *_message(view))
 
 
@@ -153,8 +153,8 @@ def _bar(view: live_view.LiveView, *, width: int) -> list[Table]:
     return [row]
 
 
-def _stages(view: live_view.LiveView, *, room: int) -> list[RenderableType]:
-    shown = view.stages[-room:]
+def _stages(view: live_view.LiveView, *, lines_left: int) -> list[RenderableType]:
+    shown = view.stages[-lines_left:]
     table = Table.grid(padding=(0, 2, 0, 0))
     earlier = view.done - len(shown)
     lines: list[RenderableType] = [Text(f"  {earlier} before", style="dim")] if earlier > 0 and shown else []

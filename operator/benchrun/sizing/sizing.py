@@ -75,8 +75,8 @@ def sizing_of(
     """Size a model. What fits is known with `memory`, or where an argument sets the size of the cache. Without `lengths`,
     common ones up to the model's longest. Raises UnknownCacheType."""
     pool, longest = pool_of(shape, engine), engine.max_tokens
-    room = engine.cache_bytes if engine.cache_bytes is not None else memory.cache if memory is not None else None
-    fit = fit_of(pool, engine, room or 0) if room is not None or engine.blocks is not None else None
+    cache_bytes = engine.cache_bytes if engine.cache_bytes is not None else memory.cache if memory is not None else None
+    fit = fit_of(pool, engine, cache_bytes or 0) if cache_bytes is not None or engine.blocks is not None else None
     if not lengths:
         lengths = COMMON_LENGTHS if longest is None else (*(n for n in COMMON_LENGTHS if n < longest), longest)
     counts = Counter(shape.caching_layers)

@@ -99,7 +99,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
     kubectl = cluster.kubectl_of(options)
     find = _in_files(options.file) if options.file else lambda name: view_builders.run_of(kubectl.get(name))
     before, after = ([find(name) for name in _names(side)] for side in (options.baseline, options.candidate))
-    baseline, candidate = ([_measured(run) for run in side] for side in (before, after))
+    read = comparability.measured_run
+    baseline, candidate = ([errors.readable(read, run, run.name) for run in side] for side in (before, after))
     metrics = list(dict.fromkeys(options.metric or DEFAULT_METRICS))
     found = compare.compare(
         baseline,
@@ -135,13 +136,6 @@ def _in_files(paths: Sequence[Path]) -> Callable[[str], views.Run]:
         return known[name]
 
     return find
-
-
-def _measured(run: views.Run) -> comparability.MeasuredRun:
-    try:
-        return comparability.measured_run(run)
-    except ValueError as error:
-        raise errors.CommandError(f"{run.name} was written by another version of the API: {error}") from error
 
 
 def _as_json(

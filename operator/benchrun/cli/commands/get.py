@@ -73,7 +73,7 @@ def _summary(kubectl: cluster.Kubectl, name: str, now: datetime) -> run_summary.
     except errors.KubectlError as error:
         found = finished_sweep.typed_sweep(kubectl.sweep_instead(name, error))
         return run_summary.sweep_summary(found.sweep, found.status, now=now)
-    return run_summary.run_summary(run, errors.validated(BenchmarkRunStatus, run.status, name), now=now)
+    return run_summary.run_summary(run, errors.readable(BenchmarkRunStatus.model_validate, run.status, name), now=now)
 
 
 def _show(console: Console, summary: run_summary.Summary) -> None:

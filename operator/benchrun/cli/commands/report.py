@@ -49,7 +49,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         whole = finished_run.with_measurement(found, options)
         finished_sweep.write_page(options.html, whole, console)
         return exit_codes.exit_code(whole.status) or exit_codes.PASSED
-    status = errors.validated(BenchmarkRunStatus, found.status, found.name)
+    status = errors.readable(BenchmarkRunStatus.model_validate, found.status, found.name)
     code = exit_codes.exit_code(status)
     if code is None:
         console.print(live_view.progress_line(status), markup=False)
