@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from statistics import fmean
 from typing import NamedTuple
 
@@ -96,9 +96,10 @@ def gpu_figures(stage_windows: Iterable[Window]) -> GpuFigures:
     if any(window.servers > sum(role == window.role for role, _ in by_pod) for window in windows):
         return GpuFigures()  # a server gave no sample
     rates = {server: _rates(stages) for server, stages in by_pod.items()}
-    memories = [known(s.gpu_memory_mib for stage in stages for s in stage) for stages in by_pod.values()]
-    clocks = [known(s.sm_clock_mhz for stage in stages for s in stage) for stages in by_pod.values()]
-    read = [any(known((s.gpu_watts, s.gpu_joules)) for of in stages for s in of) for stages in by_pod.values()]
+    servers = [list(chain.from_iterable(stages)) for stages in by_pod.values()]
+    memories = [known(sample.gpu_memory_mib for sample in own) for own in servers]
+    clocks = [known(sample.sm_clock_mhz for sample in own) for own in servers]
+    read = [any(known((sample.gpu_watts, sample.gpu_joules)) for sample in own) for own in servers]
     power = sum_of_all([watts for watts, _ in rates.values()])
     tokens = sum_of_all([written for (role, _), (_, written) in rates.items() if role in ANSWERING_ROLES])
     return GpuFigures(

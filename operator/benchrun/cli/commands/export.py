@@ -45,14 +45,13 @@ Write what a finished run has measured, stage by stage, in the format of another
 Load points with the verdict Invalid, and those that were not judged, are left out unless --include-invalid is given.
 Standard error lists what is left out. Verdict and findings go along wherever a format has a place for them."""
 _WIDTH = max(map(len, FORMATS))
-EPILOG = "\n".join(
-    (
-        "formats:",
-        *(f"  {name:{_WIDTH}}  {each.summary}" for name, each in FORMATS.items()),
-        f"and those that other packages register as {GROUP}\n",
-        "exit codes: 0 exported; 1 nothing to export.",
-    )
-)
+_LIST = "\n".join(f"  {name:{_WIDTH}}  {each.summary}" for name, each in FORMATS.items())
+EPILOG = f"""\
+formats:
+{_LIST}
+and those that other packages register as {GROUP}
+
+exit codes: 0 exported; 1 nothing to export."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

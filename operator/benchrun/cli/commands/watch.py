@@ -72,8 +72,9 @@ async def _followed(
 def say_how_to_go_on(targets: Mapping[str, following.Target], console: Console) -> None:
     """That runs go on in the cluster, and the commands to follow and to end them."""
     if targets:
-        only = next(iter(targets.values())).noun if len(targets) == 1 else None
-        console.print(f"the {only} goes on in the cluster" if only is not None else "the runs go on in the cluster")
+        nouns = [target.noun for target in targets.values()]
+        who = f"the {nouns[0]} goes on" if len(nouns) == 1 else "the runs go on"
+        console.print(f"{who} in the cluster")
     for name, target in targets.items():
         where = f" -n {target.kubectl.namespace}" if target.kubectl.namespace else ""
         short = spec.SHORT_NAME if target.is_sweep else SHORT_NAME
