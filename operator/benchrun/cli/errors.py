@@ -67,7 +67,6 @@ def explained(stderr: str) -> KubectlError:
 
 
 def no_such(kind: str, name: str, namespace: str | None, others: Sequence[str]) -> KubectlError:
-    """With the nearest names that there are."""
     place = f"namespace {namespace}" if namespace else "this namespace"
     more = f" and {len(others) - MAX_NAMES} more" if len(others) > MAX_NAMES else ""
     instead = f"; there are: {', '.join(others[:MAX_NAMES])}{more}"

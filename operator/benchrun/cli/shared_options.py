@@ -25,7 +25,6 @@ def add_cluster_options(parser: argparse.ArgumentParser, *, wide: bool = False) 
 
 
 def add_sweep(parser: argparse.ArgumentParser) -> None:
-    """The option of commands that take the name of a run, else of a sweep."""
     parser.add_argument("--sweep", action="store_true", help="NAME is a sweep; for a sweep that has the name of a run")
 
 

@@ -48,8 +48,6 @@ class UnreadableMetrics(ValueError):
 
 
 class Series(NamedTuple):
-    """One line that was wanted."""
-
     name: str
     labels: Mapping[str, str]
     value: float

@@ -106,7 +106,6 @@ def _inside(record: StageRecord, edge: ServerEdge | None, samples: Sequence[Samp
 
 
 def is_busy(sample: Sample) -> bool:
-    """Whether the server had a request running or waiting."""
     return (sample.running or 0) + (sample.waiting or 0) > 0
 
 

@@ -10,16 +10,8 @@ from functools import partial
 from rich.console import Console
 
 from benchrun.api.sweep import spec
-from benchrun.cli import (
-    cluster,
-    console_tables,
-    errors,
-    finished_sweep,
-    following,
-    interrupts,
-    progress_display,
-    shared_options,
-)
+from benchrun.cli import cluster, console_tables, errors, finished_sweep, following, interrupts, shared_options
+from benchrun.cli.progress_display import LogReporter, ScreenReporter
 from benchrun.names import KIND, SHORT_NAME
 from benchrun.observe import sweep_of
 from benchrun.report import exit_codes, tables
@@ -62,15 +54,14 @@ async def _followed(
 ) -> following.Following:
     several = len(targets) > 1
     if not console.is_terminal or console.is_dumb_terminal:
-        log = progress_display.LogReporter(console, several=several)
+        log = LogReporter(console, several=several)
         return await following.follow(targets, log, timeout_seconds=timeout_seconds)
     # Of the terminal's own width: what wraps can't be drawn over.
-    with progress_display.ScreenReporter(console_tables.Terminal(), several=several) as screen:
+    with ScreenReporter(console_tables.Terminal(), several=several) as screen:
         return await following.follow(targets, screen, timeout_seconds=timeout_seconds)
 
 
 def say_how_to_go_on(targets: Mapping[str, following.Target], console: Console) -> None:
-    """That runs go on in the cluster, and the commands to follow and to end them."""
     if targets:
         nouns = [target.noun for target in targets.values()]
         who = f"the {nouns[0]} goes on" if len(nouns) == 1 else "the runs go on"
