@@ -11,9 +11,8 @@ from benchrun.cli import console_tables, errors, interrupts
 from benchrun.cli.commands import check, compare, explain, export, get, judge, kv_cache, logs, report, run, watch
 
 COMMANDS = (run, watch, get, logs, report, export, compare, judge, explain, check, kv_cache)
-"""Each module has `add_parser`, and `run`, which returns the exit code or raises CommandError."""
-TABLE_WIDTH = 120
-"""A narrower terminal wraps the lines; folded cells could not be read at all."""
+"""Each module has SUMMARY, DESCRIPTION, perhaps EPILOG, `add_options` and `run`: the exit code, or CommandError."""
+TABLE_WIDTH = 120  # A narrower terminal wraps the lines; folded cells could not be read at all.
 
 
 class _Output(console_tables.Terminal):
@@ -30,7 +29,15 @@ def main(arguments: list[str] | None = None) -> int:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in COMMANDS:
-        command.add_parser(commands).set_defaults(run=command.run)
+        command_parser = commands.add_parser(
+            command.__name__.rpartition(".")[2].replace("_", "-"),
+            help=command.SUMMARY,
+            description=command.DESCRIPTION,
+            epilog=getattr(command, "EPILOG", None),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.add_options(command_parser)
+        command_parser.set_defaults(run=command.run)
     options = parser.parse_args(arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that has no bars gets question marks

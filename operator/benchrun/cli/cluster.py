@@ -22,8 +22,7 @@ RUN = f"{names.PLURAL}.{names.GROUP}"
 SWEEP = f"{spec.PLURAL}.{names.GROUP}"
 RESOURCES = {names.KIND: RUN, spec.KIND: SWEEP}
 """By kind, those that can be followed to their ends; others are only applied."""
-END_SECONDS = 5.0
-"""How long a kubectl that was sent SIGTERM is waited for."""
+END_SECONDS = 5.0  # How long a kubectl that was sent SIGTERM is waited for.
 CHUNK_BYTES = 65_536
 Body = dict[str, Any]
 
@@ -91,7 +90,6 @@ class Kubectl:
         return self.all("configmaps", selector=f"{names.LABEL_RUN_UID}={run_uid},{roles}")
 
     def pods(self, run_uid: str, role: str) -> list[Body]:
-        """Pods of a run."""
         return self.all("pods", selector=f"{names.LABEL_RUN_UID}={run_uid},{names.LABEL_ROLE}={role}")
 
     def apply(self, manifest: str, *, dry_run: bool = False) -> Body:
@@ -166,5 +164,4 @@ def json_object(text: str) -> Body:
 
 
 def kubectl_of(options: argparse.Namespace) -> Kubectl:
-    """kubectl with the command's namespace and context."""
     return Kubectl(namespace=options.namespace, context=options.context)

@@ -17,14 +17,12 @@ from benchrun.judge.comparison.figures import SCOPES
 from benchrun.report import pivots, sweep_rows, tables
 
 COLOURS = {"Valid": "green", "Suspect": "yellow", "Invalid": "red", "Note": "cyan", "Failed": "red"}
-ENDED_EARLY = ("Failed", "Cancelled")
-"""Phases that say more of a run than the verdict of what it had measured."""
+ENDED_EARLY = ("Failed", "Cancelled")  # Phases that say more of a run than the verdict of what it had measured.
 LEGEND = (
     "req/s and tok/s are of the plateau, where there is one; latencies in milliseconds; "
     "running and waiting are means over the stages, of all servers"
 )
-UNBOUNDED = 10_000
-"""Columns; no table is as wide."""
+UNBOUNDED = 10_000  # Columns; no table is as wide.
 
 
 def show_result(
@@ -44,10 +42,8 @@ def show_result(
         if word != verdict:
             console.print(Text.assemble("measured until then: ", (verdict, COLOURS.get(verdict, ""))))
         _show_load_points(console, status, texts_per_prompt, wide=wide)
-        if (packed := pivots.packing_rows(status, texts_per_prompt)).rows:
-            console.print(as_table(packed))
-    if status.findings:
-        console.print(as_table(tables.finding_rows(status)), width=prose_width(console))
+        _print_rows(console, pivots.packing_rows(status, texts_per_prompt))
+    _print_rows(console, tables.finding_rows(status), width=prose_width(console))
     if status.comparison is not None:
         show_comparison(console, status.comparison, before=status.comparison.baseline.name, after=name)
     if status.log_tail:
@@ -68,14 +64,15 @@ def _show_load_points(
     console.print(Text(LEGEND, style="dim"), width=prose_width(console))
     if tables.has_uncertain(points):
         console.print(Text(tables.UNCERTAIN_NOTE, style="dim"))
-    if (explained := tables.explanation_rows(status, wide=wide)).rows:
-        console.print(as_table(explained), width=prose_width(console))
-    if wide and (stages := tables.repeat_rows(status)).rows:
-        console.print(as_table(stages))
-    if (kernels := tables.kernel_rows(status)).rows:
-        console.print(as_table(kernels))
-    if wide and (intervals := tables.interval_rows(status)).rows:
-        console.print(as_table(intervals))
+    _print_rows(console, tables.explanation_rows(status, wide=wide), width=prose_width(console))
+    for rows in (tables.repeat_rows, tables.kernel_rows, tables.interval_rows):
+        if wide or rows is tables.kernel_rows:
+            _print_rows(console, rows(status))
+
+
+def _print_rows(console: Console, cells: tables.Rows, *, width: int | None = None) -> None:
+    if cells.rows:
+        console.print(as_table(cells), width=width)
 
 
 def prose_width(console: Console) -> int:
@@ -84,7 +81,6 @@ def prose_width(console: Console) -> int:
 
 
 def _full_width(console: Console, table: Table) -> int:
-    """With every cell on one line."""
     return Measurement.get(console, console.options.update_width(UNBOUNDED), table).maximum
 
 
@@ -109,8 +105,7 @@ def as_table(cells: tables.Rows, *, folded: Collection[str] | None = None) -> Ta
     return table
 
 
-NAMES = ("variant", "load point", "not to be told from it")
-"""Columns that may take several lines."""
+NAMES = ("variant", "load point", "not to be told from it")  # Columns that may take several lines.
 
 
 def show_sweep(

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import Literal, TypeVar
-
-from pydantic import BaseModel, ValidationError
 
 from benchrun.api.sweep import spec
 from benchrun.names import GROUP, KIND, PLURAL
 
-M = TypeVar("M", bound=BaseModel)
+B = TypeVar("B")
+R = TypeVar("R")
 
 
 class CommandError(RuntimeError):
     """Ends a command; the text says why."""
 
-    code = 1
-    """The command's exit code."""
+    code = 1  # The command's exit code.
 
 
-def validated(model: type[M], body: Mapping[str, object], name: str) -> M:
-    """Spec or status of the object of that name. Raises CommandError where it is another version's."""
+def readable(read: Callable[[B], R], body: B, name: str) -> R:
+    """What `read` makes of an object of that name, or of a part of it. Raises CommandError where it is another version's."""
     try:
-        return model.model_validate(body)
-    except ValidationError as error:
+        return read(body)
+    except ValueError as error:
         raise CommandError(f"{name} was written by another version of the API: {error}") from error
 
 
@@ -43,8 +41,7 @@ Trouble = Literal[
 ]
 OF_THE_CLUSTER: frozenset[Trouble] = frozenset({"NoKubectl", "NoCluster", "NoContext", "NotLoggedIn", "NotInstalled"})
 """Every call of kubectl fails with these."""
-MAX_NAMES = 10
-"""Names of other runs in an error."""
+MAX_NAMES = 10  # Names of other runs in an error.
 IMMUTABLE = r"spec\.(\w+) is immutable"
 
 
@@ -70,7 +67,6 @@ def explained(stderr: str) -> KubectlError:
 
 
 def no_such(kind: str, name: str, namespace: str | None, others: Sequence[str]) -> KubectlError:
-    """With the nearest names that there are."""
     place = f"namespace {namespace}" if namespace else "this namespace"
     more = f" and {len(others) - MAX_NAMES} more" if len(others) > MAX_NAMES else ""
     instead = f"; there are: {', '.join(others[:MAX_NAMES])}{more}"

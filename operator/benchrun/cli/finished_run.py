@@ -27,12 +27,10 @@ class FinishedRun:
     status: BenchmarkRunStatus
     records: tuple[StageRecord, ...]  # In order of measurement.
     samples: tuple[exposition.Sample, ...]  # Oldest first.
-    unreadable: tuple[str, ...]
-    """ConfigMaps of the run that do not hold what they should, each with the reason."""
+    unreadable: tuple[str, ...]  # ConfigMaps of the run that do not hold what they should, each with the reason.
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
-    """Which run, and where it is."""
     add = parser.add_argument
     add("name", nargs="?", help="name of the BenchmarkRun; may be left out where -f holds one only")
     add("-f", "--file", type=Path, metavar="FILE", help="take the run from this file (kubectl get bmr NAME -o yaml)")
@@ -45,8 +43,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
 
 
 def finished_run(options: argparse.Namespace) -> FinishedRun:
-    """The run that the options name, with one record at least. Raises CommandError where there is none, it goes on, or
-    nothing of it is kept."""
+    """The run that the options name, with its records. Raises CommandError where there are none, or it goes on."""
     if (options.file is None) != (options.records is None):
         raise errors.CommandError("-f FILE and --records PATH go together: the run, and what it stored")
     found = with_measurement(named_run(options), options)
@@ -71,8 +68,8 @@ def named_run(options: argparse.Namespace) -> views.Run:
 
 def with_measurement(run: views.Run, options: argparse.Namespace) -> FinishedRun:
     """A run that was read, and its measurement (perhaps nothing) from where the options say. Raises CommandError."""
-    spec = errors.validated(BenchmarkRunSpec, run.spec, run.name)
-    status = errors.validated(BenchmarkRunStatus, run.status, run.name)
+    spec = errors.readable(BenchmarkRunSpec.model_validate, run.spec, run.name)
+    status = errors.readable(BenchmarkRunStatus.model_validate, run.status, run.name)
     if exit_code(status) is None:
         raise errors.CommandError(f"{run.name} has not ended")
     config_maps: Sequence[raw.Object] = ()

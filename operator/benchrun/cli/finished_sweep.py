@@ -23,8 +23,6 @@ from benchrun.measure import exposition
 from benchrun.observe import run_outcomes, untrusted_json as raw, view_builders, views
 from benchrun.report import exit_codes, markdown, tables
 
-NO_EXTRA = "the HTML report needs two more packages: pip install 'benchrun-operator[report]'"
-
 
 def whole_table(
     sweep: views.Sweep, status: BenchmarkSweepStatus, runs_of: Callable[[views.Sweep], Sequence[raw.Object]]
@@ -74,27 +72,17 @@ class FoundSweep:
     """Samples of the first run of each variant that kept any; read for a page only."""
 
 
-def sampled(
-    sweep: views.Sweep, variants: Sequence[str], runs: Sequence[raw.Object], options: argparse.Namespace
-) -> Series:
+def sampled(found: FoundSweep, runs: Sequence[raw.Object], options: argparse.Namespace) -> Series:
     """Of each variant, in their order; those without samples are left out."""
-    found: dict[str, Sequence[exposition.Sample]] = {}
-    by_name = {run.name: run for run in map(view_builders.run_of, runs) if run.sweep_uid == sweep.uid}
-    for number, variant in enumerate(variants, start=1):
-        for name in sorted(name for name in by_name if name.startswith(f"{sweep.name}-v{number}-r")):
+    series: dict[str, Sequence[exposition.Sample]] = {}
+    by_name = {run.name: run for run in map(view_builders.run_of, runs) if run.sweep_uid == found.sweep.uid}
+    for number, variant in enumerate(found.status.variants, start=1):
+        for name in sorted(name for name in by_name if name.startswith(f"{found.sweep.name}-v{number}-r")):
             with suppress(errors.CommandError):
                 if samples := finished_run.with_measurement(by_name[name], options).samples:
-                    found[variant] = samples
+                    series[variant.name] = samples
                     break
-    return found
-
-
-def add_forms(parser: argparse.ArgumentParser) -> None:
-    """In which form a result is shown."""
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--html", type=Path, metavar="FILE", help="write one HTML file with everything")
-    to_print = "print Markdown, for a pull request or the summary of a job"
-    form.add_argument("--markdown", action="store_true", help=to_print)
+    return series
 
 
 def named_sweep(options: argparse.Namespace, no_run: errors.CommandError | None = None) -> FoundSweep:
@@ -119,7 +107,7 @@ def named_sweep(options: argparse.Namespace, no_run: errors.CommandError | None 
 def typed_sweep(body: raw.Object) -> FoundSweep:
     """Raises CommandError where its status is another version's."""
     sweep = view_builders.sweep_of(body)
-    return FoundSweep(sweep, errors.validated(BenchmarkSweepStatus, sweep.status, sweep.name))
+    return FoundSweep(sweep, errors.readable(BenchmarkSweepStatus.model_validate, sweep.status, sweep.name))
 
 
 def show_found(found: FoundSweep, options: argparse.Namespace, console: Console) -> int:
@@ -136,8 +124,7 @@ def show_found(found: FoundSweep, options: argparse.Namespace, console: Console)
     if options.html is not None:
         if code is None:
             raise errors.CommandError(f"{name} has not ended")
-        variants = [variant.name for variant in found.status.variants]
-        series = sampled(found.sweep, variants, runs_of(found.sweep), options)
+        series = sampled(found, runs_of(found.sweep), options)
         write_page(options.html, replace(found, series=series), console)
     elif options.markdown:
         print(plain_text(markdown.sweep_markdown(name, found.status, texts_per_prompt=texts)), end="")
@@ -151,10 +138,9 @@ def write_page(file: Path, found: finished_run.FinishedRun | FoundSweep, console
     try:
         from benchrun.cli.html_page import html_page, sweep_html_page
     except ModuleNotFoundError as error:
-        raise errors.CommandError(NO_EXTRA) from error
-    text = (
-        sweep_html_page(found.sweep, found.status, found.series) if isinstance(found, FoundSweep) else html_page(found)
-    )
+        needed = "the HTML report needs two more packages: pip install 'benchrun-operator[report]'"
+        raise errors.CommandError(needed) from error
+    text = sweep_html_page(found) if isinstance(found, FoundSweep) else html_page(found)
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:

@@ -14,28 +14,17 @@ from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.cli import cluster, errors
 from benchrun.observe import untrusted_json as raw
 from benchrun.plan import stored_record
+from benchrun.report import watch_state
 from benchrun.report.exit_codes import exit_code, sweep_exit_code
-from benchrun.report.watch_state import (
-    MAX_STAGES,
-    Followed,
-    FollowedSweep,
-    StageLine,
-    stage_line,
-    updated_run,
-    updated_sweep,
-    with_run,
-)
+from benchrun.report.watch_state import Followed, FollowedSweep, StageLine
 
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0
 HOPELESS = frozenset({"NoKubectl", "NoContext", "NotInstalled", "Forbidden", "NotFound"})
 """Trouble that another try does not cure."""
-LATEST_STAGES = 8
-"""At most so many stages that finished before are fetched with their figures."""
-MAX_TARGETS = 16
-"""Each has a kubectl of its own, a sweep two."""
-TICK_SECONDS = 0.25
-"""How often a reporter is called when nothing happens."""
+LATEST_STAGES = 8  # At most so many stages that finished before are fetched with their figures.
+MAX_TARGETS = 16  # Each has a kubectl of its own, a sweep two.
+TICK_SECONDS = 0.25  # How often a reporter is called when nothing happens.
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +36,10 @@ class Target:
 
     @property
     def is_sweep(self) -> bool:
-        """Whether it is a sweep."""
         return self.kind == SWEEP_KIND
 
     @property
     def noun(self) -> str:
-        """In a sentence."""
         return "sweep" if self.is_sweep else "run"
 
 
@@ -73,8 +60,7 @@ def by_name(targets: Iterable[tuple[str, Target]]) -> dict[str, Target]:
 class TimeIsUp(errors.CommandError):
     """Not all has ended in the time that was given."""
 
-    code = 124
-    """As of timeout(1)."""
+    code = 124  # As of timeout(1).
 
 
 class Reporter(Protocol):
@@ -93,10 +79,8 @@ class Reporter(Protocol):
 async def follow(
     targets: MutableMapping[str, Target], reporter: Reporter, *, timeout_seconds: float | None = None
 ) -> Following:
-    """All by name, until each has ended. What turns out to be a sweep becomes one among the targets. Raises TimeIsUp.
-
-    One that can't be read is kept among the errors; the others are followed on.
-    """
+    """All by name, until each has ended; one that can't be read is kept among the errors. What turns out to be a sweep becomes one
+    among the targets. Raises TimeIsUp."""
     if len(targets) > MAX_TARGETS:
         raise errors.CommandError(f"{len(targets)} runs are too many to follow at once; at most {MAX_TARGETS}")
     following, time = Following(targets, reporter), asyncio.get_running_loop().time
@@ -123,8 +107,7 @@ class Following:
         self.known: dict[str, Followed] = {}
         self.codes: dict[str, int] = {}
         self.errors: dict[str, errors.CommandError] = {}
-        self.fault: Exception | None = None
-        """What ends following altogether, such as an output that is closed."""
+        self.fault: Exception | None = None  # What ends following altogether, such as an output that is closed.
 
     def waiting(self) -> list[str]:
         """Names of those that have not ended and can be followed on."""
@@ -174,7 +157,7 @@ class Following:
             async for body, deleted in changes:
                 if deleted:
                     raise errors.KubectlError(f"{name} was deleted", "NotFound")
-                run = updated_run(run, body, await stages.since_last(body))
+                run = watch_state.updated_run(run, body, await stages.since_last(body))
                 self._changed(name, run, exit_code(run.status))
                 if name in self.codes:
                     return
@@ -187,7 +170,7 @@ class Following:
                     if deleted:
                         raise errors.KubectlError(f"{name} was deleted", "NotFound")
                     before = self.known.get(name)
-                    sweep = updated_sweep(before if isinstance(before, FollowedSweep) else None, body)
+                    sweep = watch_state.updated_sweep(before if isinstance(before, FollowedSweep) else None, body)
                     self._changed(name, sweep, sweep_exit_code(sweep.status))
                     if name in self.codes:
                         return
@@ -205,7 +188,7 @@ class Following:
                 async for body, deleted in changes:
                     sweep = self.known[name]
                     if isinstance(sweep, FollowedSweep):
-                        self._changed(name, with_run(sweep, body, deleted=deleted), None)
+                        self._changed(name, watch_state.with_run(sweep, body, deleted=deleted), None)
 
     def _changed(self, name: str, followed: Followed, code: int | None) -> None:
         """`code`: of one that has ended."""
@@ -238,7 +221,7 @@ class _FinishedStages:
         done, known = raw.number(progress.get("stagesDone")), self._known
         if known < 0:
             known = done if status.get("completionTime") is not None else max(0, done - LATEST_STAGES)
-        known = max(known, done - MAX_STAGES)  # a status may claim any number
+        known = max(known, done - watch_state.MAX_STAGES)  # a status may claim any number
         finished = [await self._line(body, sequence, is_last=sequence == done - 1) for sequence in range(known, done)]
         self._known, self._under_way = max(known, done), raw.text(progress.get("stage")) or self._under_way
         return finished
@@ -250,7 +233,7 @@ class _FinishedStages:
             what = ("get", "configmaps", names.stage_name(self._name, uid, sequence), "--output=json")
             try:
                 stored = cluster.json_object("\n".join([line async for line in self._kubectl.lines(*what)]))
-                return stage_line(stored_record(stored, run_uid=uid, sequence=sequence))
+                return watch_state.stage_line(stored_record(stored, run_uid=uid, sequence=sequence))
             except errors.KubectlError as error:
                 self._may_read_records = error.trouble != "Forbidden"
             except ValueError:
@@ -261,11 +244,9 @@ class _FinishedStages:
 async def _changes(
     kubectl: cluster.Kubectl, *watched: str, lost: Callable[[str], None], may_be_silent: bool = False
 ) -> AsyncGenerator[tuple[cluster.Body, bool], None]:
-    """Objects as they are created, changed or deleted (the second is True), by a watch that is begun anew when it ends.
-
-    `lost` is called for trouble that may pass. Raises KubectlError for other trouble, and for any before the first
-    event, unless there may be none (`may_be_silent`).
-    """
+    """Objects as they are created, changed or deleted (the second is True), by a watch that is begun anew when it ends. `lost` is
+    called for trouble that may pass. Raises KubectlError for other trouble, and for any before the first event, unless there
+    may be none (`may_be_silent`)."""
     ever_heard, pause = may_be_silent, 0.0
     while True:
         await asyncio.sleep(pause)

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import version
 
 import vl_convert
 from pydantic import ValidationError
 
-from benchrun.api.sweep import BenchmarkSweepSpec, BenchmarkSweepStatus
-from benchrun.cli import finished_run
-from benchrun.measure.exposition import Sample
-from benchrun.observe import Sweep
+from benchrun.api.sweep import BenchmarkSweepSpec
+from benchrun.cli import finished_run, finished_sweep
 from benchrun.report.html import Reported, ReportedSweep, page, page_elements
 
-GRAMMAR = "6.1"
-"""Version of Vega-Lite, of those that vl-convert brings along."""
+GRAMMAR = "6.1"  # Version of Vega-Lite, of those that vl-convert brings along.
 
 
 def html_page(found: finished_run.FinishedRun) -> str:
-    """The page of a run, with its charts drawn."""
     reported = Reported(
         name=found.run.name,
         namespace=found.run.namespace,
@@ -35,20 +31,19 @@ def html_page(found: finished_run.FinishedRun) -> str:
     return page.page(reported, draw, made_by=version("benchrun-operator"))
 
 
-def sweep_html_page(sweep: Sweep, status: BenchmarkSweepStatus, series: Mapping[str, Sequence[Sample]]) -> str:
+def sweep_html_page(found: finished_sweep.FoundSweep) -> str:
     """The page of a sweep, with its charts drawn; one that was refused for its spec has a page, too."""
-    try:
-        spec: BenchmarkSweepSpec | None = BenchmarkSweepSpec.model_validate(sweep.spec)
-    except ValidationError:
-        spec = None
+    sweep, spec = found.sweep, None
+    with suppress(ValidationError):
+        spec = BenchmarkSweepSpec.model_validate(sweep.spec)
     reported = ReportedSweep(
         name=sweep.name,
         namespace=sweep.namespace,
         uid=sweep.uid,
         written=sweep.spec,
         spec=spec,
-        status=status,
-        series=series,
+        status=found.status,
+        series=found.series,
     )
     return page.sweep_page(reported, draw, made_by=version("benchrun-operator"))
 

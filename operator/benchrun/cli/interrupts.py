@@ -61,10 +61,8 @@ def sigterm_interrupts() -> Iterator[None]:
 
 @contextmanager
 def signals_deferred() -> Iterator[None]:
-    """SIGINT and SIGTERM within it take effect when it is left, and not in processes that are started within it.
-
-    What such a process has done is then known: an object that is being created exists, and its name is known.
-    """
+    """SIGINT and SIGTERM within it take effect when it is left, and not in processes that are started within it: what such a
+    process has done is then known."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield

@@ -17,10 +17,8 @@ from benchrun.names import KIND, SHORT_NAME
 from benchrun.observe import untrusted_json as raw, view_builders, views
 
 STANDARD_INPUT = "-"
-MAX_BYTES = 8 * 1024 * 1024
-"""Of one manifest. The API server takes no object above 1.5 MB."""
-ENDINGS = frozenset({".yaml", ".yml", ".json"})
-"""Of files that are looked into, where a folder is named."""
+MAX_BYTES = 8 * 1024 * 1024  # Of one manifest. The API server takes no object above 1.5 MB.
+ENDINGS = frozenset({".yaml", ".yml", ".json"})  # Of files that are looked into, where a folder is named.
 
 
 def runs_in(path: Path) -> list[views.Run]:
@@ -43,12 +41,8 @@ def objects_in(path: Path) -> list[raw.Object]:
         documents = list(yaml.load_all(path.read_text(encoding="utf-8"), Loader=LOADER))
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise errors.CommandError(f"{path}: {error}") from error
-    return [body for document in documents for body in _objects(document)]
-
-
-def _objects(document: object) -> Iterator[raw.Object]:
-    body = raw.mapping(document)
-    yield from raw.mappings(body.get("items")) if "items" in body else (body,)
+    bodies = map(raw.mapping, documents)
+    return [each for body in bodies for each in (raw.mappings(body.get("items")) if "items" in body else (body,))]
 
 
 _FASTEST = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -141,7 +135,6 @@ def _documents(text: str) -> list[tuple[str, object]]:
 
 
 def _text(path: str) -> str:
-    """Raises OSError, UnicodeDecodeError or CommandError."""
     if path == STANDARD_INPUT:
         data = sys.stdin.buffer.read(MAX_BYTES + 1)
     else:
@@ -178,20 +171,15 @@ def applied(manifest: Manifest, kubectl: cluster.Kubectl) -> Applied:
     if kubectl.namespace and manifest.namespace not in (None, kubectl.namespace):
         both = f"metadata.namespace is {manifest.namespace}, but -n is {kubectl.namespace}"
         raise errors.CommandError(f"{manifest.source}: {both}; leave one of them out")
+    within = kubectl.within(manifest.namespace)
     try:
-        return _applied(manifest, kubectl.within(manifest.namespace))
+        if manifest.name is not None and manifest.kind in cluster.RESOURCES:
+            return _once(manifest, manifest.name, within)
+        return _as_applied((within.create if manifest.name is None else within.apply)(manifest.text))
     except errors.CommandError as error:
         if isinstance(error, errors.KubectlError) and error.trouble in errors.OF_THE_CLUSTER:
             raise
         raise errors.CommandError(f"{manifest.source}: {error}") from error
-
-
-def _applied(manifest: Manifest, kubectl: cluster.Kubectl) -> Applied:
-    if manifest.name is None:
-        return _as_applied(kubectl.create(manifest.text))
-    if manifest.kind not in cluster.RESOURCES:
-        return _as_applied(kubectl.apply(manifest.text))
-    return _once(manifest, manifest.name, kubectl)
 
 
 def _once(manifest: Manifest, name: str, kubectl: cluster.Kubectl) -> Applied:

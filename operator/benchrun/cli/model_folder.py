@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import struct
 from collections.abc import Mapping
@@ -10,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from benchrun.cli.errors import CommandError
-from benchrun.sizing import cache_layers, config_json, weight_files
+from benchrun.sizing import ModelShape, UnknownShape, model_shape
 
 CONFIG = "config.json"
 INDEX = "model.safetensors.index.json"
 MAX_CONFIG_BYTES = 4 * 2**20
-MAX_INDEX_BYTES = 64 * 2**20
-"""Also of a header: both name every tensor of the model."""
+MAX_INDEX_BYTES = 64 * 2**20  # Also of a header: both name every tensor of the model.
 
 
 def config_path(model: str) -> Path:
@@ -26,8 +26,7 @@ def config_path(model: str) -> Path:
         path = path / CONFIG
     if path.is_file():
         return path
-    cached = _in_hub_cache(model)
-    if cached is not None:
+    if (cached := _in_hub_cache(model)) is not None:
         return cached
     raise CommandError(
         f"{model}: no such file or folder, and the hub's local cache has no such model; "
@@ -35,11 +34,11 @@ def config_path(model: str) -> Path:
     )
 
 
-def shape_at(path: Path) -> cache_layers.ModelShape:
+def shape_at(path: Path) -> ModelShape:
     """The shape that a config.json describes. Raises CommandError."""
     try:
-        return config_json.model_shape(_json_object(path, MAX_CONFIG_BYTES))
-    except cache_layers.UnknownShape as error:
+        return model_shape(_json_object(path, MAX_CONFIG_BYTES))
+    except UnknownShape as error:
         raise CommandError(f"{path}: {error}") from error
 
 
@@ -48,10 +47,34 @@ def weights_beside(path: Path) -> int | None:
     index, files = path.with_name(INDEX), sorted(path.parent.glob("*.safetensors"))
     try:
         if index.is_file():
-            return weight_files.bytes_by_index(_json_object(index, MAX_INDEX_BYTES))
-        return sum(weight_files.bytes_by_header(_header(file)) for file in files) or None
-    except weight_files.NotWeights as error:
+            return bytes_by_index(_json_object(index, MAX_INDEX_BYTES))
+        return sum(bytes_by_header(_header(file)) for file in files) or None
+    except ValueError as error:
         raise CommandError(f"{path.parent}: {error}") from error
+
+
+def bytes_by_index(index: Mapping[str, Any]) -> int:
+    """From `model.safetensors.index.json`. Raises ValueError."""
+    metadata = index.get("metadata")
+    total = metadata.get("total_size") if isinstance(metadata, Mapping) else None
+    if isinstance(total, bool) or not isinstance(total, int | float) or not 0 < total < math.inf:
+        raise ValueError("the index of the weights does not say metadata.total_size")
+    return int(total)
+
+
+def bytes_by_header(header: Mapping[str, Any]) -> int:
+    """From the header of one safetensors file: where its tensors end. Raises ValueError."""
+    ends: list[int] = []
+    for name, tensor in header.items():
+        if name == "__metadata__":
+            continue
+        offsets = tensor.get("data_offsets") if isinstance(tensor, Mapping) else None
+        if not isinstance(offsets, list) or len(offsets) != 2 or not all(isinstance(each, int) for each in offsets):
+            raise ValueError(f"the header of the weights does not say where tensor {name} begins and ends")
+        ends.append(offsets[1])
+    if not ends:
+        raise ValueError("the header of the weights names no tensors")
+    return max(ends)
 
 
 def _in_hub_cache(model: str) -> Path | None:

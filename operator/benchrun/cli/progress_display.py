@@ -17,17 +17,12 @@ from benchrun.cli import console_tables, errors
 from benchrun.report import live_view, log_lines, run_list, tables
 from benchrun.report.watch_state import Followed, FollowedRun, stage_figures
 
-NARROW = 100
-"""Below that many columns gauges stand under one another."""
+NARROW = 100  # Below that many columns gauges stand under one another.
 SPARKLINE = 24
-LINES_OF_ONE = 4
-"""Of several runs, where there is room."""
-RUN_FIXED_LINES = 14
-"""Of a full display, whatever is shown of stages; the prompt above it is counted, too."""
-MAX_ENDED = 4
-"""Runs of a sweep that have ended, shown above those that go on."""
-SWEEP_FIXED_LINES = 6
-"""Around them."""
+LINES_OF_ONE = 4  # Of several runs, where there is room.
+RUN_FIXED_LINES = 14  # Of a full display, whatever is shown of stages; the prompt above it is counted, too.
+MAX_ENDED = 4  # Runs of a sweep that have ended, shown above those that go on.
+SWEEP_FIXED_LINES = 6  # Around them.
 _MARKS = {"Done": ("✓", "green"), "UnderWay": ("▸", "cyan"), "ToCome": ("·", "dim")}
 
 
@@ -39,7 +34,6 @@ class LogReporter:
         self._logs: defaultdict[str, log_lines.Log] = defaultdict(log_lines.Log)
 
     def show(self, followed: Sequence[Followed]) -> None:
-        """What is new of each."""
         for each in followed:
             for line in self._logs[each.name].lines(each, now=datetime.now(UTC)):
                 self._print(f"{each.name}  {line}" if self._several else line)
@@ -48,7 +42,6 @@ class LogReporter:
         """Its last line is printed already; the tables follow when all have ended."""
 
     def failed(self, name: str, error: errors.CommandError) -> None:
-        """Among the lines, since the others go on."""
         if self._several:
             self._print(f"{name}  {error}")
 
@@ -73,19 +66,16 @@ class ScreenReporter:
         self._live.stop()
 
     def show(self, followed: Sequence[Followed]) -> None:
-        """Drawn at once."""
         self._followed = followed or (None if self._followed is None else ())
         self._live.refresh()
 
     def ended(self, followed: Followed) -> None:
-        """A line above the display."""
         if self._several:
             word = followed.status.verdict or followed.status.phase or ""
             title, style = (f"{followed.name}: ", "bold"), console_tables.COLOURS.get(word, "bold")
             self._console.print(Text.assemble(title, (word, style), f" - {followed.status.message}"))
 
     def failed(self, name: str, error: errors.CommandError) -> None:
-        """A line above the display, where there are others to follow."""
         if self._several:
             self._console.print(Text(f"{name}: {error}", style="red"))
 
@@ -103,7 +93,7 @@ def full(view: live_view.LiveView, *, width: int, height: int) -> RenderableType
         return _full_sweep(view, width=width, height=height)
     parts: list[RenderableType] = [_head(view), _steps(view), Text(), *_bar(view, width=width)]
     if view.total:
-        parts += _stages(view, room=max(1, height - RUN_FIXED_LINES))
+        parts += _stages(view, lines_left=max(1, height - RUN_FIXED_LINES))
     if view.gauges:
         parts += [Text(), _gauges(view.gauges, columns=1 if width < NARROW else 2)]
     return Group(*parts, Text(), *_message(view))
@@ -113,11 +103,11 @@ def _full_sweep(view: live_view.LiveView, *, width: int, height: int) -> Rendera
     """Its bar, the runs that ended last, and everything of the one run that goes on, or of several a line each."""
     ended = [_ended(run) for run in view.ended[-MAX_ENDED:]]
     parts: list[RenderableType] = [_head(view), *_bar(view, width=width), *ended]
-    room = height - SWEEP_FIXED_LINES - len(ended)
+    lines_left = height - SWEEP_FIXED_LINES - len(ended)
     if len(view.under_way) == 1:
-        parts += [Text(), full(view.under_way[0], width=width, height=room)]
+        parts += [Text(), full(view.under_way[0], width=width, height=lines_left)]
     elif view.under_way:
-        parts += [Text(), *(_one_line(each) for each in view.under_way[:room])]
+        parts += [Text(), *(_one_line(each) for each in view.under_way[:lines_left])]
     return Group(*parts, Text(), *_message(view))
 
 
@@ -136,7 +126,6 @@ def _one_line(view: live_view.LiveView) -> Text:
 
 
 def _cut(line: Text) -> Text:
-    """On one line, cut where the terminal ends."""
     line.no_wrap, line.overflow = True, "ellipsis"
     return line
 
@@ -164,9 +153,8 @@ def _bar(view: live_view.LiveView, *, width: int) -> list[Table]:
     return [row]
 
 
-def _stages(view: live_view.LiveView, *, room: int) -> list[RenderableType]:
-    """The last ones that fit, then the one under way."""
-    shown = view.stages[-room:]
+def _stages(view: live_view.LiveView, *, lines_left: int) -> list[RenderableType]:
+    shown = view.stages[-lines_left:]
     table = Table.grid(padding=(0, 2, 0, 0))
     earlier = view.done - len(shown)
     lines: list[RenderableType] = [Text(f"  {earlier} before", style="dim")] if earlier > 0 and shown else []
@@ -192,7 +180,6 @@ def _gauges(gauges: tuple[live_view.Gauge, ...], *, columns: int) -> Table:
 
 
 def _message(view: live_view.LiveView) -> list[Text]:
-    """What it waits for, and what is wrong."""
     lines = [Text(view.message)] if view.message else []
     return [*lines, Text(view.trouble, style="yellow")] if view.trouble else lines
 

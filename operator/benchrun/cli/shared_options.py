@@ -3,40 +3,37 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable
-from typing import Any, TypeVar
+from contextlib import suppress
+from typing import TypeVar
 
 T = TypeVar("T")
 
 
-def add_command(commands: Any, name: str, summary: str, description: str, epilog: str = "") -> argparse.ArgumentParser:
-    """A subcommand whose help keeps its line breaks."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        name, help=summary, description=description, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    return parser
-
-
 def add_output(parser: argparse.ArgumentParser) -> None:
-    """`-o table` or `-o json`."""
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
 
 
-def add_cluster_options(parser: argparse.ArgumentParser) -> None:
-    """`-n` and `--context`, as kubectl has them."""
+def add_cluster_options(parser: argparse.ArgumentParser, *, wide: bool = False) -> None:
+    """`-n` and `--context`, as kubectl has them; `wide`: also `--wide`, for commands that show a result."""
     parser.add_argument("-n", "--namespace", help="namespace of the run")
     parser.add_argument("--context", help="kubeconfig context")
+    if wide:
+        more = "show the total of tokens and the 95 %% interval of every percentile, too; of a sweep every figure"
+        parser.add_argument("--wide", action="store_true", help=more)
 
 
 def add_sweep(parser: argparse.ArgumentParser) -> None:
-    """The option of commands that take the name of a run, else of a sweep."""
     parser.add_argument("--sweep", action="store_true", help="NAME is a sweep; for a sweep that has the name of a run")
 
 
-def add_wide(parser: argparse.ArgumentParser) -> None:
-    """The option of every command that shows a result."""
-    more = "show the total of tokens and the 95 %% interval of every percentile, too; of a sweep every figure"
-    parser.add_argument("--wide", action="store_true", help=more)
+def number_from_0(text: str) -> float | None:
+    """A finite number that is not negative; None where it is none."""
+    with suppress(ValueError):
+        value = float(text)
+        return value if 0 <= value < math.inf else None
+    return None
 
 
 def valid(read: Callable[[str], T]) -> Callable[[str], T]:

@@ -35,8 +35,8 @@ from benchrun.measure import (
     counters,
     gpu_figures,
     plateau,
-    repeats,
     rounded_figures,
+    significance,
     windows,
 )
 from benchrun.names import ROLE_PROXY
@@ -104,7 +104,7 @@ def measured_row(context: CellContext, found: Sequence[StageFinding], *, spec: B
     plateaus = [(s.record, s.plateau) for s in context.stages if isinstance(s.plateau, plateau.Plateau)]
     which = throughput_of(context.stages, found)
     on_plateaus = len(plateaus) == len(records)
-    noise = repeats.repeat_cv_percent(records, [throughputs([s], on_plateaus=on_plateaus) for s in context.stages])
+    noise = significance.repeat_cv_percent(records, [throughputs([s], on_plateaus=on_plateaus) for s in context.stages])
     digests = "\n".join(record.prompts_digest for record in records)
     verdict = verdict_of_findings(found)
     billed = token_costs(records, spec.cost)

@@ -4,14 +4,10 @@ from benchrun.measure.cells import *
 from benchrun.measure.counters import *
 from benchrun.measure.exposition import *
 from benchrun.measure.gpus import *
-from benchrun.measure.latency_samples import *
 from benchrun.measure.percentiles import *
 from benchrun.measure.plateau import *
-from benchrun.measure.power import *
 from benchrun.measure.queueing import *
-from benchrun.measure.repeats import *
 from benchrun.measure.response_to_load import *
-from benchrun.measure.server_figures import *
 from benchrun.measure.significance import *
 from benchrun.measure.timeline import *
 from benchrun.measure.windows import *

@@ -1,8 +1,7 @@
 """Figures of a cell: the requests of all its stages in one pool, under vLLM's own key names; and numbers that may be missing.
 
-For a single stage they are vLLM's own figures. For several they are what one long stage would have had: latencies over
-all requests, throughput as totals over summed durations. Failed requests count in `failed` and nowhere else; where there are
-any, `answered_percent` tells of what share of all requests the latencies are.
+Those of one stage are vLLM's own. Those of several are what one long stage would have had: latencies over all requests,
+throughput as totals over summed durations. Failed requests count in `failed` alone, and in `answered_percent`.
 """
 
 from __future__ import annotations
@@ -11,11 +10,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress
-from operator import add, mul
+from operator import add, mul, sub
 from statistics import fmean
 from typing import Literal
 
-from benchrun_client.contract import GapCounts, RequestColumns, StageRecord
+from benchrun_client import contract
+from benchrun_client.contract import RequestColumns, StageRecord
 
 from benchrun.measure.percentiles import Distribution
 from benchrun.measure.plateau import Plateau
@@ -36,7 +36,7 @@ def known(values: Iterable[float | None]) -> list[float]:
 
 def sum_of_all(values: Sequence[float | None]) -> float | None:
     """The sum; None where a value is missing, or there is none."""
-    return sum_of_known(values) if None not in values else None
+    return None if None in values else sum_of_known(values)
 
 
 def sum_of_known(values: Iterable[float | None]) -> float | None:
@@ -50,11 +50,15 @@ def ratio(part: float | None, whole: float | None, scale: float = 1.0) -> float 
     return None if part is None or whole is None or whole <= 0 else scale * part / whole
 
 
+def risen(before: float | None, after: float | None) -> float | None:
+    """How far a counter rose; None where it is missing, or fell: another process."""
+    return None if before is None or after is None or after < before else after - before
+
+
 Latency = Literal["ttft", "tpot", "itl", "e2el"]
 LATENCIES: tuple[Latency, ...] = ("ttft", "tpot", "itl", "e2el")
 SIGNIFICANT_DIGITS = 5
-Pools = Mapping[str, Distribution]
-"""Latencies of many requests by their name, in microseconds."""
+Pools = Mapping[str, Distribution]  # Latencies of many requests by their name, in microseconds.
 
 QUEUED_TTFT = "ttft_including_client_queue"
 QUEUED_E2EL = "e2el_including_client_queue"
@@ -97,7 +101,6 @@ def latencies(records: Sequence[StageRecord], latency: str) -> Distribution:
 
 
 def pools_of(records: Sequence[StageRecord]) -> Pools:
-    """Every latency of these records."""
     return {latency: latencies(records, latency) for latency in LATENCIES}
 
 
@@ -126,7 +129,7 @@ def pooled_metrics(records: Sequence[StageRecord], pools: Pools, percentiles: Se
         requests = sum(len(record.requests.ok) for record in records)
         metrics[ANSWERED_PERCENT] = rounded(100 * (metrics["completed"] or 0) / requests)
     for latency, pool in pools.items():
-        metrics |= latency_metrics(pool, latency, percentiles)
+        metrics |= level_metrics(pool, latency, percentiles, deviation=True)
     return metrics
 
 
@@ -136,45 +139,43 @@ def totals(records: Sequence[StageRecord]) -> Mapping[str, float | None]:
     completed = sum(sum(record.requests.ok) for record in records)
     input_tokens = sum(sum(compress(r.requests.input_tokens, r.requests.ok)) for r in records)
     output_tokens = sum(sum(compress(r.requests.output_tokens, r.requests.ok)) for r in records)
-
-    def per_second(total: int) -> float | None:
-        return rounded(total / duration) if duration > 0 else None
-
     return {
         "completed": completed,
         "failed": sum(map(failed_requests, records)),
         "duration": rounded(duration),
         "total_input_tokens": input_tokens,
         "total_output_tokens": output_tokens,
-        "request_throughput": per_second(completed),
-        "output_throughput": per_second(output_tokens),
-        "total_token_throughput": per_second(input_tokens + output_tokens),
+        **_throughputs(duration, completed, input_tokens, output_tokens),
+    }
+
+
+def _throughputs(seconds: float, completed: int, input_tokens: int, output_tokens: float) -> Mapping[str, float | None]:
+    return {
+        "request_throughput": rounded(ratio(completed, seconds)),
+        "output_throughput": rounded(ratio(output_tokens, seconds)),
+        "total_token_throughput": rounded(ratio(input_tokens + output_tokens, seconds)),
     }
 
 
 def connect_metrics(records: Sequence[StageRecord]) -> dict[str, float | None]:
     """What of TTFT is the set-up of connections (TCP, TLS): `mean_connect_ms` over all requests, 0 for one that used a
     connection again, so that it can be taken off `mean_ttft_ms`; `max_connect_ms` the longest. Empty where it is not known."""
-    known = [record.connections for record in records if record.connections is not None]
-    if not known or len(known) < len(records):
+    made = [record.connections for record in records if record.connections is not None]
+    if not made or len(made) < len(records):
         return {}
     requests = sum(len(record.requests.ok) for record in records)
     return {
-        "mean_connect_ms": rounded(milliseconds(sum(each.total_us for each in known) / requests)),
-        "max_connect_ms": rounded(milliseconds(max(each.longest_us for each in known))),
+        "mean_connect_ms": rounded(milliseconds(sum(each.total_us for each in made) / requests)),
+        "max_connect_ms": rounded(milliseconds(max(each.longest_us for each in made))),
     }
 
 
-def latency_metrics(pool: Distribution, latency: str, percentiles: Sequence[str]) -> dict[str, float | None]:
-    """`mean_ttft_ms`, `median_ttft_ms`, `std_ttft_ms`, `p99_ttft_ms` ...; None where nothing was measured."""
-    mean, median, *of_percentiles = level_metrics(pool, latency, percentiles).items()
-    deviation = (f"std_{latency}_ms", rounded(milliseconds(pool.deviation())))
-    return dict((mean, median, deviation, *of_percentiles))
-
-
-def level_metrics(pool: Distribution, latency: str, percentiles: Sequence[str]) -> dict[str, float | None]:
-    """The same without the deviation, which costs much and is seldom read."""
+def level_metrics(
+    pool: Distribution, latency: str, percentiles: Sequence[str], *, deviation: bool = False
+) -> dict[str, float | None]:
+    """`mean_ttft_ms`, `median_ttft_ms`, `p99_ttft_ms` ...; None where nothing was measured. `std_ttft_ms` costs much."""
     figures = {"mean": pool.mean(), "median": pool.percentile(50)}
+    figures |= {"std": pool.deviation()} if deviation else {}
     figures |= {f"p{percentile_word(p)}": pool.percentile(float(p)) for p in percentiles}
     return {f"{name}_{latency}_ms": rounded(milliseconds(value)) for name, value in figures.items()}
 
@@ -194,12 +195,10 @@ def duration_seconds(record: StageRecord) -> float:
 
 
 def failed_requests(record: StageRecord) -> int:
-    """How many requests of a stage failed."""
     return len(record.requests.ok) - sum(record.requests.ok)
 
 
 def milliseconds(microseconds: float | None) -> float | None:
-    """Microseconds as milliseconds."""
     return None if microseconds is None else microseconds / 1000
 
 
@@ -219,9 +218,7 @@ class RequestLimits:
 
 def goodput(records: Sequence[StageRecord], limits: RequestLimits, *, since_due: bool = False) -> float | None:
     """Requests a second that kept every limit; None without a duration. `since_due`: TTFT and E2EL with the client's wait.
-
-    A failed request is not good. An answer of one token has no time per output token and so keeps its limit, as in vLLM.
-    """
+    A failed request is not good. An answer of one token has no time per output token and so keeps its limit, as in vLLM."""
     ttft_limit, tpot_limit, e2el_limit = 1000 * limits.ttft_ms, 1000 * limits.tpot_ms, 1000 * limits.e2el_ms
 
     def good(of: RequestColumns) -> int:
@@ -238,11 +235,42 @@ def goodput(records: Sequence[StageRecord], limits: RequestLimits, *, since_due:
     return sum(good(record.requests) for record in records) / seconds if seconds > 0 else None
 
 
-# Figures of a plateau are under vLLM's names, to stand beside those of the whole stage. Latencies are those of requests *sent*
-# in it, however late their answer; so the slow ones are not left out. Throughput is what *happened* in it: answers that were
-# completed, and tokens that came. When single tokens came is not kept: the first is set at its TTFT, the others evenly from
-# there to the end of the answer. A prompt's tokens count where the first token of its answer came: by then they were computed.
-# Gaps between tokens (ITL) are kept for the whole stage only and have no figures here.
+# Latencies as samples whose certainty is known: `benchrun_client.contract.certainty` has the method.
+
+Samples = Mapping[str, contract.LatencySample]  # By the names of pools. Values are microseconds.
+
+
+def latency_samples(
+    records: Sequence[StageRecord],
+    *,
+    users: int | None,
+    at_once: bool = False,
+    queued: bool = False,
+    failed: bool = True,
+) -> Samples:
+    """Every latency of a load point. `users`: of a closed loop; None: an open loop, a trace, or all `at_once`. `queued`: also those
+    with the wait in the client's queue. `failed`: failed requests are infinite values; without, they have none."""
+    stages = []
+    for requests in (record.requests for record in records):
+        # Requests of an open loop are in the system from when they were due.
+        due = list(map(sub, requests.start_us, requests.queue_us))
+        ends = list(map(add, requests.start_us, requests.e2el_us))
+        stages.append(contract.stage_parts(due, ends, users=users, at_once=at_once))
+    rank = math.inf if failed else None
+    names = ("ttft", "tpot", "e2el", *((QUEUE_TIME, QUEUED_TTFT, QUEUED_E2EL) if queued else ()))
+    found: dict[str, contract.LatencySample] = {
+        name: contract.RequestSample(stages, [request_values(record.requests, name, failed=rank) for record in records])
+        for name in names
+    }
+    shares = [failed_requests(r) / max(1, sum(r.requests.ok)) if failed else 0.0 for r in records]
+    gaps = contract.GapSample(stages, [(record.gaps, record.gap_slices) for record in records], shares)
+    return {**found, "itl": gaps}
+
+
+# Latencies of a plateau are those of requests *sent* in it, however late their answer; so the slow ones are not left out.
+# Throughput is what *happened* in it: answers that were completed, and tokens that came. When single tokens came is not kept:
+# the first is set at its TTFT, the others evenly from there to the end of the answer. A prompt's tokens count where the first
+# token of its answer came: by then they were computed. Gaps between tokens (ITL) are kept for the whole stage only.
 
 
 def plateau_metrics(
@@ -262,26 +290,15 @@ def plateau_totals(stages: Sequence[tuple[StageRecord, Plateau]]) -> dict[str, f
     completed = sum(completed_in(record.requests, interval) for record, interval in stages)
     output = math.fsum(output_tokens_in(record.requests, interval) for record, interval in stages)
     prompts = sum(input_tokens_in(record.requests, interval) for record, interval in stages)
-
-    def per_second(total: float) -> float | None:
-        return rounded(total / seconds) if seconds else None
-
-    return {
-        "completed": completed,
-        "duration": rounded(seconds),
-        "request_throughput": per_second(completed),
-        "output_throughput": per_second(output),
-        "total_token_throughput": per_second(prompts + output),
-    }
+    return {"completed": completed, "duration": rounded(seconds), **_throughputs(seconds, completed, prompts, output)}
 
 
 def sent_in_plateau(record: StageRecord, interval: Plateau) -> StageRecord:
     """The record as if only the requests sent in its plateau had been; without gaps, which are kept for the whole stage only."""
-    inside = bytearray(len(record.requests.ok))
-    for position in interval.started:
-        inside[position] = 1
-    columns = {name: tuple(compress(column, inside)) for name, column in record.requests}
-    return record.model_copy(update={"requests": record.requests.model_copy(update=columns), "gaps": GapCounts()})
+    positions = sorted(interval.started)
+    columns = {name: tuple(column[position] for position in positions) for name, column in record.requests}
+    inside = record.requests.model_copy(update=columns)
+    return record.model_copy(update={"requests": inside, "gaps": contract.GapCounts()})
 
 
 def completed_in(requests: RequestColumns, interval: Plateau) -> int:

@@ -104,14 +104,8 @@ def is_reset(edge: ServerEdge) -> bool:
     return is_restarted(edge) or bool(fallen_counters(edge))
 
 
-ADDED_SUM = "benchrun_proxy_added_seconds_sum"
-ADDED_COUNT = "benchrun_proxy_added_seconds_count"
-QUEUE_SUM = "benchrun_proxy_queue_seconds_sum"
-LAG_SUM = "benchrun_proxy_loop_lag_seconds_sum"
-LAG_COUNT = "benchrun_proxy_loop_lag_seconds_count"
-PROXY_TTFT_SUM = "benchrun_proxy_time_to_first_token_seconds_sum"
-PROXY_TTFT_COUNT = "benchrun_proxy_time_to_first_token_seconds_count"
 CPU = PROCESS_CPU
+_PROXY_SECONDS = "benchrun_proxy_{}_seconds_{}"  # Sum or count of times that the proxy measured.
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,21 +127,21 @@ def proxy_figures(records: Iterable[StageRecord]) -> ProxyFigures | None:
     through = [record for record in records if proxy_edges(record)]
     if not through:
         return None
+    times = (_PROXY_SECONDS.format(*words) for words in (("added", "sum"), ("added", "count"), ("queue", "sum")))
     added, count, queued, cpu = (
-        sum_of_all([rise(proxy_edges(record), counter) for record in through])
-        for counter in (ADDED_SUM, ADDED_COUNT, QUEUE_SUM, CPU)
+        sum_of_all([rise(proxy_edges(record), counter) for record in through]) for counter in (*times, CPU)
     )
     seconds = math.fsum(duration_seconds(record) for record in through)
     return ProxyFigures(ratio(added, count, 1000), ratio(queued, count, 1000), cores=ratio(cpu, seconds))
 
 
 def proxy_ttft(record: StageRecord) -> tuple[float | None, float | None]:
-    """Seconds from the proxy to the first token, summed over requests, and how many requests.
-
-    The proxy's loop reads a request only when it comes to it, so the loop's mean lag is added for each.
-    """
+    """Seconds from the proxy to the first token, summed over requests, and how many requests. The proxy's loop reads a request
+    only when it comes to it, so the loop's mean lag is added for each."""
     total, count, lag, ticks = (
-        rise(proxy_edges(record), counter) for counter in (PROXY_TTFT_SUM, PROXY_TTFT_COUNT, LAG_SUM, LAG_COUNT)
+        rise(proxy_edges(record), _PROXY_SECONDS.format(time, kind))
+        for time in ("time_to_first_token", "loop_lag")
+        for kind in ("sum", "count")
     )
     if total is None or count is None:
         return None, count

@@ -6,27 +6,27 @@ which costs a hundredth of parsing everything. A value that no server can have i
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import NamedTuple
 
 from benchrun_client.engines import ENGINE
 
-from benchrun.api import Sample as Sample, plain_text
+from benchrun.api import SAMPLE_FIGURES, Sample as Sample, plain_text
 from benchrun.measure.cells import is_believable
-from benchrun.measure.server_figures import combined
 
-MAX_SERIES = 4096
-"""Wanted series of one endpoint: 8 families of 512 engines. More is not one server."""
-MAX_LINES = 65_536
-"""Lines of one endpoint, wanted or not; a server of eight engines has some 2,400."""
-MAX_LINE_CHARS = 8192
-"""Of one wanted series; vLLM's cache_config_info is the longest, some 1,500."""
+MAX_SERIES = 4096  # Wanted series of one endpoint: 8 families of 512 engines. More is not one server.
+MAX_LINES = 65_536  # Lines of one endpoint, wanted or not; a server of eight engines has some 2,400.
+MAX_LINE_CHARS = 8192  # Of one wanted series; vLLM's cache_config_info is the longest, some 1,500.
 MAX_LABELS = 128
 MAX_REPORTED = 35
 """Labels kept of what a server reports of itself; places are left for the model's length and what the log says it chose."""
 
+COMBINE: Mapping[str, Callable[[Sequence[float]], float]] = {"sum": math.fsum, "mean": fmean, "max": max}
+"""How values of several series become one figure."""
 _SAMPLE_LINES = tuple(name + end for names in ENGINE.sample_series.values() for name in names for end in ("{", " "))
 _FIRST_CHARS = 300
 _ANY_LINE = re.compile(r"#|[a-zA-Z_:][a-zA-Z0-9_:]*(\{|\s+[-+0-9NIni])")
@@ -40,8 +40,7 @@ class ServerFacts:
 
     version: str | None = None
     kv_cache_tokens: int | None = None
-    reported: dict[str, str] = field(default_factory=dict)
-    """Labels of vLLM's cache_config_info, and max_model_len."""
+    reported: dict[str, str] = field(default_factory=dict)  # Labels of vLLM's cache_config_info, and max_model_len.
 
 
 class UnreadableMetrics(ValueError):
@@ -49,8 +48,6 @@ class UnreadableMetrics(ValueError):
 
 
 class Series(NamedTuple):
-    """One line that was wanted."""
-
     name: str
     labels: Mapping[str, str]
     value: float
@@ -63,6 +60,17 @@ def parse_sample(text: str, *, at: float, role: str, pod: str) -> Sample:
     for name, _, value in found:
         values.setdefault(name, []).append(value)
     return Sample(at=at, role=role, pod=pod, **combined(values, ENGINE.sample_series), refused=refused)
+
+
+def combined(values: Mapping[str, Sequence[float]], series: Mapping[str, Sequence[str]]) -> dict[str, float | None]:
+    """Figures of a sample from the values of each series. `series`: names by figure, of which the first that is there counts."""
+    found: dict[str, float | None] = {}
+    for name, names in series.items():
+        of_figure, figure = next((values[each] for each in names if values.get(each)), None), SAMPLE_FIGURES[name]
+        value = None if of_figure is None else figure.scale * COMBINE[figure.by](of_figure)
+        believed = value if value is not None and is_believable(value) else None
+        found[name] = round(believed, figure.decimals) if believed is not None and figure.decimals else believed
+    return found
 
 
 def parse_facts(text: str) -> ServerFacts:
@@ -121,7 +129,6 @@ def _series(line: str) -> Series:
 
 
 def _labels(text: str) -> Mapping[str, str]:
-    """Raises ValueError."""
     found: dict[str, str] = {}
     position, end = 0, len(text.rstrip())
     for _ in range(MAX_LABELS):

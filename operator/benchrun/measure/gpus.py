@@ -6,14 +6,14 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from statistics import fmean
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from benchrun.api import GPU_SERIES, Sample
-from benchrun.measure.cells import known, ratio, sum_of_all
-from benchrun.measure.exposition import UnreadableMetrics, series_of
-from benchrun.measure.server_figures import combined
+from benchrun.measure.cells import known, ratio, risen, sum_of_all
+from benchrun.measure.exposition import UnreadableMetrics, combined, series_of
+from benchrun.measure.timeline import by_server
 from benchrun.measure.windows import Window
 from benchrun.names import ANSWERING_ROLES
 
@@ -35,9 +35,7 @@ def gpu_values(text: str, *, namespace: str, pod: str) -> dict[str, float | None
 
         DCGM_FI_DEV_POWER_USAGE{gpu="0",UUID="GPU-..",modelName="..",container="vllm",namespace="lab",pod="chat-0"} 412.5
 
-    The exporter names the pod that holds a GPU where it runs with its Kubernetes mapping, as NVIDIA's GPU operator and Helm
-    chart start it.
-    """
+    The exporter names pods where it runs with its Kubernetes mapping, as NVIDIA's GPU operator and Helm chart start it."""
     listed, _ = series_of(text, _LINES)
     own = [series for series in listed if _holder(series.labels) == (pod, namespace)]
     if not own:
@@ -62,8 +60,7 @@ def gpu_values(text: str, *, namespace: str, pod: str) -> dict[str, float | None
     return combined(found, {**GPU_SERIES, **_DERIVED})
 
 
-_Gpu = tuple[str | None, str | None]
-"""A GPU, or a part of one."""
+_Gpu = tuple[str | None, str | None]  # A GPU, or a part of one.
 
 
 def _gpu(labels: Mapping[str, str]) -> _Gpu:
@@ -89,22 +86,20 @@ NOT_RENEWED = "the exporter renewed its figures fewer than twice within a stage"
 
 
 def gpu_figures(stage_windows: Iterable[Window]) -> GpuFigures:
-    """Figures over windows of one role or of all: those of a stage, or of all stages of a cell.
-
-    Tokens per joule are what the servers that write answers counted, over what all of them drew, both from the first to the last
-    renewal of the exporter's figures.
-    """
+    """Over windows of one role or of all, of one stage or more. Tokens per joule are what the servers that write answers counted,
+    over what all of them drew, both from the first to the last renewal of the exporter's figures."""
     by_pod: dict[tuple[str, str], list[Sequence[Sample]]] = defaultdict(list)
     windows = list(stage_windows)
     for window in windows:
-        for pod in {sample.pod for sample in window.samples}:
-            by_pod[window.role, pod].append([sample for sample in window.samples if sample.pod == pod])
+        for (_, pod), own in by_server(window.samples).items():
+            by_pod[window.role, pod].append(own)
     if any(window.servers > sum(role == window.role for role, _ in by_pod) for window in windows):
         return GpuFigures()  # a server gave no sample
     rates = {server: _rates(stages) for server, stages in by_pod.items()}
-    memories = [known(s.gpu_memory_mib for stage in stages for s in stage) for stages in by_pod.values()]
-    clocks = [known(s.sm_clock_mhz for stage in stages for s in stage) for stages in by_pod.values()]
-    read = [any(known((s.gpu_watts, s.gpu_joules)) for of in stages for s in of) for stages in by_pod.values()]
+    servers = [list(chain.from_iterable(stages)) for stages in by_pod.values()]
+    memories = [known(sample.gpu_memory_mib for sample in own) for own in servers]
+    clocks = [known(sample.sm_clock_mhz for sample in own) for own in servers]
+    read = [any(known((sample.gpu_watts, sample.gpu_joules)) for sample in own) for own in servers]
     power = sum_of_all([watts for watts, _ in rates.values()])
     tokens = sum_of_all([written for (role, _), (_, written) in rates.items() if role in ANSWERING_ROLES])
     return GpuFigures(
@@ -117,25 +112,22 @@ def gpu_figures(stage_windows: Iterable[Window]) -> GpuFigures:
 
 
 def renewed(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
-    """By server, the samples for which the exporter had renewed its figures within this time.
-
-    It does so at its own pace, by default every 30 seconds, and answers with the old ones until then: what the first sample holds
-    may be older than the stage.
-    """
-    by_pod: dict[str, list[Sample]] = defaultdict(list)
-    for sample in sorted(samples, key=lambda each: each.at):
-        if _figures(sample) != (None, None, None):
-            by_pod[sample.pod].append(sample)
-    return {pod: [b for a, b in pairwise(read) if _figures(a) != _figures(b)] for pod, read in by_pod.items()}
+    """By server, the samples for which the exporter had renewed its figures within this time: it does so every 30 seconds by
+    default, and answers with the old ones until then, so that the first sample may be older than the stage."""
+    shown = [s for s in samples if known((s.gpu_joules, s.gpu_watts, s.sm_clock_mhz))]
+    servers = by_server(sorted(shown, key=lambda each: each.at))
+    return {pod: _renewed(own, "gpu_joules", "gpu_watts", "sm_clock_mhz") for (_, pod), own in servers.items()}
 
 
-def _figures(sample: Sample) -> tuple[float | None, ...]:
-    return sample.gpu_joules, sample.gpu_watts, sample.sm_clock_mhz
+def _renewed(stage: Sequence[Sample], *names: str) -> list[Sample]:
+    """The samples that were the first to show a new value of one of these figures."""
+    values = [(sample, [getattr(sample, name) for name in names]) for sample in stage]
+    shown = [(sample, of_sample) for sample, of_sample in values if known(of_sample)]
+    return [sample for (_, old), (sample, new) in pairwise(shown) if old != new]
 
 
-# An exporter renews its figures at its own pace, by default every 30 seconds, so that a sample may show what was drawn before the
-# stage. A value that differs from the one before was renewed between the two samples: time runs between renewals, each of which is
-# seen up to one scrape late.
+# A value that differs from the one before was renewed between the two samples: time runs between renewals, each of which is seen
+# up to one scrape late.
 
 
 class _Span(NamedTuple):
@@ -148,8 +140,7 @@ class _Span(NamedTuple):
     @property
     def tokens(self) -> float | None:
         """That the server wrote; None where its counter fell: another process."""
-        before, after = self.first.generation_tokens, self.last.generation_tokens
-        return None if before is None or after is None or after < before else after - before
+        return risen(self.first.generation_tokens, self.last.generation_tokens)
 
 
 def _rates(stages: Sequence[Sequence[Sample]]) -> tuple[float | None, float | None]:
@@ -161,8 +152,7 @@ def _rates(stages: Sequence[Sequence[Sample]]) -> tuple[float | None, float | No
 
 
 def _span(stage: Sequence[Sample]) -> _Span | None:
-    """By the energy counter, which misses nothing between two samples, unless it fell; else by the power that is shown, each value
-    until the next. None: neither was renewed twice."""
+    """By the energy counter, unless it fell; else by the power shown, each value until the next. None: neither renewed twice."""
     counted, shown = _renewed(stage, "gpu_joules"), _renewed(stage, "gpu_watts")
     joules = known(sample.gpu_joules for sample in stage)
     if len(counted) > 1 and all(before <= after for before, after in pairwise(joules)):
@@ -171,9 +161,3 @@ def _span(stage: Sequence[Sample]) -> _Span | None:
         drawn = math.fsum((before.gpu_watts or 0.0) * (after.at - before.at) for before, after in pairwise(shown))
         return _Span(drawn, shown[0], shown[-1])
     return None
-
-
-def _renewed(stage: Sequence[Sample], figure: Literal["gpu_joules", "gpu_watts"]) -> list[Sample]:
-    """The samples that were the first to show a new value."""
-    shown = [sample for sample in stage if getattr(sample, figure) is not None]
-    return [after for before, after in pairwise(shown) if getattr(before, figure) != getattr(after, figure)]

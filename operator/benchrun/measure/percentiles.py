@@ -43,11 +43,9 @@ class Distribution:
 
     @property
     def count(self) -> int:
-        """How many values there are."""
         return self.through[-1] if self.through else 0
 
     def mean(self) -> float | None:
-        """Arithmetic mean."""
         return math.fsum(self._each(self.values)) / self.count if self.values else None
 
     def deviation(self) -> float | None:
@@ -93,11 +91,9 @@ def batch_means(values: Sequence[float], *, batches: int = BATCHES) -> list[floa
 
 
 def variance_inflation(series: Sequence[Sequence[float]], *, fitted: int) -> float:
-    """How many times larger the variance of a mean is than for independent values; at least 1.
-
-    From the correlation of neighbours in residuals, those of several series pooled. Residuals seem less correlated than
-    they are, the more so the more parameters were `fitted` (1 for a mean, 2 for a line); that is corrected for.
-    """
+    """How many times larger the variance of a mean is than for independent values; at least 1. From the correlation of
+    neighbours in residuals of several series, which seem the less correlated the more parameters were `fitted` (1 for a mean,
+    2 for a line); that is corrected for."""
     squares = math.fsum(r * r for residuals in series for r in residuals)
     length = sum(map(len, series)) / max(1, len(series))
     if squares <= 0 or length <= 2 * fitted + 1:
@@ -112,11 +108,9 @@ def variance_inflation(series: Sequence[Sequence[float]], *, fitted: int) -> flo
 # distribution. With few values even the largest does not bound a high percentile: p99 has a two-sided 95 % interval from 368
 # values on. Requests that share a queue are alike, and need more: `benchrun_client.contract.certainty`.
 
-
-def percentile_ranks(count: int, percent: float) -> tuple[int, int] | None:
-    """Ranks (1 is the smallest value) of the two values that bracket the percentile of `count` independent values with 95 %
-    certainty: 40 and 61 for the median of 100; None where they are too few."""
-    return interval_ranks(count, percent)
+percentile_ranks = interval_ranks
+"""Ranks (1 is the smallest value) of the two values that bracket the percentile of `count` independent values with 95 %
+certainty: 40 and 61 for the median of 100; None where they are too few."""
 
 
 def least_count(percent: float) -> int | None:

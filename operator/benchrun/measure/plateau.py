@@ -15,11 +15,8 @@ from benchrun_client.contract import RequestColumns
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """A step function: from `instants_us[i]` on, `counts[i]` requests are under way; none before the first instant.
-
-    A request is under way from its sending until its last token. A failed one is so for as long as its record says, which is
-    no time at all when nothing of an answer came.
-    """
+    """A step function: from `instants_us[i]` on, `counts[i]` requests are under way, from their sending until their last token;
+    none before the first instant. A failed one is under way for as long as its record says."""
 
     instants_us: Sequence[int]  # Ascending, relative to the stage's first send.
     counts: Sequence[int]
@@ -42,7 +39,6 @@ class InFlight:
         return [(self._area(end) - self._area(start)) / (end - start) for start, end in pairwise(edges)]
 
     def maximum(self) -> int:
-        """The most at any instant."""
         return max(self.counts, default=0)
 
     def first_reaching(self, level: float) -> int | None:
@@ -78,12 +74,9 @@ def in_flight(requests: RequestColumns, *, with_client_queue: bool = False) -> I
 #     a rate            once the first requests could have been answered, and the first tenth of the sending is over
 #     neither           all at once, or as recorded: nothing ever stands, there is no plateau
 
-MIN_REQUESTS = 20
-"""Fewer sent within it do not show a level."""
-REACHED_SHARE = 0.95
-"""Of the cap: by the time the last users send, the first may have their answers."""
-SKIPPED_SHARE = 0.1
-"""Of the sending time, at least, under a rate."""
+MIN_REQUESTS = 20  # Fewer sent within it do not show a level.
+REACHED_SHARE = 0.95  # Of the cap: by the time the last users send, the first may have their answers.
+SKIPPED_SHARE = 0.1  # Of the sending time, at least, under a rate.
 
 
 class NoPlateau(StrEnum):

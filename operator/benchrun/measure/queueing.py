@@ -12,8 +12,7 @@ from benchrun.api import Sample
 from benchrun.measure.windows import Window, figures, is_busy
 from benchrun.sizing import ServeArgs, tokens_of
 
-DEFAULT_SEQUENCES_STEP = 128
-"""vLLM's defaults of max-num-seqs are multiples of it: 128 on a CPU, 256 or 1024 on GPUs."""
+DEFAULT_SEQUENCES_STEP = 128  # vLLM's defaults of max-num-seqs are multiples of it: 128 on a CPU, 256 or 1024 on GPUs.
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +20,7 @@ class ServerLimits:
     """Of one server, all its engines together. None: not known; vLLM's defaults depend on version and GPU."""
 
     sequences: int | None = None  # Most requests that run at once (--max-num-seqs).
-    sequences_are_default: bool = False
-    """Whether it is vLLM's own default: all arguments are known, and none sets it."""
+    sequences_are_default: bool = False  # Whether it is vLLM's own default: all arguments are known, and none sets it.
     step_tokens: int | None = None  # Most tokens of one step (--max-num-batched-tokens).
     kv_cache_tokens: int | None = None
 
@@ -60,21 +58,16 @@ def _number(text: str | None) -> int | None:
 # has blocks for its prompt, and the tokens of the step are not used up. So a request that waits although there is room in
 # the first two waits for the third.
 
-MIN_WAITING_SHARE = 0.05
-"""Of those running: fewer are on their way in, seen between two steps, and wait for nothing."""
-KV_FULL = 0.95
-"""In use. Blocks are given out whole, and one more prompt seldom fits into the last twentieth."""
-MIN_KV_FULL = 0.5
-"""With long prompts a cache is full earlier: as soon as the next one does not fit."""
+MIN_WAITING_SHARE = 0.05  # Of those running: fewer are on their way in, seen between two steps, and wait for nothing.
+KV_FULL = 0.95  # In use. Blocks are given out whole, and one more prompt seldom fits into the last twentieth.
+MIN_KV_FULL = 0.5  # With long prompts a cache is full earlier: as soon as the next one does not fit.
 PREEMPTED_KV = 0.9
 """A server that preempts has run out of KV cache, though a sample a moment later finds some of it free."""
 MIN_CEILING_SAMPLES = 5
 CEILING_SHARE = 0.8
 """Of the samples with a queue: where so many show exactly the same number running, a limit on that number holds."""
-STEP_TOLERANCE = 0.3
-"""How near what runs comes to what the tokens of a step allow; prompts differ in length."""
-MIN_FULL_SHARE = 0.1
-"""Of the samples with a queue: where so many show all places taken, requests wait for places."""
+STEP_TOLERANCE = 0.3  # How near what runs comes to what the tokens of a step allow; prompts differ in length.
+MIN_FULL_SHARE = 0.1  # Of the samples with a queue: where so many show all places taken, requests wait for places.
 
 
 class Hold(Enum):
@@ -103,8 +96,7 @@ class Pressure:
     preemptions: float | None
     prefix_hit_percent: float | None
     hold: Hold | None  # What held back in most samples with a queue; None: nothing waited, or it is not known.
-    sequence_limit: float | None
-    """How many may run: the setting, else the ceiling that the samples show, else None."""
+    sequence_limit: float | None  # How many may run: the setting, else the ceiling that the samples show, else None.
     sequence_limit_is_set: bool
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import NamedTuple
 
 from benchrun.api import Sample
-from benchrun.measure.cells import known
+from benchrun.measure.cells import known, risen
 from benchrun.measure.queueing import Lengths, Pressure
+from benchrun.measure.timeline import by_server
 from benchrun.measure.windows import Window
 
 
@@ -27,7 +27,6 @@ class Pace(NamedTuple):
 
     @property
     def token_rate(self) -> float:
-        """All tokens a second."""
         return self.prompt_rate + self.generation_rate
 
     @property
@@ -36,18 +35,13 @@ class Pace(NamedTuple):
         return self.prompt_rate / self.token_rate if self.token_rate else 0.0
 
 
-Stretch = Sequence[Pace]
-"""Paces of one server in one stage, in order of time."""
+Stretch = Sequence[Pace]  # Paces of one server in one stage, in order of time.
 
 
 def stretches(windows: Iterable[Window]) -> list[Stretch]:
     """One a server and stage. A sample without a figure begins no pace."""
-    by_server: dict[tuple[int, str], list[Sample]] = defaultdict(list)
-    for number, window in enumerate(windows):
-        for sample in window.samples:
-            by_server[number, sample.pod].append(sample)
-    pairs = map(pairwise, by_server.values())
-    return [[pace for a, b in of_server if (pace := _between(a, b)) is not None] for of_server in pairs]
+    servers = [own for window in windows for own in by_server(window.samples).values()]
+    return [[pace for a, b in pairwise(own) if (pace := _between(a, b)) is not None] for own in servers]
 
 
 def mean_pace(parts: Stretch) -> Pace:
@@ -62,8 +56,8 @@ def mean_pace(parts: Stretch) -> Pace:
 def _between(first: Sample, last: Sample) -> Pace | None:
     seconds = last.at - first.at
     running, waiting = _mean(first.running, last.running), _mean(first.waiting, last.waiting)
-    prompt = _rise(first.prompt_tokens, last.prompt_tokens)
-    generation = _rise(first.generation_tokens, last.generation_tokens)
+    prompt = risen(first.prompt_tokens, last.prompt_tokens)
+    generation = risen(first.generation_tokens, last.generation_tokens)
     if seconds <= 0 or running is None or waiting is None or prompt is None or generation is None:
         return None
     usage = _mean(first.kv_cache, last.kv_cache)
@@ -75,23 +69,16 @@ def _mean(first: float | None, last: float | None) -> float | None:
     return None if first is None or last is None else (first + last) / 2
 
 
-def _rise(first: float | None, last: float | None) -> float | None:
-    """None where a counter fell: another process."""
-    return None if first is None or last is None or last < first else last - first
-
-
 # A server that runs twice as many requests at once and completes no more in a second has no room left, whatever else is
 # full. One that completes more for every request it may run is held back by what keeps it from running more.
 
-MIN_RUNNING_RATIO = 1.5
-"""With less variation of what was running, its effect on throughput is not known."""
+MIN_RUNNING_RATIO = 1.5  # With less variation of what was running, its effect on throughput is not known.
 FLAT_PERCENT = 5.0
 """Up to so much more throughput is none: half again as many running would bring 50 % if it helped in full."""
 GROWING_EXPONENT = 0.3
 """Throughput that rises at least with this power of running grows: twice as many bring 23 % or more."""
 MAX_SHARE_DIFFERENCE = 0.1
-"""Paces whose share of prompt tokens is further from the whole's are of other work: a prompt token is cheap, an output
-token dear, so their rates can't be compared."""
+"""Beyond it a pace is of other work than the whole: a prompt token is cheap, an output token dear."""
 PART = 5
 """Neighbouring paces that are averaged first. A gauge is a moment: sorted one by one, samples that happen to be high would
 be set against others that happen to be low, at one and the same load."""
@@ -127,12 +114,10 @@ class Comparison:
 
     @property
     def is_flat(self) -> bool:
-        """More running brought nothing."""
         return self.change_percent <= FLAT_PERCENT
 
     @property
     def grows(self) -> bool:
-        """More running brought more."""
         ratio = self.high.throughput / self.low.throughput
         return ratio > 0 and math.log(ratio) >= GROWING_EXPONENT * math.log(self.running_ratio)
 
@@ -145,11 +130,8 @@ def comparisons(points: Iterable[OperatingPoint]) -> list[Comparison]:
 
 
 def within(stretches: Iterable[Stretch], *, always_busy: bool) -> Comparison | None:
-    """The least against the most busy third of a cell's own time; None where they don't differ enough.
-
-    `always_busy`: the load keeps the server supplied (users, or all at once). Otherwise the busiest third must have had
-    requests waiting: without, its throughput is that of the arrivals.
-    """
+    """The least against the most busy third of a cell's own time; None where they don't differ enough, or where the load does not
+    keep the server `always_busy` (users, or all at once) and nothing waited in the busiest: its throughput is the arrivals'."""
     parts = [mean_pace(s[i : i + PART]) for s in stretches for i in range(0, len(s) - PART + 1, PART)]
     share = mean_pace(parts).prompt_share if parts else 0.0
     alike = [p for p in parts if p.token_rate > 0 and abs(p.prompt_share - share) <= MAX_SHARE_DIFFERENCE]
@@ -169,13 +151,10 @@ def within(stretches: Iterable[Stretch], *, always_busy: bool) -> Comparison | N
 # A request that runs takes part in every step, so it is there for as many steps as it has output tokens; by Little's law the
 # steps then hold, for each running request, its prompt's and its output's tokens shared among these steps.
 
-FULL_STEP_TOKENS = 1024
-"""Three times what it takes for arithmetic to outlast the reading of weights."""
+FULL_STEP_TOKENS = 1024  # Three times what it takes for arithmetic to outlast the reading of weights.
 PROMPT_TO_OUTPUT = 10
-"""From so many prompt tokens for one of output, nine tenths of each step are prompts: generation's reads of the KV cache
-don't decide."""
-STEADY_PERCENT = 10.0
-"""By how much the prompt throughput of the two halves of a queue may differ."""
+"""From so many prompt tokens for one of output, nine tenths of each step are prompts."""
+STEADY_PERCENT = 10.0  # By how much the prompt throughput of the two halves of a queue may differ.
 MIN_PACES = 3
 
 

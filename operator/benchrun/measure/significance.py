@@ -1,16 +1,18 @@
-"""Statistical tests: Student and Welch, Hochberg's correction, order and trend of series."""
+"""Statistical tests: Student and Welch, Hochberg's correction, order and trend of series, agreement of repeats, and the power
+of a comparison."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, combinations, pairwise
-from statistics import median
+from statistics import NormalDist, fmean, median
 
-from benchrun_client.contract import regularized_beta as regularized_beta, student_p_value as student_p_value
+from benchrun_client.contract import StageRecord, regularized_beta, student_p_value
 
+from benchrun.measure.cells import LATENCIES, known, mean_ms, rounded
 from benchrun.measure.percentiles import BATCHES, batch_means, variance_inflation
 
 CONFIDENCE = 0.95
@@ -148,10 +150,8 @@ def _order_p_value(lengths: tuple[int, ...], surplus: int) -> float:
 
 
 def _falling_pairs(lengths: Sequence[int]) -> list[float]:
-    """The probabilities of 0, 1, 2 ... falling pairs in all, in random orders.
-
-    A value falls behind 0 to n of the n before it in its series, each equally likely, whatever the others do.
-    """
+    """The probabilities of 0, 1, 2 ... falling pairs in random orders: a value falls behind 0 to n of the n before it in its
+    series, each equally likely, whatever the others do."""
     chances = [1.0]
     for before in (n for length in lengths for n in range(1, length)):
         sums = [0.0, *accumulate([*chances, *[0.0] * before])]
@@ -165,8 +165,7 @@ def _falling_pairs(lengths: Sequence[int]) -> list[float]:
 # from one batch to the next have a direction, which those of a queue that keeps its level never have. Either may find the
 # trend; the p-value pays for testing twice.
 
-MIN_BATCHES = 10
-"""With fewer, correlation of neighbours looks the same as a trend."""
+MIN_BATCHES = 10  # With fewer, correlation of neighbours looks the same as a trend.
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,3 +208,144 @@ def theil_sen_slope(values: Sequence[float]) -> float:
     """The median of the slopes between any two values, a place: a few large values don't turn it. 0 for less than two."""
     slopes = [(b - a) / (j - i) for (i, a), (j, b) in combinations(enumerate(values), 2)]
     return median(slopes) if slopes else 0.0
+
+
+# Whether repeats of one measurement agree, and how far they scatter.
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How repeats differ. None: not known."""
+
+    cv_percent: float | None
+    """Standard deviation of the repeats' means, sample formula, in percent of their mean; needs two repeats."""
+    p_value: float | None
+    """How likely the noise within repeats alone sets them this far apart; needs two values in some repeat."""
+
+
+def between_groups(groups: Sequence[Sequence[float]]) -> Spread:
+    """Compare repeats, each given as its batch means in order of time; those without values don't count. An F-test, whose noise
+    within repeats is raised by what the resemblance of neighbouring batches hides of it."""
+    filled = [group for group in groups if group]
+    means = [fmean(group) for group in filled]
+    return Spread(cv_percent=_cv_percent(means), p_value=_p_value(filled, means))
+
+
+def _cv_percent(means: Sequence[float]) -> float | None:
+    if len(means) < 2:
+        return None
+    mean = mean_of(means)
+    return 100 * math.sqrt(mean.squared_error * mean.count) / abs(mean.value) if mean.value else None
+
+
+def _p_value(groups: Sequence[Sequence[float]], means: Sequence[float]) -> float | None:
+    count = sum(map(len, groups))
+    between, within = len(groups) - 1, count - len(groups)
+    if between < 1 or within < 1:
+        return None
+    grand = math.fsum(value for group in groups for value in group) / count
+    residuals = [[value - mean for value in group] for group, mean in zip(groups, means, strict=True)]
+    explained = math.fsum(len(group) * (mean - grand) ** 2 for group, mean in zip(groups, means, strict=True)) / between
+    noise = math.fsum(r * r for of_group in residuals for r in of_group) / within
+    noise *= variance_inflation(residuals, fitted=1)
+    if noise == 0:
+        return 1.0 if explained == 0 else 0.0
+    return fisher_p_value(explained / noise, between, within)
+
+
+def repeat_cv_percent(
+    records: Sequence[StageRecord], throughputs: Sequence[Mapping[str, float | None]]
+) -> dict[str, float]:
+    """How far the repeats of a cell scatter, the noise within one server: the coefficient of variation, sample formula, of
+    these throughputs and mean latencies by name. A figure that fewer than two repeats have is left out."""
+    repeats = [
+        {**of_stage} | {f"mean_{latency}_ms": mean_ms(record, latency) for latency in LATENCIES}
+        for record, of_stage in zip(records, throughputs, strict=True)
+    ]
+    found = {name: rounded(_cv_percent(known(each[name] for each in repeats))) for name in (repeats or [{}])[0]}
+    return {name: cv for name, cv in found.items() if cv is not None}
+
+
+# Power of a comparison: the smallest change that it finds with 80 % probability, before and after the measurement.
+
+POWER = 0.80
+ASSUMED_CV_PERCENT = 1.5
+"""How much a figure varies between fresh servers of one configuration, assumed where nothing was measured yet."""
+_SHARES, _SCATTERS = 24, 64  # Points of the integrals: twice as many move the result by less than 1 %.
+
+
+@lru_cache(maxsize=256)
+def detectable_shift(first: int, second: int, *, error: float) -> float:
+    """The true difference, in its standard errors, that a two-sided test at `error` finds with probability `POWER`.
+
+    `first` and `second`: values a side, two or more, of sides that scatter alike, tested by Welch; `second` 0: `first` differences
+    of pairs, tested by Student. The test divides by an estimated standard error (noncentral t: N. L. Johnson, B. L. Welch,
+    Biometrika 31, 1940), whose degrees of freedom follow from how the noise is shared between the sides (B. L. Welch, Biometrika
+    34, 1947); both are integrated over. Error: below 2 points of probability.
+    """
+    thresholds = _thresholds(first, second, error) if second else ((1.0, student_quantile(1 - error, first - 1)),)
+    scatters = _scatters(first + second - 2 if second else first - 1)
+    cdf = NormalDist().cdf
+
+    def found(shift: float) -> float:
+        return math.fsum(w * v * cdf(shift - t * scatter) for w, t in thresholds for v, scatter in scatters)
+
+    low, high = 0.0, 4.0
+    while found(high) < POWER:
+        low, high = high, 2 * high
+    while high - low > 1e-4 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if found(middle) < POWER else (low, middle)
+    return high
+
+
+def _thresholds(first: int, second: int, error: float) -> tuple[tuple[float, float], ...]:
+    """Weights and critical values: the first side's share of the squared error has a beta distribution, here by its angle."""
+    logs, thresholds = [], []
+    for place in range(_SHARES):
+        angle = math.pi / 2 * (place + 0.5) / _SHARES
+        sine, cosine = math.sin(angle), math.cos(angle)
+        freedom = 1 / (sine**4 / (first - 1) + cosine**4 / (second - 1))
+        logs.append((first - 2) * math.log(sine) + (second - 2) * math.log(cosine))
+        thresholds.append(student_quantile(1 - error, freedom))
+    return tuple(zip(_normalised(logs), thresholds, strict=True))
+
+
+def _scatters(freedom: int) -> tuple[tuple[float, float], ...]:
+    """Weights and ratios of the estimated standard error to the true one."""
+    reach = 6 / math.sqrt(2 * freedom)
+    low, high = max(0.0, 1 - reach), 1 + reach
+    points = [low + (high - low) * (place + 0.5) / _SCATTERS for place in range(_SCATTERS)]
+    weights = _normalised([(freedom - 1) * math.log(x) - freedom * x * x / 2 for x in points])
+    return tuple(zip(weights, points, strict=True))
+
+
+def _normalised(logs: list[float]) -> list[float]:
+    """Weights that add up to 1, of their logarithms but for a constant."""
+    weights = [math.exp(each - max(logs)) for each in logs]
+    total = math.fsum(weights)
+    return [weight / total for weight in weights]
+
+
+def detectable_percent(values: int, questions: int, *, cv_percent: float = ASSUMED_CV_PERCENT) -> float:
+    """The smallest change of one of so many figures, in percent upward, that is found with `POWER`. `values`: a side, two or more."""
+    error = (1 - CONFIDENCE) / max(1, questions)
+    standard_error = math.sqrt(2 * math.log1p((cv_percent / 100) ** 2) / values)
+    return log_ratio_percent(detectable_shift(values, values, error=error) * standard_error)
+
+
+def power_sentence(values: int, questions: int, *, unit: str) -> str:
+    """What a comparison can find, before it is measured. `unit`: what gives a value, in the plural: "repeats"."""
+    if not questions:
+        return "the detectable change is unknown for searched loads"
+    if values < 2:
+        return "one value a side does not show the noise: no change can be found"
+    what = f"{values} {unit} a side and {questions} {'figure' if questions == 1 else 'figures'}"
+    least = percent_text(detectable_percent(values, questions))
+    found = f"{what} detect a change of {least} in one figure with {100 * POWER:g} % probability"
+    return f"{found}, if it varies by {ASSUMED_CV_PERCENT:g} % (CV; assumed)"
+
+
+def percent_text(percent: float) -> str:
+    """A change that can be found: "3.2 %"; beyond 100 % its size means nothing."""
+    return f"{percent:.2g} %" if percent < 100 else "more than 100 %"

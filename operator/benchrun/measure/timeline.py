@@ -18,27 +18,21 @@ from statistics import fmean
 from typing import Any, Literal
 
 from benchrun.api import SAMPLE_FIGURES, Live, Sample, timestamp
-from benchrun.measure.cells import is_believable, known, sum_of_known
+from benchrun.measure.cells import is_believable, known, risen, sum_of_known
 
 SCHEMA: Literal["benchrun.timeline/1"] = "benchrun.timeline/1"
-FULL_DETAIL_SAMPLES = 2048
-"""Samples of a run that are kept one by one: 34 minutes at one a second."""
-MAX_TIMELINE_BYTES = 4 * 1024 * 1024
-"""Largest timeline read, after decompression."""
-MAX_SAMPLES = 8192
-"""Samples, or buckets of them, in one packed form: a minute of 136 servers at one a second."""
+FULL_DETAIL_SAMPLES = 2048  # Samples of a run that are kept one by one: 34 minutes at one a second.
+MAX_TIMELINE_BYTES = 4 * 1024 * 1024  # Largest timeline read, after decompression.
+MAX_SAMPLES = 8192  # Samples, or buckets of them, in one packed form: a minute of 136 servers at one a second.
 MAX_SERVER_CHARS = 253
 STALE_SECONDS = 60.0
 """A server not scraped for this long no longer counts in live figures: twice the longest scrape with its retry."""
-KV_CACHE_DECIMALS = 3
-"""Of a percentage. A cache of a million tokens is not at 0 with a chat of a hundred in it."""
+KV_CACHE_DECIMALS = 3  # Of a percentage. A cache of a million tokens is not at 0 with a chat of a hundred in it.
 
 _DECIMALS = 6
 _MAX_VALUES = 3 * MAX_SAMPLES * (len(SAMPLE_FIGURES) + 1)
-_MAX_CONTAINERS = 65_536
-"""Brackets of all sorts: what is small as text may be large once it is parsed."""
-_LAST_MS = 253_402_300_799_000
-"""The end of the year 9999: there is no instant after it."""
+_MAX_CONTAINERS = 65_536  # Brackets of all sorts: what is small as text may be large once it is parsed.
+_LAST_MS = 253_402_300_799_000  # The end of the year 9999: there is no instant after it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +45,8 @@ class Timeline:
 
 
 def bucket_size(taken: int) -> int:
-    """How many samples of a server go into one bucket when a run has taken so many before.
-
-    1 up to 2,048 samples; then 16, 32, 64 ... as the run doubles in length, so that each doubling adds 128 buckets:
-    2,048 + 12 x 128 = 3,584 after 8.4 million samples, which is 13 servers for a week.
-    """
+    """How many samples of a server go into one bucket after so many of the run: 1 up to 2,048; then 16, 32 ... as the run doubles in
+    length, each time 128 buckets more: 3,584 after 8.4 million samples, which is 13 servers for a week."""
     return 1 if taken < FULL_DETAIL_SAMPLES else 16 << (taken // FULL_DETAIL_SAMPLES).bit_length() - 1
 
 
@@ -67,7 +58,7 @@ def bucketed(samples: Iterable[Sample], size: int) -> Timeline:
         size *= 2
     if size <= 1:
         return Timeline(samples=tuple(ordered))
-    servers = _by_server(ordered).values()
+    servers = by_server(ordered).values()
     parts = [pods[i : i + size] for pods in servers for i in range(0, len(pods), size)][:MAX_SAMPLES]
     merged = sorted(((_merged(p, fmean), _merged(p, min), _merged(p, max)) for p in parts), key=lambda m: _order(m[0]))
     return Timeline(*(zip(*merged, strict=True) if merged else ((),)))
@@ -115,7 +106,7 @@ def live(samples: Sequence[Sample], now: datetime) -> Live | None:
     moment = now.timestamp()
     # From the newest back, so that a long timeline costs nothing.
     fresh = list(takewhile(lambda s: moment - s.at <= STALE_SECONDS, reversed(samples)))[::-1]
-    pairs = [(pods[-2] if len(pods) > 1 else None, pods[-1]) for pods in _by_server(fresh).values()]
+    pairs = [(pods[-2] if len(pods) > 1 else None, pods[-1]) for pods in by_server(fresh).values()]
     if not pairs:
         return None
     latest = [last for _, last in pairs]
@@ -135,7 +126,8 @@ def _order(sample: Sample) -> tuple[float, str, str]:
     return sample.at, sample.role, sample.pod
 
 
-def _by_server(samples: Iterable[Sample]) -> Mapping[tuple[str, str], list[Sample]]:
+def by_server(samples: Iterable[Sample]) -> Mapping[tuple[str, str], list[Sample]]:
+    """By role and pod, in order of their first samples."""
     servers: dict[tuple[str, str], list[Sample]] = defaultdict(list)
     for sample in samples:
         servers[sample.role, sample.pod].append(sample)
@@ -143,11 +135,9 @@ def _by_server(samples: Iterable[Sample]) -> Mapping[tuple[str, str], list[Sampl
 
 
 def _rate(before: Sample | None, after: Sample, counter: str) -> float | None:
-    """Rise a second; None with one sample only, or when the counter fell: the server started anew."""
-    first, last = getattr(before, counter, None), getattr(after, counter)
-    if before is None or first is None or last is None or after.at <= before.at or last < first:
-        return None
-    return round(float(last - first) / (after.at - before.at), 1)
+    """Rise a second; None with one sample only, or when the counter fell."""
+    rise = risen(getattr(before, counter, None), getattr(after, counter))
+    return None if before is None or rise is None or after.at <= before.at else round(rise / (after.at - before.at), 1)
 
 
 def _merged(samples: Sequence[Sample], merge: Callable[[list[float]], float]) -> Sample:
@@ -164,7 +154,7 @@ def _columns(samples: Sequence[Sample]) -> list[dict[str, Any]]:
         return None if value is None else int(value) if value == int(value) else round(value, _DECIMALS)
 
     servers = []
-    for (role, pod), rows in _by_server(samples).items():
+    for (role, pod), rows in by_server(samples).items():
         instants = [round(s.at * 1000) for s in rows]
         steps = [instant - before for before, instant in zip((0, *instants), instants, strict=False)]
         columns = {name: [short(getattr(s, name)) for s in rows] for name in SAMPLE_FIGURES}

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
 
-from benchrun.api import START_DECIMALS, SUMMED, RoleFigures, Sample
+from benchrun.api import ROLE_FIGURES, START_DECIMALS, SUMMED, Figure, RoleFigures, Sample
 from benchrun.measure import counters
-from benchrun.measure.cells import duration_seconds, ratio, sum_of_all
-from benchrun.measure.server_figures import role_figures
+from benchrun.measure.cells import duration_seconds, known, ratio, rounded, sum_of_all, sum_of_known
+from benchrun.measure.exposition import COMBINE
+from benchrun.measure.timeline import by_server
 
 # A stage's window is found by each server's own count of generated tokens, which both the client's edges and the operator's
 # samples carry, so two nodes' clocks need not agree. With `before` and `after` the counts at the edges, a sample belongs
@@ -66,13 +66,11 @@ class Replica:
 
 def pod_windows(record: StageRecord, samples: Sequence[Sample]) -> tuple[PodWindow, ...]:
     """One window a pod that was ever scraped, in order of the pods' first samples."""
-    by_pod: dict[tuple[str, str], list[Sample]] = defaultdict(list)
-    for sample in samples:
-        by_pod[sample.role, sample.pod].append(sample)
-    roles = [role for role, _ in by_pod]
+    pods = by_server(samples)
+    roles = [role for role, _ in pods]
     begin, end = record.first_send_unix_us, record.last_receive_unix_us
     found = []
-    for (role, pod), own in by_pod.items():
+    for (role, pod), own in pods.items():
         of_role = [edge for edge in record.servers if edge.role == role]
         if len(of_role) > 1 or roles.count(role) > 1:
             starts = {s.start_time for s in own if s.start_time is not None}
@@ -108,7 +106,6 @@ def _inside(record: StageRecord, edge: ServerEdge | None, samples: Sequence[Samp
 
 
 def is_busy(sample: Sample) -> bool:
-    """Whether the server had a request running or waiting."""
     return (sample.running or 0) + (sample.waiting or 0) > 0
 
 
@@ -129,12 +126,10 @@ def stage_windows(record: StageRecord, samples: Sequence[Sample], *, scrape_inte
 def together(window: Window) -> Sequence[Sample]:
     """Requests running and waiting in all servers of the role, at each instant of a sample: a server's latest, and none outside of
     its own first and last sample, where it is idle. Empty where a server gave no sample: the sum is not known."""
-    by_pod: dict[str, list[Sample]] = defaultdict(list)
-    for sample in sorted(window.samples, key=lambda sample: sample.at):
-        by_pod[sample.pod].append(sample)
-    if len(by_pod) < window.servers or len(by_pod) == 1:
-        return window.samples if len(by_pod) == window.servers else ()
-    columns = [([sample.at for sample in own], own) for own in by_pod.values()]
+    servers = by_server(sorted(window.samples, key=lambda sample: sample.at)).values()
+    if len(servers) < window.servers or len(servers) == 1:
+        return window.samples if len(servers) == window.servers else ()
+    columns = [([sample.at for sample in own], own) for own in servers]
     found = []
     for at in sorted({sample.at for sample in window.samples}):
         latest = [own[bisect_right(ats, at) - 1] for ats, own in columns if ats[0] <= at <= ats[-1]]
@@ -176,3 +171,44 @@ def _replica(edge: ServerEdge, pods: Sequence[PodWindow]) -> Replica:
         mean_queue_ms=mean_ms(counters.QUEUE_TIME_SUM, counters.QUEUE_TIME_COUNT),
         figures=role_figures(edge.role, samples, [(edge,)], together=samples, expected=0.0),
     )
+
+
+def role_figures(
+    role: str,
+    samples: Sequence[Sample],
+    stages: Sequence[Sequence[ServerEdge]],
+    *,
+    together: Sequence[Sample],
+    expected: float,
+) -> RoleFigures:
+    """From the samples of single servers in all stages, the same `together`, summed over the servers, and the edges of each stage;
+    `expected` is how many samples were due. Not rounded."""
+    coverage = min(100.0, 100 * len(samples) / expected) if expected > 0 else None
+    measured = {name: figure for name, figure in ROLE_FIGURES.items() if figure.sample or figure.counters}
+    values = {
+        name: _value(figure, together if figure.sample in SUMMED else samples, stages)
+        for name, figure in measured.items()
+    }
+    return RoleFigures(role=role, samples=len(samples), coverage_percent=coverage, **values)
+
+
+def rounded_figures(figures: RoleFigures) -> RoleFigures:
+    """As in a status: counts exact, all others with five significant digits."""
+    names = (name for name, figure in ROLE_FIGURES.items() if not figure.counters or figure.percent_of)
+    return figures.model_copy(update={name: rounded(getattr(figures, name)) for name in names})
+
+
+def _value(figure: Figure, samples: Sequence[Sample], stages: Sequence[Sequence[ServerEdge]]) -> float | None:
+    if figure.sample:
+        values = known(getattr(sample, figure.sample) for sample in samples)
+        return COMBINE[figure.by]([figure.scale * value for value in values]) if values else None
+    if figure.where and not any(_rises(stages, figure.where)):
+        return None
+    if len(figure.counters) > 1:
+        return sum_of_known(rise for counter in figure.counters for rise in _rises(stages, counter))
+    risen = sum_of_all(_rises(stages, figure.counters[0]))
+    return ratio(risen, sum_of_all(_rises(stages, figure.percent_of)), scale=100) if figure.percent_of else risen
+
+
+def _rises(stages: Sequence[Sequence[ServerEdge]], counter: str) -> list[float | None]:
+    return [counters.rise(stage, counter) for stage in stages]

@@ -1,10 +1,7 @@
 """How much KV cache a model needs, and how much fits: vLLM's own arithmetic, from a model's config.json. Pure."""
 
-from benchrun.sizing.attention_kinds import *
 from benchrun.sizing.block_pool import *
 from benchrun.sizing.cache_layers import *
 from benchrun.sizing.config_json import *
 from benchrun.sizing.serve_args import *
 from benchrun.sizing.sizing import *
-from benchrun.sizing.vllm_settings import *
-from benchrun.sizing.weight_files import *

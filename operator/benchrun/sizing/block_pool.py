@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from benchrun.sizing.cache_layers import Layer, ModelShape, head_bytes
-from benchrun.sizing.vllm_settings import Engine
+from benchrun.sizing.serve_args import Engine
 
 _NEARLY_EQUAL = 1.5
 """Kinds of layers whose numbers differ by less are padded to the larger one, not cut to the smaller."""
@@ -37,8 +37,7 @@ class Group:
     window_tokens: int | None
 
     def blocks(self, tokens: int, *, in_flight_tokens: int) -> int:
-        """Blocks that a sequence takes at most. A window may begin in the middle of a block, and what is under way is not
-        given back yet."""
+        """Blocks of a sequence at most: a window may begin within a block, and what is under way is not given back yet."""
         if self.window_tokens is None:
             return -(-tokens // self.block_tokens)
         return -(-min(self.window_tokens - 1 + in_flight_tokens, tokens) // self.block_tokens) + 1
@@ -56,18 +55,20 @@ class Pool:
         """Blocks that a sequence of so many tokens takes."""
         return sum(group.blocks(tokens, in_flight_tokens=self.in_flight_tokens) for group in self.groups)
 
+    def sequence_bytes(self, tokens: int) -> int:
+        """What one sequence takes on each GPU, in whole blocks."""
+        return self.blocks_for(tokens) * self.block_bytes
+
 
 def pool_of(shape: ModelShape, engine: Engine) -> Pool:
     """The pool of a model in an engine. Raises UnknownCacheType."""
     size = engine.block_tokens
     # Pages of latent vectors can't be padded: beside sliding layers all of them keep every token.
     keeps_all = not engine.drops_beyond_window or any(layer.is_shared_by_all_heads for layer in shape.layers)
-    pages = [
-        Page(
-            (token := token_bytes_per_gpu(each, engine)) * size, size, None if keeps_all else each.window_tokens, token
-        )
-        for each in shape.caching_layers
-    ]
+    pages = []
+    for each in shape.caching_layers:
+        token = token_bytes_per_gpu(each, engine)
+        pages.append(Page(token * size, size, None if keeps_all else each.window_tokens, token))
     in_flight = engine.steps_in_flight * engine.step_tokens
     if len({page.window_tokens for page in pages}) == 1:
         block_bytes = sum(layers_of_a_stage(count, engine) * page.bytes for page, count in Counter(pages).items())
@@ -96,15 +97,14 @@ def _groups(pages: Sequence[Page]) -> tuple[Group, ...]:
     kinds = Counter(pages)
     fewest, most = min(kinds.values()), max(kinds.values())
     size = most if most < fewest * _NEARLY_EQUAL else fewest
-    groups = []
+    groups: list[Group] = []
     for page, count in kinds.items():
         tables = -(-count // size)
         groups += [Group(-(-count // tables), page.block_tokens, page.window_tokens)] * tables
     return tuple(groups)
 
 
-UNLIMITED_TOKENS = 2**30
-"""Longer than any context: where only windows are kept, any length fits."""
+UNLIMITED_TOKENS = 2**30  # Longer than any context: where only windows are kept, any length fits.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,8 +159,3 @@ class Fit:
 def fit_of(pool: Pool, engine: Engine, cache_bytes: int) -> Fit:
     """What fits into so many bytes on each GPU."""
     return Fit(pool, engine.blocks if engine.blocks is not None else max(0, cache_bytes) // pool.block_bytes)
-
-
-def sequence_bytes(pool: Pool, tokens: int) -> int:
-    """What one sequence takes on each GPU, in whole blocks."""
-    return pool.blocks_for(tokens) * pool.block_bytes

@@ -40,8 +40,7 @@ class ModelShape:
     dtype: str | None  # Type of the weights as config.json has it, for example bfloat16.
     cache_dtype: str | None  # Type of the KV cache where the checkpoint sets one.
     context_tokens: int | None  # Longest sequence the model is made for.
-    plain_values: int
-    """Numbers of a token that a layer would keep if every query head had keys and values of its own."""
+    plain_values: int  # Numbers of a token that a layer would keep if every query head had keys and values of its own.
     shared_layers: int = 0  # Layers that use the cache of another and keep nothing themselves.
     caveats: tuple[str, ...] = ()  # Where the sizes are an estimate, and why.
 
@@ -59,8 +58,7 @@ _BYTES: Mapping[str, int] = {
 }  # fmt: skip
 PACKED_LATENT: Mapping[str, int] = {"fp8_ds_mla": 656, "nvfp4_ds_mla": 352}
 """Formats of DeepSeek's latent vector with its scales, whole, in bytes a token."""
-_SCALE_BYTES = 8
-"""Two scales a token and head, of keys and of values."""
+_SCALE_BYTES = 8  # Two scales a token and head, of keys and of values.
 _NVFP4 = ("nvfp4", "nvfp4_4over6")
 KNOWN = frozenset({*_BYTES, *PACKED_LATENT, *_NVFP4})
 

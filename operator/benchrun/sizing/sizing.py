@@ -6,18 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from benchrun.sizing.block_pool import (
-    Fit,
-    Memory,
-    Pool,
-    fit_of,
-    layers_of_a_stage,
-    pool_of,
-    sequence_bytes,
-    token_bytes_per_gpu,
-)
+from benchrun.sizing.block_pool import Fit, Memory, Pool, fit_of, layers_of_a_stage, pool_of, token_bytes_per_gpu
 from benchrun.sizing.cache_layers import Layer, ModelShape, is_quantized
-from benchrun.sizing.vllm_settings import Engine
+from benchrun.sizing.serve_args import Engine
 
 COMMON_LENGTHS = (1024, 4096, 16_384, 65_536)
 
@@ -42,8 +33,6 @@ class LengthRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizing:
-    """What came out."""
-
     shape: ModelShape
     engine: Engine
     pool: Pool
@@ -76,9 +65,8 @@ class Sizing:
     @property
     def tokens(self) -> int | None:
         """Tokens that fit, as vLLM reports them (kv_cache_size_tokens)."""
-        if self.fit is None or self.engine.max_tokens is None:
-            return None
-        return self.fit.tokens(self.engine.max_tokens)
+        longest = self.engine.max_tokens
+        return None if self.fit is None or longest is None else self.fit.tokens(longest)
 
 
 def sizing_of(
@@ -87,8 +75,8 @@ def sizing_of(
     """Size a model. What fits is known with `memory`, or where an argument sets the size of the cache. Without `lengths`,
     common ones up to the model's longest. Raises UnknownCacheType."""
     pool, longest = pool_of(shape, engine), engine.max_tokens
-    room = engine.cache_bytes if engine.cache_bytes is not None else memory.cache if memory is not None else None
-    fit = fit_of(pool, engine, room or 0) if room is not None or engine.blocks is not None else None
+    cache_bytes = engine.cache_bytes if engine.cache_bytes is not None else memory.cache if memory is not None else None
+    fit = fit_of(pool, engine, cache_bytes or 0) if cache_bytes is not None or engine.blocks is not None else None
     if not lengths:
         lengths = COMMON_LENGTHS if longest is None else (*(n for n in COMMON_LENGTHS if n < longest), longest)
     counts = Counter(shape.caching_layers)
@@ -101,27 +89,23 @@ def sizing_of(
         fit=fit,
         rows=tuple(LayerRow(each, counts[each], token_bytes_per_gpu(each, engine)) for each in ordered),
         lengths=tuple(
-            LengthRow(tokens, sequence_bytes(pool, tokens), None if fit is None else fit.sequences(tokens))
+            LengthRow(tokens, pool.sequence_bytes(tokens), None if fit is None else fit.sequences(tokens))
             for tokens in lengths
         ),
     )
 
 
 def changes(sizing: Sizing) -> tuple[str, ...]:
-    """One sentence for each thing that makes the cache smaller or larger than plain attention would, and one for each that
-    is not counted."""
+    """A sentence for each thing that makes the cache other than plain attention would, and for each that is not counted."""
     shape, dtype = sizing.shape, sizing.engine.cache_dtype
     source = "set by the checkpoint" if dtype == shape.cache_dtype else "set by --kv-cache-dtype"
+    quantised = f"Quantised cache: {dtype}, {source}; half of what 16-bit numbers take, or less."
     shared = f"{shape.shared_layers} layers use the cache of another layer and keep nothing."
     return (
         *_heads(sizing),
         *_latent(sizing),
         *_windows(sizing),
-        *(
-            [f"Quantised cache: {dtype}, {source}; half of what 16-bit numbers take, or less."]
-            if is_quantized(dtype)
-            else ()
-        ),
+        *([quantised] if is_quantized(dtype) else []),
         *_copies(sizing),
         *([shared] if shape.shared_layers else []),
         *(f"An estimate: {caveat}." for caveat in (*shape.caveats, *sizing.engine.caveats)),

@@ -18,14 +18,13 @@ from benchrun.measure import (
     log_ratio_percent,
     mean_of,
     monotone_p_value,
-    regularized_beta,
-    student_p_value,
     student_quantile,
     surplus,
     theil_sen_slope,
     trend,
     welch,
 )
+from benchrun_client.contract import regularized_beta, student_p_value
 from hypothesis import given, strategies as st
 from scipy import special, stats
 from unit.measure.noise import correlated, queueing

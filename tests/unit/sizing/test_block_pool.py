@@ -20,7 +20,6 @@ from benchrun.sizing import (
     fit_of,
     model_shape,
     pool_of,
-    sequence_bytes,
     sizing_of,
 )
 from unit.sizing import configs, published
@@ -234,7 +233,7 @@ def test_a_number_of_blocks_that_is_given_holds_whatever_the_memory() -> None:
 
 @pytest.mark.parametrize(("tokens", "size"), [(1, 1000), (16, 1000), (17, 2000), (1600, 100_000)])
 def test_a_sequence_is_told_in_whole_blocks(tokens: int, size: int) -> None:
-    assert sequence_bytes(POOL, tokens) == size
+    assert POOL.sequence_bytes(tokens) == size
 
 
 def test_memory_is_what_is_used_less_weights_and_overhead() -> None:

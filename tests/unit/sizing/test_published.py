@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.sizing import model_shape, sequence_bytes
+from benchrun.sizing import model_shape
 from unit.sizing import configs, published
 from unit.sizing.configs import Config
 from unit.sizing.sized import sized
@@ -97,7 +97,7 @@ def test_a_smaller_type_takes_a_share(flags: tuple[str, ...], divisor: int) -> N
 def test_a_sequence_without_windows_takes_token_times_length(
     config: Config, flags: tuple[str, ...], tokens: int, gib: int
 ) -> None:
-    assert sequence_bytes(sized(config, *flags).pool, tokens) == gib * GIB
+    assert sized(config, *flags).pool.sequence_bytes(tokens) == gib * GIB
 
 
 @pytest.mark.parametrize(

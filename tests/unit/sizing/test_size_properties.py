@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from benchrun.sizing import Fit, ServeArgs, Sizing, engine_of, model_shape, sequence_bytes, sizing_of
+from benchrun.sizing import Fit, ServeArgs, Sizing, engine_of, model_shape, sizing_of
 from hypothesis import given, strategies as st
 from unit.sizing import configs, published
 
@@ -48,13 +48,13 @@ def test_a_longer_sequence_never_takes_less(
     config: dict[str, Any], flags: dict[str, Any], tokens: int, more: int
 ) -> None:
     pool = sizing(config, flags).pool
-    assert sequence_bytes(pool, tokens) <= sequence_bytes(pool, tokens + more)
+    assert pool.sequence_bytes(tokens) <= pool.sequence_bytes(tokens + more)
 
 
 @given(MODELS, FLAGS, TOKENS)
 def test_a_larger_type_never_takes_less(config: dict[str, Any], flags: dict[str, Any], tokens: int) -> None:
     sizes = [
-        sequence_bytes(sizing(config, flags, kv_cache_dtype=dtype).pool, tokens)
+        sizing(config, flags, kv_cache_dtype=dtype).pool.sequence_bytes(tokens)
         for dtype in ("nvfp4", "fp8", "fp8_per_token_head", "bfloat16", "float32")
     ]
     assert sizes == sorted(sizes)
@@ -65,7 +65,7 @@ def test_more_gpus_never_take_more_each_nor_less_together(
     config: dict[str, Any], flags: dict[str, Any], gpus: int, tokens: int
 ) -> None:
     few, many = (sizing(config, flags, tensor_parallel_size=n) for n in (gpus, 2 * gpus))
-    assert sequence_bytes(many.pool, tokens) <= sequence_bytes(few.pool, tokens)
+    assert many.pool.sequence_bytes(tokens) <= few.pool.sequence_bytes(tokens)
     assert many.token_bytes >= few.token_bytes
     assert many.token_bytes <= 2 * few.token_bytes
 
@@ -76,7 +76,7 @@ def test_a_sequence_takes_no_less_than_its_tokens_beyond_the_windows(
 ) -> None:
     found = sizing(config, flags)
     gpus = found.engine.gpus
-    assert sequence_bytes(found.pool, tokens) * gpus >= found.far_token_bytes * tokens
+    assert found.pool.sequence_bytes(tokens) * gpus >= found.far_token_bytes * tokens
     assert found.far_token_bytes <= found.token_bytes
 
 
@@ -119,4 +119,4 @@ def test_windows_only_ever_save(config: dict[str, Any], flags: dict[str, Any]) -
     assert not without.drops
     assert without.token_bytes == found.token_bytes
     long = 1_000_000
-    assert not found.drops or sequence_bytes(found.pool, long) < sequence_bytes(without.pool, long)
+    assert not found.drops or found.pool.sequence_bytes(long) < without.pool.sequence_bytes(long)

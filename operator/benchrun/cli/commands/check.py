@@ -7,7 +7,6 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 import yaml
 from rich.console import Console
@@ -49,7 +48,6 @@ def show_check(console: Console, checked: Sequence[Checked]) -> None:
 
 
 def as_json(checked: Sequence[Checked]) -> list[dict[str, object]]:
-    """The same for programs."""
     return [
         {
             "kind": each.kind,
@@ -62,7 +60,6 @@ def as_json(checked: Sequence[Checked]) -> list[dict[str, object]]:
 
 
 def volume_sentence(volume: Volume) -> str:
-    """How large a run is."""
     most = "at most, where searches take all their probes" if volume.probe_stages else ""
     runs = f"{_counted(volume.runs, 'run')}, " if volume.runs > 1 else ""
     parts = [f"{runs}{_counted(volume.stages, 'stage')}, {_counted(volume.requests, 'request')} {most}".strip() + "."]
@@ -84,6 +81,7 @@ def _counted(count: int, noun: str, plural: str = "s") -> str:
 
 
 FAULTY = 1
+SUMMARY = "check a manifest before a GPU is asked for"
 DESCRIPTION = """\
 Check a manifest before it is applied: what the API server would refuse, flags that this version of vLLM does not have,
 requests longer than the model's longest sequence, a KV cache too small for the load, requests too few for the percentiles;
@@ -93,29 +91,24 @@ The model's own limits are known with --model; room in the KV cache with --gpu-m
 EPILOG = "exit codes: 0 nothing stands in the way; 1 something is wrong, or the file can't be read. Warnings are 0."
 
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """The command and its options."""
-    parser = shared_options.add_command(
-        commands, "check", "check a manifest before a GPU is asked for", DESCRIPTION, EPILOG
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("-f", "--file", required=True, metavar="FILE", help="manifest with one or more objects; - reads standard input")
     add("--model", metavar="MODEL", help="folder of the model or its config.json, as for `benchrun kv-cache`")
     add_memory_options(parser)
     add("--vllm-version", metavar="VERSION", help="version in the server's image, where its tag does not name it")
     shared_options.add_output(parser)
-    return parser
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    """Check the file and show what came out. Raises CommandError."""
     bodies = [yaml.load(manifest.text, Loader=manifests.LOADER) for manifest in manifests.manifests_in([options.file])]
     path = model_folder.config_path(options.model) if options.model else None
-    weights = options.weights
+    if (weights := options.weights) is None and path is not None:
+        weights = model_folder.weights_beside(path)
     known = Known(
         shape=model_folder.shape_at(path) if path is not None else None,
         gpu_bytes=options.gpu_memory,
-        weights_bytes=model_folder.weights_beside(path) if weights is None and path is not None else weights,
+        weights_bytes=weights,
         overhead_bytes=options.overhead,
         vllm_version=options.vllm_version,
     )

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from rich.console import Console
 from rich.table import Table
@@ -68,6 +66,7 @@ def _table(found: compare.Compared | Comparison) -> Table:
     return table
 
 
+SUMMARY = "compare two configurations, each one run or several"
 DESCRIPTION = """\
 Compare two configurations: what changed, by how much, and whether that is more than noise.
 
@@ -80,11 +79,7 @@ exit codes: 0 compared, whatever the outcome, or within --max-regression; 1 a ru
 than --max-regression; 6 neither is shown (Inconclusive), or could not have been (Underpowered)."""
 
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """The command and its options."""
-    parser = shared_options.add_command(
-        commands, "compare", "compare two configurations, each one run or several", DESCRIPTION, EPILOG
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("baseline", help="name of a run, or names with commas")
     parser.add_argument("candidate", help="name of a run, or names with commas")
     add, metrics = parser.add_argument, get_args(ComparedMetric)
@@ -98,15 +93,14 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     add("--equivalence", type=percent, default=float(DEFAULT_EQUIVALENCE_PERCENT), metavar="PERCENT", help=least)
     shared_options.add_output(parser)
     shared_options.add_cluster_options(parser)
-    return parser
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    """Read both sides, compare them and show what came out. Raises CommandError."""
     kubectl = cluster.kubectl_of(options)
     find = _in_files(options.file) if options.file else lambda name: view_builders.run_of(kubectl.get(name))
     before, after = ([find(name) for name in _names(side)] for side in (options.baseline, options.candidate))
-    baseline, candidate = ([_measured(run) for run in side] for side in (before, after))
+    read = comparability.measured_run
+    baseline, candidate = ([errors.readable(read, run, run.name) for run in side] for side in (before, after))
     metrics = list(dict.fromkeys(options.metric or DEFAULT_METRICS))
     found = compare.compare(
         baseline,
@@ -144,13 +138,6 @@ def _in_files(paths: Sequence[Path]) -> Callable[[str], views.Run]:
     return find
 
 
-def _measured(run: views.Run) -> comparability.MeasuredRun:
-    try:
-        return comparability.measured_run(run)
-    except ValueError as error:
-        raise errors.CommandError(f"{run.name} was written by another version of the API: {error}") from error
-
-
 def _as_json(
     before: Sequence[views.Run], after: Sequence[views.Run], found: compare.Compared, limited: Mapping[str, Bottleneck]
 ) -> dict[str, object]:
@@ -165,8 +152,6 @@ def _as_json(
 
 
 def _percent(text: str) -> float:
-    with suppress(ValueError):
-        value = float(text)
-        if 0 <= value < math.inf:
-            return value
-    raise ValueError(f"{text!r} is not a percentage from 0 up; write 5 or 2.5")
+    if (number := shared_options.number_from_0(text)) is None:
+        raise ValueError(f"{text!r} is not a percentage from 0 up; write 5 or 2.5")
+    return number

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from rich.console import Console
 from rich.markdown import Markdown
@@ -22,18 +21,17 @@ def pages() -> list[Page]:
     return list(map(page_of, all_rules.SENTENCES))
 
 
-DESCRIPTION = "What a finding means, how it is detected and what to do; without a code, the list of all."
+SUMMARY = "explain a finding"
+DESCRIPTION = """\
+What a finding means, how it is detected and what to do; without a code, the
+list of all."""
 
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """The command and its options."""
-    parser: argparse.ArgumentParser = commands.add_parser("explain", help="explain a finding", description=DESCRIPTION)
+def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("code", nargs="?", help="for example PrefixCacheContaminated")
-    return parser
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    """Show a page or the list. Raises CommandError for a code that does not exist."""
     if options.code is None:
         table = Table(box=None, pad_edge=False, header_style="bold")
         for header in ("finding", "severity", "what was found"):

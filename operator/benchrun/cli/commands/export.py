@@ -8,7 +8,6 @@ from argparse import ArgumentTypeError
 from collections import Counter
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
@@ -45,11 +44,17 @@ Write what a finished run has measured, stage by stage, in the format of another
 
 Load points with the verdict Invalid, and those that were not judged, are left out unless --include-invalid is given.
 Standard error lists what is left out. Verdict and findings go along wherever a format has a place for them."""
+_WIDTH = max(map(len, FORMATS))
+_LIST = "\n".join(f"  {name:{_WIDTH}}  {each.summary}" for name, each in FORMATS.items())
+EPILOG = f"""\
+formats:
+{_LIST}
+and those that other packages register as {GROUP}
+
+exit codes: 0 exported; 1 nothing to export."""
 
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """The command and its options."""
-    parser = shared_options.add_command(commands, "export", SUMMARY, DESCRIPTION, _epilog())
+def add_options(parser: argparse.ArgumentParser) -> None:
     finished_run.add_run_options(parser)
     add = parser.add_argument
     add("--format", required=True, type=export_format, metavar="FORMAT", help=f"one of {', '.join(FORMATS)}")
@@ -59,11 +64,9 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     add("--stage", action="append", default=[], metavar="STAGE", help="only this stage, as chat/rate=4/r1; repeatable")
     add("--include-invalid", action="store_true", help="export Invalid load points too, marked where the format can")
     shared_options.add_cluster_options(parser)
-    return parser
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    """Read the run, and write it down. Raises CommandError."""
     del console  # What goes to standard output is the export alone.
     finished = finished_run.finished_run(options)
     run = finished.run
@@ -118,9 +121,3 @@ def _write(chosen: Format, table: TableName, kept: formats.ExportedRun, output: 
 def _write_file(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
-
-
-def _epilog() -> str:
-    width = max(map(len, FORMATS))
-    formats = "\n".join(f"  {name:{width}}  {each.summary}" for name, each in FORMATS.items())
-    return f"formats:\n{formats}\nand those that other packages register as {GROUP}\n\nexit codes: 0 exported; 1 nothing to export."

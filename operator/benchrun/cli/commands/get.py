@@ -15,29 +15,25 @@ from benchrun.cli import cluster, console_tables, errors, finished_sweep, shared
 from benchrun.observe import view_builders
 from benchrun.report import exit_codes, run_list, run_summary
 
+SUMMARY = "list runs and sweeps, or sum one up"
 DESCRIPTION = """\
 List the runs of a namespace, the youngest first: verdict, best load point (with ? where it is Suspect), what limits it and the
 findings. Sweeps are listed below: how many of their runs have ended, and the best variant.
 With NAME: what that run (or sweep) measured, on what, how long each part took, and the result."""
 
-FOLDED = ("load point", "findings", "best", "baseline", "model", "image")
-"""Columns that may take several lines."""
+FOLDED = ("load point", "findings", "best", "baseline", "model", "image")  # Columns that may take several lines.
 
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """The command and its options."""
-    parser = shared_options.add_command(commands, "get", "list runs and sweeps, or sum one up", DESCRIPTION)
+def add_options(parser: argparse.ArgumentParser) -> None:
     which = "name of a BenchmarkRun, else of a BenchmarkSweep; all are listed without one"
     parser.add_argument("name", nargs="?", metavar="NAME", help=which)
     parser.add_argument("-A", "--all-namespaces", action="store_true", help="list those of all namespaces")
     parser.add_argument("-l", "--selector", help="list those with these labels")
     parser.add_argument("--wide", action="store_true", help="list model, vLLM, GPU and image, too")
     shared_options.add_cluster_options(parser)
-    return parser
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    """The list or the summary. Raises CommandError."""
     kubectl, now = cluster.kubectl_of(options), datetime.now(UTC)
     where: dict[str, Any] = {"all_namespaces": options.all_namespaces, "selector": options.selector}
     if options.name is not None:
@@ -77,7 +73,7 @@ def _summary(kubectl: cluster.Kubectl, name: str, now: datetime) -> run_summary.
     except errors.KubectlError as error:
         found = finished_sweep.typed_sweep(kubectl.sweep_instead(name, error))
         return run_summary.sweep_summary(found.sweep, found.status, now=now)
-    return run_summary.run_summary(run, errors.validated(BenchmarkRunStatus, run.status, name), now=now)
+    return run_summary.run_summary(run, errors.readable(BenchmarkRunStatus.model_validate, run.status, name), now=now)
 
 
 def _show(console: Console, summary: run_summary.Summary) -> None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import textwrap
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict, fields, replace
-from typing import Any, get_args
+from typing import get_args
 
 from pydantic import ValidationError
 from rich.console import Console
@@ -32,7 +30,10 @@ def changed(limits: thresholds.Thresholds, wanted: Sequence[str]) -> thresholds.
         name, value = _split(text, "NAME=VALUE")
         if name.replace("_", "-") not in THRESHOLDS:
             raise errors.unknown("threshold", name, THRESHOLDS)
-        limits = replace(limits, **{name.replace("-", "_"): _number(name, value)})
+        number = shared_options.number_from_0(value)
+        if number is None:
+            raise errors.CommandError(f"{name}: {value!r} is not a number from 0 up")
+        limits = replace(limits, **{name.replace("-", "_"): number})
     return limits
 
 
@@ -59,14 +60,7 @@ def _split(text: str, form: str) -> tuple[str, str]:
     return name, value
 
 
-def _number(name: str, text: str) -> float:
-    with suppress(ValueError):
-        value = float(text)
-        if 0 <= value < math.inf:
-            return value
-    raise errors.CommandError(f"{name}: {text!r} is not a number from 0 up")
-
-
+SUMMARY = "re-evaluate a finished run from its stored records, with other thresholds if given"
 DESCRIPTION = """\
 Re-evaluate a finished run by the rules of this version, from the records and the timeline that the run has stored, and
 from what its server's log has about compiling.
@@ -78,23 +72,17 @@ EPILOG = f"""\
 exit codes: 0 judged; 1 nothing to judge; 4 some numbers are invalid."""
 
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """The command and its options."""
-    summary = "re-evaluate a finished run from its stored records, with other thresholds if given"
-    parser = shared_options.add_command(commands, "judge", summary, DESCRIPTION, EPILOG)
+def add_options(parser: argparse.ArgumentParser) -> None:
     finished_run.add_run_options(parser)
     add = parser.add_argument
     add("--threshold", action="append", default=[], metavar="NAME=VALUE", help="override a threshold; repeatable")
     severity = "Off, Note, Suspect or Invalid for this finding; overrides the spec; repeatable"
     add("--severity", action="append", default=[], metavar="CODE=SEVERITY", help=severity)
     shared_options.add_output(parser)
-    shared_options.add_cluster_options(parser)
-    shared_options.add_wide(parser)
-    return parser
+    shared_options.add_cluster_options(parser, wide=True)
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    """Read the run, judge it and show what came out. Raises CommandError."""
     wanted = severities(options.severity)
     finished = finished_run.finished_run(options)
     judged, stored = finished.run, finished.status
@@ -109,33 +97,23 @@ def run(options: argparse.Namespace, console: Console) -> int:
     else:
         anew = {"phase": None, "message": _judged_by(stored, rejudged.status), "log_tail": None}
         console_tables.show_result(console, judged.name, rejudged.status.model_copy(update=anew), wide=options.wide)
-        console.print(_heading(stored, found), style="bold", markup=False)
+        heading = "the run was not judged when it ended"
+        if stored.judge is not None:
+            same = "same as the stored verdict: no load point is judged otherwise"
+            heading = "differences to the stored verdict:" if found else same
+        console.print(heading, style="bold", markup=False)
         for line in (*(f"  {difference.sentence}" for difference in found), *notes):
             console.print(line, markup=False, soft_wrap=True)
     return exit_codes.INVALID if rejudged.status.verdict == "Invalid" else exit_codes.PASSED
 
 
-def _heading(stored: BenchmarkRunStatus, found: Sequence[comparison_rows.Difference]) -> str:
-    if stored.judge is None:
-        return "the run was not judged when it ended"
-    return (
-        "differences to the stored verdict:"
-        if found
-        else "same as the stored verdict: no load point is judged otherwise"
-    )
-
-
 def _judged_by(stored: BenchmarkRunStatus, now: BenchmarkRunStatus) -> str:
     if stored.judge is None or now.judge is None:
         return "re-evaluated"
-    versions = (
-        f"by version {now.judge.version} of the rules"
-        if stored.judge.version == now.judge.version
-        else f"by version {now.judge.version} of the rules, not {stored.judge.version} as stored"
-    )
-    same = stored.judge.thresholds_digest == now.judge.thresholds_digest
+    other = f", not {stored.judge.version} as stored" if stored.judge.version != now.judge.version else ""
+    limits = "the same" if stored.judge.thresholds_digest == now.judge.thresholds_digest else "other"
     overrides = f"; severities: {', '.join(now.judge.overrides)}" if now.judge.overrides else ""
-    return f"re-evaluated {versions}, with {'the same' if same else 'other'} thresholds{overrides}"
+    return f"re-evaluated by version {now.judge.version} of the rules{other}, with {limits} thresholds{overrides}"
 
 
 def _as_json(
@@ -147,11 +125,5 @@ def _as_json(
 ) -> dict[str, object]:
     fields = {"verdict", "judge", "headline", "results", "findings", "truncated"}
     reported = now.model_dump(mode="json", by_alias=True, exclude_none=True, include=fields)
-    return {
-        "name": run.name,
-        "uid": run.uid,
-        "storedVerdict": stored.verdict,
-        **reported,
-        "differences": [asdict(each) for each in found],
-        "notes": list(notes),
-    }
+    of_run = {"name": run.name, "uid": run.uid, "storedVerdict": stored.verdict}
+    return {**of_run, **reported, "differences": [asdict(each) for each in found], "notes": list(notes)}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -13,21 +12,10 @@ from rich.text import Text
 
 from benchrun.cli import errors, model_folder, shared_options
 from benchrun.report.exit_codes import PASSED
-from benchrun.sizing import (
-    Engine,
-    Sizing,
-    beyond_context,
-    block_pool,
-    cache_layers,
-    changes,
-    engine_of,
-    serve_args,
-    sizing_of,
-)
+from benchrun.sizing import Sizing, beyond_context, block_pool, cache_layers, changes, engine_of, serve_args, sizing_of
 
 
 def show_sizing(console: Console, name: str, sizing: Sizing, notes: Sequence[str]) -> None:
-    """Layers, one token, notes, what fits, and sequences of several lengths."""
     engine, shape = sizing.engine, sizing.shape
     layer_count = sum(row.count for row in sizing.rows)
     about = f"{shape.model_type or 'a model'}, KV cache in {engine.cache_dtype}, {layer_count} layers that keep one"
@@ -87,18 +75,16 @@ def _token_sentence(sizing: Sizing) -> str:
 
 
 def _show_fit(console: Console, sizing: Sizing, fit: block_pool.Fit) -> None:
-    engine, memory = sizing.engine, sizing.memory
+    engine, memory, longest = sizing.engine, sizing.memory, fit.longest()
     if memory is not None:
-        total, usable, weights, overhead, cache = map(
-            serve_args.memory, (memory.total, memory.usable, memory.weights, memory.overhead, memory.cache)
-        )
+        amounts = (memory.total, memory.usable, memory.weights, memory.overhead, memory.cache)
+        total, usable, weights, overhead, cache = map(serve_args.memory, amounts)
         product = f"Memory of a GPU: {total} x {memory.utilization:g} = {usable}"
         rest = f"less weights {weights}, less overhead {overhead}: {cache} for the KV cache."
         console.print(f"{product}, {rest}", markup=False, soft_wrap=True)
     if engine.data_parallel > 1:
         console.print(f"The figures are those of one engine; there are {engine.data_parallel}.", markup=False)
     table = _table("", "")
-    longest = fit.longest()
     if sizing.tokens is not None:
         figure = f"vLLM's kv_cache_size_tokens, at {engine.max_tokens:,} a sequence"
         table.add_row("tokens that fit", f"{sizing.tokens:,}  ({figure})")
@@ -155,23 +141,12 @@ DEFAULT_OVERHEAD_BYTES = 2 * serve_args.GIB
 
 
 def add_memory_options(parser: argparse.ArgumentParser) -> None:
-    """`--gpu-memory`, `--weights` and `--overhead`."""
     add, amount = parser.add_argument, shared_options.valid(serve_args.bytes_of)
     add("--gpu-memory", type=amount, metavar="SIZE", help="memory of one GPU, for example 80GiB")
     weights = "size of the whole model's weights, where no safetensors files are next to config.json"
     add("--weights", type=amount, metavar="SIZE", help=weights)
     beside = "what a GPU holds beside weights and KV cache: activations, CUDA graphs (default: 2GiB, a guess)"
     add("--overhead", type=amount, metavar="SIZE", default=DEFAULT_OVERHEAD_BYTES, help=beside)
-
-
-def memory_of(options: argparse.Namespace, engine: Engine, *, weights: int | None) -> block_pool.Memory | None:
-    """The memory of one GPU; None where it or the weights are not known."""
-    if options.gpu_memory is None or weights is None:
-        return None
-    share = -(-weights // engine.gpus)
-    return block_pool.Memory(
-        total=options.gpu_memory, utilization=engine.utilization, weights=share, overhead=options.overhead
-    )
 
 
 def _tokens(text: str) -> int:
@@ -181,6 +156,7 @@ def _tokens(text: str) -> int:
     return number
 
 
+SUMMARY = "size a model's KV cache from its config.json"
 DESCRIPTION = """\
 Size a model's KV cache by vLLM's own arithmetic: bytes a token, tokens that fit, the longest context, sequences at a length.
 
@@ -195,10 +171,7 @@ for example:
 exit codes: 0 sized; 1 the model can't be read, or nothing is known about its attention."""
 
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """The command and its options."""
-    summary = "size a model's KV cache from its config.json"
-    parser = shared_options.add_command(commands, "kv-cache", summary, DESCRIPTION, EPILOG)
+def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="folder of the model, its config.json, or an id that the hub's local cache has")
     add_memory_options(parser)
     length = "length of a sequence, prompt and answer; may be repeated (default: some, up to the longest)"
@@ -207,11 +180,9 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     shared_options.add_output(parser)
     flags = "the rest of the line is flags of `vllm serve`, verbatim"
     parser.add_argument("--serve", nargs=argparse.REMAINDER, default=[], metavar="FLAG", help=flags)
-    return parser
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    """Size the model and show it. Raises CommandError."""
     sizing = _sizing(options)
     beyond = beyond_context(serve_args.ServeArgs.of(options.serve), sizing.shape, is_allowed=False)
     notes = (*changes(sizing), *([beyond.sentence] if beyond is not None else []))
@@ -230,7 +201,12 @@ def _sizing(options: argparse.Namespace) -> Sizing:
         weights = options.weights or model_folder.weights_beside(path)
         if options.gpu_memory is not None and weights is None and engine.cache_bytes is None:
             raise errors.CommandError(f"no weight files next to {path}; give their size with --weights")
-        memory = memory_of(options, engine, weights=weights)
+        memory = None
+        if options.gpu_memory is not None and weights is not None:
+            share = -(-weights // engine.gpus)
+            memory = block_pool.Memory(
+                total=options.gpu_memory, utilization=engine.utilization, weights=share, overhead=options.overhead
+            )
         return sizing_of(shape, engine, memory=memory, lengths=options.length)
     except (serve_args.UnreadableValue, cache_layers.UnknownCacheType) as error:
         raise errors.CommandError(str(error)) from error

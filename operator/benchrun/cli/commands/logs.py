@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any
 
 from rich.console import Console
 
@@ -17,6 +16,7 @@ from benchrun.cli import cluster, console_tables, errors, shared_options
 from benchrun.observe import untrusted_json as raw, view_builders, views
 from benchrun.report.exit_codes import PASSED
 
+SUMMARY = "show or follow what a run's server and client write"
 DESCRIPTION = """\
 The logs of a run's server and client, as they are or as they grow.
 
@@ -24,8 +24,7 @@ The pods go when the run ends. The end of a failed server's log is kept in the r
 ROLES = (*names.SERVING_ROLES, names.ROLE_CLIENT)
 DEFAULT_TAIL = 100
 MAX_TAIL_CHARACTERS = 8192
-LOOK_AGAIN_SECONDS = 2.0
-"""For pods that are not there yet, and for the end of the run."""
+LOOK_AGAIN_SECONDS = 2.0  # For pods that are not there yet, and for the end of the run.
 
 
 @dataclass(slots=True)
@@ -93,11 +92,7 @@ def _with_log(kubectl: cluster.Kubectl, run: views.Run, role: str) -> list[views
     return sorted((pod for pod in begun if pod.run_uid == run.uid), key=lambda pod: (str(pod.created_at), pod.name))
 
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """The command and its options."""
-    parser = shared_options.add_command(
-        commands, "logs", "show or follow what a run's server and client write", DESCRIPTION
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("name", help="name of the BenchmarkRun")
     add("--role", choices=ROLES, action="append", help="only this one's (default: all that the run has)")
@@ -107,11 +102,9 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     last = f"only the last lines (default: {DEFAULT_TAIL}; -1: all)"
     add("--tail", type=int, default=DEFAULT_TAIL, metavar="LINES", help=last)
     shared_options.add_cluster_options(parser)
-    return parser
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    """Line by line, each with who wrote it where that is not clear. Raises CommandError."""
     kubectl = cluster.kubectl_of(options)
     found = view_builders.run_of(kubectl.get(options.name))
     roles = tuple(dict.fromkeys(options.role or roles_of(found)))
@@ -130,7 +123,6 @@ def run(options: argparse.Namespace, console: Console) -> int:
 
 
 def roles_of(run: views.Run) -> tuple[str, ...]:
-    """The roles that the run's spec asks for, the client among them."""
     split = raw.mapping(run.spec.get("server")).get("disaggregated") is not None
     servers = (names.ROLE_PREFILL, names.ROLE_DECODE, names.ROLE_PROXY) if split else (names.ROLE_SERVER,)
     return (*servers, names.ROLE_CLIENT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from pathlib import Path
 
 from rich.console import Console
 
@@ -28,19 +28,17 @@ missed or a figure regressed; 4 some numbers are invalid; 5 cancelled; 6 the bas
 Of a sweep objectives and changes are no gate."""
 
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """The command and its options."""
-    parser = shared_options.add_command(commands, "report", SUMMARY, DESCRIPTION, EPILOG)
+def add_options(parser: argparse.ArgumentParser) -> None:
     finished_run.add_run_options(parser)
     shared_options.add_sweep(parser)
-    finished_sweep.add_forms(parser)
-    shared_options.add_cluster_options(parser)
-    shared_options.add_wide(parser)
-    return parser
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--html", type=Path, metavar="FILE", help="write one HTML file with everything")
+    to_print = "print Markdown, for a pull request or the summary of a job"
+    form.add_argument("--markdown", action="store_true", help=to_print)
+    shared_options.add_cluster_options(parser, wide=True)
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    """Show what is there; of what goes on, how far it is. Raises CommandError."""
     if options.sweep:
         return finished_sweep.show_found(finished_sweep.named_sweep(options), options, console)
     try:
@@ -51,7 +49,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         whole = finished_run.with_measurement(found, options)
         finished_sweep.write_page(options.html, whole, console)
         return exit_codes.exit_code(whole.status) or exit_codes.PASSED
-    status = errors.validated(BenchmarkRunStatus, found.status, found.name)
+    status = errors.readable(BenchmarkRunStatus.model_validate, found.status, found.name)
     code = exit_codes.exit_code(status)
     if code is None:
         console.print(live_view.progress_line(status), markup=False)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any
 
 from rich.console import Console
 
 from benchrun.cli import cluster, errors, following, interrupts, manifests, shared_options
-from benchrun.cli.commands.watch import EXIT_CODES, add_timeout, follow_to_the_end, say_how_to_go_on
+from benchrun.cli.commands.watch import EPILOG as EPILOG, add_timeout, follow_to_the_end, say_how_to_go_on
 from benchrun.observe import untrusted_json as raw
 from benchrun.report.exit_codes import PASSED
 
+SUMMARY = "apply a manifest and follow its runs and sweeps to the end; the exit code is that of the verdict"
 DESCRIPTION = """\
 Apply manifests, follow their runs and sweeps to the end, and show the results.
 
@@ -25,22 +25,16 @@ Ctrl-C, SIGTERM and --timeout end the waiting, and the run goes on in the cluste
 it: its GPU is freed, what was measured is kept, and the command ends when the run has. A second Ctrl-C does not wait."""
 
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """The command and its options."""
-    summary = "apply a manifest and follow its runs and sweeps to the end; the exit code is that of the verdict"
-    parser = shared_options.add_command(commands, "run", summary, DESCRIPTION, EXIT_CODES)
+def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("-f", "--file", action="append", required=True, metavar="FILE", help="a manifest, - for stdin; may be repeated")
     add("--no-wait", action="store_true", help="only apply, and print the names")
     add_timeout(parser)
     add("--cancel-on-interrupt", action="store_true", help="cancel the runs on Ctrl-C, SIGTERM or when time is up")
-    shared_options.add_cluster_options(parser)
-    shared_options.add_wide(parser)
-    return parser
+    shared_options.add_cluster_options(parser, wide=True)
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    """Apply all, then follow. Raises CommandError."""
     kubectl = cluster.kubectl_of(options)
     wanted = manifests.manifests_in(options.file)  # all are read before one is applied
     started: list[manifests.Applied] = []

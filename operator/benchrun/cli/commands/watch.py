@@ -6,27 +6,18 @@ import argparse
 from collections.abc import Mapping, MutableMapping
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
 from rich.console import Console
 
 from benchrun.api.sweep import spec
-from benchrun.cli import (
-    cluster,
-    console_tables,
-    errors,
-    finished_sweep,
-    following,
-    interrupts,
-    progress_display,
-    shared_options,
-)
+from benchrun.cli import cluster, console_tables, errors, finished_sweep, following, interrupts, shared_options
+from benchrun.cli.progress_display import LogReporter, ScreenReporter
 from benchrun.names import KIND, SHORT_NAME
 from benchrun.observe import sweep_of
 from benchrun.report import exit_codes, tables
 from benchrun.report.watch_state import Followed, FollowedSweep
 
-EXIT_CODES = """\
+EPILOG = """\
 exit codes: 0 measured, Valid or Suspect; 1 a run can't be read; 2 failed; 3 an objective missed or a figure regressed;
 4 some numbers are invalid; 5 cancelled; 6 the baseline's gate neither passed nor failed; 124 --timeout has
 passed; 130 Ctrl-C, 143 SIGTERM. Of several the worst.
@@ -34,7 +25,6 @@ Of a sweep: 0 every run measured, 2 it or a run of it failed, 4 some rows are in
 
 
 def add_timeout(parser: argparse.ArgumentParser) -> None:
-    """How long to wait."""
     seconds = shared_options.valid(tables.parse_seconds)
     longest = "wait no longer than this (90s, 10m, 2h) and end with 124"
     parser.add_argument("--timeout", type=seconds, metavar="DURATION", help=longest)
@@ -64,18 +54,18 @@ async def _followed(
 ) -> following.Following:
     several = len(targets) > 1
     if not console.is_terminal or console.is_dumb_terminal:
-        log = progress_display.LogReporter(console, several=several)
+        log = LogReporter(console, several=several)
         return await following.follow(targets, log, timeout_seconds=timeout_seconds)
     # Of the terminal's own width: what wraps can't be drawn over.
-    with progress_display.ScreenReporter(console_tables.Terminal(), several=several) as screen:
+    with ScreenReporter(console_tables.Terminal(), several=several) as screen:
         return await following.follow(targets, screen, timeout_seconds=timeout_seconds)
 
 
 def say_how_to_go_on(targets: Mapping[str, following.Target], console: Console) -> None:
-    """That runs go on in the cluster, and the commands to follow and to end them."""
     if targets:
-        only = next(iter(targets.values())).noun if len(targets) == 1 else None
-        console.print(f"the {only} goes on in the cluster" if only is not None else "the runs go on in the cluster")
+        nouns = [target.noun for target in targets.values()]
+        who = f"the {nouns[0]} goes on" if len(nouns) == 1 else "the runs go on"
+        console.print(f"{who} in the cluster")
     for name, target in targets.items():
         where = f" -n {target.kubectl.namespace}" if target.kubectl.namespace else ""
         short = spec.SHORT_NAME if target.is_sweep else SHORT_NAME
@@ -99,6 +89,7 @@ def _show(console: Console, followed: Followed, kubectl: cluster.Kubectl, *, wid
     console_tables.show_sweep(console, followed.name, status, texts_per_prompt=texts, wide=wide)
 
 
+SUMMARY = "follow runs and sweeps to their ends; the exit code is that of the verdict"
 DESCRIPTION = """\
 Follow runs and sweeps to their ends, then show their results.
 
@@ -106,20 +97,14 @@ On a terminal a display shows how far a run is, each stage as it finishes, and w
 prints lines. For a sweep it shows how many runs have ended, and which go on. Ctrl-C ends the watching; the run goes on."""
 
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """The command and its options."""
-    summary = "follow runs and sweeps to their ends; the exit code is that of the verdict"
-    parser = shared_options.add_command(commands, "watch", summary, DESCRIPTION, EXIT_CODES)
+def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="+", metavar="NAME", help="name of a BenchmarkRun, else of a BenchmarkSweep")
     shared_options.add_sweep(parser)
     add_timeout(parser)
-    shared_options.add_cluster_options(parser)
-    shared_options.add_wide(parser)
-    return parser
+    shared_options.add_cluster_options(parser, wide=True)
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    """Until all have ended. Raises CommandError."""
     target = following.Target(cluster.kubectl_of(options), spec.KIND if options.sweep else KIND)
     targets = following.by_name((name, target) for name in options.names)
     try:

@@ -10,7 +10,7 @@ from benchrun_client.contract import interval
 from benchrun.api import Cell
 from benchrun.judge.objectives import sample_of
 from benchrun.judge.rules.rule import CellContext, Code, Evidence, Found, NotChecked, Rules, StageFinding
-from benchrun.measure import percentiles, repeats, rounded
+from benchrun.measure import percentiles, rounded, significance
 
 
 def too_few_samples(cell: CellContext) -> Found:
@@ -50,7 +50,7 @@ def repeats_disagree(cell: CellContext) -> Found:
         return []
     if len(stages) < 2:
         return [NotChecked(Code.REPEATS_DISAGREE, "a single repeat was measured")]
-    spreads = {figure: repeats.between_groups([stage[figure] for stage in stages]) for figure in stages[0]}
+    spreads = {figure: significance.between_groups([stage[figure] for stage in stages]) for figure in stages[0]}
     apart = {
         figure: spread
         for figure, spread in spreads.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.sizing import NotWeights, bytes_by_header, bytes_by_index
+from benchrun.cli.model_folder import bytes_by_header, bytes_by_index
 
 
 def test_an_index_says_it_outright() -> None:
@@ -35,12 +35,12 @@ def test_a_header_says_where_its_tensors_end() -> None:
     ],
 )
 def test_an_index_without_it_is_refused(index: dict[str, Any]) -> None:
-    with pytest.raises(NotWeights, match=r"does not say metadata\.total_size"):
+    with pytest.raises(ValueError, match=r"does not say metadata\.total_size"):
         bytes_by_index(index)
 
 
 def test_a_header_without_tensors_is_refused() -> None:
-    with pytest.raises(NotWeights, match="names no tensors"):
+    with pytest.raises(ValueError, match="names no tensors"):
         bytes_by_header({"__metadata__": {}})
 
 
@@ -50,7 +50,7 @@ def test_a_header_without_tensors_is_refused() -> None:
     ids=str,
 )
 def test_a_tensor_that_is_nowhere_is_named(tensor: Any) -> None:
-    with pytest.raises(NotWeights, match=r"where tensor lm_head begins and ends"):
+    with pytest.raises(ValueError, match=r"where tensor lm_head begins and ends"):
         bytes_by_header({"a": {"data_offsets": [0, 8]}, "lm_head": tensor})
 
 
