@@ -50,7 +50,7 @@ def test_a_run_that_is_left_out_does_not_count_here_either() -> None:
 
 def test_the_table_has_them_beside_the_figures_of_the_client() -> None:
     one = side(read("a", running_mean=12.345678, waiting_mean=0, kv_cache_max_percent=3, prefix_hit_percent=0))
-    [found] = table([one], baseline="base", planned=[CELL], replications=1, missing={}).rows
+    [found] = table([one], baseline="base", planned=[CELL], replications=1, missing={}).results
     assert {name: found.metrics[name] for name in SHOWN_FIGURES if name in found.metrics} == {
         "running_mean": 12.346,
         "waiting_mean": 0,

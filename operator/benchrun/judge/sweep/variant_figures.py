@@ -10,7 +10,7 @@ from benchrun.api import COSTS, SHOWN_FIGURES, TOKENS_PER_JOULE, Result, SearchR
 from benchrun.api.sweep import FoundLoad
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.objectives import TRUSTED as TRUSTED
-from benchrun.measure import rounded
+from benchrun.measure import known, rounded
 from benchrun.plan import Variant
 
 
@@ -46,22 +46,20 @@ def cells_of(sides: Sequence[Side], planned: Sequence[str]) -> tuple[str, ...]:
 def costs(side: Side, cell: str) -> dict[str, float | None]:
     """Those that every run of the side has at this cell. The geometric mean, as of the throughput that they follow from."""
     rows = [row for _, row in side.at(cell)]
-    values = {
-        key: [cost for row in rows if (cost := row.metrics.get(key)) is not None] for key in (*COSTS, TOKENS_PER_JOULE)
-    }
+    values = {key: known(row.metrics.get(key) for row in rows) for key in (*COSTS, TOKENS_PER_JOULE)}
     return {key: rounded(geometric_mean(found)) for key, found in values.items() if found and len(found) == len(rows)}
 
 
-def found_loads(side: Side) -> tuple[FoundLoad, ...]:
+def found_loads(side: Side) -> list[FoundLoad]:
     """One entry a workload that is searched, in their order."""
     by_workload: dict[str, list[SearchResult]] = {}
     for run in side.runs:
         for search in run.status.searches:
             by_workload.setdefault(search.workload, []).append(search)
-    return tuple(
+    return [
         FoundLoad(workload=workload, axis=found[0].axis, loads=[search.lower or "none" for search in found])
         for workload, found in by_workload.items()
-    )
+    ]
 
 
 # The same figures as a run's table has, and for the same reason: what ran and what waited is shown by its mean, since a queue that
@@ -74,7 +72,7 @@ def server_figures(side: Side, cell: str) -> dict[str, float | None]:
     roles = [answering(row.roles) for _, row in side.at(cell)]
     values = {name: [None if role is None else getattr(role, name) for role in roles] for name in SHOWN_FIGURES}
     return {
-        name: rounded((max if SHOWN_FIGURES[name].by == "max" else fmean)(known))
+        name: rounded((max if SHOWN_FIGURES[name].by == "max" else fmean)(of_all))
         for name, found in values.items()
-        if (known := [value for value in found if value is not None]) and len(known) == len(found)
+        if (of_all := known(found)) and len(of_all) == len(found)
     }
