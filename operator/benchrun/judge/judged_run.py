@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from benchrun_client.contract import DatasetFacts, StageRecord
 
 from benchrun import api
-from benchrun.judge.comparison.against_baseline import against_baseline
+from benchrun.judge.comparison.compare import against_baseline
 from benchrun.judge.explain.profile import backed, profile_status
 from benchrun.judge.result_row import cost_status
 from benchrun.judge.results import Judged, results
@@ -68,14 +68,8 @@ def judged_run(
     `baseline`: the run that the spec names; None: there is none. A run that ended early is compared with nothing.
     """
     profile, records = _profile_of(spec, records)
-    found = results(
-        (*cells(spec), *probed_cells(spec, records)),
-        records,
-        samples,
-        spec=spec,
-        compilations=known_compilations(servers),
-        servers=servers,
-    )
+    planned, compilations = (*cells(spec), *probed_cells(spec, records)), known_compilations(servers)
+    found = results(planned, records, samples, spec=spec, compilations=compilations, servers=servers)
     datasets, datasets_cut = dataset_statuses(records, workloads=len(spec.workloads))
     # In all stages: a repeat that was lost leaves the others.
     of_code = next((f for f in found.findings if f.code == api.Code.ALL_REQUESTS_FAILED), None)

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from benchrun_client.contract import StageRecord, interval
 
 from benchrun import api
-from benchrun.judge.comparison.against_baseline import SHARE_BYTES
 from benchrun.judge.explain.cell_explanations import Limits, Seen, explanations, seen_at
 from benchrun.judge.explain.questions import with_true_runs
 from benchrun.judge.objectives import TRUSTED
@@ -17,7 +16,7 @@ from benchrun.judge.rules.all_rules import aggregate, judge_cell, judge_run, ver
 from benchrun.judge.rules.rule import CellContext, CellSummary, RunContext, StageFinding, StageProfile, overridden
 from benchrun.judge.search_results import SEARCH_BYTES, deciding, search_results
 from benchrun.judge.stage_profile import expected_load
-from benchrun.judge.status_size import MAX_BYTES, PROFILE_BYTES, fitted
+from benchrun.judge.status_size import COMPARISON_BYTES, MAX_BYTES, PROFILE_BYTES, fitted
 from benchrun.judge.thresholds import Thresholds, thresholds_of
 from benchrun.measure import cells, exposition, queueing, stage_windows
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_SERVER
@@ -96,15 +95,8 @@ def cell_context(
         StageProfile(r, expected, thresholds, stage_windows(r, samples, scrape_interval=seconds), compilations, servers)
         for r in records
     )
-    return CellContext(
-        cell=cell,
-        thresholds=thresholds,
-        expected=expected,
-        percentiles=spec.measurement.percentiles,
-        stages=tuple(stages),
-        pools=cells.pools_of(records),
-        objectives=spec.objectives,
-    )
+    pools, percentiles = cells.pools_of(records), spec.measurement.percentiles
+    return CellContext(cell, thresholds, expected, percentiles, tuple(stages), pools, spec.objectives)
 
 
 class Judged(NamedTuple):
@@ -157,10 +149,8 @@ def results(
     by_cell = {cell.id: judged(cell) for cell in plan_cells}
     summaries = {cell_id: each.summary for cell_id, each in by_cell.items()}
     of_run = judge_run(RunContext(limits, summaries))
-    found = {
-        cell_id: overridden([*each.seen, *(f for f in of_run if f.stage_id == cell_id)], severities)
-        for cell_id, each in by_cell.items()
-    }
+    seen = {cell_id: [*each.seen, *(f for f in of_run if f.stage_id == cell_id)] for cell_id, each in by_cell.items()}
+    found = {cell_id: overridden(each, severities) for cell_id, each in seen.items()}
     seen_by_cell = {cell_id: each.explained_by for cell_id, each in by_cell.items() if each.explained_by}
     trusted = {cell_id for cell_id, of_cell in found.items() if verdict_of_findings(of_cell) != "Invalid"}
     explained = explanations(seen_by_cell, trusted=trusted)
@@ -170,7 +160,7 @@ def results(
     rows = with_true_runs(priced, servers, limits)
     findings = aggregate(finding for of_cell in found.values() for finding in of_cell)
     searches = search_results(spec, summaries, rows)
-    max_bytes = MAX_BYTES - (SHARE_BYTES if spec.baseline else 0) - SEARCH_BYTES * len(searches)
+    max_bytes = MAX_BYTES - (COMPARISON_BYTES if spec.baseline else 0) - SEARCH_BYTES * len(searches)
     max_bytes -= PROFILE_BYTES if spec.measurement.profile else 0
     kept, truncated = fitted(rows, findings, max_bytes=max_bytes)
     relied_on = deciding(rows, searches)

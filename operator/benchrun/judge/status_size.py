@@ -79,6 +79,23 @@ def fitted(
     return kept, truncations((("results", len(whole), len(kept)), *counts))
 
 
+MAX_COMPARISON_BYTES = 16_000  # Of the load points of a comparison.
+COMPARISON_BYTES = MAX_COMPARISON_BYTES + 3_000  # With its message, which the condition repeats.
+_WORDS: tuple[Word, ...] = ("NotComparable", "Unknown", "Equivalent", "NoDetectableDifference", "Better")
+
+
+def fitted_cells(
+    cells: Sequence[ComparedCell], *, max_bytes: int = MAX_COMPARISON_BYTES
+) -> tuple[tuple[ComparedCell, ...], tuple[Truncated, ...]]:
+    """Changes of one word after the other, then whole load points from the end. The words of all stay in the message."""
+    whole = tuple(cells)
+    cuts = (partial(without_changes, word=word) for word in _WORDS)
+    kept = cut_to(max_bytes, whole, size=json_bytes, cuts=cuts, shorter=lambda cells: cells[:-1])
+    changes = [sum(len(cell.changes) for cell in cells) for cells in (whole, kept)]
+    counts = ("comparison.cells", len(whole), len(kept)), ("comparison.cells[].changes", changes[0], changes[1])
+    return kept, truncations(counts)
+
+
 def _of_rows(rows: tuple[Result, ...], cut: _Cut) -> tuple[Result, ...]:
     return tuple(map(cut, rows))
 

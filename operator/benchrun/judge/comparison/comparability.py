@@ -10,16 +10,7 @@ from itertools import combinations
 
 from benchrun_client import contract
 
-from benchrun.api import (
-    BenchmarkRunSpec,
-    BenchmarkRunStatus,
-    ModelSource,
-    Result,
-    Workload,
-    datasets_of,
-    is_true,
-    json_name,
-)
+from benchrun import api
 from benchrun.judge.objectives import TRUSTED
 from benchrun.observe import Run
 from benchrun.plan import client_sampling
@@ -31,12 +22,12 @@ class MeasuredRun:
 
     name: str
     uid: str
-    spec: BenchmarkRunSpec
-    status: BenchmarkRunStatus
+    spec: api.BenchmarkRunSpec
+    status: api.BenchmarkRunStatus
     block: int | None = None
     """Of a sweep: its replication. Runs of one block were sent the same at about the same time."""
 
-    def row(self, cell: str) -> Result | None:
+    def row(self, cell: str) -> api.Result | None:
         """The results of a cell, if it has that cell."""
         return next((row for row in self.status.results if row.cell == cell), None)
 
@@ -45,14 +36,14 @@ class MeasuredRun:
         row = self.row(cell)
         return None if row is None else row.traffic
 
-    def workload(self, name: str) -> Workload | None:
+    def workload(self, name: str) -> api.Workload | None:
         """The workload of that name."""
         return next((workload for workload in self.spec.workloads if workload.name == name), None)
 
 
 def measured_run(run: Run) -> MeasuredRun:
     """A run as the cluster holds it. Raises ValueError where its spec or status is not of this version."""
-    spec, status = BenchmarkRunSpec.model_validate(run.spec), BenchmarkRunStatus.model_validate(run.status)
+    spec, status = api.BenchmarkRunSpec.model_validate(run.spec), api.BenchmarkRunStatus.model_validate(run.status)
     return MeasuredRun(run.name, run.uid, spec, status)
 
 
@@ -65,7 +56,7 @@ def results_digest(run: Run) -> str:
 Side = Sequence[MeasuredRun]
 
 
-def _source_text(source: ModelSource) -> str:
+def _source_text(source: api.ModelSource) -> str:
     """In a few words: "claim weights/qwen"."""
     if (claim := source.pvc) is not None:
         return f"claim {claim.claim_name}{f'/{claim.path}' if claim.path else ''}"
@@ -79,7 +70,7 @@ def _with_files(name: str, runs: Side) -> list[tuple[MeasuredRun, MeasuredRun]]:
 
     def reads_file(run: MeasuredRun) -> bool:
         workload = run.workload(name)
-        parts = datasets_of(workload, run.spec.workloads) if workload is not None else ()
+        parts = api.datasets_of(workload, run.spec.workloads) if workload is not None else ()
         return any(part.file is not None or isinstance(part.single, contract.HuggingFaceData) for part in parts)
 
     return list(combinations(filter(reads_file, runs), 2))
@@ -157,7 +148,7 @@ def _not_two_sides(baseline: Side, candidate: Side) -> str | None:
         if run.status.completion_time is None:
             return f"{run.name} has not finished"
         # Figures of a run that failed were taken on a server in trouble.
-        if is_true(run.status.conditions, "Failed"):
+        if api.is_true(run.status.conditions, "Failed"):
             return f"{run.name} did not measure to its end ({run.status.phase or 'Failed'})"
     if min(len(baseline), len(candidate)) < 2 and not len(baseline) == len(candidate) == 1:
         return "one run against several: take one run a side, or at least two"
@@ -239,16 +230,16 @@ def _workload_differs(workload: str, runs: Side) -> str | None:
     return None
 
 
-def _datasets(workload: Workload, spec: BenchmarkRunSpec) -> object:
+def _datasets(workload: api.Workload, spec: api.BenchmarkRunSpec) -> object:
     """What is sent, whatever the parts of a mix are called, and in which proportion."""
-    return datasets_of(workload, spec.workloads), [part.weight for part in workload.dataset.mix or ()]
+    return api.datasets_of(workload, spec.workloads), [part.weight for part in workload.dataset.mix or ()]
 
 
-_TRAFFIC: tuple[tuple[str, Callable[[Workload], object]], ...] = (
+_TRAFFIC: tuple[tuple[str, Callable[[api.Workload], object]], ...] = (
     ("api", lambda workload: workload.api),
     ("ignoreEOS", lambda workload: workload.ignore_eos),
     *(
-        (f"sampling.{json_name(name)}", lambda workload, name=name: getattr(client_sampling(workload), name))
+        (f"sampling.{api.json_name(name)}", lambda workload, name=name: getattr(client_sampling(workload), name))
         for name in contract.Sampling.model_fields
     ),
     ("maxConcurrency", lambda workload: workload.load.max_concurrency),

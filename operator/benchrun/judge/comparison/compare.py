@@ -1,4 +1,4 @@
-"""Two groups of runs compared, load point by load point, all questions corrected together."""
+"""Two groups of runs compared, load point by load point, all questions corrected together; a run against its baseline."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from benchrun import api
-from benchrun.judge.comparison.comparability import Side, cell_obstacle, obstacle, unknowns
+from benchrun.judge.comparison import comparability
+from benchrun.judge.comparison.comparability import MeasuredRun, Side, cell_obstacle, obstacle
 from benchrun.judge.comparison.figures import figure_of, sentence, throughput_at
 from benchrun.judge.comparison.gate import gate
 from benchrun.judge.comparison.questions import MOST_PERCENT, Question, answers, family_error
 from benchrun.judge.explain import bottleneck
 from benchrun.judge.explain.waiting import percent
+from benchrun.judge.status_size import fitted_cells
 from benchrun.measure import log_ratio_percent, response_to_load
+from benchrun.observe import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ def compare(
     outcome = outcome_of(cells)
     suspects = {row.cell for run in runs for row in run.status.results if row.verdict == "Suspect"}
     suspect = sum(cell.cell in suspects for cell in cells)
-    least, unknown = _detectable(asked), unknowns(baseline, candidate)
+    least, unknown = _detectable(asked), comparability.unknowns(baseline, candidate)
     message = sentence(cells, scope, suspect=suspect, unknown=unknown, detectable_percent=least)
     found = Compared(scope if outcome != "NotComparable" else None, outcome, None, message, cells, least)
     if max_regression_percent is None:
@@ -172,3 +175,62 @@ def _of_row(row: api.Result) -> response_to_load.OperatingPoint | None:
     if not is_supplied or works_twice or is_starved:
         return None
     return response_to_load.OperatingPoint(row.cell, server.running_mean, throughput, server.kv_cache_max_percent)
+
+
+_CONDITION: dict[str | None, tuple[api.ConditionStatus, str]] = {
+    "NotRegressed": ("True", api.Reason.NOT_REGRESSED),
+    "Regressed": ("False", api.Reason.REGRESSED),
+    "Underpowered": ("Unknown", api.Reason.UNDERPOWERED),
+    "Inconclusive": ("Unknown", api.Reason.INCONCLUSIVE),
+}
+_ENDED = "1970-01-01T00:00:00Z"
+"""A run is compared when it was measured to its end, and its status does not say so yet; when that was makes no difference."""
+
+
+def against_baseline(
+    name: str,
+    uid: str,
+    spec: api.BenchmarkRunSpec,
+    judgement: api.Judgement,
+    *,
+    servers: Sequence[api.ServerStatus],
+    baseline: api.Baseline,
+    found: Run | None,
+) -> api.Judgement:
+    """The judgement of the run with its comparison. `found`: the baseline; None: there is no such run."""
+    status = api.BenchmarkRunStatus(
+        completion_time=_ENDED, servers=list(servers), client=judgement.client, results=judgement.results
+    )
+    compared = _compared(MeasuredRun(name, uid, spec, status), baseline, found)
+    cells, truncated = fitted_cells(compared.cells)
+    comparison = api.Comparison(
+        baseline=api.ComparedRun(
+            name=baseline.name,
+            uid=found.uid if found else None,
+            digest=comparability.results_digest(found) if found else None,
+        ),
+        scope=compared.scope,
+        outcome=compared.outcome,
+        gate=compared.gate,
+        detectable_percent=compared.detectable_percent,
+        message=api.sentence(compared.message),
+        cells=list(cells),
+    )
+    condition, reason = _CONDITION[comparison.gate]
+    update = {"comparison": comparison, "not_regressed": condition, "not_regressed_reason": reason}
+    return judgement.model_copy(update=update | {"truncated": [*judgement.truncated, *truncated]})
+
+
+def _compared(after: MeasuredRun, baseline: api.Baseline, found: Run | None) -> Compared:
+    if found is None:
+        return not_comparable(f"there is no run {baseline.name} in the namespace", gated=True)
+    try:
+        before = comparability.measured_run(found)
+    except ValueError:
+        return not_comparable(f"{baseline.name} was written by another version of the API", gated=True)
+    allowed, least = float(baseline.max_regression_percent), float(baseline.equivalence_percent)
+    metrics = baseline.metrics
+    try:
+        return compare([before], [after], metrics=metrics, max_regression_percent=allowed, equivalence_percent=least)
+    except (ArithmeticError, ValueError):
+        return not_comparable(f"the figures of {baseline.name} are out of range", gated=True)
