@@ -12,9 +12,8 @@ from benchrun.api import THROUGHPUTS, Objective, Result, RoleFigures, SearchResu
 from benchrun.api.sweep import FoundLoad, SweepTable, TabledRun, essence
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.result_row import PER_GPU
-from benchrun.judge.sweep.best import best_variants, contenders, pareto_front
-from benchrun.judge.sweep.table import ONE_LEFT, sweep_table, table
-from benchrun.judge.sweep.variant_figures import Side, found_loads
+from benchrun.judge.sweep.best import Side, best_variants, contenders, pareto_front
+from benchrun.judge.sweep.table import ONE_LEFT, found_loads, sweep_table, table
 from benchrun.plan import Variant, planned_variants
 from unit.judge.comparison.sides import CELL, repeated, row, run, servers
 from unit.sweep.sweeps import sweep_spec, variant

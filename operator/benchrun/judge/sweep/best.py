@@ -1,4 +1,4 @@
-"""The best variant by each objective, and the Pareto front of throughput per GPU against TPOT."""
+"""A variant with its runs; the best variant by each objective, and the Pareto front of throughput per GPU against TPOT."""
 
 from __future__ import annotations
 
@@ -7,12 +7,37 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
-from benchrun.api import KEYS, Objective
+from benchrun.api import KEYS, Objective, Result
 from benchrun.api.sweep import BestVariant, FrontPoint
+from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.comparison.figures import Figure, figure_of
 from benchrun.judge.comparison.questions import Question
-from benchrun.judge.sweep.variant_figures import TRUSTED, Side
+from benchrun.judge.objectives import TRUSTED
 from benchrun.measure import CONFIDENCE, rounded
+from benchrun.plan import Variant
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A variant with its runs that were measured to their end: one fresh server each."""
+
+    variant: Variant
+    runs: tuple[MeasuredRun, ...]
+
+    @property
+    def devices(self) -> int:
+        """What throughput is divided by: GPUs; 1 for a server without any."""
+        return max(1, self.variant.gpus)
+
+    def at(self, cell: str) -> tuple[tuple[MeasuredRun, Result], ...]:
+        """The runs that have figures of this cell which can be trusted, with them; if none can be, all that have any. One
+        server's bad luck does not spoil what the others measured."""
+        found = tuple((run, row) for run in self.runs if (row := run.row(cell)) is not None)
+        return tuple((run, row) for run, row in found if row.verdict in TRUSTED) or found
+
+    def runs_at(self, cell: str) -> tuple[MeasuredRun, ...]:
+        """The same runs alone."""
+        return tuple(run for run, _ in self.at(cell))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +131,9 @@ def _best(objective: str, contenders: Sequence[Contender]) -> BestVariant | None
 
 
 def _is_beaten(by: Contender, other: Contender, *, questions: int) -> bool:
-    """Whether the one is shown to have more throughput, at an error of 5 % over so many questions; never where noise is not
-    known. Multiple comparisons with the best (J. C. Hsu, Annals of Statistics 9, 1981; Bonferroni in place of Dunnett's
-    constant): who is not beaten by the highest may be the best, and the best is among them with 95 %, though the highest was
-    chosen by its figure."""
+    """Whether the one is shown to have more throughput, at an error of 5 % over so many questions; never where noise is not known.
+    Multiple comparisons with the best (J. C. Hsu, Annals of Statistics 9, 1981; Bonferroni in place of Dunnett's constant): who is not
+    beaten by the highest may be the best, and the best is among them with 95 %, though the highest was chosen by its figure."""
     contrast = _question(other, by).contrast()
     return contrast is not None and contrast.exceeds(0.0) <= (1 - CONFIDENCE) / max(1, questions)
 

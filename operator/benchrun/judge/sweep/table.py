@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
+from statistics import fmean, geometric_mean
 
 from benchrun import api
-from benchrun.api.sweep import MAX_BEST, MAX_FRONT, MAX_ROWS, BenchmarkSweepSpec, Row, SweepTable, TabledRun
+from benchrun.api.sweep import MAX_BEST, MAX_FRONT, MAX_ROWS, BenchmarkSweepSpec, FoundLoad, Row, SweepTable, TabledRun
 from benchrun.judge.comparison.comparability import MeasuredRun, cell_obstacle, obstacle
 from benchrun.judge.comparison.compare import limits, outcome_of, paired, questions_at
 from benchrun.judge.comparison.figures import figure_of, throughput_at
@@ -18,9 +19,8 @@ from benchrun.judge.comparison.questions import Question, answers
 from benchrun.judge.result_row import PER_GPU
 from benchrun.judge.rules.all_rules import worst
 from benchrun.judge.status_size import cut_to, json_bytes, truncations, without_changes
-from benchrun.judge.sweep.best import best_variants, contenders, pareto_front
-from benchrun.judge.sweep.variant_figures import Side, cells_of, costs, found_loads, server_figures
-from benchrun.measure import rounded
+from benchrun.judge.sweep.best import Side, best_variants, contenders, pareto_front
+from benchrun.measure import known, rounded
 from benchrun.plan import Variant, block_of, cells, in_block, planned_variants
 
 SHOWN: tuple[api.ComparedMetric, ...] = (*api.DEFAULT_METRICS, "TotalTokenThroughput")
@@ -118,8 +118,8 @@ def _metrics(side: Side, cell: str) -> dict[str, float | None]:
     figures = {api.KEYS[metric]: rounded(figure_of(metric, cell, side.runs_at(cell)).value) for metric in SHOWN}
     throughput = figures[api.KEYS["OutputThroughput"]]
     figures[PER_GPU] = None if throughput is None else rounded(throughput / side.devices)
-    known = {key: value for key, value in figures.items() if value is not None}
-    return known | costs(side, cell) | server_figures(side, cell)
+    of_all = {key: value for key, value in figures.items() if value is not None}
+    return of_all | costs(side, cell) | server_figures(side, cell)
 
 
 def _measured(variant: Variant, run: TabledRun, status: api.BenchmarkRunStatus) -> MeasuredRun:
@@ -161,6 +161,47 @@ def sweep_table(
     }
     every = SweepTable.model_validate(dict(found) | update)
     return every if whole else fitted(every)
+
+
+def cells_of(sides: Sequence[Side], planned: Sequence[str]) -> tuple[str, ...]:
+    """Every cell that is planned, and what searches have measured besides."""
+    measured = (row.cell for side in sides for run in side.runs for row in run.status.results)
+    return tuple(dict.fromkeys((*planned, *measured)))
+
+
+def costs(side: Side, cell: str) -> dict[str, float | None]:
+    """Those that every run of the side has at this cell. The geometric mean, as of the throughput that they follow from."""
+    rows = [row for _, row in side.at(cell)]
+    values = {key: known(row.metrics.get(key) for row in rows) for key in (*api.COSTS, api.TOKENS_PER_JOULE)}
+    return {key: rounded(geometric_mean(found)) for key, found in values.items() if found and len(found) == len(rows)}
+
+
+def found_loads(side: Side) -> list[FoundLoad]:
+    """One entry a workload that is searched, in their order."""
+    by_workload: dict[str, list[api.SearchResult]] = {}
+    for run in side.runs:
+        for search in run.status.searches:
+            by_workload.setdefault(search.workload, []).append(search)
+    return [
+        FoundLoad(workload=workload, axis=found[0].axis, loads=[search.lower or "none" for search in found])
+        for workload, found in by_workload.items()
+    ]
+
+
+# The same figures as a run's table has, and for the same reason: what ran and what waited is shown by its mean, since a queue that
+# comes and goes is not its peak; of the KV cache the most counts, since it is full once it was. Means are arithmetic: what waits is
+# often 0, and nothing here is compared.
+
+
+def server_figures(side: Side, cell: str) -> dict[str, float | None]:
+    """Those that every run of the side has at this cell."""
+    roles = [api.answering(row.roles) for _, row in side.at(cell)]
+    values = {name: [None if role is None else getattr(role, name) for role in roles] for name in api.SHOWN_FIGURES}
+    return {
+        name: rounded((max if api.SHOWN_FIGURES[name].by == "max" else fmean)(of_all))
+        for name, found in values.items()
+        if (of_all := known(found)) and len(of_all) == len(found)
+    }
 
 
 MAX_BYTES = 60_000
