@@ -19,11 +19,11 @@ from benchrun.judge.rules.rule import SEVERITIES, CellContext, Code, StageFindin
 from benchrun.judge.throughput import throughput_of, throughputs
 from benchrun.measure import (
     GpuFigures,
+    Plateau,
     Samples,
     cells,
     counters,
     gpu_figures,
-    plateau,
     repeats,
     rounded_figures,
     windows,
@@ -81,22 +81,19 @@ def row(measured: api.Result, found: Sequence[StageFinding], explanation: Explan
 def measured_row(context: CellContext, found: Sequence[StageFinding], *, spec: api.BenchmarkRunSpec) -> api.Result:
     """Of a cell as it was measured, by what its own rules found; one without any record has figures of nothing."""
     cell, records = context.cell, [stage.record for stage in context.stages]
-    codes = _codes(found)
     # Gaps between chunks that hold several tokens are not gaps between tokens.
-    hidden = "itl" if Code.CHUNKS_ARE_NOT_TOKENS in codes else ""
+    hidden = "itl" if any(each.code is Code.CHUNKS_ARE_NOT_TOKENS for each in found) else ""
     shown = {latency: pool for latency, pool in context.pools.items() if latency != hidden}
     sure = intervals({name: s for name, s in context.answered.items() if name != hidden}, context.percentiles)
     samples = {name: sample for name, sample in context.samples.items() if name != hidden}
     sampled = [window for stage in context.stages for window in stage.windows]
     roles = role_figures(sampled)
-    metrics = _metrics(context, shown, spec)
-    plateaus = [(s.record, s.plateau) for s in context.stages if isinstance(s.plateau, plateau.Plateau)]
-    which = throughput_of(context.stages, found)
+    metrics = _metrics(context, shown, spec) | token_costs(records, spec.cost)
+    plateaus = [(s.record, s.plateau) for s in context.stages if isinstance(s.plateau, Plateau)]
     on_plateaus = len(plateaus) == len(records)
     noise = repeats.repeat_cv_percent(records, [throughputs([s], on_plateaus=on_plateaus) for s in context.stages])
     digests = "\n".join(record.prompts_digest for record in records)
     verdict = verdict_of_findings(found)
-    billed = token_costs(records, spec.cost)
     return api.Result(
         cell=cell.id,
         workload=cell.workload,
@@ -104,11 +101,11 @@ def measured_row(context: CellContext, found: Sequence[StageFinding], *, spec: a
         value=cell.value,
         repeats=len(records),
         repeats_planned=len(cell.stage_ids),
-        metrics=metrics | billed | tokens_per_joule(gpu_figures(sampled), roles),
+        metrics=metrics | tokens_per_joule(gpu_figures(sampled), roles),
         intervals=sure.intervals,
         uncertain=sure.uncertain,
         steady=cells.plateau_metrics(plateaus, context.percentiles) if plateaus else {},
-        throughput_of=which,
+        throughput_of=throughput_of(context.stages, found),
         repeat_cv_percent={name: cv for name, cv in noise.items() if name != "mean_itl_ms" or "itl" in shown},
         traffic=hashlib.sha256(digests.encode()).hexdigest() if records else None,
         sampling=_sampling(records),
@@ -117,7 +114,7 @@ def measured_row(context: CellContext, found: Sequence[StageFinding], *, spec: a
         roles=[*roles, *proxy_role(records)],
         objectives=objective_results(spec.objectives, samples, verdict, error=objective_error(spec, cell)),
         verdict=verdict,
-        findings=codes,
+        findings=_codes(found),
     )
 
 
@@ -141,8 +138,7 @@ def role_figures(stage_windows: Sequence[windows.Window]) -> list[api.RoleFigure
 
 def proxy_role(records: Sequence[StageRecord]) -> list[api.RoleFigures]:
     """What the proxy did over all these stages; nothing where requests went straight to a server."""
-    found = counters.proxy_figures(records)
-    if found is None:
+    if (found := counters.proxy_figures(records)) is None:
         return []
     added_ms, cores = cells.rounded(found.added_mean_ms), cells.rounded(found.cores)
     return [api.RoleFigures(role=ROLE_PROXY, added_mean_ms=added_ms, cores=cores)]

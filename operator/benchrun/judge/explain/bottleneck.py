@@ -8,19 +8,7 @@ from dataclasses import dataclass
 from benchrun.api import Bottleneck, LimitKind
 from benchrun.judge.explain.waiting import MIN_QUEUED_SHARE, held_at, percent, pressure_evidence
 from benchrun.judge.rules.rule import Evidence, StageFinding, number
-from benchrun.measure import (
-    Comparison,
-    FullSteps,
-    Hold,
-    Lengths,
-    OperatingPoint,
-    Pressure,
-    Stretch,
-    comparisons,
-    full_steps,
-    rounded,
-    within,
-)
+from benchrun.measure import Comparison, Hold, Lengths, OperatingPoint, Pressure, Stretch, response_to_load, rounded
 
 _SIGNS: Mapping[str, str] = {
     "ttftGapMs": "TTFT is {} ms longer than at the server",
@@ -62,7 +50,7 @@ def kept_up(pressure: Pressure, point: OperatingPoint | None) -> Bottleneck:
     return bottleneck_of("None", sentence, {"runningMean": rounded(pressure.running_mean), **evidence})
 
 
-def steps_are_full(full: FullSteps, pressure: Pressure) -> Bottleneck:
+def steps_are_full(full: response_to_load.FullSteps, pressure: Pressure) -> Bottleneck:
     """The queue never changed what came through."""
     sentence = (
         f"Prompt throughput holds at {number(full.prompt_rate)} tok/s (changing by {full.change_percent:+.1f} %) while the "
@@ -175,12 +163,13 @@ def bottleneck(observed: Observed, others: Sequence[OperatingPoint]) -> Bottlene
     if pressure is None:
         return bottleneck_of("Unknown", "Bottleneck unknown: no sample caught the server busy.", {"readings": 0})
     point = observed.comparable
-    pairs = [pair for other in others if point is not None for pair in comparisons([point, other])]
+    pairs = [pair for other in others if point is not None for pair in response_to_load.comparisons([point, other])]
     # The widest comparison with another load point that shows no gain.
     among = max((pair for pair in pairs if pair.is_flat), key=lambda pair: pair.running_ratio, default=None)
     if among is not None:
         return throughput_is_flat(among, f"from {among.low.name} to {among.high.name}")
-    inside = None if observed.works_twice else within(observed.stretches, always_busy=observed.always_busy)
+    stretches, busy = observed.stretches, observed.always_busy
+    inside = None if observed.works_twice else response_to_load.within(stretches, always_busy=busy)
     if inside is not None and inside.is_flat:
         return throughput_is_flat(inside, "within this load point")
     if not observed.queues:
@@ -188,7 +177,7 @@ def bottleneck(observed: Observed, others: Sequence[OperatingPoint]) -> Bottlene
     # Full steps prove compute unless throughput grew with what ran, or work was done twice.
     grew = inside if inside is not None and inside.grows else None
     if grew is None and not observed.works_twice:
-        full = full_steps(pressure, observed.stretches, observed.lengths)
+        full = response_to_load.full_steps(pressure, stretches, observed.lengths)
         if full is not None:
             return steps_are_full(full, pressure)
     return held_back(pressure, grew)

@@ -150,15 +150,10 @@ def _answer_length(cell: CellContext, lengths: Sequence[tuple[int, int, int]]) -
         return None
     edges = [counters.answering(stage.edges) for stage in cell.stages]
     stop, length = (sum_of_known(counters.finished(each, why) for each in edges) for why in ("stop", "length"))
-    evidence = {
-        "requests": len(lengths),
-        "expectedTokens": expected,
-        "outputTokens": output,
-        "stop": stop,
-        "length": length,
-    }
+    evidence: Evidence = {"requests": len(lengths), "expectedTokens": expected, "outputTokens": output}
+    reasons = {"stop": stop, "length": length, "percent": rounded(100 * output / expected)}
     answer = "StopToken" if stop else "TokenLimit" if length else "Unknown"
-    found = _explanation("AnswerLength", answer, {**evidence, "percent": rounded(100 * output / expected)})
+    found = _explanation("AnswerLength", answer, {**evidence, **reasons})
     by_choice = stop and not cell.expected.ignore_eos
     return found.model_copy(update={"sentence": f"{found.sentence} {_EOS}"}) if by_choice else found
 

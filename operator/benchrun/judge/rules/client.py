@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFinding, graded, in_words, times
 from benchrun.judge.stage_profile import StageProfile
@@ -14,17 +14,16 @@ from benchrun.measure import counters, known, milliseconds, percentiles, ratio, 
 GAP = "ttftGapMs"  # Name of TTFT at the client beyond the servers' own, in evidence.
 SHOWN_STOLEN_PERCENT = 5.0  # Less is what any virtual machine loses; the evidence has it anyway.
 
+# By the worst sign of an overloaded client.
 _SENTENCES: Mapping[str, str] = {
     GAP: "TTFT at the client is {ttftGapMs} ms longer than at the server (threshold {line} ms)",
     "sendLagP99Ms": "Requests were sent {sendLagP99Ms} ms late at p99 (threshold {line} ms)",
     "eventLoopLagP99Ms": "The client's event loop was {eventLoopLagP99Ms} ms late at p99 (threshold {line} ms)",
     "coresAProcess": "Each client process used {coresAProcess} cores (threshold {line})",
 }
-"""By the worst sign of an overloaded client."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sign:
+class Sign(NamedTuple):
     """One figure of an overloaded client, and the threshold that it should not cross."""
 
     name: str

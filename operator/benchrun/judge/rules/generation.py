@@ -103,10 +103,9 @@ def users_in_step(stage: StageProfile) -> Found:
 
 
 def share_of_round(stage: StageProfile, where: Plateau, started: Sequence[int]) -> float | None:
-    """In which share of a round requests begin: 1 where they begin independently or in turns, 1 / `PARTS_A_ROUND` where all
-    begin together. None: too short to tell. Counts in short equal parts of the plateau have a squared coefficient of variation
-    of 1 / mean where arrivals are independent (Poisson), and of 1 / share - 1 more where they are bunched evenly into a share
-    of the time."""
+    """In which share of a round requests begin: 1 where they begin independently or in turns, 1 / `PARTS_A_ROUND` where all begin
+    together. None: too short to tell. Counts in short equal parts of the plateau have a squared coefficient of variation of 1 / mean
+    where arrivals are independent (Poisson), and of 1 / share - 1 more where they are bunched evenly into a share of the time."""
     round_us = fmean(stage.requests.e2el_us[i] for i in started) if started else 0.0
     rounds = where.length_us / round_us if round_us else 0.0
     if rounds < MIN_ROUNDS:

@@ -117,13 +117,11 @@ RULES = Rules(
     of_stages={70: prefix_cache, 80: cache_reset, 90: kv_recomputed, 170: preempted},
     sentences={
         (100, Code.PREFIX_CACHE_CONTAMINATED): "{hitPercent} % of the prompt tokens were in the prefix cache, "
-        "{beyondPercent} % more than the workload repeats (threshold {suspectPercent} %, Invalid above "
-        "{invalidPercent} %).",
+        "{beyondPercent} % more than the workload repeats (threshold {suspectPercent} %, Invalid above {invalidPercent} %).",
         (110, Code.CACHE_RESET_FAILED): "The prefix cache was not emptied in {attempts} attempts. Answer: {answer}",
         (320, Code.PREEMPTED): "Preemptions: {preemptions} in {requests} requests ({percent} %, Suspect above "
         "{suspectPercent} %).",
-        (120, Code.KV_RECOMPUTED): "The decode servers computed {recomputedPercent} % of {promptTokens} prompt "
-        "tokens themselves (threshold {suspectPercent} %, Invalid above {invalidPercent} %)[; {failedTransfers} "
-        "transfers failed].",
+        (120, Code.KV_RECOMPUTED): "The decode servers computed {recomputedPercent} % of {promptTokens} prompt tokens "
+        "themselves (threshold {suspectPercent} %, Invalid above {invalidPercent} %)[; {failedTransfers} transfers failed].",
     },
 )

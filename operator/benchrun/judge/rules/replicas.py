@@ -169,12 +169,10 @@ RULES = Rules(
     of_stages={130: replicas_unequal, 140: load_uneven, 250: proxy_saturated, 260: role_idle},
     sentences={
         (220, Code.REPLICAS_UNEQUAL): "Of {servers} servers of one role: different versions {versions}[ "
-        "({versionsNamed})], settings {settings}, models {models}[ ({modelsNamed})][; {server} was there at one end "
-        "of the stage only]; {byUnknownServersPercent} % of the answers came from unknown servers (threshold "
-        "{invalidPercent} %).",
+        "({versionsNamed})], settings {settings}, models {models}[ ({modelsNamed})][; {server} was there at one end of the stage only]; "
+        "{byUnknownServersPercent} % of the answers came from unknown servers (threshold {invalidPercent} %).",
         (230, Code.LOAD_UNEVEN): "{servers} servers answered between {smallestSharePercent} % and "
-        "{largestSharePercent} % of {requests} requests: {server} is {offPercent} % off an equal share (threshold "
-        "{suspectPercent} %).",
+        "{largestSharePercent} % of {requests} requests: {server} is {offPercent} % off an equal share (threshold {suspectPercent} %).",
         (360, Code.ROLE_IDLE): "The {idleRole} servers were idle in {idlePercent} % of the samples, while requests "
         "queued at {queueRole} in {queuedPercent} % (threshold {notePercent} %).",
         (210, Code.PROXY_SATURATED): "The proxy added {addedMeanMs} ms to the mean TTFT[ and held requests back for "

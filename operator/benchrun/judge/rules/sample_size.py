@@ -43,8 +43,7 @@ def too_few_samples(cell: CellContext) -> Found:
 
 
 def repeats_disagree(cell: CellContext) -> Found:
-    """Coefficient of variation of the repeats' throughput, mean TTFT, TPOT and E2EL; the worst of those that noise does not
-    explain."""
+    """Coefficient of variation of the repeats' throughput, mean TTFT, TPOT and E2EL; the worst of those that noise does not explain."""
     stages, thresholds = [stage.batches for stage in cell.stages], cell.thresholds
     if len(cell.cell.stage_ids) < 2 or not stages:
         return []

@@ -41,11 +41,10 @@ def compilation_in_window(stage: StageProfile) -> Found:
 
 
 def cold_start(stage: StageProfile) -> Found:
-    """The stage begins with requests whose TTFT is far above the usual, and chance does not explain it. A queue does not
-    explain a slow beginning: the first request finds the server empty. So the slow requests have to begin with the very first,
-    and in a closed loop to last for the whole first wave, whose later ones do wait for each other. The wave then has to end
-    late as well: an engine that shares its time between prompts and tokens gives a burst its first tokens late, yet its last
-    ones hardly later than usual."""
+    """The stage begins with requests whose TTFT is far above the usual, and chance does not explain it. A queue does not explain a slow
+    beginning: the first request finds the server empty. So the slow requests have to begin with the very first, and in a closed loop to
+    last for the whole first wave, whose later ones do wait for each other. The wave then has to end late as well: an engine that shares
+    its time between prompts and tokens gives a burst its first tokens late, yet its last ones hardly later than usual."""
     thresholds = stage.thresholds
     if stage.expected.all_at_once:
         return []
