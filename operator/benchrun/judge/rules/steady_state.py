@@ -150,18 +150,19 @@ def drift(run: RunContext) -> Found:
     return list(found.values())
 
 
-_Repeats = Sequence[Sequence[float]]
-"""A figure of a cell: of each repeat, in order of measurement, the means of its batches."""
+_Repeats = Sequence[Sequence[float]]  # A figure of a cell: of each repeat, as measured, the means of its batches.
 
 
 def _repeats(run: RunContext, figure: str) -> dict[str, _Repeats]:
-    ordered = {id: sorted(cell.stages, key=lambda stage: stage.sequence) for id, cell in run.cells.items()}
-    found = {id: [values for stage in stages if (values := stage.batches[figure])] for id, stages in ordered.items()}
-    return {id: repeats for id, repeats in found.items() if len(repeats) > 1}
+    found = {}
+    for cell_id, cell in run.cells.items():
+        ordered = sorted(cell.stages, key=lambda stage: stage.sequence)
+        found[cell_id] = [batches for stage in ordered if (batches := stage.batches[figure])]
+    return {cell_id: repeats for cell_id, repeats in found.items() if len(repeats) > 1}
 
 
 def _drifting(figure: str, by_cell: Mapping[str, _Repeats], thresholds: Thresholds) -> list[StageFinding]:
-    means = {id: [math.fsum(batches) / len(batches) for batches in repeats] for id, repeats in by_cell.items()}
+    means = {cell: [math.fsum(batches) / len(batches) for batches in repeats] for cell, repeats in by_cell.items()}
     chance = significance.common_order_p_value(list(means.values()))
     if chance > thresholds.drift_order_chance:
         return []
