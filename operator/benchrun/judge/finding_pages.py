@@ -63,5 +63,4 @@ def page_of(code: Code) -> Page:
 
 
 def _plain(markdown: str) -> str:
-    """A paragraph in one line, without marks of code and with the words of its links."""
     return re.sub(r"\[(.*?)\]\(.*?\)", r"\1", " ".join(markdown.split())).replace("`", "")

@@ -3,43 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from benchrun_client.contract import DatasetFacts, StageRecord
 
-from benchrun.api import (
-    BenchmarkRunSpec,
-    BenchmarkRunStatus,
-    ClientStatus,
-    Code,
-    ConditionStatus,
-    DatasetStatus,
-    Judgement,
-    ProfileStatus,
-    Reason,
-    RuleSeverity,
-    ServerStatus,
-    Truncated,
-)
-from benchrun.judge.comparison.against_baseline import MeasuredNow, against_baseline
+from benchrun import api
+from benchrun.judge.comparison.compare import against_baseline
 from benchrun.judge.explain.profile import backed, profile_status
 from benchrun.judge.result_row import cost_status
 from benchrun.judge.results import Judged, results
 from benchrun.judge.rules.warm_up import known_compilations
+from benchrun.judge.status_size import truncations
 from benchrun.judge.thresholds import Thresholds, judge_of
 from benchrun.measure.exposition import Sample
 from benchrun.observe import Run
 from benchrun.plan import cells, probed_cells
 
-MAX_DATASETS = 16
-"""A mix may have eight of them, and a run sixteen mixes; with so many the status stays small."""
-SOURCE_CHARACTERS = 160
-"""The last of a path: they identify it better than the first."""
+MAX_DATASETS = 16  # A mix may have eight of them, and a run sixteen mixes; with so many the status stays small.
+SOURCE_CHARACTERS = 160  # The last of a path: they identify it better than the first.
 
 
 def dataset_statuses(
     records: Iterable[StageRecord], *, workloads: int
-) -> tuple[list[DatasetStatus], tuple[Truncated, ...]]:
+) -> tuple[list[api.DatasetStatus], tuple[api.Truncated, ...]]:
     """Of each workload once, in the order in which they were measured. All records of a workload have the same facts: reading
     stops when so many `workloads` were found."""
     facts: dict[str, tuple[DatasetFacts, ...]] = {}
@@ -48,7 +35,7 @@ def dataset_statuses(
         if len(facts) == workloads:
             break
     found = [
-        DatasetStatus(
+        api.DatasetStatus(
             name=f"{workload}/{each.part}" if len(of_workload) > 1 or each.part else workload,
             source=each.source[-SOURCE_CHARACTERS:],
             sha256=each.sha256,
@@ -59,87 +46,82 @@ def dataset_statuses(
         for workload, of_workload in facts.items()
         for each in of_workload
     ]
-    if len(found) <= MAX_DATASETS:
-        return found, ()
-    return found[:MAX_DATASETS], (Truncated(field="datasets", total=len(found), included=MAX_DATASETS),)
+    kept = found[:MAX_DATASETS]
+    return kept, truncations([("datasets", len(found), len(kept))])
 
 
 def judged_run(
     name: str,
     uid: str,
-    spec: BenchmarkRunSpec,
+    spec: api.BenchmarkRunSpec,
     records: Sequence[StageRecord],
     samples: Sequence[Sample],
     *,
-    servers: Sequence[ServerStatus],
-    client: ClientStatus | None,
+    servers: Sequence[api.ServerStatus],
+    client: api.ClientStatus | None,
     baseline: Run | None = None,
     ended_early: bool = False,
-) -> Judgement:
+) -> api.Judgement:
     """Judge a run by these records, in order of measurement. `records` may open each on access.
 
     `servers`, `client`: as the last status will have them.
     `baseline`: the run that the spec names; None: there is none. A run that ended early is compared with nothing.
     """
     profile, records = _profile_of(spec, records)
-    found = results(
-        (*cells(spec), *probed_cells(spec, records)),
-        records,
-        samples,
-        spec=spec,
-        compilations=known_compilations(servers),
-        servers=servers,
-    )
+    planned, compilations = (*cells(spec), *probed_cells(spec, records)), known_compilations(servers)
+    found = results(planned, records, samples, spec=spec, compilations=compilations, servers=servers)
     datasets, datasets_cut = dataset_statuses(records, workloads=len(spec.workloads))
     # In all stages: a repeat that was lost leaves the others.
-    of_code = next((f for f in found.findings if f.code == Code.ALL_REQUESTS_FAILED), None)
+    of_code = next((f for f in found.findings if f.code == api.Code.ALL_REQUESTS_FAILED), None)
     failed = of_code is not None and of_code.count == sum(row.repeats for row in found.results)
-    judgement = Judgement(
-        results=list(backed(found.results, profile)),
+    judgement = api.Judgement(
+        **_found_in(found, profile) | {"truncated": [*found.truncated, *datasets_cut]},
         profile=profile,
-        searches=list(found.searches),
-        findings=list(found.findings),
-        verdict=found.verdict,
-        headline=found.headline,
         judge=judge_of(spec),
         cost=cost_status(spec.cost, servers),
         datasets=datasets,
         client=_client_status(records, client),
         objectives_met=_objectives_met(found) if spec.objectives else None,
-        valid_reason={"Valid": Reason.ALL_VALID, "Suspect": Reason.SUSPECT}.get(found.verdict, Reason.INVALID_CELLS),
+        valid_reason={"Valid": api.Reason.ALL_VALID, "Suspect": api.Reason.SUSPECT}.get(
+            found.verdict, api.Reason.INVALID_CELLS
+        ),
         message=_sentence(found),
         all_requests_failed=failed,
         diagnostic=next((r.diagnostic for r in records if r.diagnostic), None) if failed else None,
         measured_anything=bool(records),
-        truncated=[*found.truncated, *datasets_cut],
     )
     if spec.baseline is None or ended_early or failed:
         return judgement
-    return against_baseline(MeasuredNow(name, uid, spec, servers), judgement, spec.baseline, baseline)
+    return against_baseline(name, uid, spec, judgement, servers=servers, baseline=spec.baseline, found=baseline)
+
+
+def _found_in(found: Judged, profile: api.ProfileStatus | None) -> dict[str, Any]:
+    """What statuses and judgements have of it alike."""
+    lists = {name: list(getattr(found, name)) for name in ("searches", "findings", "truncated")}
+    rows = list(backed(found.results, profile))
+    return {"results": rows, "verdict": found.verdict, "headline": found.headline, **lists}
 
 
 def _profile_of(
-    spec: BenchmarkRunSpec, records: Sequence[StageRecord]
-) -> tuple[ProfileStatus | None, Sequence[StageRecord]]:
+    spec: api.BenchmarkRunSpec, records: Sequence[StageRecord]
+) -> tuple[api.ProfileStatus | None, Sequence[StageRecord]]:
     """What came of the profile, and the records without its own, which is the last."""
     if spec.measurement.profile is None or not records:
         return None, records
-    last = records[-1]
-    measured = records if last.profile is None else records[:-1]
-    return profile_status(last.profile), measured
+    found = records[-1].profile
+    return profile_status(found), records if found is None else records[:-1]
 
 
-def _client_status(records: Sequence[StageRecord], pod: ClientStatus | None) -> ClientStatus | None:
+def _client_status(records: Sequence[StageRecord], pod: api.ClientStatus | None) -> api.ClientStatus | None:
     """The pod's, with engine, shards and chat template of the first record; None: nothing was measured."""
     if not records:
         return None
-    engine, shards = records[0].engine, records[0].shards
-    known = {"engine": engine.name, "engine_version": engine.version, "shards": shards.count if shards else None}
-    known["chat_template"] = records[0].chat_template
-    return (pod or ClientStatus()).model_copy(update=known)
+    first, shards = records[0], records[0].shards
+    known = {"engine": first.engine.name, "engine_version": first.engine.version, "chat_template": first.chat_template}
+    return (pod or api.ClientStatus()).model_copy(update=known | {"shards": shards.count if shards else None})
 
 
-def _objectives_met(found: Judged) -> ConditionStatus:
+def _objectives_met(found: Judged) -> api.ConditionStatus:
     """Unknown unless all are certain: an inconclusive objective is not met. A search that found a load met them."""
     searches = {search.workload for search in found.searches}
     outcomes = {o.outcome for r in found.results for o in r.objectives if r.workload not in searches}
@@ -168,27 +150,25 @@ def _sentence(found: Judged) -> str:
     return f"measured {points}, but {invalid} of {total} are invalid: do not use them, see findings"
 
 
-@dataclass(frozen=True, slots=True)
-class Rejudged:
+class Rejudged(NamedTuple):
     """What the rules of this version find."""
 
-    status: BenchmarkRunStatus
-    """As stored, with the new rows, findings and verdict. Only of cells that have a record left."""
+    status: (
+        api.BenchmarkRunStatus
+    )  # As stored, with the new rows, findings and verdict, of cells that have a record left.
     missing: Mapping[str, int]  # Records that were judged once and are lost, by cell.
 
 
 def rejudge(
-    spec: BenchmarkRunSpec,
-    stored: BenchmarkRunStatus,
+    spec: api.BenchmarkRunSpec,
+    stored: api.BenchmarkRunStatus,
     records: Sequence[StageRecord],
     samples: Sequence[Sample],
     *,
     thresholds: Thresholds,
 ) -> Rejudged:
-    """Judge what is there.
-
-    A record that was not kept does not make its cell Invalid; a stage that was never measured does, as it did the first time.
-    """
+    """Judge what is there. A record that was not kept does not make its cell Invalid; a stage that was never measured does, as
+    it did the first time."""
     here = {record.stage_id for record in records}
     judged_once = {row.cell: row.repeats for row in stored.results}
     planned, missing = [], {}
@@ -214,21 +194,15 @@ def rejudge(
         servers=stored.servers,
         thresholds=thresholds,
     )
-    update = {
-        "results": list(backed(found.results, stored.profile)),
-        "searches": list(found.searches),
-        "findings": list(found.findings),
-        "verdict": found.verdict,
-        "headline": found.headline,
+    update = _found_in(found, stored.profile) | {
         "judge": judge_of(spec, thresholds),
         "cost": stored.cost or cost_status(spec.cost, stored.servers),
-        "truncated": list(found.truncated),
         "comparison": None,  # it was made with rows that may have another verdict now
     }
     return Rejudged(stored.model_copy(update=update), missing)
 
 
-def with_severities(spec: BenchmarkRunSpec, wanted: Sequence[RuleSeverity]) -> BenchmarkRunSpec:
+def with_severities(spec: api.BenchmarkRunSpec, wanted: Sequence[api.RuleSeverity]) -> api.BenchmarkRunSpec:
     """The spec with other severities; those it sets itself stay where nothing else is wanted."""
     rules = {rule.code: rule for rule in (*spec.validity.severities, *wanted)}
     validity = spec.validity.model_copy(update={"severities": list(rules.values())})

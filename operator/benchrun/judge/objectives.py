@@ -16,8 +16,7 @@ from benchrun.api import Objective, ObjectiveResult, Verdict
 from benchrun.judge.stage_profile import ExpectedLoad
 from benchrun.measure import Samples, cells, latency_samples
 
-TRUSTED: tuple[Verdict, ...] = ("Valid", "Suspect")
-"""Verdicts of cells whose numbers mean something."""
+TRUSTED: tuple[Verdict, ...] = ("Valid", "Suspect")  # Verdicts of cells whose numbers mean something.
 
 _SINCE_DUE: Mapping[str, str] = {"ttft": cells.QUEUED_TTFT, "e2el": cells.QUEUED_E2EL}
 

@@ -10,18 +10,7 @@ from typing import NamedTuple
 
 from benchrun_client.contract import StageRecord, interval
 
-from benchrun.api import (
-    OUTPUT_COST,
-    THROUGHPUTS,
-    TOKENS_PER_JOULE,
-    TOTAL_COST,
-    BenchmarkRunSpec,
-    Cost,
-    CostStatus,
-    Result,
-    RoleFigures,
-    ServerStatus,
-)
+from benchrun import api
 from benchrun.judge.explain.cell_explanations import Explanation
 from benchrun.judge.explain.questions import figures_by_repeat, length_explanations
 from benchrun.judge.objectives import TRUSTED, inconclusive, objective_results, request_limits
@@ -30,11 +19,11 @@ from benchrun.judge.rules.rule import SEVERITIES, CellContext, Code, StageFindin
 from benchrun.judge.throughput import throughput_of, throughputs
 from benchrun.measure import (
     GpuFigures,
+    Plateau,
     Samples,
     cells,
     counters,
     gpu_figures,
-    plateau,
     rounded_figures,
     significance,
     windows,
@@ -64,13 +53,13 @@ def intervals(samples: Samples, percentiles: Sequence[str]) -> Intervals:
     return found
 
 
-def tokens_per_joule(gpus: GpuFigures, roles: Sequence[RoleFigures]) -> dict[str, float | None]:
+def tokens_per_joule(gpus: GpuFigures, roles: Sequence[api.RoleFigures]) -> dict[str, float | None]:
     """Nothing where no exporter was read. None where the power of a role is not known: the tokens are the work of all."""
     read = any(role.gpu_power_mean_watts is not None or role.no_power_reason is not None for role in roles)
-    return {TOKENS_PER_JOULE: cells.rounded(gpus.output_tokens_per_joule)} if read else {}
+    return {api.TOKENS_PER_JOULE: cells.rounded(gpus.output_tokens_per_joule)} if read else {}
 
 
-def row(measured: Result, found: Sequence[StageFinding], explanation: Explanation | None) -> Result:
+def row(measured: api.Result, found: Sequence[StageFinding], explanation: Explanation | None) -> api.Result:
     """The row of a cell with what only the whole run shows: all that was `found` at it, and why requests waited."""
     verdict = verdict_of_findings(found)
     update: dict[str, object] = {
@@ -83,43 +72,40 @@ def row(measured: Result, found: Sequence[StageFinding], explanation: Explanatio
         if explanation.waiting.reason == "None":  # nobody asks what holds requests back
             update["explanations"] = [each for each in measured.explanations if each.question != "MaxModelLen"]
         # For each role, where the row's own sentences are about one of several.
-        by_role = explanation.by_role if len(explanation.by_role) > 1 else {}
-        words = {role: {"waiting": of.waiting.reason, "limit": of.bottleneck.limit} for role, of in by_role.items()}
+        by_role = explanation.by_role.items()
+        words = {role: {"waiting": of.waiting.reason, "limit": of.bottleneck.limit} for role, of in by_role}
         update["roles"] = [each.model_copy(update=words.get(each.role)) for each in measured.roles]
     return measured.model_copy(update=update)
 
 
-def measured_row(context: CellContext, found: Sequence[StageFinding], *, spec: BenchmarkRunSpec) -> Result:
+def measured_row(context: CellContext, found: Sequence[StageFinding], *, spec: api.BenchmarkRunSpec) -> api.Result:
     """Of a cell as it was measured, by what its own rules found; one without any record has figures of nothing."""
     cell, records = context.cell, [stage.record for stage in context.stages]
-    codes = _codes(found)
     # Gaps between chunks that hold several tokens are not gaps between tokens.
-    hidden = "itl" if Code.CHUNKS_ARE_NOT_TOKENS in codes else ""
+    hidden = "itl" if any(each.code is Code.CHUNKS_ARE_NOT_TOKENS for each in found) else ""
     shown = {latency: pool for latency, pool in context.pools.items() if latency != hidden}
     sure = intervals({name: s for name, s in context.answered.items() if name != hidden}, context.percentiles)
     samples = {name: sample for name, sample in context.samples.items() if name != hidden}
     sampled = [window for stage in context.stages for window in stage.windows]
     roles = role_figures(sampled)
-    metrics = _metrics(context, shown, spec)
-    plateaus = [(s.record, s.plateau) for s in context.stages if isinstance(s.plateau, plateau.Plateau)]
-    which = throughput_of(context.stages, found)
+    metrics = _metrics(context, shown, spec) | token_costs(records, spec.cost)
+    plateaus = [(s.record, s.plateau) for s in context.stages if isinstance(s.plateau, Plateau)]
     on_plateaus = len(plateaus) == len(records)
     noise = significance.repeat_cv_percent(records, [throughputs([s], on_plateaus=on_plateaus) for s in context.stages])
     digests = "\n".join(record.prompts_digest for record in records)
     verdict = verdict_of_findings(found)
-    billed = token_costs(records, spec.cost)
-    return Result(
+    return api.Result(
         cell=cell.id,
         workload=cell.workload,
         axis=cell.axis,
         value=cell.value,
         repeats=len(records),
         repeats_planned=len(cell.stage_ids),
-        metrics=metrics | billed | tokens_per_joule(gpu_figures(sampled), roles),
+        metrics=metrics | tokens_per_joule(gpu_figures(sampled), roles),
         intervals=sure.intervals,
         uncertain=sure.uncertain,
         steady=cells.plateau_metrics(plateaus, context.percentiles) if plateaus else {},
-        throughput_of=which,
+        throughput_of=throughput_of(context.stages, found),
         repeat_cv_percent={name: cv for name, cv in noise.items() if name != "mean_itl_ms" or "itl" in shown},
         traffic=hashlib.sha256(digests.encode()).hexdigest() if records else None,
         sampling=_sampling(records),
@@ -128,7 +114,7 @@ def measured_row(context: CellContext, found: Sequence[StageFinding], *, spec: B
         roles=[*roles, *proxy_role(records)],
         objectives=objective_results(spec.objectives, samples, verdict, error=objective_error(spec, cell)),
         verdict=verdict,
-        findings=codes,
+        findings=_codes(found),
     )
 
 
@@ -138,23 +124,24 @@ def _sampling(records: Sequence[StageRecord]) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-def role_figures(stage_windows: Sequence[windows.Window]) -> list[RoleFigures]:
+def role_figures(stage_windows: Sequence[windows.Window]) -> list[api.RoleFigures]:
     """Server figures by role, over all these stages."""
     roles = dict.fromkeys(window.role for window in stage_windows)
     own = [[window for window in stage_windows if window.role == role] for role in roles]
-    gpus = [{name: value for name, value in asdict(gpu_figures(of)).items() if name != TOKENS_PER_JOULE} for of in own]
+    gpus = [
+        {name: value for name, value in asdict(gpu_figures(of)).items() if name != api.TOKENS_PER_JOULE} for of in own
+    ]
     return [
         rounded_figures(windows.figures(of).model_copy(update=of_gpus)) for of, of_gpus in zip(own, gpus, strict=True)
     ]
 
 
-def proxy_role(records: Sequence[StageRecord]) -> list[RoleFigures]:
+def proxy_role(records: Sequence[StageRecord]) -> list[api.RoleFigures]:
     """What the proxy did over all these stages; nothing where requests went straight to a server."""
-    found = counters.proxy_figures(records)
-    if found is None:
+    if (found := counters.proxy_figures(records)) is None:
         return []
     added_ms, cores = cells.rounded(found.added_mean_ms), cells.rounded(found.cores)
-    return [RoleFigures(role=ROLE_PROXY, added_mean_ms=added_ms, cores=cores)]
+    return [api.RoleFigures(role=ROLE_PROXY, added_mean_ms=added_ms, cores=cores)]
 
 
 def _codes(found: Sequence[StageFinding]) -> list[str]:
@@ -163,7 +150,7 @@ def _codes(found: Sequence[StageFinding]) -> list[str]:
     return list(dict.fromkeys(finding.code.value for finding in ordered))
 
 
-def _metrics(context: CellContext, shown: cells.Pools, spec: BenchmarkRunSpec) -> dict[str, float | None]:
+def _metrics(context: CellContext, shown: cells.Pools, spec: api.BenchmarkRunSpec) -> dict[str, float | None]:
     records = [stage.record for stage in context.stages]
     metrics = cells.pooled_metrics(records, shown, context.percentiles)
     if spec.objectives:
@@ -178,12 +165,12 @@ PER_GPU = "output_throughput_per_gpu"
 """Key of `results[].metrics`, there only where the servers hold a GPU that is known of."""
 
 
-def gpus_of(servers: Sequence[ServerStatus]) -> int:
+def gpus_of(servers: Sequence[api.ServerStatus]) -> int:
     """GPUs of all roles together; 0 where they are not known, as behind an endpoint, or there are none."""
     return sum(server.gpus for server in servers)
 
 
-def with_throughput_per_gpu(row: Result, gpus: int) -> Result:
+def with_throughput_per_gpu(row: api.Result, gpus: int) -> api.Result:
     """The row with the throughput of a GPU, None where that of all is not known; as it was without GPUs."""
     if not gpus:
         return row
@@ -197,40 +184,37 @@ def with_throughput_per_gpu(row: Result, gpus: int) -> Result:
 # By the row's throughput: of the plateau, else of the whole stages, first request to last answer. Tokens are those of requests that
 # succeeded. Start-up, warm-up and pauses between stages are left out: it is the cost of the servers under this load.
 
-_SECONDS_AN_HOUR = 3600
-_MILLION = 1e6
 
-
-def cost_status(cost: Cost | None, servers: Sequence[ServerStatus]) -> CostStatus | None:
+def cost_status(cost: api.Cost | None, servers: Sequence[api.ServerStatus]) -> api.CostStatus | None:
     """What these servers cost an hour, by the price in the spec. None: it names none."""
     if cost is None:
         return None
     gpus = gpus_of(servers)
     if (tokens := cost.per_million_tokens) is not None:
-        told = f"{tokens.input} input, {tokens.cached_input} cached, {tokens.output} output"
-        return CostStatus(currency=cost.currency, per_million_tokens=told)
+        prices = f"{tokens.input} input, {tokens.cached_input} cached, {tokens.output} output"
+        return api.CostStatus(currency=cost.currency, per_million_tokens=prices)
     by_gpu = cells.rounded(float(cost.per_gpu_hour or 0) * gpus) if gpus else None
-    return CostStatus(currency=cost.currency, per_hour=by_gpu if cost.per_hour is None else float(cost.per_hour))
+    return api.CostStatus(currency=cost.currency, per_hour=by_gpu if cost.per_hour is None else float(cost.per_hour))
 
 
-def with_costs(row: Result, cost: CostStatus | None) -> Result:
+def with_costs(row: api.Result, cost: api.CostStatus | None) -> api.Result:
     """The row with its costs; as it was without a price, or where tokens have prices."""
     if cost is None or cost.per_million_tokens is not None:
         return row
-    found = costs({key: row.figure(key) for key in THROUGHPUTS}, cost)
+    found = costs({key: row.figure(key) for key in api.THROUGHPUTS}, cost)
     return row.model_copy(update={"metrics": row.metrics | found})
 
 
-def costs(rates: Mapping[str, float | None], cost: CostStatus | None) -> dict[str, float | None]:
+def costs(rates: Mapping[str, float | None], cost: api.CostStatus | None) -> dict[str, float | None]:
     """At these throughputs by their keys, each None where it is not known; nothing without a price of time."""
     if cost is None or cost.per_million_tokens is not None:
         return {}
-    keys = {OUTPUT_COST: "output_throughput", TOTAL_COST: "total_token_throughput"}
-    a_second = None if cost.per_hour is None else cost.per_hour / _SECONDS_AN_HOUR
-    return {name: cells.rounded(cells.ratio(a_second, rates.get(key), _MILLION)) for name, key in keys.items()}
+    keys = {api.OUTPUT_COST: "output_throughput", api.TOTAL_COST: "total_token_throughput"}
+    a_second = None if cost.per_hour is None else cost.per_hour / 3600
+    return {name: cells.rounded(cells.ratio(a_second, rates.get(key), 1e6)) for name, key in keys.items()}
 
 
-def token_costs(records: Sequence[StageRecord], cost: Cost | None) -> dict[str, float | None]:
+def token_costs(records: Sequence[StageRecord], cost: api.Cost | None) -> dict[str, float | None]:
     """What these stages cost by the prices of tokens, over their tokens; None where it is not known how much of the prompts was
     in the prefix cache; nothing without such prices.
 
@@ -246,7 +230,7 @@ def token_costs(records: Sequence[StageRecord], cost: Cost | None) -> dict[str, 
     for record in records:
         columns, lookups = record.requests, counters.prefix_lookups(counters.prefilling(record.servers))
         if lookups is None:
-            return {OUTPUT_COST: None, TOTAL_COST: None}
+            return {api.OUTPUT_COST: None, api.TOTAL_COST: None}
         looked_up, *found = lookups
         share = min(1.0, max(0.0, cells.ratio(sum(found), looked_up) or 0.0))
         tokens = sum(compress(columns.input_tokens, columns.ok))
@@ -254,5 +238,5 @@ def token_costs(records: Sequence[StageRecord], cost: Cost | None) -> dict[str, 
         outputs += sum(compress(columns.output_tokens, columns.ok))
     price = (prompts - cached) * float(prices.input) + cached * float(prices.cached_input)
     price += outputs * float(prices.output)
-    whole = {OUTPUT_COST: outputs, TOTAL_COST: prompts + outputs}
+    whole = {api.OUTPUT_COST: outputs, api.TOTAL_COST: prompts + outputs}
     return {key: cells.rounded(cells.ratio(price, tokens)) for key, tokens in whole.items()}

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from benchrun_client.contract import StageRecord, interval
 
-from benchrun.api import (
-    BenchmarkRunSpec,
-    Cell,
-    Finding,
-    Headline,
-    Result,
-    SearchResult,
-    ServerStatus,
-    Truncated,
-    Verdict,
-)
-from benchrun.judge.comparison.against_baseline import SHARE_BYTES
+from benchrun import api
 from benchrun.judge.explain.cell_explanations import Limits, Seen, explanations, seen_at
 from benchrun.judge.explain.questions import with_true_runs
 from benchrun.judge.objectives import TRUSTED
@@ -28,28 +16,25 @@ from benchrun.judge.rules.all_rules import aggregate, judge_cell, judge_run, ver
 from benchrun.judge.rules.rule import CellContext, CellSummary, RunContext, StageFinding, StageProfile, overridden
 from benchrun.judge.search_results import SEARCH_BYTES, deciding, search_results
 from benchrun.judge.stage_profile import expected_load
-from benchrun.judge.status_size import MAX_BYTES, PROFILE_BYTES, fitted
+from benchrun.judge.status_size import COMPARISON_BYTES, MAX_BYTES, PROFILE_BYTES, fitted
 from benchrun.judge.thresholds import Thresholds, thresholds_of
 from benchrun.measure import cells, exposition, queueing, stage_windows
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_SERVER
 
-WITH_QUEUE = "with queue"
-UNCERTAIN = "?"
-"""Follows a figure that so few requests can't bound."""
+UNCERTAIN = "?"  # Follows a figure that so few requests can't bound.
 
 
-def headline(results: Iterable[Result], p99_ttft: Callable[[str], str]) -> Headline | None:
+def headline(rows: Sequence[api.Result], p99_ttft: Callable[[str], str]) -> api.Headline | None:
     """Of the highest Valid load point of the first workload; without one of its highest Suspect one, marked; None if there is
     neither. `p99_ttft` answers for a cell."""
-    rows = list(results)
-    kept = [row for row in rows if row.workload == rows[0].workload and row.verdict in TRUSTED]
-    if not kept:
+    kept = (row for row in rows if row.workload == rows[0].workload and row.verdict in TRUSTED)
+    best = max(kept, key=lambda row: (row.verdict == "Valid", float(row.value)), default=None)
+    if best is None:
         return None
-    best = max(kept, key=lambda row: (row.verdict == "Valid", float(row.value)))
     throughput, ttft = shown(best.figure("output_throughput")), p99_ttft(best.cell)
     if best.verdict == "Suspect":
         throughput, ttft = _marked(throughput), _marked(ttft)
-    return Headline(cell=best.cell, throughput=throughput, p99_ttft=ttft)
+    return api.Headline(cell=best.cell, throughput=throughput, p99_ttft=ttft)
 
 
 def _marked(figure: str) -> str:
@@ -66,8 +51,7 @@ def p99_ttft(cell: CellContext) -> str:
     if value is None:
         return shown(None)
     mark = UNCERTAIN if interval(cell.answered[name], 99) is None else ""
-    text = f"{shown(value)}{mark} ms"
-    return f"{text} {WITH_QUEUE}" if cell.expected.capped else text
+    return f"{shown(value)}{mark} ms{' with queue' if cell.expected.capped else ''}"
 
 
 def shown(value: float | None) -> str:
@@ -82,27 +66,27 @@ def shown(value: float | None) -> str:
 # one after the other, and no more records are open at a time than those of one.
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedCell:
+class JudgedCell(NamedTuple):
     """A cell without its records."""
 
     summary: CellSummary  # What rules of the run, and searches, look at.
     seen: Sequence[StageFinding]  # As the rules found it, before the severities of the spec.
-    row: Result
-    """By its own findings, with the severities of the spec; what only the whole run shows is added later."""
+    row: (
+        api.Result
+    )  # By its own findings, with the severities of the spec; what only the whole run shows is added later.
     p99_ttft: str  # For the headline.
     explained_by: Seen | None  # What its explanation rests on; None: nothing was measured.
 
 
 def cell_context(
-    cell: Cell,
+    cell: api.Cell,
     records: Sequence[StageRecord],
     samples: Sequence[exposition.Sample],
     thresholds: Thresholds,
     *,
-    spec: BenchmarkRunSpec,
+    spec: api.BenchmarkRunSpec,
     compilations: tuple[float, ...] | None,
-    servers: Sequence[ServerStatus] = (),
+    servers: Sequence[api.ServerStatus] = (),
 ) -> CellContext:
     """What rules are given of a cell. `records`: its own, in order of repeats; the others are as `results` takes them."""
     expected = expected_load(spec, cell)
@@ -111,36 +95,29 @@ def cell_context(
         StageProfile(r, expected, thresholds, stage_windows(r, samples, scrape_interval=seconds), compilations, servers)
         for r in records
     )
-    return CellContext(
-        cell=cell,
-        thresholds=thresholds,
-        expected=expected,
-        percentiles=spec.measurement.percentiles,
-        stages=tuple(stages),
-        pools=cells.pools_of(records),
-        objectives=spec.objectives,
-    )
+    pools, percentiles = cells.pools_of(records), spec.measurement.percentiles
+    return CellContext(cell, thresholds, expected, percentiles, tuple(stages), pools, spec.objectives)
 
 
 class Judged(NamedTuple):
     """What goes into the status."""
 
-    results: tuple[Result, ...]
-    findings: tuple[Finding, ...]
-    verdict: Verdict
-    headline: Headline | None
-    truncated: tuple[Truncated, ...]
-    searches: tuple[SearchResult, ...] = ()
+    results: tuple[api.Result, ...]
+    findings: tuple[api.Finding, ...]
+    verdict: api.Verdict
+    headline: api.Headline | None
+    truncated: tuple[api.Truncated, ...]
+    searches: tuple[api.SearchResult, ...] = ()
 
 
 def results(
-    plan_cells: Sequence[Cell],
+    plan_cells: Sequence[api.Cell],
     records: Sequence[StageRecord],
     samples: Sequence[exposition.Sample],
     *,
-    spec: BenchmarkRunSpec,
+    spec: api.BenchmarkRunSpec,
     compilations: tuple[float, ...] | None = None,
-    servers: Sequence[ServerStatus] = (),
+    servers: Sequence[api.ServerStatus] = (),
     thresholds: Thresholds | None = None,
 ) -> Judged:
     """Judge these cells by these records; a cell without all of them is Invalid. No record at all: Unknown, no rows.
@@ -156,7 +133,7 @@ def results(
     limits, severities = thresholds or thresholds_of(spec), spec.validity.severities
     server_limits = _server_limits(spec, servers)
 
-    def judged(cell: Cell) -> JudgedCell:
+    def judged(cell: api.Cell) -> JudgedCell:
         of_cell = [records[places[stage]] for stage in cell.stage_ids if stage in places]
         context = cell_context(cell, of_cell, samples, limits, spec=spec, compilations=compilations, servers=servers)
         seen = judge_cell(context)
@@ -172,10 +149,8 @@ def results(
     by_cell = {cell.id: judged(cell) for cell in plan_cells}
     summaries = {cell_id: each.summary for cell_id, each in by_cell.items()}
     of_run = judge_run(RunContext(limits, summaries))
-    found = {
-        cell_id: overridden([*each.seen, *(f for f in of_run if f.stage_id == cell_id)], severities)
-        for cell_id, each in by_cell.items()
-    }
+    seen = {cell_id: [*each.seen, *(f for f in of_run if f.stage_id == cell_id)] for cell_id, each in by_cell.items()}
+    found = {cell_id: overridden(each, severities) for cell_id, each in seen.items()}
     seen_by_cell = {cell_id: each.explained_by for cell_id, each in by_cell.items() if each.explained_by}
     trusted = {cell_id for cell_id, of_cell in found.items() if verdict_of_findings(of_cell) != "Invalid"}
     explained = explanations(seen_by_cell, trusted=trusted)
@@ -185,7 +160,7 @@ def results(
     rows = with_true_runs(priced, servers, limits)
     findings = aggregate(finding for of_cell in found.values() for finding in of_cell)
     searches = search_results(spec, summaries, rows)
-    max_bytes = MAX_BYTES - (SHARE_BYTES if spec.baseline else 0) - SEARCH_BYTES * len(searches)
+    max_bytes = MAX_BYTES - (COMPARISON_BYTES if spec.baseline else 0) - SEARCH_BYTES * len(searches)
     max_bytes -= PROFILE_BYTES if spec.measurement.profile else 0
     kept, truncated = fitted(rows, findings, max_bytes=max_bytes)
     relied_on = deciding(rows, searches)
@@ -194,8 +169,7 @@ def results(
     return Judged(kept, findings, verdict, best, truncated, searches)
 
 
-def _server_limits(spec: BenchmarkRunSpec, servers: Sequence[ServerStatus]) -> Limits:
-    """Of one server of each role: all of a role are alike."""
+def _server_limits(spec: api.BenchmarkRunSpec, servers: Sequence[api.ServerStatus]) -> Limits:
     by_role = {server.role: server for server in servers}
     split = spec.server is not None and spec.server.disaggregated is not None
     roles = (ROLE_PREFILL, ROLE_DECODE) if split else tuple(by_role) or (ROLE_SERVER,)

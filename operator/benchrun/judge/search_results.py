@@ -19,8 +19,7 @@ from benchrun.names import confirmation_id
 from benchrun.plan import axis_of, searched
 
 Outcome = Literal["Bracketed", "AtUpperBound", "NoneMet", "ProbeLimit", "Inconclusive", "Incomplete"]
-SEARCH_BYTES = 1000
-"""Room for the result of one search."""
+SEARCH_BYTES = 1000  # Room for the result of one search.
 _UNITS = {"rate": "requests a second", "concurrency": "users at once"}
 
 
@@ -101,22 +100,17 @@ def _outcome(
     lower: Result | None,
     upper: Result | None,
 ) -> tuple[Outcome, str]:
-    """With what to add to the sentence."""
     if not confirmations:
         if lower is None:
             return "NoneMet", "; lower load.search.from, or relax the objectives"
         return "Inconclusive", "; no later stages confirmed it"
     met = {row.value for row in rows if row not in confirmations and outcome_of(row) == "Met"}
     if changed := [row.value for row in confirmations if outcome_of(row) == "Missed" and row.value in met]:
-        return (
-            "Inconclusive",
-            f"; at {changed[0]} they were met before: the server got slower meanwhile, or chance misled",
-        )
+        why = "they were met before: the server got slower meanwhile, or chance misled"
+        return "Inconclusive", f"; at {changed[0]} {why}"
     if lower is None:
-        return (
-            "Inconclusive",
-            f"; at {confirmations[-1].value} they were met once and not confirmed: measure longer stages",
-        )
+        why = "they were met once and not confirmed: measure longer stages"
+        return "Inconclusive", f"; at {confirmations[-1].value} {why}"
     low = Decimal(lower.value)
     if upper is None:
         at_bound = low == Decimal(search.to)
@@ -125,13 +119,11 @@ def _outcome(
     if (search.axis == "Concurrency" and width <= 1) or width * 100 <= low * Decimal(search.tolerance_percent):
         return "Bracketed", ""
     if len(rows) - len(confirmations) == search.max_probes:
-        return (
-            "ProbeLimit",
-            "; load.search.maxProbes ended the search before the bracket was as narrow as the tolerance",
-        )
+        return "ProbeLimit", _PROBE_LIMIT
     return "Inconclusive", _WIDE
 
 
+_PROBE_LIMIT = "; load.search.maxProbes ended the search before the bracket was as narrow as the tolerance"
 _WIDE = "; the bracket is wide, since load points within it are not certain: see their rows"
 
 

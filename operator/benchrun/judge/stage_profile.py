@@ -12,20 +12,9 @@ from typing import Literal
 
 from benchrun_client.contract import RequestColumns, ServerEdge, StageRecord
 
-from benchrun.api import BenchmarkRunSpec, CachePolicy, Cell, ServerStatus, datasets_of
+from benchrun.api import BenchmarkRunSpec, CachePolicy, Cell, Sample, ServerStatus, datasets_of
 from benchrun.judge.thresholds import Thresholds
-from benchrun.measure import (
-    InFlight,
-    NoPlateau,
-    Plateau,
-    Window,
-    cells,
-    counters,
-    exposition,
-    find_plateau,
-    in_flight,
-    percentiles,
-)
+from benchrun.measure import InFlight, NoPlateau, Plateau, Window, cells, counters, find_plateau, in_flight, percentiles
 from benchrun.plan import model_path, role_replicas, served_name
 
 
@@ -35,8 +24,7 @@ class ExpectedLoad:
 
     rate: float | None  # Arrivals a second of an open loop; None: users, a trace, or all at once.
     concurrency: int | None  # Users of a closed loop, or the cap of an open one; None: no bound.
-    closed_loop: bool
-    """Whether each answer brings the next request. A rate of "inf" under a cap is one; without a cap all come at once."""
+    closed_loop: bool  # Whether each answer brings the next request. A rate of "inf" under a cap is one.
     api: Literal["Completions", "Chat"]
     ignore_eos: bool
     cache_policy: CachePolicy
@@ -47,10 +35,10 @@ class ExpectedLoad:
     random_text: bool = False  # Whether prompts are random words, in whole or in part.
     offline: bool = False
     """Whether the engine has no API server in front: no gaps between tokens are known, and it gets a load as a whole."""
-    whole_batches: bool = False
-    """Whether the engine is given a batch at a time, and the next when all of it is answered."""
-    servers: Mapping[str, int] = field(default_factory=dict)
-    """How many servers of each role the run starts; empty at an endpoint."""
+    whole_batches: bool = False  # Whether the engine gets a batch at a time, and the next when all of it is answered.
+    servers: Mapping[str, int] = field(
+        default_factory=dict
+    )  # How many of each role the run starts; none at an endpoint.
     served_name: str = ""  # The name in the requests.
     model: str | None = None  # The hub id or path in the arguments of the run's servers; None at an endpoint.
 
@@ -102,14 +90,11 @@ def expected_load(spec: BenchmarkRunSpec, cell: Cell) -> ExpectedLoad:
     )
 
 
-GPU_STATES = ("gpu_xid", "gpu_memory_errors")
-"""Figures of samples that keep their value from one stage to the next."""
+GPU_STATES = ("gpu_xid", "gpu_memory_errors")  # Figures of samples that keep their value from one stage to the next.
 THROUGHPUT_PARTS = 20
-MIN_THROUGHPUT_PARTS = 6
-"""Four parts are left of six: too few to estimate their noise with less."""
+MIN_THROUGHPUT_PARTS = 6  # Four parts are left of six: too few to estimate their noise with less.
 REQUESTS_A_PART = 5
-COUNTS_AGREE_PERCENT = 1.0
-"""Servers and client must report the same requests, or the difference of their means shows nothing."""
+COUNTS_AGREE_PERCENT = 1.0  # Of the requests that servers and client report: else the means of both are not comparable.
 
 
 @dataclass(frozen=True)
@@ -140,7 +125,7 @@ class StageProfile:
         return self.record.servers
 
     @property
-    def samples(self) -> Sequence[exposition.Sample]:
+    def samples(self) -> Sequence[Sample]:
         """Of all servers."""
         return [sample for window in self.windows for sample in window.samples]
 
@@ -202,7 +187,7 @@ class StageProfile:
     @cached_property
     def ttft_us(self) -> Sequence[int]:
         """Of answered requests, in order of sending."""
-        return list(map(self.requests.ttft_us.__getitem__, self.answered))
+        return list(compress(self.requests.ttft_us, self.requests.ok))
 
     @property
     def mean_ttft_ms(self) -> float | None:
@@ -211,15 +196,12 @@ class StageProfile:
 
     @cached_property
     def server_ttft_ms(self) -> float | None:
-        """The servers' own mean, where it is of the requests that the client saw answered.
-
-        Of a disaggregated server it is the proxy's, which includes the transfer between the roles.
-        """
+        """The servers' own mean, where it is of the requests that the client saw answered. Of a disaggregated server it is the
+        proxy's, which includes the transfer between the roles."""
         answered = len(self.answered)
+        total, count = (counters.rise(self.edges, each) for each in (counters.TTFT_SUM, counters.TTFT_COUNT))
         if counters.proxy_edges(self.record):
             total, count = counters.proxy_ttft(self.record)
-        else:
-            total, count = counters.rise(self.edges, counters.TTFT_SUM), counters.rise(self.edges, counters.TTFT_COUNT)
         if total is None or not count or abs(count - answered) > COUNTS_AGREE_PERCENT / 100 * answered:
             return None
         return 1000 * total / count
@@ -240,7 +222,7 @@ class StageProfile:
     @cached_property
     def e2el_us(self) -> Sequence[int]:
         """Of answered requests, in order of sending."""
-        return list(map(self.requests.e2el_us.__getitem__, self.answered))
+        return list(compress(self.requests.e2el_us, self.requests.ok))
 
     @cached_property
     def tpot_us(self) -> Sequence[float]:
@@ -256,20 +238,18 @@ class StageProfile:
         return {**batches, "outputTokensPerSecond": self._throughput_batches()}
 
     def _throughput_batches(self) -> list[float]:
-        """Output tokens a second in equal parts of the stage, a request's tokens counted at its end.
-
-        Without the first part, in which most answers are still to come, and the last, in which they run out.
-        """
+        """Output tokens a second in equal parts of the stage, a request's tokens counted at its end. Without the first part, in
+        which most answers are still to come, and the last, in which they run out."""
         parts = min(THROUGHPUT_PARTS, len(self.answered) // REQUESTS_A_PART)
         length = self.seconds / max(1, parts)
         if parts < MIN_THROUGHPUT_PARTS or length <= 0:
             return []
         tokens = [0] * (parts + 1)
-        starts = map(self.requests.start_us.__getitem__, self.answered)
+        starts = compress(self.requests.start_us, self.requests.ok)
         for start, e2el, count in zip(starts, self.e2el_us, self._tokens, strict=True):
             tokens[min(parts, int((start + e2el) / 1e6 / length))] += count
         return [count / length for count in tokens[1 : parts - 1]]
 
     @cached_property
     def _tokens(self) -> Sequence[int]:
-        return list(map(self.requests.output_tokens.__getitem__, self.answered))
+        return list(compress(self.requests.output_tokens, self.requests.ok))

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from benchrun.api import THROUGHPUTS, ComparedCell, Finding, Result, Truncated, Word
+from benchrun.api import THROUGHPUTS, ComparedCell, Finding, Result, Truncated, Word, json_name
 from benchrun.api.sweep import Row
 from benchrun.measure import percentile_word
 
@@ -23,8 +23,7 @@ MAX_BYTES = 80_200
 tail of a log."""
 PROFILE_BYTES = 4_000
 """What a profile takes of that: a dozen kernels by name, its sentence, and what it adds to that of a load point."""
-MAX_CODES = 3
-"""Of a row that is cut; they are in order, the worst first."""
+MAX_CODES = 3  # Of a row that is cut; they are in order, the worst first.
 
 T = TypeVar("T")
 Changed = TypeVar("Changed", ComparedCell, Row)
@@ -68,19 +67,37 @@ def fitted(
 ) -> tuple[tuple[Result, ...], tuple[Truncated, ...]]:
     """Cut, one kind of figure after the other until the rest fits beside the findings, and last whole rows from the end."""
 
-    def of_rows(cut: _Cut) -> Callable[[tuple[Result, ...]], tuple[Result, ...]]:
-        return lambda rows: tuple(map(cut, rows))
-
     whole = tuple(results)
     kept = cut_to(
         max_bytes - json_bytes(findings, exclude_none=False),
         whole,
         size=partial(json_bytes, exclude_none=False),
-        cuts=map(of_rows, _CUTS),
+        cuts=(partial(_of_rows, cut=cut) for cut in _CUTS),
         shorter=lambda rows: rows[:-1],
     )
-    counts = ((field, sum(map(of, whole)), sum(map(of, kept))) for field, of in _LISTS)
+    counts = ((f"results[].{field}", sum(map(of, whole)), sum(map(of, kept))) for field, of in _COUNTS.items())
     return kept, truncations((("results", len(whole), len(kept)), *counts))
+
+
+MAX_COMPARISON_BYTES = 16_000  # Of the load points of a comparison.
+COMPARISON_BYTES = MAX_COMPARISON_BYTES + 3_000  # With its message, which the condition repeats.
+_WORDS: tuple[Word, ...] = ("NotComparable", "Unknown", "Equivalent", "NoDetectableDifference", "Better")
+
+
+def fitted_cells(
+    cells: Sequence[ComparedCell], *, max_bytes: int = MAX_COMPARISON_BYTES
+) -> tuple[tuple[ComparedCell, ...], tuple[Truncated, ...]]:
+    """Changes of one word after the other, then whole load points from the end. The words of all stay in the message."""
+    whole = tuple(cells)
+    cuts = (partial(without_changes, word=word) for word in _WORDS)
+    kept = cut_to(max_bytes, whole, size=json_bytes, cuts=cuts, shorter=lambda cells: cells[:-1])
+    changes = [sum(len(cell.changes) for cell in cells) for cells in (whole, kept)]
+    counts = ("comparison.cells", len(whole), len(kept)), ("comparison.cells[].changes", changes[0], changes[1])
+    return kept, truncations(counts)
+
+
+def _of_rows(rows: tuple[Result, ...], cut: _Cut) -> tuple[Result, ...]:
+    return tuple(map(cut, rows))
 
 
 def _without(pattern: str) -> _Cut:
@@ -88,12 +105,8 @@ def _without(pattern: str) -> _Cut:
     gone = re.compile(pattern)
 
     def cut(row: Result) -> Result:
-        by_key: dict[str, Mapping[str, object]] = {
-            "metrics": row.metrics,
-            "steady": row.steady,
-            "intervals": row.intervals,
-        }
-        kept = {name: {k: v for k, v in figures.items() if not gone.match(k)} for name, figures in by_key.items()}
+        by_key = {name: getattr(row, name).items() for name in ("metrics", "steady", "intervals")}
+        kept = {name: {k: v for k, v in figures if not gone.match(k)} for name, figures in by_key.items()}
         return row.model_copy(update={**kept, "uncertain": [key for key in row.uncertain if not gone.match(key)]})
 
     return cut
@@ -166,18 +179,19 @@ _CUTS: tuple[_Cut, ...] = (
 )
 
 
-_LISTS: tuple[tuple[str, Callable[[Result], int]], ...] = (
-    ("results[].metrics", lambda row: len(row.metrics)),
-    ("results[].steady", lambda row: len(row.steady)),
-    ("results[].intervals", lambda row: len(row.intervals)),
-    ("results[].objectives", lambda row: len(row.objectives)),
-    ("results[].findings", lambda row: len(row.findings)),
-    ("results[].roles", lambda row: len(row.roles)),
-    ("results[].repeatCvPercent", lambda row: len(row.repeat_cv_percent)),
-    ("results[].byRepeat", lambda row: len(row.by_repeat)),
-    ("results[].explanations", lambda row: len(row.explanations)),
-    ("results[].waiting", lambda row: row.waiting is not None),
-    ("results[].waiting.evidence", lambda row: len(row.waiting.evidence) if row.waiting else 0),
-    ("results[].bottleneck", lambda row: row.bottleneck is not None),
-    ("results[].bottleneck.evidence", lambda row: len(row.bottleneck.evidence) if row.bottleneck else 0),
-)
+_LISTS = (
+    "metrics", "steady", "intervals", "objectives", "findings", "roles", "repeat_cv_percent", "by_repeat", "explanations",
+)  # fmt: skip
+
+
+def _entries(name: str, row: Result) -> int:
+    return len(getattr(row, name))
+
+
+_COUNTS: Mapping[str, Callable[[Result], int]] = {
+    **{json_name(name): partial(_entries, name) for name in _LISTS},
+    "waiting": lambda row: row.waiting is not None,
+    "waiting.evidence": lambda row: len(row.waiting.evidence) if row.waiting else 0,
+    "bottleneck": lambda row: row.bottleneck is not None,
+    "bottleneck.evidence": lambda row: len(row.bottleneck.evidence) if row.bottleneck else 0,
+}

@@ -17,12 +17,10 @@ from benchrun.measure import Plateau, completed_in, plateau_totals, totals
 # At a rate that a server keeps up with, throughput is that of the arrivals: it says nothing about the server, and is not compared
 # where both sides kept up. Where one did not, the other's is a lower bound, and the difference is real.
 
-SKIPPED_SHARE = 0.1
-"""Of the arrivals of a trace, which has no plateau: the first ones find an idle server."""
+SKIPPED_SHARE = 0.1  # Of the arrivals of a trace, which has no plateau: the first ones find an idle server.
 DEVIATIONS = 2.0
 """Requests in the system at two instants differ by chance by sqrt(2 L) where L is their mean (Poisson, as in M/G/inf)."""
-MOST_BY_CHANCE = 0.1
-"""Of the arrivals: where chance allows for more, whether the server kept up is not known."""
+MOST_BY_CHANCE = 0.1  # Of the arrivals: where chance allows for more, whether the server kept up is not known.
 
 
 def throughput_of(stages: Sequence[StageProfile], found: Sequence[StageFinding]) -> ThroughputOf | None:
@@ -80,9 +78,9 @@ def _arriving(stage: StageProfile) -> Plateau | None:
 def common(rows: Sequence[Result]) -> ThroughputOf | None:
     """Which throughput these rows are compared by: that of plateaus where all have one, of arrivals where all kept up. None: some do
     not tell, and whole stages are compared."""
-    told = {row.throughput_of for row in rows}
-    if told == {"Arrivals"} or None in told:
-        return told.pop() if len(told) == 1 else None
+    found = {row.throughput_of for row in rows}
+    if found == {"Arrivals"} or None in found:
+        return found.pop() if len(found) == 1 else None
     return "Plateau" if all(row.has_plateau for row in rows) else "Stage"
 
 

@@ -68,7 +68,6 @@ def _limit(memory_bytes: int, cpu_seconds: int) -> None:
 
 
 def _in_a_line(error: BaseException) -> str:
-    """What happened and where."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""  # noqa: PTH119
     words = " ".join(str(error).split())[:MAX_WORDS]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Protocol, TypedDict, Unpack
+from typing import Annotated, Any, BinaryIO, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
@@ -73,13 +73,6 @@ class PartHead(_Line):
     digest: Name | None = None  # SHA-256 of the bytes
 
 
-class _Place(TypedDict, total=False):
-    sequence: int | None
-    stage_id: str | None
-    plan_digest: str | None
-    ends_search: str | None
-
-
 @dataclass(frozen=True, slots=True)
 class Part:
     """One of them with its bytes: a record (packed, as it was stored), a timeline (packed chunk), or the baseline
@@ -89,30 +82,22 @@ class Part:
     data: bytes
 
     @classmethod
-    def of(
-        cls, kind: PartKind, data: bytes, *, name: str, digest: str | None = None, **of_record: Unpack[_Place]
-    ) -> Part:
+    def of(cls, kind: PartKind, data: bytes, *, name: str, **of_record: Any) -> Part:
         """A part of these bytes. Raises ValueError where they are too many."""
-        return cls(PartHead(kind=kind, size=len(data), name=name, digest=digest, **of_record), data)
+        return cls(PartHead(kind=kind, size=len(data), name=name, **of_record), data)
 
 
 class NotAJob(ValueError):
     """What was read is not a job."""
 
 
-class _Readable(Protocol):
-    def readline(self, limit: int, /) -> bytes: ...
-
-    def read(self, size: int, /) -> bytes: ...
-
-
-def read_job(source: _Readable) -> tuple[Job | SweepJob, Iterator[Part]] | None:
+def read_job(source: BinaryIO) -> tuple[Job | SweepJob, Iterator[Part]] | None:
     """The job and its parts as they come; None: nothing comes any more. Raises NotAJob, or ValueError."""
     line = source.readline(MAX_JOB_BYTES)
     return (_ANY_JOB.validate_json(_whole(line)), _parts(source)) if line else None
 
 
-def _parts(source: _Readable) -> Iterator[Part]:
+def _parts(source: BinaryIO) -> Iterator[Part]:
     for _ in range(MAX_PARTS):
         line = source.readline(MAX_HEAD_BYTES)
         if line == END:

@@ -75,15 +75,85 @@ class PackedRecords(Sequence[StageRecord]):
         return open_record(self._packed[index])
 
 
-class Plan:
-    """The stages and searches that a run plans, to check its records against."""
+MAX_SAMPLES = 100_000  # Of a run's timeline, in some 40 MB. A week of 13 servers leaves 3,584 buckets of each.
+
+
+def judge_job(job: Job, parts: Iterable[Part]) -> Judgement:
+    """The judgement of a run. Raises ValueError where its spec is not one; parts are never a reason to raise, unless there is
+    no room or no time for them."""
+    started = time.monotonic()
+    spec = BenchmarkRunSpec.model_validate(job.spec)
+    opened = _Opened(spec, Owner(namespace=job.namespace, name=job.name, uid=job.uid))
+    for part in parts:
+        opened.take(part)
+    judgement = judged_run(
+        job.name,
+        job.uid,
+        spec,
+        opened.records(),
+        opened.samples(),
+        servers=job.servers,
+        client=job.client,
+        baseline=opened.baseline,
+        ended_early=job.ended_early,
+    )
+    return judgement.model_copy(
+        update={
+            "refused": opened.refused[:MAX_REFUSED],
+            "refused_count": len(opened.refused),
+            "duration_seconds": round(time.monotonic() - started, 3),
+        }
+    )
+
+
+class _Opened:
+    """What the parts hold. Records are checked against the stages and searches that the run plans."""
 
     def __init__(self, spec: BenchmarkRunSpec, owner: Owner) -> None:
         self._run_uid = owner.uid
         self._stage_ids = stage_ids(spec, run_uid=owner.uid)
         self._searches = planned_searches(owner, spec)
+        self._records: dict[int, bytes] = {}
+        self._samples: list[exposition.Sample] = []
+        self.baseline: Run | None = None
+        self.refused: list[str] = []
 
-    def problem_with(self, head: PartHead, data: bytes) -> str | None:
+    def take(self, part: Part) -> None:
+        """Open a part, or refuse it."""
+        try:
+            self._open(part.head, part.data)
+        except (ValueError, TypeError, OverflowError, MemoryError, RecursionError) as error:
+            reason = str(error).partition("\n")[0] or type(error).__name__
+            self.refused.append(f"{part.head.kind} {part.head.name}: {reason}"[:MAX_REFUSED_CHARS])
+
+    def records(self) -> PackedRecords:
+        """In order of measurement."""
+        return PackedRecords(tuple(self._records[sequence] for sequence in sorted(self._records)))
+
+    def samples(self) -> tuple[exposition.Sample, ...]:
+        """Each once, oldest first."""
+        return tuple(timeline.once(self._samples))
+
+    def _open(self, head: PartHead, data: bytes) -> None:
+        if head.kind == "record":
+            problem = self._problem_with(head, data)
+            if problem is not None or head.sequence is None:
+                raise ValueError(problem)
+            self._records.setdefault(head.sequence, data)  # the first of a stage stands
+        elif head.kind == "timeline":
+            found = timeline.decode(data).samples
+            if len(self._samples) + len(found) > MAX_SAMPLES:
+                raise ValueError(f"the run has more than {MAX_SAMPLES} samples")
+            self._samples += [sample for sample in found if sample.role in SERVING_ROLES]
+        elif head.kind == "baseline":
+            body = json.loads(data)
+            if not isinstance(body, dict):
+                raise ValueError("not an object")
+            self.baseline = run_of(body)
+        else:
+            raise ValueError("not a part of a run")
+
+    def _problem_with(self, head: PartHead, data: bytes) -> str | None:
         """Why this is not the record that its envelope says; None: it is."""
         digest = hashlib.sha256(data).hexdigest()
         if digest != head.digest:
@@ -117,86 +187,8 @@ class Plan:
             yield "it names a server role that does not exist"
 
     def _misplaced(self, envelope: Envelope) -> str | None:
-        """Why the plan has no such stage at this place."""
         listed = len(self._stage_ids)
         if envelope.sequence >= listed:
             return problem_with(envelope, self._searches, listed=listed)
         planned, stage = self._stage_ids[envelope.sequence], envelope.stage_id
         return None if stage == planned else f"it is of stage {stage!r}, the plan says {planned!r}"
-
-
-MAX_SAMPLES = 100_000  # Of a run's timeline, in some 40 MB. A week of 13 servers leaves 3,584 buckets of each.
-
-
-def judge_job(job: Job, parts: Iterable[Part]) -> Judgement:
-    """The judgement of a run. Raises ValueError where its spec is not one; parts are never a reason to raise, unless there is
-    no room or no time for them."""
-    started = time.monotonic()
-    spec = BenchmarkRunSpec.model_validate(job.spec)
-    opened = _Opened(Plan(spec, Owner(namespace=job.namespace, name=job.name, uid=job.uid)))
-    for part in parts:
-        opened.take(part)
-    judgement = judged_run(
-        job.name,
-        job.uid,
-        spec,
-        opened.records(),
-        opened.samples(),
-        servers=job.servers,
-        client=job.client,
-        baseline=opened.baseline,
-        ended_early=job.ended_early,
-    )
-    return judgement.model_copy(
-        update={
-            "refused": opened.refused[:MAX_REFUSED],
-            "refused_count": len(opened.refused),
-            "duration_seconds": round(time.monotonic() - started, 3),
-        }
-    )
-
-
-class _Opened:
-    """What the parts hold."""
-
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-        self._records: dict[int, bytes] = {}
-        self._samples: list[exposition.Sample] = []
-        self.baseline: Run | None = None
-        self.refused: list[str] = []
-
-    def take(self, part: Part) -> None:
-        """Open a part, or refuse it."""
-        try:
-            self._open(part.head, part.data)
-        except (ValueError, TypeError, OverflowError, MemoryError, RecursionError) as error:
-            reason = str(error).partition("\n")[0] or type(error).__name__
-            self.refused.append(f"{part.head.kind} {part.head.name}: {reason}"[:MAX_REFUSED_CHARS])
-
-    def records(self) -> PackedRecords:
-        """In order of measurement."""
-        return PackedRecords(tuple(self._records[sequence] for sequence in sorted(self._records)))
-
-    def samples(self) -> tuple[exposition.Sample, ...]:
-        """Each once, oldest first."""
-        return tuple(timeline.once(self._samples))
-
-    def _open(self, head: PartHead, data: bytes) -> None:
-        if head.kind == "record":
-            problem = self._plan.problem_with(head, data)
-            if problem is not None or head.sequence is None:
-                raise ValueError(problem)
-            self._records.setdefault(head.sequence, data)  # the first of a stage stands
-        elif head.kind == "timeline":
-            found = timeline.decode(data).samples
-            if len(self._samples) + len(found) > MAX_SAMPLES:
-                raise ValueError(f"the run has more than {MAX_SAMPLES} samples")
-            self._samples += [sample for sample in found if sample.role in SERVING_ROLES]
-        elif head.kind == "baseline":
-            body = json.loads(data)
-            if not isinstance(body, dict):
-                raise ValueError("not an object")
-            self.baseline = run_of(body)
-        else:
-            raise ValueError("not a part of a run")

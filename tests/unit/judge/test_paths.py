@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from benchrun.judge.rules.all_rules import judge_stage
-from benchrun.judge.rules.path import gap_beyond_client, path_slow
+from benchrun.judge.rules.client import gap_beyond_client, path_slow
 from benchrun.judge.rules.rule import Code, StageRule
 from benchrun_client.contract import PROCESS_CPU, PROXY_COUNTERS, START_TIME, RoundTrips, ServerEdge, StageRecord
 from unit.judge.stages import asked, context, findings, one_finding, unchecked

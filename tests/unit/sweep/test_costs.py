@@ -6,8 +6,8 @@ import pytest
 from benchrun.api import OUTPUT_COST, TOTAL_COST
 from benchrun.api.sweep import essence
 from benchrun.judge.comparison.comparability import MeasuredRun
-from benchrun.judge.sweep.table import table
-from benchrun.judge.sweep.variant_figures import Side, costs
+from benchrun.judge.sweep.best import Side
+from benchrun.judge.sweep.table import costs, table
 from benchrun.plan import planned_variants
 from benchrun.report.sweep_rows import best_rows, front_rows, variant_rows
 from unit.judge.comparison.sides import CELL, row, run
@@ -41,7 +41,7 @@ def test_a_cost_that_one_run_lacks_is_not_made_up_of_the_others(other: MeasuredR
 
 def test_the_table_has_them_beside_the_throughput() -> None:
     priced = side(one("a", **{OUTPUT_COST: 0.51, TOTAL_COST: 0.06}))
-    [found] = table([priced], baseline="base", planned=[CELL], replications=1, missing={}).rows
+    [found] = table([priced], baseline="base", planned=[CELL], replications=1, missing={}).results
     assert (found.metrics[OUTPUT_COST], found.metrics[TOTAL_COST]) == (0.51, 0.06)
 
 

@@ -6,8 +6,8 @@ import pytest
 from benchrun.api import SHOWN_FIGURES, RoleFigures
 from benchrun.api.sweep import essence
 from benchrun.judge.comparison.comparability import MeasuredRun
-from benchrun.judge.sweep.table import table
-from benchrun.judge.sweep.variant_figures import Side, server_figures
+from benchrun.judge.sweep.best import Side
+from benchrun.judge.sweep.table import server_figures, table
 from benchrun.plan import planned_variants
 from unit.judge.comparison.sides import CELL, row, run
 from unit.sweep.sweeps import sweep_spec, variant
@@ -50,7 +50,7 @@ def test_a_run_that_is_left_out_does_not_count_here_either() -> None:
 
 def test_the_table_has_them_beside_the_figures_of_the_client() -> None:
     one = side(read("a", running_mean=12.345678, waiting_mean=0, kv_cache_max_percent=3, prefix_hit_percent=0))
-    [found] = table([one], baseline="base", planned=[CELL], replications=1, missing={}).rows
+    [found] = table([one], baseline="base", planned=[CELL], replications=1, missing={}).results
     assert {name: found.metrics[name] for name in SHOWN_FIGURES if name in found.metrics} == {
         "running_mean": 12.346,
         "waiting_mean": 0,

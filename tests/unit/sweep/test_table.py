@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 from benchrun.api import THROUGHPUTS, Objective, Result, RoleFigures, SearchResult
-from benchrun.api.sweep import FoundLoad, TabledRun, essence
+from benchrun.api.sweep import FoundLoad, SweepTable, TabledRun, essence
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.result_row import PER_GPU
-from benchrun.judge.sweep.best import best_variants, contenders, pareto_front
-from benchrun.judge.sweep.table import ONE_LEFT, Table, sweep_table, table
-from benchrun.judge.sweep.variant_figures import Side, found_loads
+from benchrun.judge.sweep.best import Side, best_variants, contenders, pareto_front
+from benchrun.judge.sweep.table import ONE_LEFT, found_loads, sweep_table, table
 from benchrun.plan import Variant, planned_variants
 from unit.judge.comparison.sides import CELL, repeated, row, run, servers
 from unit.sweep.sweeps import sweep_spec, variant
@@ -33,13 +32,15 @@ def sides(given: Sides, **settings: Mapping[str, Any]) -> list[Side]:
     ]
 
 
-def tabled(given: Sides, *, replications: int = 1, missing: Mapping[str, str] | None = None, **settings: Any) -> Table:
+def tabled(
+    given: Sides, *, replications: int = 1, missing: Mapping[str, str] | None = None, **settings: Any
+) -> SweepTable:
     made = sides(given, **settings)
     return table(made, baseline="base", planned=[CELL], replications=replications, missing=missing or {})
 
 
-def words(found: Table, name: str) -> dict[str, str]:
-    return {change.metric: change.word for row in found.rows if row.variant == name for change in row.changes}
+def words(found: SweepTable, name: str) -> dict[str, str]:
+    return {change.metric: change.word for row in found.results if row.variant == name for change in row.changes}
 
 
 # ---- rows ----------------------------------------------------------------------------------------------------------
@@ -51,7 +52,7 @@ def test_one_server_a_variant_is_compared_by_its_repeats_and_says_so() -> None:
     assert words(found, "wide")["OutputThroughput"] == "Better"
     assert words(found, "wide")["MeanTTFT"] == "NoDetectableDifference"
     assert found.outcomes == {"wide": "Better"}
-    [base, wide] = found.rows
+    [base, wide] = found.results
     assert (base.changes, base.runs, base.verdict) == ([], 1, "Valid")
     change = next(c for c in wide.changes if c.metric == "OutputThroughput")
     assert change.change_percent == pytest.approx(25)
@@ -66,7 +67,7 @@ def test_what_splitting_a_server_does_is_asked_of_ttft_and_e2el_first() -> None:
     split = {"prefill": {}, "decode": {}, "kvTransfer": {"connector": "C"}}
     given = {"base": [repeated("b")], "split": [repeated("s")], "wide": [repeated("w")]}
     found = tabled(given, split={"disaggregated": split})
-    asked = {row.variant: [change.metric for change in row.changes] for row in found.rows}
+    asked = {row.variant: [change.metric for change in row.changes] for row in found.results}
     assert asked["split"][:2] == ["MeanTTFT", "MeanE2EL"]
     assert asked["wide"][0] == "OutputThroughput"
     assert sorted(asked["split"]) == sorted(asked["wide"])
@@ -74,7 +75,7 @@ def test_what_splitting_a_server_does_is_asked_of_ttft_and_e2el_first() -> None:
 
 def test_one_repeat_on_one_server_has_a_change_and_no_word() -> None:
     found = tabled({"base": [run("b")], "wide": [run("w", OutputThroughput=1500.0)]})
-    [change] = [c for c in found.rows[1].changes if c.metric == "OutputThroughput"]
+    [change] = [c for c in found.results[1].changes if c.metric == "OutputThroughput"]
     assert (change.word, change.change_percent, change.low_percent) == ("Unknown", 25, None)
 
 
@@ -86,7 +87,7 @@ def test_fresh_servers_are_compared_between_servers() -> None:
     )  # fmt: skip
     assert found.scope == "BetweenServers"
     assert found.outcomes == {"same": "NoDetectableDifference", "slow": "Worse"}
-    assert found.rows[0].metrics["output_throughput"] == pytest.approx(1200, rel=0.05)
+    assert found.results[0].metrics["output_throughput"] == pytest.approx(1200, rel=0.05)
 
 
 def test_words_of_all_variants_together_err_in_at_most_a_twentieth_of_sweeps_of_equals() -> None:
@@ -105,28 +106,32 @@ def test_words_of_all_variants_together_err_in_at_most_a_twentieth_of_sweeps_of_
 
 def test_a_failed_variant_has_its_reason_in_its_row() -> None:
     found = tabled({"base": [run("b")], "wide": []}, missing={"wide": "OutOfGPUMemory"})
-    assert (found.rows[1].verdict, found.rows[1].reason, found.rows[1].metrics) == ("Unknown", "OutOfGPUMemory", {})
+    assert (found.results[1].verdict, found.results[1].reason, found.results[1].metrics) == (
+        "Unknown",
+        "OutOfGPUMemory",
+        {},
+    )
     assert found.outcomes == {}
 
 
 def test_without_a_baseline_the_others_have_figures_and_no_changes() -> None:
     found = tabled({"base": [], "wide": [run("w")]}, missing={"base": "UsageError"})
-    assert found.rows[1].reason == "the baseline base has no run that was measured to its end"
-    assert found.rows[1].metrics["output_throughput"] == 1200
+    assert found.results[1].reason == "the baseline base has no run that was measured to its end"
+    assert found.results[1].metrics["output_throughput"] == 1200
     assert found.scope is None
 
 
 def test_one_server_of_several_is_not_compared_as_if_it_were_all() -> None:
     found = tabled({"base": [run("b")], "wide": [run("w")]}, replications=3)
-    assert found.rows[1].reason == ONE_LEFT
+    assert found.results[1].reason == ONE_LEFT
     lopsided = tabled({"base": [run("b1"), run("b2")], "wide": [run("w")]}, replications=3)
-    assert "one run against several" in (lopsided.rows[1].reason or "")
+    assert "one run against several" in (lopsided.results[1].reason or "")
 
 
 def test_an_invalid_row_is_shown_and_not_compared() -> None:
     found = tabled({"base": [run("b")], "wide": [run("w", [row(verdict="Invalid")])]})
-    assert (found.rows[1].verdict, found.rows[1].reason) == ("Invalid", "Invalid in w")
-    assert found.rows[1].metrics["output_throughput"] == 1200
+    assert (found.results[1].verdict, found.results[1].reason) == ("Invalid", "Invalid in w")
+    assert found.results[1].metrics["output_throughput"] == 1200
 
 
 def test_one_server_that_cannot_be_trusted_is_left_out_and_it_is_said() -> None:
@@ -136,7 +141,7 @@ def test_one_server_that_cannot_be_trusted_is_left_out_and_it_is_said() -> None:
         "wide": [run("w1", OutputThroughput=1500.0), run("w2", OutputThroughput=1504.0), invalid],
     }
     found = tabled(given, replications=3)
-    wide = found.rows[1]
+    wide = found.results[1]
     assert (wide.runs, wide.left_out, wide.verdict, wide.reason) == (2, 1, "Suspect", None)
     assert wide.metrics["output_throughput"] == pytest.approx(1502, abs=0.1)
     assert words(found, "wide")["OutputThroughput"] == "Better"
@@ -150,7 +155,7 @@ def test_model_and_gpus_may_differ_since_they_are_what_is_varied() -> None:
         {"base": [repeated("b")], "wide": [run("w", [row(repeats=5, cv=1.0)], server={"gpus": 2})]}, wide=two
     )
     assert found.outcomes == {"wide": "NoDetectableDifference"}
-    assert [found.rows[n].metrics["output_throughput_per_gpu"] for n in (0, 1)] == [1200, 600]
+    assert [found.results[n].metrics["output_throughput_per_gpu"] for n in (0, 1)] == [1200, 600]
 
 
 def test_what_the_runs_say_of_a_gpu_is_not_what_the_variant_is_told_by() -> None:
@@ -159,13 +164,13 @@ def test_what_the_runs_say_of_a_gpu_is_not_what_the_variant_is_told_by() -> None
         {"base": [run("b", [said])], "wide": [run("w", [said])]}, wide={"resources": {"limits": {"nvidia.com/gpu": 2}}}
     )
     found = table([base, wide], baseline="base", planned=[CELL], replications=1, missing={})
-    assert [each.metrics[PER_GPU] for each in found.rows] == [1200, 600]
+    assert [each.metrics[PER_GPU] for each in found.results] == [1200, 600]
     assert PER_GPU not in essence(wide.runs[0].status).results[0].metrics
 
 
 def test_a_planned_load_point_is_a_row_of_all_and_one_that_a_search_tried_of_those_that_tried_it() -> None:
     found = tabled({"base": [run("b", [])], "wide": [run("w", [row(), row("chat/rate=8")])]})
-    assert [(r.variant, r.cell, r.reason is None) for r in found.rows] == [
+    assert [(r.variant, r.cell, r.reason is None) for r in found.results] == [
         ("base", "chat/rate=4", False),
         ("wide", "chat/rate=4", False),
         ("wide", "chat/rate=8", False),
@@ -182,7 +187,7 @@ def serving(throughput: float, running: float, kv_percent: float) -> Result:
 def test_more_at_once_that_brings_no_more_throughput_names_the_limit_by_the_variants() -> None:
     given = {"base": [run("b", [serving(20_300.0, 33.0, 9.4)])], "wide": [run("w", [serving(20_600.0, 267.0, 78.0)])]}
     kept = {n: [MeasuredRun(r.name, r.uid, r.spec, essence(r.status)) for r in runs] for n, runs in given.items()}
-    [wide] = [each for each in tabled(kept).rows if each.variant == "wide" and each.runs]
+    [wide] = [each for each in tabled(kept).results if each.variant == "wide" and each.runs]
     assert wide.limit is not None
     assert wide.limit.limit == "Compute"
     assert "from base to wide" in wide.limit.sentence
@@ -196,7 +201,7 @@ def test_loads_that_searches_found_stand_with_their_variant() -> None:
         return run(name, status={"searches": [result]})
 
     [side] = sides({"base": [searched("b1", "8"), searched("b2", None)]})
-    assert found_loads(side) == (FoundLoad(workload="chat", axis="rate", loads=["8", "none"]),)
+    assert found_loads(side) == [FoundLoad(workload="chat", axis="rate", loads=["8", "none"])]
 
 
 def test_what_memory_keeps_of_a_run_makes_the_same_table() -> None:
@@ -252,7 +257,7 @@ def test_among_those_that_serve_the_same_arrivals_none_is_best() -> None:
     assert [point.variant for point in pareto_front(able)] == ["base"]
     found = tabled({name: [run(name, [each])] for name, each in rows.items()})
     assert words(found, "luck")["OutputThroughput"] == "NotComparable"
-    assert [(each.throughput_of, each.metrics["output_throughput"]) for each in found.rows] == [
+    assert [(each.throughput_of, each.metrics["output_throughput"]) for each in found.results] == [
         ("Arrivals", 1000),
         ("Arrivals", 1004),
     ]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from benchrun.api import Change
-from benchrun.api.sweep import MAX_ROWS, BestVariant, FoundLoad, FrontPoint, Row
-from benchrun.judge.sweep.table_size import MAX_BYTES, Findings, fitted
+from benchrun.api.sweep import MAX_ROWS, BestVariant, FoundLoad, FrontPoint, Row, SweepTable
+from benchrun.judge.sweep.table import MAX_BYTES, fitted
 from unit.plan.specs import concurrencies, spec_body, workload
 from unit.report.finished_sweeps import Measured, finished_sweep
 from unit.sweep.simulated import SimulatedCluster, SimulatedOperator
@@ -19,74 +19,75 @@ def change(word: str) -> Change:
     )
 
 
-def rows(count: int, words: list[str]) -> tuple[Row, ...]:
+def rows(count: int, words: list[str]) -> list[Row]:
     metrics: dict[str, float | None] = {"output_throughput": 1234.5, "mean_ttft_ms": 12.345}
     changes = [change(word) for word in words]
-    return tuple(
+    return [
         Row(variant=f"variant-{n}", cell="chat/rate=4", metrics=metrics, changes=changes, verdict="Valid")
         for n in range(count)
-    )
+    ]
 
 
 def test_what_fits_is_left_as_it_is() -> None:
-    whole = Findings(rows(10, ["Better", "NoDetectableDifference"]), (), ())
-    assert fitted(whole) == (whole, ())
+    whole = SweepTable(results=rows(10, ["Better", "NoDetectableDifference"]))
+    assert fitted(whole) == whole
 
 
 def test_what_did_not_change_goes_first_and_what_got_worse_last() -> None:
-    whole = Findings(rows(100, ["Worse", "Better", "NoDetectableDifference", "Unknown"]), (), ())
-    kept, truncated = fitted(whole, max_bytes=30_000)
-    assert {change.word for row in kept.rows for change in row.changes} == {"Worse"}
-    assert len(kept.rows) == 100
-    assert [(t.field, t.total, t.included) for t in truncated] == [("results[].changes", 400, 100)]
+    whole = SweepTable(results=rows(100, ["Worse", "Better", "NoDetectableDifference", "Unknown"]))
+    kept = fitted(whole, max_bytes=30_000)
+    assert {change.word for row in kept.results for change in row.changes} == {"Worse"}
+    assert len(kept.results) == 100
+    assert [(t.field, t.total, t.included) for t in kept.truncated] == [("results[].changes", 400, 100)]
 
 
 SERVER = {"running_mean": 1.5, "waiting_mean": 2.5, "kv_cache_max_percent": 3.5, "prefix_hit_percent": 4.5}
 DERIVED = {"output_throughput_per_gpu": 1234.5, "total_token_throughput": 12_345.0}
 
 
-def with_figures(found: tuple[Row, ...], figures: dict[str, float]) -> tuple[Row, ...]:
-    return tuple(row.model_copy(update={"metrics": row.metrics | figures}) for row in found)
+def with_figures(found: list[Row], figures: dict[str, float]) -> list[Row]:
+    return [row.model_copy(update={"metrics": row.metrics | figures}) for row in found]
 
 
 def test_what_servers_said_goes_before_the_words_that_count_and_it_is_told() -> None:
-    whole = Findings(with_figures(rows(100, ["Worse", "NoDetectableDifference"]), SERVER | DERIVED), (), ())
-    kept, truncated = fitted(whole, max_bytes=36_000)
-    assert {change.word for row in kept.rows for change in row.changes} == {"Worse"}
-    assert all(set(row.metrics) == {"output_throughput", "mean_ttft_ms", *DERIVED} for row in kept.rows)
-    assert [(t.field, t.total, t.included) for t in truncated] == [
+    whole = SweepTable(results=with_figures(rows(100, ["Worse", "NoDetectableDifference"]), SERVER | DERIVED))
+    kept = fitted(whole, max_bytes=36_000)
+    assert {change.word for row in kept.results for change in row.changes} == {"Worse"}
+    assert all(set(row.metrics) == {"output_throughput", "mean_ttft_ms", *DERIVED} for row in kept.results)
+    assert [(t.field, t.total, t.included) for t in kept.truncated] == [
         ("results[].metrics", 800, 400),
         ("results[].changes", 200, 100),
     ]
 
 
 def test_what_other_figures_give_goes_before_whole_rows() -> None:
-    whole = Findings(with_figures(rows(100, []), SERVER | DERIVED), (), ())
-    kept, truncated = fitted(whole, max_bytes=20_000)
-    assert len(kept.rows) == 100
-    assert all(set(row.metrics) == {"output_throughput", "mean_ttft_ms"} for row in kept.rows)
-    assert [(t.field, t.total, t.included) for t in truncated] == [("results[].metrics", 800, 200)]
+    whole = SweepTable(results=with_figures(rows(100, []), SERVER | DERIVED))
+    kept = fitted(whole, max_bytes=20_000)
+    assert len(kept.results) == 100
+    assert all(set(row.metrics) == {"output_throughput", "mean_ttft_ms"} for row in kept.results)
+    assert [(t.field, t.total, t.included) for t in kept.truncated] == [("results[].metrics", 800, 200)]
 
 
 def test_rows_go_from_the_end_when_nothing_else_is_left() -> None:
-    kept, truncated = fitted(Findings(rows(200, []), (), ()), max_bytes=5_000)
-    assert 0 < len(kept.rows) < 200
-    assert kept.rows[0].variant == "variant-0"
-    assert [t.field for t in truncated] == ["results"]
+    kept = fitted(SweepTable(results=rows(200, [])), max_bytes=5_000)
+    assert 0 < len(kept.results) < 200
+    assert kept.results[0].variant == "variant-0"
+    assert [t.field for t in kept.truncated] == ["results"]
 
 
 def test_searches_go_before_rows_and_it_is_said() -> None:
-    found = tuple(FoundLoad(workload=f"w{n}", axis="rate", loads=["123.456"] * 10) for n in range(16))
-    kept, truncated = fitted(Findings(rows(20, []), (), (), (found,) * 32))
-    assert (len(kept.rows), kept.searches) == (20, ((),) * 32)
-    assert [(t.field, t.total, t.included) for t in truncated] == [("variants[].searches", 512, 0)]
+    found = [FoundLoad(workload=f"w{n}", axis="rate", loads=["123.456"] * 10) for n in range(16)]
+    searches = {f"variant-{n}": found for n in range(32)}
+    kept = fitted(SweepTable(results=rows(20, []), searches=searches))
+    assert (len(kept.results), kept.searches) == (20, {name: [] for name in searches})
+    assert [(t.field, t.total, t.included) for t in kept.truncated] == [("variants[].searches", 512, 0)]
 
 
 def test_every_list_keeps_its_bound() -> None:
     best = BestVariant(workload="w", objective="throughput", variant="v", cell="c", throughput_per_gpu=1.0)
     point = FrontPoint(workload="w", variant="v", cell="c", throughput_per_gpu=1.0, mean_tpot_ms=1.0)
-    kept, _ = fitted(Findings(rows(300, []), (best,) * 100, (point,) * 200), max_bytes=10**9)
-    assert (len(kept.rows), len(kept.best), len(kept.front)) == (MAX_ROWS, 64, 128)
+    kept = fitted(SweepTable(results=rows(300, []), best=[best] * 100, front=[point] * 200), max_bytes=10**9)
+    assert (len(kept.results), len(kept.best), len(kept.front)) == (MAX_ROWS, 64, 128)
 
 
 def test_the_largest_sweep_has_a_status_below_100_kb() -> None:

@@ -10,16 +10,7 @@ from itertools import combinations
 
 from benchrun_client import contract
 
-from benchrun.api import (
-    BenchmarkRunSpec,
-    BenchmarkRunStatus,
-    ModelSource,
-    Result,
-    Workload,
-    datasets_of,
-    is_true,
-    json_name,
-)
+from benchrun import api
 from benchrun.judge.objectives import TRUSTED
 from benchrun.observe import Run
 from benchrun.plan import client_sampling
@@ -31,13 +22,12 @@ class MeasuredRun:
 
     name: str
     uid: str
-    spec: BenchmarkRunSpec
-    status: BenchmarkRunStatus
-    block: int | None = (
-        None  # Of a sweep: its replication. Runs of one block were sent the same at about the same time.
-    )
+    spec: api.BenchmarkRunSpec
+    status: api.BenchmarkRunStatus
+    block: int | None = None
+    """Of a sweep: its replication. Runs of one block were sent the same at about the same time."""
 
-    def row(self, cell: str) -> Result | None:
+    def row(self, cell: str) -> api.Result | None:
         """The results of a cell, if it has that cell."""
         return next((row for row in self.status.results if row.cell == cell), None)
 
@@ -46,14 +36,14 @@ class MeasuredRun:
         row = self.row(cell)
         return None if row is None else row.traffic
 
-    def workload(self, name: str) -> Workload | None:
+    def workload(self, name: str) -> api.Workload | None:
         """The workload of that name."""
         return next((workload for workload in self.spec.workloads if workload.name == name), None)
 
 
 def measured_run(run: Run) -> MeasuredRun:
     """A run as the cluster holds it. Raises ValueError where its spec or status is not of this version."""
-    spec, status = BenchmarkRunSpec.model_validate(run.spec), BenchmarkRunStatus.model_validate(run.status)
+    spec, status = api.BenchmarkRunSpec.model_validate(run.spec), api.BenchmarkRunStatus.model_validate(run.status)
     return MeasuredRun(run.name, run.uid, spec, status)
 
 
@@ -66,38 +56,33 @@ def results_digest(run: Run) -> str:
 Side = Sequence[MeasuredRun]
 
 
-def _source_text(source: ModelSource) -> str:
+def _source_text(source: api.ModelSource) -> str:
     """In a few words: "claim weights/qwen"."""
-    if source.pvc is not None:
-        return f"claim {source.pvc.claim_name}{f'/{source.pvc.path}' if source.pvc.path else ''}"
-    if source.image_volume is not None:
-        return f"artifact {source.image_volume.reference}{f' {source.image_volume.path}' if source.image_volume.path else ''}"
+    if (claim := source.pvc) is not None:
+        return f"claim {claim.claim_name}{f'/{claim.path}' if claim.path else ''}"
+    if (image := source.image_volume) is not None:
+        return f"artifact {image.reference}{f' {image.path}' if image.path else ''}"
     return f"path {source.path.path}" if source.path is not None else "the hub"
 
 
-def _with_files(workload: str, runs: Side) -> list[tuple[MeasuredRun, MeasuredRun]]:
+def _with_files(name: str, runs: Side) -> list[tuple[MeasuredRun, MeasuredRun]]:
     """Pairs of runs whose workload of that name reads a file."""
-    with_files = [
-        run
-        for run in runs
-        if (found := run.workload(workload)) is not None
-        and any(
-            part.file is not None or isinstance(part.single, contract.HuggingFaceData)
-            for part in datasets_of(found, run.spec.workloads)
-        )
-    ]
-    return list(combinations(with_files, 2))
+
+    def reads_file(run: MeasuredRun) -> bool:
+        workload = run.workload(name)
+        parts = api.datasets_of(workload, run.spec.workloads) if workload is not None else ()
+        return any(part.file is not None or isinstance(part.single, contract.HuggingFaceData) for part in parts)
+
+    return list(combinations(filter(reads_file, runs), 2))
 
 
 def _send_the_same(one: MeasuredRun, other: MeasuredRun) -> bool:
     """Whether equal files make equal traffic. Which rows a stage gets depends on all workloads; at an endpoint the run's uid is
     a part of the seed, but for the policy Share."""
-    first, second = one.spec, other.spec
-    keyed = any(spec.endpoint is not None for spec in (first, second)) and first.measurement.cache_policy != "Share"
-    one_load, other_load = (
-        (spec.workloads, spec.repeats, spec.measurement.seed, spec.measurement.cache_policy) for spec in (first, second)
-    )
-    return not keyed and one_load == other_load
+    specs = (one.spec, other.spec)
+    keyed = any(s.endpoint is not None for s in specs) and specs[0].measurement.cache_policy != "Share"
+    first, second = ((s.workloads, s.repeats, s.measurement.seed, s.measurement.cache_policy) for s in specs)
+    return not keyed and first == second
 
 
 # Server image, arguments and environment may differ from side to side: they are the experiment. Within a side they may not.
@@ -106,12 +91,9 @@ def _send_the_same(one: MeasuredRun, other: MeasuredRun) -> bool:
 def obstacle(baseline: Side, candidate: Side, *, swept: bool = False) -> str | None:
     """Why none of their figures may be compared; None: they may. What a sweep varies on purpose is no obstacle there."""
     runs = (*baseline, *candidate)
-    differing = (
-        reason
-        for what, value_of in _SAME.items()
-        if not (swept and what in _VARIED_BY_SWEEPS) and (reason := _differs(what, value_of, runs)) is not None
-    )
-    return _not_two_sides(baseline, candidate) or next(differing, None) or _fell_back(runs)
+    same = {what: of for what, of in _SAME.items() if not (swept and what in _VARIED_BY_SWEEPS)}
+    reasons = (_differs(what, value_of, runs) for what, value_of in same.items())
+    return _not_two_sides(baseline, candidate) or next(filter(None, reasons), None) or _fell_back(runs)
 
 
 def cell_obstacle(cell: str, baseline: Side, candidate: Side) -> str | None:
@@ -128,8 +110,8 @@ def cell_obstacle(cell: str, baseline: Side, candidate: Side) -> str | None:
         return reason
     # Runs with the same spec and seed send the same, unless the files differ that they read: their digests show it.
     for one, other in _with_files(workload, runs):
-        sent = (one.traffic(cell), other.traffic(cell))
-        if _send_the_same(one, other) and None not in sent and sent[0] != sent[1]:
+        sent = {one.traffic(cell), other.traffic(cell)}
+        if _send_the_same(one, other) and None not in sent and len(sent) > 1:
             return f"the dataset's file does not hold the same in {one.name} and {other.name}"
     return None
 
@@ -142,22 +124,18 @@ def unknowns(baseline: Side, candidate: Side) -> list[str]:
     kind = ["the kind of GPU is not known on every side"] if blind and (len(nodes) > 1 or None in nodes) else []
     sources = {_source_text(run.spec.model.source): run.name for run in runs}
     origins = " and from ".join(f"{text} in {name}" for text, name in sources.items())
+    # Records from before sampling was sent leave open what the server chose, which matters beside those that say it.
+    sampling = {run.name: [row.sampling for row in run.status.results if row.repeats] for run in runs}
+    silent = [name for name, found in sampling.items() if None in found]
     workloads = dict.fromkeys(workload.name for run in runs for workload in run.spec.workloads)
     pairs = [pair for name in workloads for pair in _with_files(name, runs)]
     files_are_known = all(_send_the_same(one, other) for one, other in pairs)
     return [
         *kind,
         *([f"the model comes from {origins}"] if len(sources) > 1 else ()),
-        *_sampling_unknown(runs),
+        *([f"it is not known how tokens were chosen in {silent[0]}"] if 0 < len(silent) < len(sampling) else ()),
         *(() if files_are_known else ["it is not known whether the dataset's file is the same on both sides"]),
     ]
-
-
-def _sampling_unknown(runs: Side) -> list[str]:
-    """Records from before sampling was sent leave open what the server chose, which matters beside those that say it."""
-    measured = {run.name: [row.sampling for row in run.status.results if row.repeats] for run in runs}
-    silent = [name for name, found in measured.items() if None in found]
-    return [f"it is not known how tokens were chosen in {silent[0]}"] if 0 < len(silent) < len(measured) else []
 
 
 def _not_two_sides(baseline: Side, candidate: Side) -> str | None:
@@ -170,7 +148,7 @@ def _not_two_sides(baseline: Side, candidate: Side) -> str | None:
         if run.status.completion_time is None:
             return f"{run.name} has not finished"
         # Figures of a run that failed were taken on a server in trouble.
-        if is_true(run.status.conditions, "Failed"):
+        if api.is_true(run.status.conditions, "Failed"):
             return f"{run.name} did not measure to its end ({run.status.phase or 'Failed'})"
     if min(len(baseline), len(candidate)) < 2 and not len(baseline) == len(candidate) == 1:
         return "one run against several: take one run a side, or at least two"
@@ -184,14 +162,14 @@ def _not_two_sides(baseline: Side, candidate: Side) -> str | None:
 def _differs(what: str, value_of: Callable[[MeasuredRun], object], runs: Side) -> str | None:
     """Where a value is known, every run must have the same."""
     known = [(run.name, value) for run in runs if (value := value_of(run)) is not None]
-    differing = next(((name, value) for name, value in known if value != known[0][1]), None)
-    if differing is None:
-        return None
-    return f"{what}: {known[0][1]} in {known[0][0]}, {differing[1]} in {differing[0]}"[:300]
+    for name, value in known:
+        if value != known[0][1]:
+            return f"{what}: {known[0][1]} in {known[0][0]}, {value} in {name}"[:300]
+    return None
 
 
+# Settings that a server may fall back from, as its log reports them.
 _CHOSEN = ("attention_backend", "moe_backend", "dtype", "quantization")
-"""Settings that a server may fall back from, as its log reports them."""
 
 
 def _fell_back(runs: Side) -> str | None:
@@ -218,11 +196,6 @@ def _engine(run: MeasuredRun) -> str | None:
     return None if client is None or client.engine is None else f"{client.engine} {client.engine_version or ''}".strip()
 
 
-def _client_image(run: MeasuredRun) -> str | None:
-    client = run.status.client
-    return None if client is None else client.image_digest or client.image
-
-
 def _chat_template(run: MeasuredRun) -> str | None:
     """None: one was given, and its text is not known."""
     if run.spec.chat_template is None:
@@ -240,7 +213,7 @@ _SAME: Mapping[str, Callable[[MeasuredRun], object]] = {
     "GPUs": _gpus,
     "GPU": lambda run: ", ".join(sorted({server.gpu for server in run.status.servers if server.gpu})) or None,
     "client engine": _engine,
-    "client image": _client_image,
+    "client image": lambda run: run.status.client and (run.status.client.image_digest or run.status.client.image),
     "cache policy": lambda run: run.spec.measurement.cache_policy,
     "warm-up": lambda run: "none" if run.spec.measurement.warmup.none is not None else "auto",
 }
@@ -248,26 +221,25 @@ _SAME: Mapping[str, Callable[[MeasuredRun], object]] = {
 
 def _workload_differs(workload: str, runs: Side) -> str | None:
     """Everything of the workload but its list of load points."""
-    sides = [(run, found) for run in runs if (found := run.workload(workload)) is not None]
-    (first_run, first), *others = sides
+    (first_run, first), *others = [(run, found) for run in runs if (found := run.workload(workload)) is not None]
     for run, other in others:
-        same_datasets = _datasets(first, first_run.spec) == _datasets(other, run.spec)
-        differing = ["dataset"] if not same_datasets else [what for what, of in _TRAFFIC if of(first) != of(other)]
-        if differing:
-            return f"{differing[0]} differs between {first_run.name} and {run.name}"
+        is_same = _datasets(first, first_run.spec) == _datasets(other, run.spec)
+        differing = next((what for what, of in _TRAFFIC if of(first) != of(other)), None) if is_same else "dataset"
+        if differing is not None:
+            return f"{differing} differs between {first_run.name} and {run.name}"
     return None
 
 
-def _datasets(workload: Workload, spec: BenchmarkRunSpec) -> object:
+def _datasets(workload: api.Workload, spec: api.BenchmarkRunSpec) -> object:
     """What is sent, whatever the parts of a mix are called, and in which proportion."""
-    return datasets_of(workload, spec.workloads), [part.weight for part in workload.dataset.mix or ()]
+    return api.datasets_of(workload, spec.workloads), [part.weight for part in workload.dataset.mix or ()]
 
 
-_TRAFFIC: tuple[tuple[str, Callable[[Workload], object]], ...] = (
+_TRAFFIC: tuple[tuple[str, Callable[[api.Workload], object]], ...] = (
     ("api", lambda workload: workload.api),
     ("ignoreEOS", lambda workload: workload.ignore_eos),
     *(
-        (f"sampling.{json_name(name)}", lambda workload, name=name: getattr(client_sampling(workload), name))
+        (f"sampling.{api.json_name(name)}", lambda workload, name=name: getattr(client_sampling(workload), name))
         for name in contract.Sampling.model_fields
     ),
     ("maxConcurrency", lambda workload: workload.load.max_concurrency),

@@ -1,4 +1,4 @@
-"""Two groups of runs compared, load point by load point, all questions corrected together."""
+"""Two groups of runs compared, load point by load point, all questions corrected together; a run against its baseline."""
 
 from __future__ import annotations
 
@@ -7,35 +7,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from benchrun.api import (
-    DEFAULT_EQUIVALENCE_PERCENT,
-    Bottleneck,
-    Code,
-    ComparedCell,
-    ComparedMetric,
-    Gate,
-    Outcome,
-    Result,
-    Scope,
-)
-from benchrun.judge.comparison.comparability import Side, cell_obstacle, obstacle, unknowns
+from benchrun import api
+from benchrun.judge.comparison import comparability
+from benchrun.judge.comparison.comparability import MeasuredRun, Side, cell_obstacle, obstacle
 from benchrun.judge.comparison.figures import figure_of, sentence, throughput_at
 from benchrun.judge.comparison.gate import gate
 from benchrun.judge.comparison.questions import MOST_PERCENT, Question, answers, family_error
-from benchrun.judge.explain.bottleneck import MAX_PREEMPTED_PERCENT, growth, pair_evidence, throughput_is_flat
+from benchrun.judge.explain import bottleneck
 from benchrun.judge.explain.waiting import percent
+from benchrun.judge.status_size import fitted_cells
 from benchrun.measure import log_ratio_percent, response_to_load
+from benchrun.observe import Run
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
     """What came of it."""
 
-    scope: Scope | None
-    outcome: Outcome
-    gate: Gate | None
+    scope: api.Scope | None
+    outcome: api.Outcome
+    gate: api.Gate | None
     message: str
-    cells: tuple[ComparedCell, ...] = ()
+    cells: tuple[api.ComparedCell, ...] = ()
     detectable_percent: float | None = None
     """The least change of the noisiest figure that is found with 80 %, by the noise that was measured."""
 
@@ -44,9 +37,9 @@ def compare(
     baseline: Side,
     candidate: Side,
     *,
-    metrics: Sequence[ComparedMetric],
+    metrics: Sequence[api.ComparedMetric],
     max_regression_percent: float | None = None,
-    equivalence_percent: float = float(DEFAULT_EQUIVALENCE_PERCENT),
+    equivalence_percent: float = float(api.DEFAULT_EQUIVALENCE_PERCENT),
 ) -> Compared:
     """What changed from the baseline to the candidate. Each side is at least one run; more are fresh servers of the same."""
     reason = obstacle(baseline, candidate)
@@ -57,20 +50,17 @@ def compare(
     runs = (*baseline, *candidate)
     # Several runs at one endpoint have met one and the same server.
     fresh = len(baseline) > 1 and len(candidate) > 1 and all(run.spec.started is not None for run in runs)
-    scope: Scope = "BetweenServers" if fresh else "WithinOneServer"
+    scope: api.Scope = "BetweenServers" if fresh else "WithinOneServer"
     outcome = outcome_of(cells)
     suspects = {row.cell for run in runs for row in run.status.results if row.verdict == "Suspect"}
     suspect = sum(cell.cell in suspects for cell in cells)
-    least, unknown = _detectable(asked), unknowns(baseline, candidate)
+    least, unknown = _detectable(asked), comparability.unknowns(baseline, candidate)
     message = sentence(cells, scope, suspect=suspect, unknown=unknown, detectable_percent=least)
     found = Compared(scope if outcome != "NotComparable" else None, outcome, None, message, cells, least)
     if max_regression_percent is None:
         return found
-    required = [
-        (cell, None if isinstance(each, str) else each)
-        for cell, each in asked.items()
-        if any(run.row(cell) for run in baseline)
-    ]
+    measured = {cell: each for cell, each in asked.items() if any(run.row(cell) for run in baseline)}
+    required = [(cell, None if isinstance(each, str) else each) for cell, each in measured.items()]
     gated = gate(required, max_regression_percent=max_regression_percent)
     return replace(found, gate=gated.word, message=f"{gated.sentence}; {message}")
 
@@ -80,36 +70,36 @@ def not_comparable(reason: str, *, gated: bool) -> Compared:
     return Compared(None, "NotComparable", "Inconclusive" if gated else None, f"not comparable: {reason}")
 
 
-def outcome_of(cells: Sequence[ComparedCell]) -> Outcome:
+def outcome_of(cells: Sequence[api.ComparedCell]) -> api.Outcome:
     """All words in one. What is not known hides that the others did not change, not that they did."""
     words: Counter[str] = Counter(change.word for cell in cells for change in cell.changes)
     if words["Better"] and words["Worse"]:
         return "Mixed"
-    order: tuple[Outcome, ...] = ("Worse", "Better", "Unknown", "NoDetectableDifference", "Equivalent")
+    order: tuple[api.Outcome, ...] = ("Worse", "Better", "Unknown", "NoDetectableDifference", "Equivalent")
     return next((word for word in order if words[word]), "NotComparable")
 
 
-def _asked(baseline: Side, candidate: Side, metrics: Sequence[ComparedMetric]) -> dict[str, list[Question] | str]:
-    """By load point: its questions, or why it is not comparable."""
+def _asked(baseline: Side, candidate: Side, metrics: Sequence[api.ComparedMetric]) -> dict[str, list[Question] | str]:
     ids = dict.fromkeys(row.cell for run in (*baseline, *candidate) for row in run.status.results)
     return {
-        cell: cell_obstacle(cell, baseline, candidate)
-        or [
-            Question(each, figure_of(each, cell, baseline, candidate), figure_of(each, cell, candidate, baseline))
-            for each in metrics
-        ]
+        cell: cell_obstacle(cell, baseline, candidate) or questions_at(cell, baseline, candidate, metrics)
         for cell in ids
     }
 
 
+def questions_at(cell: str, before: Side, after: Side, metrics: Iterable[api.ComparedMetric]) -> list[Question]:
+    """Of these figures at a load point."""
+    return [Question(m, figure_of(m, cell, before, after), figure_of(m, cell, after, before)) for m in metrics]
+
+
 def _cells(
     asked: Mapping[str, list[Question] | str], baseline: Side, candidate: Side, *, equivalence_percent: float
-) -> tuple[ComparedCell, ...]:
+) -> tuple[api.ComparedCell, ...]:
     changes = iter(answers(_all(asked), equivalence_percent=equivalence_percent))
     return tuple(
-        ComparedCell(cell=cell, reason=each)
+        api.ComparedCell(cell=cell, reason=each)
         if isinstance(each, str)
-        else ComparedCell(
+        else api.ComparedCell(
             cell=cell,
             paired=paired(cell, baseline, candidate),
             throughput_of=throughput_at(cell, (*baseline, *candidate)),
@@ -145,23 +135,22 @@ MIN_WAITING = 1.0
 
 def limits(
     baseline: Side, candidate: Side, cells: Iterable[str], *, names: tuple[str, str] = ("baseline", "candidate")
-) -> dict[str, Bottleneck]:
+) -> dict[str, api.Bottleneck]:
     """By load point, of those that are comparable: a limit that the two sides together show. Most show none."""
     points = {cell: (_point(names[0], cell, baseline), _point(names[1], cell, candidate)) for cell in cells}
     pairs = {cell: response_to_load.comparisons([p for p in both if p is not None]) for cell, both in points.items()}
     return {cell: limit for cell, found in pairs.items() if found and (limit := _limit_of(found[0])) is not None}
 
 
-def _limit_of(pair: response_to_load.Comparison) -> Bottleneck | None:
+def _limit_of(pair: response_to_load.Comparison) -> api.Bottleneck | None:
     """Throughput that falls is not flat: there, what was changed did harm."""
     if abs(pair.change_percent) <= response_to_load.FLAT_PERCENT:
-        return throughput_is_flat(pair, f"from {pair.low.name} to {pair.high.name}")
+        return bottleneck.throughput_is_flat(pair, f"from {pair.low.name} to {pair.high.name}")
     usage = pair.high.kv_percent
     if not pair.grows or usage is None or usage < KV_NEARLY_FULL_PERCENT:
         return None
-    sentence = f"{growth(pair)}, where KV cache usage is {percent(usage)}: KV memory is the limit."
-    evidence = {name: value for name, value in pair_evidence(pair).items() if value is not None}
-    return Bottleneck(limit="KVMemory", sentence=sentence, evidence=evidence)
+    sentence = f"{bottleneck.growth(pair)}, where KV cache usage is {percent(usage)}: KV memory is the limit."
+    return bottleneck.bottleneck_of("KVMemory", sentence, bottleneck.pair_evidence(pair))
 
 
 def _point(name: str, cell: str, side: Side) -> response_to_load.OperatingPoint | None:
@@ -174,13 +163,74 @@ def _point(name: str, cell: str, side: Side) -> response_to_load.OperatingPoint 
     return response_to_load.OperatingPoint(name, running, throughput, max(usage, default=None))
 
 
-def _of_row(row: Result) -> response_to_load.OperatingPoint | None:
+def _of_row(row: api.Result) -> response_to_load.OperatingPoint | None:
     throughput, server = row.figure("total_token_throughput"), row.roles[0] if row.roles else None
     if server is None or server.running_mean is None or throughput is None:
         return None
     is_supplied = row.axis in ("concurrency", "batch") or row.value == "inf"
-    works_twice = 100 * (server.preemptions or 0) > MAX_PREEMPTED_PERCENT * (row.metrics.get("completed") or 0)
-    is_starved = Code.CLIENT_SATURATED in row.findings and (server.waiting_mean or 0.0) < MIN_WAITING
+    works_twice = 100 * (server.preemptions or 0) > bottleneck.MAX_PREEMPTED_PERCENT * (
+        row.metrics.get("completed") or 0
+    )
+    is_starved = api.Code.CLIENT_SATURATED in row.findings and (server.waiting_mean or 0.0) < MIN_WAITING
     if not is_supplied or works_twice or is_starved:
         return None
     return response_to_load.OperatingPoint(row.cell, server.running_mean, throughput, server.kv_cache_max_percent)
+
+
+_CONDITION: dict[str | None, tuple[api.ConditionStatus, str]] = {
+    "NotRegressed": ("True", api.Reason.NOT_REGRESSED),
+    "Regressed": ("False", api.Reason.REGRESSED),
+    "Underpowered": ("Unknown", api.Reason.UNDERPOWERED),
+    "Inconclusive": ("Unknown", api.Reason.INCONCLUSIVE),
+}
+_ENDED = "1970-01-01T00:00:00Z"
+"""A run is compared when it was measured to its end, and its status does not say so yet; when that was makes no difference."""
+
+
+def against_baseline(
+    name: str,
+    uid: str,
+    spec: api.BenchmarkRunSpec,
+    judgement: api.Judgement,
+    *,
+    servers: Sequence[api.ServerStatus],
+    baseline: api.Baseline,
+    found: Run | None,
+) -> api.Judgement:
+    """The judgement of the run with its comparison. `found`: the baseline; None: there is no such run."""
+    status = api.BenchmarkRunStatus(
+        completion_time=_ENDED, servers=list(servers), client=judgement.client, results=judgement.results
+    )
+    compared = _compared(MeasuredRun(name, uid, spec, status), baseline, found)
+    cells, truncated = fitted_cells(compared.cells)
+    comparison = api.Comparison(
+        baseline=api.ComparedRun(
+            name=baseline.name,
+            uid=found.uid if found else None,
+            digest=comparability.results_digest(found) if found else None,
+        ),
+        scope=compared.scope,
+        outcome=compared.outcome,
+        gate=compared.gate,
+        detectable_percent=compared.detectable_percent,
+        message=api.sentence(compared.message),
+        cells=list(cells),
+    )
+    condition, reason = _CONDITION[comparison.gate]
+    update = {"comparison": comparison, "not_regressed": condition, "not_regressed_reason": reason}
+    return judgement.model_copy(update=update | {"truncated": [*judgement.truncated, *truncated]})
+
+
+def _compared(after: MeasuredRun, baseline: api.Baseline, found: Run | None) -> Compared:
+    if found is None:
+        return not_comparable(f"there is no run {baseline.name} in the namespace", gated=True)
+    try:
+        before = comparability.measured_run(found)
+    except ValueError:
+        return not_comparable(f"{baseline.name} was written by another version of the API", gated=True)
+    allowed, least = float(baseline.max_regression_percent), float(baseline.equivalence_percent)
+    metrics = baseline.metrics
+    try:
+        return compare([before], [after], metrics=metrics, max_regression_percent=allowed, equivalence_percent=least)
+    except (ArithmeticError, ValueError):
+        return not_comparable(f"the figures of {baseline.name} are out of range", gated=True)

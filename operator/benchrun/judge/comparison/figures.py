@@ -12,29 +12,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
-from benchrun.api import (
-    KEYS,
-    MIN_SERVERS_OF_PERCENTILES,
-    THROUGHPUTS,
-    Change,
-    ComparedCell,
-    ComparedMetric,
-    Result,
-    Scope,
-    ThroughputOf,
-)
+from benchrun import api
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.throughput import arrivals_reason, common, compared_figure
 from benchrun.measure import SIGNIFICANT_DIGITS, Mean, mean_of, percent_text
 
-HIGHER_IS_BETTER: frozenset[ComparedMetric] = frozenset(
+HIGHER_IS_BETTER: frozenset[api.ComparedMetric] = frozenset(
     {"OutputThroughput", "RequestThroughput", "TotalTokenThroughput"}
 )
 
 ROUNDING_ERROR = (10.0 ** (1 - SIGNIFICANT_DIGITS)) ** 2 / 12
 """Squared error of a logarithm, at most, from the rounding of results. Values that agree to their last digit are not exact."""
 ONE_REPEAT = "one repeat: no idea of the noise"
-FEW_SERVERS = f"a percentile is compared between {MIN_SERVERS_OF_PERCENTILES} servers a side or more"
+FEW_SERVERS = f"a percentile is compared between {api.MIN_SERVERS_OF_PERCENTILES} servers a side or more"
 NO_CV = "the results do not say how the repeats scatter"
 
 
@@ -51,26 +41,28 @@ class Figure:
 
 
 def figure_of(
-    metric: ComparedMetric, cell: str, side: Sequence[MeasuredRun], beside: Sequence[MeasuredRun] = ()
+    metric: api.ComparedMetric, cell: str, side: Sequence[MeasuredRun], beside: Sequence[MeasuredRun] = ()
 ) -> Figure:
     """The figure at a cell that every run of the side has; throughput is of the part of the stage that those `beside` it have too.
     The noise of a single run is that of its repeats."""
     rows, among = _rows(cell, side), _rows(cell, (*side, *beside))
-    found = _figure_of(KEYS[metric], side, rows, among=among)
-    is_of_arrivals = KEYS[metric] in THROUGHPUTS and common(among) == "Arrivals"
+    found = _figure_of(api.KEYS[metric], side, rows, among=among)
+    is_of_arrivals = api.KEYS[metric] in api.THROUGHPUTS and common(among) == "Arrivals"
     return replace(found, of_arrivals=arrivals_reason(rows[0])) if is_of_arrivals else found
 
 
-def throughput_at(cell: str, runs: Sequence[MeasuredRun]) -> ThroughputOf | None:
+def throughput_at(cell: str, runs: Sequence[MeasuredRun]) -> api.ThroughputOf | None:
     """Which throughput these runs are compared by at a cell."""
     return common(_rows(cell, runs))
 
 
-def _rows(cell: str, runs: Sequence[MeasuredRun]) -> list[Result]:
+def _rows(cell: str, runs: Sequence[MeasuredRun]) -> list[api.Result]:
     return [row for run in runs if (row := run.row(cell)) is not None]
 
 
-def _figure_of(key: str, side: Sequence[MeasuredRun], rows: Sequence[Result], *, among: Sequence[Result]) -> Figure:
+def _figure_of(
+    key: str, side: Sequence[MeasuredRun], rows: Sequence[api.Result], *, among: Sequence[api.Result]
+) -> Figure:
     values = []
     for run, row in zip(side, rows, strict=True):
         value = compared_figure(row, key, among=among)
@@ -79,7 +71,7 @@ def _figure_of(key: str, side: Sequence[MeasuredRun], rows: Sequence[Result], *,
         if key in row.uncertain:
             return Figure(None, problem=f"{run.name} has too few requests for {key}")
         values.append(math.log(value))
-    if key.startswith("p") and len(values) < MIN_SERVERS_OF_PERCENTILES:
+    if key.startswith("p") and len(values) < api.MIN_SERVERS_OF_PERCENTILES:
         return Figure(math.exp(fmean(values)), problem=FEW_SERVERS)
     if len(values) > 1:
         mean = mean_of(values)
@@ -94,24 +86,24 @@ def _figure_of(key: str, side: Sequence[MeasuredRun], rows: Sequence[Result], *,
     return Figure(value, Mean(values[0], max(squared_error, ROUNDING_ERROR), row.repeats))
 
 
-SCOPES: Mapping[Scope, str] = {
+SCOPES: Mapping[api.Scope, str] = {
     "WithinOneServer": "within one server: the intervals hold the noise of repeats on one server a side, and another start "
     "of the same server may differ by more",
     "BetweenServers": "between servers: the intervals hold the noise of fresh servers",
 }
-_SPOKEN = (
-    ("Better", "better"),
-    ("Worse", "worse"),
-    ("Equivalent", "equivalent"),
-    ("NoDetectableDifference", "without a detectable difference"),
-    ("Unknown", "unknown"),
-    ("NotComparable", "not comparable"),
-)
+_SPOKEN = {
+    "Better": "better",
+    "Worse": "worse",
+    "Equivalent": "equivalent",
+    "NoDetectableDifference": "without a detectable difference",
+    "Unknown": "unknown",
+    "NotComparable": "not comparable",
+}
 
 
 def sentence(
-    cells: Sequence[ComparedCell],
-    scope: Scope,
+    cells: Sequence[api.ComparedCell],
+    scope: api.Scope,
     *,
     suspect: int,
     unknown: Sequence[str] = (),
@@ -123,36 +115,30 @@ def sentence(
         first = next((f": {cell.cell}: {cell.reason}" for cell in cells), ": neither side has results")
         return f"no load point is comparable{first}"
     counts: Counter[str] = Counter(change.word for _, change in changes)
-    listed = ", ".join(f"{counts[word]} {spoken}" for word, spoken in _SPOKEN if counts[word])
+    listed = ", ".join(f"{counts[word]} {spoken}" for word, spoken in _SPOKEN.items() if counts[word])
     parts = [f"{len(changes)} figures: {listed}", *_most_marked(changes)]
-    left_out = [cell for cell in cells if cell.reason is not None]
-    if left_out:
-        parts.append(
-            f"{len(left_out)} of {len(cells)} load points not comparable ({left_out[0].cell}: {left_out[0].reason})"
-        )
+    if left_out := [cell for cell in cells if cell.reason is not None]:
+        first = f"{left_out[0].cell}: {left_out[0].reason}"
+        parts.append(f"{len(left_out)} of {len(cells)} load points not comparable ({first})")
     if suspect:
         parts.append(f"{suspect} of {len(cells)} load points Suspect")
     parts += unknown
     if detectable_percent is not None:
-        parts.append(
-            f"at the measured noise, a change of {percent_text(detectable_percent)} in one figure is detected with 80 % probability"
-        )
+        detected = f"a change of {percent_text(detectable_percent)} in one figure is detected with 80 % probability"
+        parts.append(f"at the measured noise, {detected}")
     if any(change.low_percent is not None for _, change in changes):
         parts += ["all intervals together hold with 95 % confidence, and so do all words", SCOPES[scope]]
     return "; ".join(parts)
 
 
-def _most_marked(changes: Sequence[tuple[str, Change]]) -> list[str]:
+def _most_marked(changes: Sequence[tuple[str, api.Change]]) -> list[str]:
     """The worst of what got worse, else the best of what got better."""
     for word, spoken, sign in (("Worse", "the worst", 1), ("Better", "the best", -1)):
         found = [(cell, change) for cell, change in changes if change.word == word]
         if found:
-            cell, change = max(
-                found,
-                key=lambda each: (
-                    sign * (each[1].change_percent or 0) * (-1 if each[1].metric in HIGHER_IS_BETTER else 1)
-                ),
-            )
+            signs = [-sign if change.metric in HIGHER_IS_BETTER else sign for _, change in found]
+            losses = [by * (change.change_percent or 0) for by, (_, change) in zip(signs, found, strict=True)]
+            cell, change = found[losses.index(max(losses))]
             span = f"{change.low_percent:+.1f} to {change.high_percent:+.1f}"
             return [f"{spoken}: {change.metric} at {cell} {change.change_percent:+.1f} % ({span})"]
     return []

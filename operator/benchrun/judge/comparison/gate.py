@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from benchrun.api import Gate
@@ -31,8 +31,7 @@ class Gated(NamedTuple):
     sentence: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Loss:
+class _Loss(NamedTuple):
     """How much worse a figure got, in logarithms: above 0 is worse."""
 
     cell: str

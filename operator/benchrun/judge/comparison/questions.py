@@ -18,8 +18,7 @@ from benchrun.measure import detectable_shift, mean_of, rounded, significance
 # Pharmacokinetics and Biopharmaceutics 15, 1987) at the interval's level.
 
 PERCENT_DIGITS = 4
-MOST_PERCENT = 999_900.0
-"""An interval's end beyond this is written as this: with so few values it has no end."""
+MOST_PERCENT = 999_900.0  # An interval's end beyond this is written as this: with so few values it has no end.
 MIN_BLOCKS = 5
 """Fewer are not compared in pairs: half of the degrees of freedom would be lost, which costs more than blocks usually explain.
 Welch's test is careful then, since what a block does to both sides counts as noise."""

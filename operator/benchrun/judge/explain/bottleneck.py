@@ -4,27 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from benchrun.api import Bottleneck
-from benchrun.judge.explain.waiting import MIN_QUEUED_SHARE, held_at, percent
+from benchrun.api import Bottleneck, LimitKind
+from benchrun.judge.explain.waiting import MIN_QUEUED_SHARE, held_at, percent, pressure_evidence
 from benchrun.judge.rules.rule import Evidence, StageFinding, number
-from benchrun.measure import (
-    Comparison,
-    FullSteps,
-    Hold,
-    Lengths,
-    OperatingPoint,
-    Pressure,
-    Stretch,
-    comparisons,
-    full_steps,
-    rounded,
-    within,
-)
-
-Limit = Literal["None", "Compute", "KVMemory", "SequenceLimit", "Client", "Unknown"]
-
+from benchrun.measure import Comparison, Hold, Lengths, OperatingPoint, Pressure, Stretch, response_to_load, rounded
 
 _SIGNS: Mapping[str, str] = {
     "ttftGapMs": "TTFT is {} ms longer than at the server",
@@ -40,7 +24,7 @@ def client_limits(finding: StageFinding) -> Bottleneck:
     crossed = str(finding.evidence.get("crossed", "")).split(", ")
     seen = {n: v for n in _SIGNS if n in crossed and isinstance(v := finding.evidence.get(n), int | float)}
     signs = ", ".join(_SIGNS[name].format(number(value)) for name, value in seen.items())
-    return _bottleneck("Client", f"The client falls behind before the server does: {signs}.", seen)
+    return bottleneck_of("Client", f"The client falls behind before the server does: {signs}.", seen)
 
 
 def throughput_is_flat(pair: Comparison, where: str) -> Bottleneck:
@@ -52,7 +36,7 @@ def throughput_is_flat(pair: Comparison, where: str) -> Bottleneck:
         f"Throughput stays flat {where} ({number(low.throughput)} and {number(high.throughput)} tok/s) while "
         f"running goes from {number(low.running)} to {number(high.running)}{usage}: compute is the limit."
     )
-    return _bottleneck("Compute", sentence, pair_evidence(pair))
+    return bottleneck_of("Compute", sentence, pair_evidence(pair))
 
 
 def kept_up(pressure: Pressure, point: OperatingPoint | None) -> Bottleneck:
@@ -62,15 +46,11 @@ def kept_up(pressure: Pressure, point: OperatingPoint | None) -> Bottleneck:
         f"The server kept up{rate}: {number(pressure.running_mean)} requests ran on average and "
         f"{number(pressure.waiting_mean)} waited, with at most {percent(pressure.kv_max_percent)} of the KV cache in use."
     )
-    evidence: Evidence = {
-        "runningMean": rounded(pressure.running_mean),
-        "waitingMean": rounded(pressure.waiting_mean),
-        "kvCacheMaxPercent": rounded(pressure.kv_max_percent),
-    }
-    return _bottleneck("None", sentence, evidence)
+    evidence = pressure_evidence(pressure, "waitingMean", "kvCacheMaxPercent")
+    return bottleneck_of("None", sentence, {"runningMean": rounded(pressure.running_mean), **evidence})
 
 
-def steps_are_full(full: FullSteps, pressure: Pressure) -> Bottleneck:
+def steps_are_full(full: response_to_load.FullSteps, pressure: Pressure) -> Bottleneck:
     """The queue never changed what came through."""
     sentence = (
         f"Prompt throughput holds at {number(full.prompt_rate)} tok/s (changing by {full.change_percent:+.1f} %) while the "
@@ -82,16 +62,15 @@ def steps_are_full(full: FullSteps, pressure: Pressure) -> Bottleneck:
         "promptTokensPerSecond": rounded(full.prompt_rate),
         "changePercent": rounded(full.change_percent),
         "stepTokens": rounded(full.step_tokens),
-        "runningWhileQueued": rounded(pressure.queued_running),
-        "kvCacheMaxPercent": rounded(pressure.kv_max_percent),
+        **pressure_evidence(pressure, "runningWhileQueued", "kvCacheMaxPercent"),
     }
-    return _bottleneck("Compute", sentence, evidence)
+    return bottleneck_of("Compute", sentence, evidence)
 
 
 def held_back(pressure: Pressure, grew: Comparison | None) -> Bottleneck:
     """What keeps requests in the queue: as many run as may, or as fit the KV cache; else they wait for their turn in steps that
     may have room left. `grew`: throughput that still rose with what ran."""
-    limit: Limit = "Unknown"
+    limit: LimitKind = "Unknown"
     waited = f"while {number(pressure.waiting_mean)} waited on average"
     running, usage = number(pressure.queued_running), percent(pressure.kv_max_percent)
     if pressure.hold is Hold.SEQUENCES:
@@ -107,13 +86,8 @@ def held_back(pressure: Pressure, grew: Comparison | None) -> Bottleneck:
         )
     if grew is not None and limit != "Unknown":
         sentence = f"{sentence} {growth(grew)}."
-    evidence = {
-        "runningWhileQueued": rounded(pressure.queued_running),
-        "waitingMean": rounded(pressure.waiting_mean),
-        "kvCacheMaxPercent": rounded(pressure.kv_max_percent),
-        "preemptions": pressure.preemptions,
-    }
-    return _bottleneck(limit, sentence, evidence)
+    figures = ("runningWhileQueued", "waitingMean", "kvCacheMaxPercent", "preemptions")
+    return bottleneck_of(limit, sentence, pressure_evidence(pressure, *figures))
 
 
 def growth(pair: Comparison) -> str:
@@ -135,7 +109,8 @@ def pair_evidence(pair: Comparison) -> Evidence:
     }
 
 
-def _bottleneck(limit: Limit, sentence: str, evidence: Evidence) -> Bottleneck:
+def bottleneck_of(limit: LimitKind, sentence: str, evidence: Evidence) -> Bottleneck:
+    """With the evidence that is known."""
     kept = {name: value for name, value in evidence.items() if value is not None}
     return Bottleneck(limit=limit, sentence=sentence, evidence=kept)
 
@@ -186,16 +161,15 @@ def bottleneck(observed: Observed, others: Sequence[OperatingPoint]) -> Bottlene
         return client_limits(observed.client)
     pressure = observed.pressure
     if pressure is None:
-        return Bottleneck(
-            limit="Unknown", sentence="Bottleneck unknown: no sample caught the server busy.", evidence={"readings": 0}
-        )
+        return bottleneck_of("Unknown", "Bottleneck unknown: no sample caught the server busy.", {"readings": 0})
     point = observed.comparable
-    pairs = (pair for other in others for pair in comparisons([point, other])) if point is not None else ()
+    pairs = [pair for other in others if point is not None for pair in response_to_load.comparisons([point, other])]
     # The widest comparison with another load point that shows no gain.
     among = max((pair for pair in pairs if pair.is_flat), key=lambda pair: pair.running_ratio, default=None)
     if among is not None:
         return throughput_is_flat(among, f"from {among.low.name} to {among.high.name}")
-    inside = None if observed.works_twice else within(observed.stretches, always_busy=observed.always_busy)
+    stretches, busy = observed.stretches, observed.always_busy
+    inside = None if observed.works_twice else response_to_load.within(stretches, always_busy=busy)
     if inside is not None and inside.is_flat:
         return throughput_is_flat(inside, "within this load point")
     if not observed.queues:
@@ -203,7 +177,7 @@ def bottleneck(observed: Observed, others: Sequence[OperatingPoint]) -> Bottlene
     # Full steps prove compute unless throughput grew with what ran, or work was done twice.
     grew = inside if inside is not None and inside.grows else None
     if grew is None and not observed.works_twice:
-        full = full_steps(pressure, observed.stretches, observed.lengths)
+        full = response_to_load.full_steps(pressure, stretches, observed.lengths)
         if full is not None:
             return steps_are_full(full, pressure)
     return held_back(pressure, grew)

@@ -14,38 +14,18 @@ from benchrun.judge.explain.waiting import waiting
 from benchrun.judge.rules.load import overload_of
 from benchrun.judge.rules.rule import CellContext, Code, StageFinding
 from benchrun.judge.throughput import throughputs
-from benchrun.measure import (
-    QUEUE_TIME_COUNT,
-    QUEUE_TIME_SUM,
-    Lengths,
-    OperatingPoint,
-    Pressure,
-    ServerLimits,
-    by_role,
-    pressure,
-    rise,
-    stretches,
-)
+from benchrun.measure import Lengths, OperatingPoint, Pressure, ServerLimits, counters, pressure, stretches
 from benchrun.names import ANSWERING_ROLES, PREFILLING_ROLES, ROLE_PREFILL, ROLE_SERVER
 
-Limits = Mapping[str, ServerLimits]
-"""Of one server of each role: all of a role are alike."""
-
-
-class Explained(NamedTuple):
-    """Of one role at one cell."""
-
-    waiting: Waiting
-    bottleneck: Bottleneck
+Limits = Mapping[str, ServerLimits]  # Of one server of each role: all of a role are alike.
 
 
 class Explanation(NamedTuple):
-    """Of one cell."""
+    """Of a role at a cell, or of the cell as a whole: that of the role with the longer queue."""
 
     waiting: Waiting
     bottleneck: Bottleneck
-    by_role: Mapping[str, Explained]
-    """More than one where prompts are prefilled elsewhere; the cell's own is that of the role with the longer queue."""
+    by_role: Mapping[str, Explanation] = {}  # Of a cell where prompts are prefilled elsewhere.
 
 
 class RoleSeen(NamedTuple):
@@ -60,11 +40,6 @@ class Seen(NamedTuple):
 
     roles: Mapping[str, RoleSeen]
     workload: str
-
-    @property
-    def limiting(self) -> str:
-        """The role with the largest share of samples with a queue; of those alike, the one that writes answers."""
-        return max(self.roles, key=lambda role: (_queued_share(self.roles[role].observed), role in ANSWERING_ROLES))
 
 
 def explanations(seen: Mapping[str, Seen], *, trusted: Collection[str]) -> Mapping[str, Explanation]:
@@ -83,13 +58,14 @@ def explanations(seen: Mapping[str, Seen], *, trusted: Collection[str]) -> Mappi
 
 def _explanation(seen: Seen, others: Callable[[str], list[OperatingPoint]]) -> Explanation:
     roles = seen.roles.items()
-    by_role = {role: Explained(of.waiting, bottleneck(of.observed, others(role))) for role, of in roles}
-    own = by_role[seen.limiting]
+    by_role = {role: Explanation(of.waiting, bottleneck(of.observed, others(role))) for role, of in roles}
+    # The role with the largest share of samples with a queue; of those alike, the one that writes answers.
+    limiting = max(seen.roles, key=lambda role: (_queued_share(seen.roles[role].observed), role in ANSWERING_ROLES))
+    own = by_role[limiting]
     if len(by_role) == 1:
-        return Explanation(*own, by_role)
-    whose = f"{seen.limiting}: "
-    waiting = own.waiting.model_copy(update={"sentence": whose + own.waiting.sentence})
-    limit = own.bottleneck.model_copy(update={"sentence": whose + own.bottleneck.sentence})
+        return own
+    waiting = own.waiting.model_copy(update={"sentence": f"{limiting}: {own.waiting.sentence}"})
+    limit = own.bottleneck.model_copy(update={"sentence": f"{limiting}: {own.bottleneck.sentence}"})
     return Explanation(waiting, limit, by_role)
 
 
@@ -97,18 +73,15 @@ def seen_at(cell: CellContext, found: Sequence[StageFinding], limits: Limits) ->
     """Of a cell with a record. `found`: before the severities of the spec."""
     windows = [window for stage in cell.stages for window in stage.windows]
     roles = list(dict.fromkeys(window.role for window in windows)) or [ROLE_SERVER]
-    return Seen(
-        {role: _role_seen(cell, role, found, limits.get(role, ServerLimits())) for role in roles}, cell.cell.workload
-    )
+    by_role = {role: _role_seen(cell, role, found, limits.get(role, ServerLimits())) for role in roles}
+    return Seen(by_role, cell.cell.workload)
 
 
 def _role_seen(cell: CellContext, role: str, found: Sequence[StageFinding], limits: ServerLimits) -> RoleSeen:
     of_role = [window for stage in cell.stages for window in stage.windows if window.role == role]
-    lengths = _lengths(cell, role)
+    lengths, overload = _lengths(cell, role), overload_of(cell.stages, found)
     under = pressure(of_role, limits, lengths)
-    waited = waiting(
-        under, limits, lengths=lengths, overload=overload_of(cell.stages, found), queue_ms=_queue_ms(cell, role)
-    )
+    waited = waiting(under, limits, lengths=lengths, overload=overload, queue_ms=_queue_ms(cell, role))
     observed = Observed(
         point=_point(cell, under, role),
         pressure=under,
@@ -128,8 +101,11 @@ def _queued_share(observed: Observed) -> float:
 
 def _queue_ms(cell: CellContext, role: str) -> float | None:
     """Mean wait of a request in the servers, over all stages; None where a server was not read at both ends."""
-    edges = [by_role(stage.edges).get(role, ()) for stage in cell.stages]
-    waits = [(rise(servers, QUEUE_TIME_SUM), rise(servers, QUEUE_TIME_COUNT)) for servers in edges]
+    edges = [counters.by_role(stage.edges).get(role, ()) for stage in cell.stages]
+    waits = [
+        (counters.rise(servers, counters.QUEUE_TIME_SUM), counters.rise(servers, counters.QUEUE_TIME_COUNT))
+        for servers in edges
+    ]
     known = [(seconds, requests) for seconds, requests in waits if seconds is not None and requests is not None]
     requests = math.fsum(count for _, count in known)
     return 1000 * math.fsum(seconds for seconds, _ in known) / requests if requests and known == waits else None

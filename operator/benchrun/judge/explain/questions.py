@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import compress
+from itertools import chain, compress
 from statistics import fmean
 
 from benchrun.api import Explanation, Result, ServerStatus
@@ -13,14 +13,13 @@ from benchrun.judge.rules.kv_cache import prefix_hits
 from benchrun.judge.rules.rule import CellContext, Code, Evidence, StageProfile, in_words
 from benchrun.judge.rules.warm_up import compiled_during
 from benchrun.judge.thresholds import Thresholds
-from benchrun.measure import answering, counters, rounded, sum_of_known
+from benchrun.measure import counters, rounded, sum_of_known
 
 SAME_LENGTH = 1.01
 """By this factor mean lengths of random prompts may differ that are meant to be equal: decoded text is not always encoded back alike."""
 SHORT_BELOW_PERCENT = 99.0
 """Of the expected output tokens: some servers count the last token of an answer, and some do not."""
-MAX_NAMED = 8
-"""Repeats named; of more the first ones."""
+MAX_NAMED = 8  # Repeats named; of more the first ones.
 _MAX_MODEL_LEN = re.compile(r"\bmax_model_len=([0-9]{1,9})\b")
 _APART = "mean {figure} is {otherMs} ms instead of {trueMs} ms ({changePercent} %)"
 _HITS = "{hitTokens} of {lookedUpTokens} prompt tokens ({hitPercent} %)"
@@ -85,11 +84,8 @@ def _true_run(row: Result, rows: Sequence[Result], seconds: float | None, hits_f
     cold = [place for place in every if place not in warm]
     known: Evidence = {"compilations": sum(compiled) if compiled else None, "startCompileSeconds": seconds}
     if warm:
-        why = (
-            _apart(row, cold, warm)
-            if cold
-            else {"trueRepeats": "none", "otherRepeats": _numbers(warm), **_sent_before(row, rows)}
-        )
+        none = {"trueRepeats": "none", "otherRepeats": _numbers(warm)}
+        why = _apart(row, cold, warm) if cold else {**none, **_sent_before(row, rows)}
         return _explanation("TrueRun", "PrefixCache", {**why, **_hits(row, warm), **known})
     evidence = {**_apart(row, every[1:], every[:1]), **_hits(row, every), **known} if row.repeats > 1 else {}
     if "otherMs" not in evidence:  # a single repeat, or one without an answer
@@ -141,13 +137,8 @@ def _numbers(places: Sequence[int]) -> str:
 def length_explanations(cell: CellContext) -> list[Explanation]:
     """Of a cell with a record: why its answers are short, and what --max-model-len limits."""
     columns = [stage.requests for stage in cell.stages]
-    lengths = [
-        (prompt, output, expected)
-        for of in columns
-        for prompt, output, expected in compress(
-            zip(of.input_tokens, of.output_tokens, of.asked_tokens, strict=True), of.ok
-        )
-    ]
+    rows = (compress(zip(c.input_tokens, c.output_tokens, c.asked_tokens, strict=True), c.ok) for c in columns)
+    lengths = list(chain.from_iterable(rows))
     found = (_answer_length(cell, lengths), _max_model_len(cell, lengths)) if lengths else ()
     return [each for each in found if each is not None]
 
@@ -157,26 +148,19 @@ def _answer_length(cell: CellContext, lengths: Sequence[tuple[int, int, int]]) -
     expected, output = sum(length[2] for length in lengths), sum(length[1] for length in lengths)
     if 100 * output >= SHORT_BELOW_PERCENT * expected:
         return None
-    stop, length = (
-        sum_of_known(counters.finished(answering(stage.edges), reason) for stage in cell.stages)
-        for reason in ("stop", "length")
-    )
-    evidence = {
-        "requests": len(lengths),
-        "expectedTokens": expected,
-        "outputTokens": output,
-        "stop": stop,
-        "length": length,
-    }
+    edges = [counters.answering(stage.edges) for stage in cell.stages]
+    stop, length = (sum_of_known(counters.finished(each, why) for each in edges) for why in ("stop", "length"))
+    evidence: Evidence = {"requests": len(lengths), "expectedTokens": expected, "outputTokens": output}
+    reasons = {"stop": stop, "length": length, "percent": rounded(100 * output / expected)}
     answer = "StopToken" if stop else "TokenLimit" if length else "Unknown"
-    found = _explanation("AnswerLength", answer, {**evidence, "percent": rounded(100 * output / expected)})
+    found = _explanation("AnswerLength", answer, {**evidence, **reasons})
     by_choice = stop and not cell.expected.ignore_eos
     return found.model_copy(update={"sentence": f"{found.sentence} {_EOS}"}) if by_choice else found
 
 
 def _max_model_len(cell: CellContext, lengths: Sequence[tuple[int, int, int]]) -> Explanation | None:
     """Where the requests in flight have more tokens together than one of them may have. By Little's law."""
-    texts = [edge.models or "" for stage in cell.stages for edge in answering(stage.edges)]
+    texts = [edge.models or "" for stage in cell.stages for edge in counters.answering(stage.edges)]
     limit = max((int(found[1]) for text in texts for found in _MAX_MODEL_LEN.finditer(text)), default=None)
     totals = [prompt + output for prompt, output, _ in lengths]
     together = fmean(stage.mean_in_flight for stage in cell.stages) * fmean(totals)

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from benchrun.api import Waiting
 from benchrun.judge.rules.load import Overload
 from benchrun.judge.rules.rule import number
 from benchrun.measure import Hold, Lengths, Pressure, ServerLimits, rounded
 
+MIN_QUEUED_SHARE = 0.1  # Of the samples: a rarer queue is the moment in which a load begins.
+MIN_QUEUE_MS = 1.0  # By the servers' own count: a shorter mean wait does not matter.
+STAYED_SHARE = 0.95  # Of the limit: as many as must run on average to say that running stayed there.
+
 
 def percent(value: float | None) -> str:
     """With its sign: 9.4 %."""
     return "an unknown share" if value is None else f"{number(value)} %"
-
-
-MIN_QUEUED_SHARE = 0.1
-"""Of the samples: a rarer queue is the moment in which a load begins."""
-
-MIN_QUEUE_MS = 1.0
-"""By the servers' own count: a shorter mean wait does not matter."""
-
-STAYED_SHARE = 0.95
-"""Of the limit: as many as must run on average to say that running stayed there."""
 
 
 def waiting(
@@ -42,21 +36,17 @@ def waiting(
     if queue_ms is None:
         return found
     sentence = f"{found.sentence} By the servers' own count a request waited {number(queue_ms)} ms on average."
-    return found.model_copy(
-        update={"sentence": sentence, "evidence": {**found.evidence, "meanQueueTimeMs": rounded(queue_ms)}}
-    )
+    evidence = {**found.evidence, "meanQueueTimeMs": rounded(queue_ms)}
+    return found.model_copy(update={"sentence": sentence, "evidence": evidence})
 
 
 def _waiting(
     pressure: Pressure | None, limits: ServerLimits, lengths: Lengths | None, overload: Overload | None
 ) -> Waiting:
     if pressure is None:
-        return Waiting(
-            reason="Unknown",
-            sentence="Why requests waited is unknown: no sample caught the server busy.",
-            evidence={"readings": 0},
-        )
-    evidence, usage = _evidence(pressure), pressure.kv_max_percent
+        sentence = "Why requests waited is unknown: no sample caught the server busy."
+        return Waiting(reason="Unknown", sentence=sentence, evidence={"readings": 0})
+    evidence, usage = pressure_evidence(pressure, *_FIGURES), pressure.kv_max_percent
     if pressure.queued < MIN_QUEUED_SHARE * pressure.readings:
         sentence = (
             f"Hardly any request waited in the server: a queue in {pressure.queued} of {pressure.readings} samples "
@@ -73,18 +63,17 @@ def _waiting(
         sentence = f"{queue}, but none of these samples has the KV cache usage: what they waited for is unknown."
         return Waiting(reason="Unknown", sentence=sentence, evidence=evidence)
     if pressure.hold is Hold.SEQUENCES:
-        room = "" if usage is None else f"; the KV cache had room, with at most {percent(usage)} in use"
-        sentence = f"{queue} while {held_at(pressure)}{room}."
+        cache = "" if usage is None else f"; the KV cache had room, with at most {percent(usage)} in use"
+        sentence = f"{queue} while {held_at(pressure)}{cache}."
         return Waiting(reason="SequenceLimit", sentence=sentence, evidence=evidence)
     if pressure.hold is Hold.KV_CACHE:
         preempted = f", and {number(pressure.preemptions)} were preempted" if pressure.preemptions else ""
         by = f"{number(pressure.queued_running)} running requests{preempted}"
         sentence = f"{queue} because the KV cache was full: up to {percent(usage)} in use by {by}."
         return Waiting(reason="KVCacheFull", sentence=sentence, evidence=evidence)
-    sentence = f"{queue} {_room_left(pressure)}: {_step_budget(limits, lengths)}."
-    return Waiting(
-        reason="TokenBudget", sentence=sentence, evidence={**evidence, "maxNumBatchedTokens": limits.step_tokens}
-    )
+    sentence = f"{queue} {_below_limits(pressure)}: {_step_budget(limits, lengths)}."
+    evidence |= {"maxNumBatchedTokens": limits.step_tokens}
+    return Waiting(reason="TokenBudget", sentence=sentence, evidence=evidence)
 
 
 def held_at(pressure: Pressure) -> str:
@@ -100,12 +89,9 @@ def held_at(pressure: Pressure) -> str:
     return f"{number(pressure.queued_running)} ran on average and {usage}"
 
 
-def _room_left(pressure: Pressure) -> str:
-    known = pressure.sequence_limit is not None
-    bound = (
-        f"below the limit of {number(pressure.sequence_limit)}" if known else f"at most {number(pressure.running_max)}"
-    )
-    usage = percent(pressure.kv_max_percent)
+def _below_limits(pressure: Pressure) -> str:
+    limit, usage = pressure.sequence_limit, percent(pressure.kv_max_percent)
+    bound = f"at most {number(pressure.running_max)}" if limit is None else f"below the limit of {number(limit)}"
     return f"although only {number(pressure.queued_running)} ran ({bound}) and the KV cache had room ({usage} at most)"
 
 
@@ -135,15 +121,18 @@ def _beyond_capacity(pressure: Pressure, overload: Overload) -> Waiting:
     return Waiting(reason="BeyondCapacity", sentence=sentence, evidence=evidence)
 
 
-def _evidence(pressure: Pressure) -> dict[str, float | str | None]:
-    figures: Mapping[str, float | None] = {
-        "readings": pressure.readings,
-        "queuedReadings": pressure.queued,
-        "waitingMean": rounded(pressure.waiting_mean),
-        "waitingMax": pressure.waiting_max,
-        "runningWhileQueued": rounded(pressure.queued_running),
-        "sequenceLimit": pressure.sequence_limit,
-        "kvCacheMaxPercent": rounded(pressure.kv_max_percent),
-        "preemptions": pressure.preemptions,
-    }
-    return {name: value for name, value in figures.items() if value is not None}
+_FIGURES: Mapping[str, Callable[[Pressure], float | None]] = {
+    "readings": lambda pressure: pressure.readings,
+    "queuedReadings": lambda pressure: pressure.queued,
+    "waitingMean": lambda pressure: rounded(pressure.waiting_mean),
+    "waitingMax": lambda pressure: pressure.waiting_max,
+    "runningWhileQueued": lambda pressure: rounded(pressure.queued_running),
+    "sequenceLimit": lambda pressure: pressure.sequence_limit,
+    "kvCacheMaxPercent": lambda pressure: rounded(pressure.kv_max_percent),
+    "preemptions": lambda pressure: pressure.preemptions,
+}
+
+
+def pressure_evidence(pressure: Pressure, *names: str) -> dict[str, float | str | None]:
+    """Those of these figures that are known."""
+    return {name: value for name in names if (value := _FIGURES[name](pressure)) is not None}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 
 from benchrun.api import Code, Finding, Verdict
 from benchrun.judge.finding_pages import page_of
@@ -13,7 +14,6 @@ from benchrun.judge.rules import (
     gpus,
     kv_cache,
     load,
-    path,
     replicas,
     rule,
     sample_size,
@@ -22,22 +22,12 @@ from benchrun.judge.rules import (
     steady_state,
     warm_up,
 )
-from benchrun.judge.rules.rule import (
-    SEVERITIES,
-    CellContext,
-    Evidence,
-    Found,
-    NotChecked,
-    RunContext,
-    Sentence,
-    StageFinding,
-    in_words,
-)
+from benchrun.judge.rules.rule import SEVERITIES, CellContext, Evidence, Found, NotChecked, RunContext, StageFinding
 from benchrun.judge.stage_profile import StageProfile
 
 _FAMILIES = [answers, sample_size, server_identity, kv_cache, replicas]
-_FAMILIES += [generation, gpus, load, client, path, warm_up, steady_state, scraping, rule]
-SENTENCES: Mapping[Code, Sentence] = {
+_FAMILIES += [generation, gpus, load, client, warm_up, steady_state, scraping, rule]
+SENTENCES: Mapping[Code, rule.Sentence] = {
     code: sentence for (_, code), sentence in sorted(entry for f in _FAMILIES for entry in f.RULES.sentences.items())
 }
 """Of every code, in the order in which findings of one severity are shown."""
@@ -51,32 +41,38 @@ def evidence_sentence(code: str, evidence: Evidence) -> str:
     if code not in SENTENCES or not evidence:
         return ", ".join(f"{key} {value}" for key, value in evidence.items())
     sentence = SENTENCES[Code(code)]
-    return in_words(sentence, evidence) if isinstance(sentence, str) else sentence(evidence)
+    return rule.in_words(sentence, evidence) if isinstance(sentence, str) else sentence(evidence)
 
 
 def judge_stage(stage: StageProfile) -> list[StageFinding]:
     """Everything that any rule finds at one stage."""
-    return _split((each for find in STAGE_RULES for each in find(stage)), where=stage.id)
+    return _with_note((each for find in STAGE_RULES for each in find(stage)), stage.id)
 
 
 def judge_cell(cell: CellContext) -> list[StageFinding]:
     """Everything found at the cell's stages and at the cell as a whole."""
     of_stages = [finding for stage in cell.stages for finding in judge_stage(stage)]
-    of_cell = _split((each for find in CELL_RULES for each in find(cell)), where=cell.cell.id)
+    of_cell = _with_note((each for find in CELL_RULES for each in find(cell)), cell.cell.id)
     measured = {stage.id for stage in cell.stages}
     return [*of_stages, *of_cell, *sample_size.missing_records(cell.cell, measured)]
 
 
 def judge_run(run: RunContext) -> list[StageFinding]:
     """What rules find that look over all cells; each finding names its cell."""
-    return _split((each for find in RUN_RULES for each in find(run)), where="")
+    return [each for find in RUN_RULES for each in find(run) if isinstance(each, StageFinding)]
 
 
-def _split(found: Found, *, where: str) -> list[StageFinding]:
+MAX_CODES = 24  # As many as a finding's evidence holds.
+
+
+def _with_note(found: Found, where: str) -> list[StageFinding]:
+    """The findings, and one Note that names every rule whose input was missing, and why."""
     every = list(found)
     findings = [each for each in every if isinstance(each, StageFinding)]
-    missed = [each for each in every if isinstance(each, NotChecked)]
-    return [*findings, *rule.not_checked(where, missed)] if where else findings
+    reasons = {each.code.value: each.why for each in every if isinstance(each, NotChecked)}
+    evidence = dict(islice(reasons.items(), MAX_CODES))
+    note = StageFinding(Code.NOT_CHECKED, "Note", where, evidence, weight=len(reasons))
+    return [*findings, note] if reasons else findings
 
 
 _WORST_LAST: tuple[Verdict, ...] = ("Unknown", "Valid", "Suspect", "Invalid")
@@ -92,8 +88,7 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict | None:
     return max(verdicts, key=_WORST_LAST.index, default=None)
 
 
-MAX_EXPLAINED = 32
-"""Findings of a run with their meaning and remedy; all of them would take a third of a status."""
+MAX_EXPLAINED = 32  # Findings of a run with their meaning and remedy; all of them would take a third of a status.
 
 
 def aggregate(findings: Iterable[StageFinding]) -> tuple[Finding, ...]:

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import compress
+from typing import NamedTuple
 
 from benchrun.api import Severity
 from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFinding, StageProfile
-from benchrun.measure import (
-    ADMISSION_REJECTIONS,
-    GENERATION_TOKENS,
-    answering,
-    counters,
-    failed_requests,
-    of_vllm,
-    rise,
-    rounded,
-)
+from benchrun.measure import counters, failed_requests, rounded
 
 MAX_ERROR_CHARS = 300
 
@@ -46,9 +37,9 @@ def no_output(stage: StageProfile) -> Found:
     return [StageFinding(Code.NO_OUTPUT, "Invalid", stage.id, evidence, weight=answered)]
 
 
+# The load engine keeps only the reason phrase of a status; the last is nginx's.
 TOO_MANY_REQUESTS = frozenset({"too many requests"})
 SERVICE_UNAVAILABLE = frozenset({"service unavailable", "service temporarily unavailable"})
-"""The load engine keeps only the reason phrase of a status; the second is nginx's."""
 
 
 def requests_rejected(stage: StageProfile) -> Found:
@@ -57,7 +48,7 @@ def requests_rejected(stage: StageProfile) -> Found:
         sum(count for text, count in stage.record.errors.items() if text.strip().lower() in phrases)
         for phrases in (TOO_MANY_REQUESTS, SERVICE_UNAVAILABLE)
     )
-    counted = rise(of_vllm(stage.edges), ADMISSION_REJECTIONS)
+    counted = counters.rise(counters.of_vllm(stage.edges), counters.ADMISSION_REJECTIONS)
     rejected = max(too_many + unavailable, counted or 0)
     if rejected == 0:
         return []
@@ -76,17 +67,14 @@ def requests_rejected(stage: StageProfile) -> Found:
 # The load engine counts both as successes. It asks every server for its count of tokens after the last one (`usage`); where
 # that never came the stream has no proven end, and the engine's count is its own guess from the text.
 
-
 _NO_COUNTS = "the server does not end its streams with token counts"
 
 
-@dataclass(frozen=True, slots=True)
-class _Answers:
+class _Answers(NamedTuple):
     """Expected and received tokens of a stage's answered requests."""
 
-    count: int
-    unended: int
-    """Without the server's closing count. All of them: every token count is the load engine's guess."""
+    answered: int
+    unended: int  # Without the server's closing count. All of them: every token count is the load engine's guess.
     percent: float  # Received tokens of those expected; 100 where none were expected.
     evidence: Evidence
 
@@ -94,13 +82,13 @@ class _Answers:
 def output_too_short(stage: StageProfile) -> Found:
     """The mean output of the answered requests, against the expected mean; and answers that stopped where none should."""
     answers, thresholds = _answers(stage), stage.thresholds
-    stopped = counters.finished(answering(stage.edges), "stop", "repetition") if stage.expected.ignore_eos else None
-    stopped_percent = 100 * (stopped or 0.0) / max(1, answers.count)
+    stopped = counters.finished(counters.answering(stage.edges), "stop", "repetition") or 0.0
+    stopped_percent = 100 * stopped / max(1, answers.answered) if stage.expected.ignore_eos else 0.0
     is_short = answers.percent < thresholds.output_suspect_percent
-    if answers.count == 0 or not (is_short or stopped_percent > thresholds.stopped_suspect_percent):
+    if answers.answered == 0 or not (is_short or stopped_percent > thresholds.stopped_suspect_percent):
         return []
     severity: Severity = "Invalid" if answers.percent < thresholds.output_invalid_percent else "Suspect"
-    if answers.unended == answers.count and severity == "Suspect" and is_short:
+    if answers.unended == answers.answered and severity == "Suspect" and is_short:
         # Tokenising the text once more gives some percent fewer tokens: only a large lack is certain.
         return [NotChecked(Code.OUTPUT_TOO_SHORT, _NO_COUNTS)]
     evidence = {
@@ -108,11 +96,9 @@ def output_too_short(stage: StageProfile) -> Found:
         "suspectPercent": thresholds.output_suspect_percent,
         "invalidPercent": thresholds.output_invalid_percent,
     }
-    if stopped:
-        evidence |= {
-            "stoppedPercent": rounded(stopped_percent),
-            "suspectStoppedPercent": thresholds.stopped_suspect_percent,
-        }
+    if stopped_percent:
+        limit = thresholds.stopped_suspect_percent
+        evidence |= {"stoppedPercent": rounded(stopped_percent), "suspectStoppedPercent": limit}
     weight = max(100 - answers.percent, 0.0)
     return [StageFinding(Code.OUTPUT_TOO_SHORT, severity, stage.id, evidence, weight=weight)]
 
@@ -120,16 +106,16 @@ def output_too_short(stage: StageProfile) -> Found:
 def stream_truncated(stage: StageProfile) -> Found:
     """Answers without an end. Where none has one, the server never sends it, unless its answers are too short as well."""
     answers, thresholds = _answers(stage), stage.thresholds
-    if answers.count == 0:
+    if answers.answered == 0:
         return []
     too_short = stage.expected.ignore_eos and answers.percent < thresholds.output_invalid_percent
-    if answers.unended == answers.count and not too_short:
+    if answers.unended == answers.answered and not too_short:
         return [NotChecked(Code.STREAM_TRUNCATED, _NO_COUNTS)]
-    percent = 100 * answers.unended / answers.count
+    percent = 100 * answers.unended / answers.answered
     if percent <= thresholds.truncated_invalid_percent:
         return []
     evidence = {
-        "answered": answers.count,
+        "answered": answers.answered,
         "truncated": answers.unended,
         "truncatedPercent": rounded(percent),
         "invalidPercent": thresholds.truncated_invalid_percent,
@@ -157,15 +143,13 @@ def _answers(stage: StageProfile) -> _Answers:
 
 
 def token_counts_disagree(stage: StageProfile) -> Found:
-    """How far the servers' rise lies outside of what the client's answers explain.
-
-    A failed request may have cost the servers anything between nothing and all of its tokens.
-    """
+    """How far the servers' rise lies outside of what the client's answers explain. A failed request may have cost the servers
+    anything between nothing and all of its tokens."""
     columns = stage.requests
     counted = sum(compress(columns.output_tokens, columns.ok))
     if counted == 0:
         return []
-    served = rise(answering(stage.edges), GENERATION_TOKENS)
+    served = counters.rise(counters.answering(stage.edges), counters.GENERATION_TOKENS)
     if served is None:
         return [NotChecked(Code.TOKEN_COUNTS_DISAGREE, "a server's generated tokens were not read at both ends")]
     of_failed = sum(compress(columns.asked_tokens, [not ok for ok in columns.ok]))
@@ -189,16 +173,11 @@ def chunks_are_not_tokens(stage: StageProfile) -> Found:
     if tokens == 0 or stage.expected.offline:
         return []
     chunks = sum(stage.record.gaps.count) + sum(stage.requests.ok)
-    threshold = stage.thresholds.chunks_a_token_note
-    if chunks / tokens >= threshold:
+    each, limit = chunks / tokens, stage.thresholds.chunks_a_token_note
+    if each >= limit:
         return []
-    evidence = {
-        "chunks": chunks,
-        "outputTokens": tokens,
-        "chunksPerToken": rounded(chunks / tokens),
-        "noteBelow": threshold,
-    }
-    return [StageFinding(Code.CHUNKS_ARE_NOT_TOKENS, "Note", stage.id, evidence, weight=1 - chunks / tokens)]
+    evidence = {"chunks": chunks, "outputTokens": tokens, "chunksPerToken": rounded(each), "noteBelow": limit}
+    return [StageFinding(Code.CHUNKS_ARE_NOT_TOKENS, "Note", stage.id, evidence, weight=1 - each)]
 
 
 RULES = Rules(

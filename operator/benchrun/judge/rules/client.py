@@ -1,41 +1,29 @@
-"""A client that has more to do than it can, or whose processes did not begin together."""
+"""A client that has more to do than it can, or whose processes did not begin together; TTFT that is longer at the client than at the
+server and not by the client: a slow path, a busy API server, or neither."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from benchrun.judge.rules.rule import (
-    Code,
-    Evidence,
-    Found,
-    NotChecked,
-    Rules,
-    StageFinding,
-    StageProfile,
-    graded,
-    in_words,
-    times,
-)
-from benchrun.measure import milliseconds, percentiles, ratio, rounded
+from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFinding, graded, in_words, times
+from benchrun.judge.stage_profile import StageProfile
+from benchrun.measure import counters, known, milliseconds, percentiles, ratio, rounded
 
-GAP = "ttftGapMs"
-"""Name of TTFT at the client beyond the servers' own, in evidence."""
-SHOWN_STOLEN_PERCENT = 5.0
-"""Less is what any virtual machine loses; the evidence has it anyway."""
+GAP = "ttftGapMs"  # Name of TTFT at the client beyond the servers' own, in evidence.
+SHOWN_STOLEN_PERCENT = 5.0  # Less is what any virtual machine loses; the evidence has it anyway.
 
+# By the worst sign of an overloaded client.
 _SENTENCES: Mapping[str, str] = {
     GAP: "TTFT at the client is {ttftGapMs} ms longer than at the server (threshold {line} ms)",
     "sendLagP99Ms": "Requests were sent {sendLagP99Ms} ms late at p99 (threshold {line} ms)",
     "eventLoopLagP99Ms": "The client's event loop was {eventLoopLagP99Ms} ms late at p99 (threshold {line} ms)",
     "coresAProcess": "Each client process used {coresAProcess} cores (threshold {line})",
 }
-"""By the worst sign of an overloaded client."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sign:
+class Sign(NamedTuple):
     """One figure of an overloaded client, and the threshold that it should not cross."""
 
     name: str
@@ -53,8 +41,7 @@ def client_saturated(stage: StageProfile) -> Found:
     """Late sends, a late event loop or a full core; and TTFT beyond the server's own, where these account for it."""
     client, crossed = stage.record.client, crossed_signs(stage)
     if not crossed:
-        unknown = client.lag_p99_us is None
-        return [NotChecked(Code.CLIENT_SATURATED, "unknown: event-loop lag")] if unknown else []
+        return [] if client.lag_p99_us is not None else [NotChecked(Code.CLIENT_SATURATED, "unknown: event-loop lag")]
     worst = max(crossed, key=lambda sign: (sign.load > sign.invalid_factor, sign.load))
     evidence: Evidence = {sign.name: rounded(sign.value) for sign in _signs(stage)} | {
         "eventLoopLagMaxMs": rounded(milliseconds(client.lag_max_us)),
@@ -126,7 +113,6 @@ def _signs(stage: StageProfile) -> list[Sign]:
 
 
 def _cores(stage: StageProfile) -> float | None:
-    """That each process of the client used."""
     client = stage.record.client
     return ratio(client.cpu_seconds / client.processes, client.wall_seconds)
 
@@ -170,19 +156,87 @@ def shards_out_of_step(stage: StageProfile) -> Found:
     apart = (shards.start_skew_us + shards.clock_error_us) / 1000
     if apart <= threshold:
         return []
-    evidence = {
-        "apartMs": rounded(apart),
-        "clockErrorMs": rounded(shards.clock_error_us / 1000),
-        "processes": shards.count,
-        "suspectMs": threshold,
-    }
+    error_ms = rounded(shards.clock_error_us / 1000)
+    evidence = {"apartMs": rounded(apart), "clockErrorMs": error_ms, "processes": shards.count, "suspectMs": threshold}
     return [StageFinding(Code.SHARDS_OUT_OF_STEP, "Suspect", stage.id, evidence, weight=apart)]
 
 
+_CODES = [Code.FRONTEND_SATURATED, Code.CLIENT_SERVER_GAP]
+
+
+def path_slow(stage: StageProfile) -> Found:
+    """A round trip that is much beside TTFT, by the serial probe before the first stage."""
+    trips, trip_ms, ttft_ms = stage.record.round_trips, round_trip_ms(stage), stage.mean_ttft_ms
+    if stage.expected.offline or ttft_ms is None:
+        return []
+    if trips is None or trip_ms is None:
+        return [NotChecked(Code.PATH_SLOW, "round trips were not measured")]
+    threshold = gap_threshold_ms(stage)
+    if trip_ms <= threshold:
+        return []
+    evidence: Evidence = {
+        "roundTripMs": rounded(trip_ms),
+        "roundTripP95Ms": rounded(milliseconds(trips.p95_us)),
+        "roundTrips": trips.count,
+        "lineMs": rounded(threshold),
+        "meanTtftMs": rounded(ttft_ms),
+        "serverTtftMs": rounded(stage.server_ttft_ms),
+    }
+    return [StageFinding(Code.PATH_SLOW, "Suspect", stage.id, evidence, weight=times(trip_ms, threshold))]
+
+
+def gap_beyond_client(stage: StageProfile) -> Found:
+    """TTFT that is longer at the client than at the server, by more than the path and the client account for: the API server's
+    where that is busy for most of a core, else nobody's that was looked at. A server counts TTFT from where its API server has
+    read the request: what waits before that is in the client's TTFT only."""
+    if stage.expected.offline or not stage.answered:
+        return []
+    # Behind the proxy of a disaggregated server the API servers answer the proxy, whose own rule looks at it.
+    codes = [Code.CLIENT_SERVER_GAP] if counters.proxy_edges(stage.record) else _CODES
+    gap_ms, threshold, cores = unexplained_gap_ms(stage), gap_threshold_ms(stage), _api_server_cores(stage)
+    if gap_ms is None:
+        return [NotChecked(code, "unknown: TTFT at the servers") for code in codes]
+    if gap_ms <= threshold or is_gap_of_client(stage):
+        return []
+    evidence = {
+        "ttftGapMs": rounded(stage.ttft_gap_ms),
+        "unexplainedMs": rounded(gap_ms),
+        "lineMs": rounded(threshold),
+        "serverTtftMs": rounded(stage.server_ttft_ms),
+        "apiServerCores": rounded(cores),
+        "suspectCores": stage.thresholds.frontend_cores_suspect,
+        "roundTripMs": rounded(round_trip_ms(stage)),
+        "eventLoopLagP99Ms": rounded(milliseconds(stage.record.client.lag_p99_us)),
+        "stolenPercent": rounded(stolen_percent(stage)),
+    }
+    if cores is not None and cores > stage.thresholds.frontend_cores_suspect and codes is _CODES:
+        return [StageFinding(Code.FRONTEND_SATURATED, "Suspect", stage.id, evidence, weight=cores)]
+    unknown = [NotChecked(Code.FRONTEND_SATURATED, "unknown: CPU seconds of the API server")] if cores is None else []
+    return [StageFinding(Code.CLIENT_SERVER_GAP, "Suspect", stage.id, evidence, weight=gap_ms), *unknown]
+
+
+def _api_server_cores(stage: StageProfile) -> float | None:
+    """Of the busiest server; None where no page has it: with several API servers a vLLM leaves it out."""
+    used = known(counters.rise_at(edge, counters.CPU) for edge in stage.edges if not counters.is_reset(edge))
+    return max(used) / stage.seconds if used and stage.seconds > 0 else None
+
+
 RULES = Rules(
-    of_stages={220: client_saturated, 230: client_throttled, 240: shards_out_of_step},
+    of_stages={
+        220: client_saturated,
+        222: path_slow,
+        224: gap_beyond_client,
+        230: client_throttled,
+        240: shards_out_of_step,
+    },
     sentences={
         (180, Code.CLIENT_SATURATED): _saturated_sentence,
+        (182, Code.PATH_SLOW): "A round trip to the server takes {roundTripMs} ms (threshold {lineMs} ms), within a "
+        "mean TTFT of {meanTtftMs} ms.",
+        (184, Code.FRONTEND_SATURATED): "vLLM's API server used {apiServerCores} cores (threshold {suspectCores}), and "
+        "TTFT at the client is {ttftGapMs} ms longer than the server counts (threshold {lineMs} ms).",
+        (186, Code.CLIENT_SERVER_GAP): "TTFT at the client is {ttftGapMs} ms longer than at the server (threshold "
+        "{lineMs} ms), and the client's clocks and CPU do not explain it.",
         (190, Code.CLIENT_THROTTLED): "The kernel throttled the client in {throttledPeriods} scheduling periods "
         "within {wallSeconds} s.",
         (200, Code.SHARDS_OUT_OF_STEP): "{processes} client processes started up to {apartMs} ms apart, clock error "

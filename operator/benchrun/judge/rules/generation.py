@@ -8,19 +8,9 @@ from statistics import fmean
 
 from benchrun.api import Severity
 from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFinding, StageProfile
-from benchrun.measure import (
-    SPECULATED,
-    SPECULATED_ACCEPTED,
-    Plateau,
-    answering,
-    counters,
-    failed_requests,
-    rise,
-    rounded,
-)
+from benchrun.measure import Plateau, counters, failed_requests, rounded
 
-MIN_USERS = 8
-"""Fewer leave most tenths of a round empty whatever they do."""
+MIN_USERS = 8  # Fewer leave most tenths of a round empty whatever they do.
 MIN_ROUNDS = 3
 PARTS_A_ROUND = 10
 
@@ -29,7 +19,7 @@ def requests_aborted(stage: StageProfile) -> Found:
     """Requests that the servers ended as aborted or with an error, beyond those that failed at the client."""
     if stage.expected.offline or not stage.answered:
         return []
-    broken = counters.finished(answering(stage.edges), "abort", "error")
+    broken = counters.finished(counters.answering(stage.edges), "abort", "error")
     if broken is None:
         return [NotChecked(Code.REQUESTS_ABORTED, "no server reports why requests finished")]
     requests, failed = len(stage.requests.ok), failed_requests(stage.record)
@@ -48,11 +38,9 @@ def requests_aborted(stage: StageProfile) -> Found:
 
 
 def prompt_tokens_disagree(stage: StageProfile) -> Found:
-    """The servers' counts of prompts, less the client's: off by a whole number a prompt, or by much on average.
-
-    A constant difference is a special token or a chat template that one side adds and the other does not (a second token that
-    begins the sequence is 1); another tokenizer's mean is no whole number.
-    """
+    """The servers' counts of prompts, less the client's: off by a whole number a prompt, or by much on average. A constant
+    difference is a special token or a chat template that one side adds and the other does not (a second token that begins the
+    sequence is 1); another tokenizer's mean is no whole number."""
     columns, expected = stage.requests, stage.record.expected_input_tokens
     counted = [i for i in stage.answered if columns.ended[i]]
     if stage.expected.offline or not counted:
@@ -77,23 +65,19 @@ def prompt_tokens_disagree(stage: StageProfile) -> Found:
 
 def speculation_on_random_text(stage: StageProfile) -> Found:
     """Draft tokens that the servers proposed while prompts were random words. A server without speculation counts none."""
-    drafted = rise(answering(stage.edges), SPECULATED)
+    drafted = counters.rise(counters.answering(stage.edges), counters.SPECULATED)
     if not stage.expected.random_text or not drafted:
         return []
-    accepted = rise(answering(stage.edges), SPECULATED_ACCEPTED)
-    evidence: Evidence = {
-        "draftTokens": drafted,
-        "acceptedPercent": None if accepted is None else rounded(100 * accepted / drafted),
-    }
+    accepted = counters.rise(counters.answering(stage.edges), counters.SPECULATED_ACCEPTED)
+    accepted_percent = None if accepted is None else rounded(100 * accepted / drafted)
+    evidence = {"draftTokens": drafted, "acceptedPercent": accepted_percent}
     return [StageFinding(Code.SPECULATION_ON_RANDOM_TEXT, "Suspect", stage.id, evidence, weight=drafted)]
 
 
 def users_in_step(stage: StageProfile) -> Found:
-    """Users of a closed loop who send in bursts, so that the prompts of a burst wait for each other.
-
-    Both must hold on the plateau: requests begin within a small share of a round (a round is the mean E2EL), and TTFT differs
-    among them by a factor, as it does between the first and the last prompt of a burst.
-    """
+    """Users of a closed loop who send in bursts, so that the prompts of a burst wait for each other. Both must hold on the
+    plateau: requests begin within a small share of a round (a round is the mean E2EL), and TTFT differs among them by a factor,
+    as it does between the first and the last prompt of a burst."""
     where, users, thresholds = stage.plateau, stage.expected.concurrency or 0, stage.thresholds
     if not stage.expected.closed_loop or users < MIN_USERS or not isinstance(where, Plateau):
         return []
@@ -119,12 +103,9 @@ def users_in_step(stage: StageProfile) -> Found:
 
 
 def share_of_round(stage: StageProfile, where: Plateau, started: Sequence[int]) -> float | None:
-    """In which share of a round requests begin: 1 where they begin independently or in turns, 1 / `PARTS_A_ROUND` where all
-    begin together. None: too short to tell.
-
-    Counts in short equal parts of the plateau have a squared coefficient of variation of 1 / mean where arrivals are
-    independent (Poisson), and of 1 / share - 1 more where they are bunched evenly into a share of the time.
-    """
+    """In which share of a round requests begin: 1 where they begin independently or in turns, 1 / `PARTS_A_ROUND` where all begin
+    together. None: too short to tell. Counts in short equal parts of the plateau have a squared coefficient of variation of 1 / mean
+    where arrivals are independent (Poisson), and of 1 / share - 1 more where they are bunched evenly into a share of the time."""
     round_us = fmean(stage.requests.e2el_us[i] for i in started) if started else 0.0
     rounds = where.length_us / round_us if round_us else 0.0
     if rounds < MIN_ROUNDS:
@@ -140,20 +121,12 @@ def share_of_round(stage: StageProfile, where: Plateau, started: Sequence[int]) 
 RULES = Rules(
     of_stages={112: requests_aborted, 155: prompt_tokens_disagree, 165: speculation_on_random_text, 315: users_in_step},
     sentences={
-        (
-            145,
-            Code.REQUESTS_ABORTED,
-        ): "The servers aborted {aborted} requests or ended them with an error; at the client "
-        "{failed} of {requests} failed ({percent} % more, threshold {suspectPercent} %).",
-        (
-            315,
-            Code.PROMPT_TOKENS_DISAGREE,
-        ): "A prompt has {offsetTokens} tokens more by the server's count than by the client's: "
-        "{serverTokens} against {clientTokens}, {percent} % (threshold {suspectPercent} %).",
-        (
-            345,
-            Code.SPECULATION_ON_RANDOM_TEXT,
-        ): "The servers drafted {draftTokens} tokens for random text[ and accepted {acceptedPercent} % of them].",
+        (145, Code.REQUESTS_ABORTED): "The servers aborted {aborted} requests or ended them with an error; at the "
+        "client {failed} of {requests} failed ({percent} % more, threshold {suspectPercent} %).",
+        (315, Code.PROMPT_TOKENS_DISAGREE): "A prompt has {offsetTokens} tokens more by the server's count than by "
+        "the client's: {serverTokens} against {clientTokens}, {percent} % (threshold {suspectPercent} %).",
+        (345, Code.SPECULATION_ON_RANDOM_TEXT): "The servers drafted {draftTokens} tokens for random text[ and "
+        "accepted {acceptedPercent} % of them].",
         (365, Code.USERS_IN_STEP): "The {users} users begin their requests within {shareOfRoundPercent} % of a round "
         "(threshold {notePercent} %); TTFT is {p10TtftMs} ms (p10) to {p90TtftMs} ms (p90).",
     },

@@ -9,22 +9,12 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from benchrun.api import Severity
-from benchrun.judge.rules.rule import (
-    CellContext,
-    Code,
-    Evidence,
-    Found,
-    NotChecked,
-    Rules,
-    RunContext,
-    StageFinding,
-    StageProfile,
-    Thresholds,
-)
+from benchrun.judge.rules.rule import CellContext, Code, Evidence, Found, NotChecked, Rules, RunContext, StageFinding
+from benchrun.judge.stage_profile import StageProfile
+from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import between_groups, known, renewed, rounded
 
-MIN_CLOCKS = 4
-"""Readings of a clock of which two begin and two end a stage."""
+MIN_CLOCKS = 4  # Readings of a clock of which two begin and two end a stage.
 
 
 def gpu_slowed(stage: StageProfile) -> Found:
@@ -135,11 +125,8 @@ RULES = Rules(
     sentences={
         (95, Code.GPU_ERRORS): "{error} of the GPUs of {server} rose from {before} to {after}, first seen in {stage}.",
         (235, Code.GPU_SHARED): "{pods} pods use one GPU.",
-        (
-            245,
-            Code.GPU_SLOWED,
-        ): "GPU clocks: {cause}[; slowed for heat or by hardware in {slowedPercent} % of the samples "
-        "(threshold {suspectSlowedPercent} %)][; at the power limit in {powerCappedPercent} % (threshold {notePercent} %)]"
+        (245, Code.GPU_SLOWED): "GPU clocks: {cause}[; slowed for heat or by hardware in {slowedPercent} % of the "
+        "samples (threshold {suspectSlowedPercent} %)][; at the power limit in {powerCappedPercent} % (threshold {notePercent} %)]"
         "[; SM clock from {fromMhz} to {toMhz} MHz, {clockFallPercent} % (threshold {suspectFallPercent} %)].",
     },
 )

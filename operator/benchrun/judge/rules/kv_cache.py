@@ -6,18 +6,7 @@ from typing import NamedTuple
 
 from benchrun.api import FAILED_TRANSFERS, Severity
 from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFinding, StageProfile, graded
-from benchrun.measure import (
-    EXTERNAL_HITS,
-    PREEMPTIONS,
-    PREFIX_HITS,
-    PROMPT_TOKENS,
-    by_role,
-    of_vllm,
-    prefilling,
-    prefix_lookups,
-    rise,
-    rounded,
-)
+from benchrun.measure import counters, rounded
 from benchrun.names import ROLE_DECODE
 
 # The plan isolates every prompt, or empties the caches before each stage: each hit beyond what the dataset declares comes
@@ -37,7 +26,7 @@ class PrefixHits(NamedTuple):
 
 def prefix_hits(stage: StageProfile) -> PrefixHits | None:
     """None: a server's counters were not read at both ends."""
-    lookups = prefix_lookups(prefilling(stage.edges))
+    lookups = counters.prefix_lookups(counters.prefilling(stage.edges))
     if lookups is None:
         return None
     looked_up, hits, external_hits = lookups
@@ -85,7 +74,7 @@ def cache_reset(stage: StageProfile) -> Found:
 
 def preempted(stage: StageProfile) -> Found:
     """Any preemption is worth a Note; more than a few determine the tail."""
-    preemptions, requests = rise(of_vllm(stage.edges), PREEMPTIONS), len(stage.requests.ok)
+    preemptions, requests = counters.rise(counters.of_vllm(stage.edges), counters.PREEMPTIONS), len(stage.requests.ok)
     if preemptions is None:
         return [NotChecked(Code.PREEMPTED, "a server's preemptions were not read at both ends")]
     if preemptions == 0:
@@ -99,21 +88,19 @@ def preempted(stage: StageProfile) -> Found:
 
 def kv_recomputed(stage: StageProfile) -> Found:
     """Prompt tokens that decode servers neither fetched nor found in their own prefix cache."""
-    servers = by_role(stage.edges).get(ROLE_DECODE, ())
+    servers = counters.by_role(stage.edges).get(ROLE_DECODE, ())
     if not servers:
         return []
-    prompts, fetched = rise(servers, PROMPT_TOKENS), rise(servers, EXTERNAL_HITS)
+    prompts, fetched = counters.rise(servers, counters.PROMPT_TOKENS), counters.rise(servers, counters.EXTERNAL_HITS)
     if prompts is None or fetched is None:
         return [NotChecked(Code.KV_RECOMPUTED, "a decode server's fetched tokens were not read at both ends")]
-    if prompts <= 0:
-        return []
-    cached = rise(servers, PREFIX_HITS) or 0.0
+    cached = counters.rise(servers, counters.PREFIX_HITS) or 0.0
     computed = max(prompts - fetched - cached, 0.0)
-    percent, thresholds = 100 * computed / prompts, stage.thresholds
+    percent, thresholds = 100 * computed / prompts if prompts > 0 else 0.0, stage.thresholds
     if percent <= thresholds.recomputed_suspect_percent:
         return []
     severity = graded(percent, thresholds.recomputed_invalid_percent)
-    failed = [value for name in FAILED_TRANSFERS if (value := rise(stage.edges, name)) is not None]
+    failed = [value for name in FAILED_TRANSFERS if (value := counters.rise(stage.edges, name)) is not None]
     evidence: Evidence = {
         "promptTokens": prompts,
         "fetchedTokens": fetched,
@@ -130,13 +117,11 @@ RULES = Rules(
     of_stages={70: prefix_cache, 80: cache_reset, 90: kv_recomputed, 170: preempted},
     sentences={
         (100, Code.PREFIX_CACHE_CONTAMINATED): "{hitPercent} % of the prompt tokens were in the prefix cache, "
-        "{beyondPercent} % more than the workload repeats (threshold {suspectPercent} %, Invalid above "
-        "{invalidPercent} %).",
+        "{beyondPercent} % more than the workload repeats (threshold {suspectPercent} %, Invalid above {invalidPercent} %).",
         (110, Code.CACHE_RESET_FAILED): "The prefix cache was not emptied in {attempts} attempts. Answer: {answer}",
         (320, Code.PREEMPTED): "Preemptions: {preemptions} in {requests} requests ({percent} %, Suspect above "
         "{suspectPercent} %).",
-        (120, Code.KV_RECOMPUTED): "The decode servers computed {recomputedPercent} % of {promptTokens} prompt "
-        "tokens themselves (threshold {suspectPercent} %, Invalid above {invalidPercent} %)[; {failedTransfers} "
-        "transfers failed].",
+        (120, Code.KV_RECOMPUTED): "The decode servers computed {recomputedPercent} % of {promptTokens} prompt tokens "
+        "themselves (threshold {suspectPercent} %, Invalid above {invalidPercent} %)[; {failedTransfers} transfers failed].",
     },
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from benchrun.api import Severity
 from benchrun.judge.rules.rule import Code, Found, NotChecked, Rules, StageFinding, StageProfile
@@ -13,11 +13,9 @@ from benchrun.measure import cells, percentiles
 
 
 def rate_not_achieved(stage: StageProfile) -> Found:
-    """Time taken to send, against requests / rate or the trace. A cap that holds requests back is another rule's matter.
-
-    The engine sends the first request after a gap of its own and the last at requests / rate, so a client that keeps up
-    never takes longer, whatever the gaps are.
-    """
+    """Time taken to send, against requests / rate or the trace. A cap that holds requests back is another rule's matter. The
+    engine sends the first request after a gap of its own and the last at requests / rate, so a client that keeps up never takes
+    longer, whatever the gaps are."""
     thresholds, starts = stage.thresholds, stage.requests.start_us
     if not stage.expected.has_due_instants:
         return []
@@ -105,8 +103,7 @@ def all_at_once(stage: StageProfile) -> Found:
     return [StageFinding(Code.ALL_AT_ONCE, "Note", stage.id, evidence)]
 
 
-@dataclass(frozen=True, slots=True)
-class Overload:
+class Overload(NamedTuple):
     """Of one stage: arrivals and completions a second, and how the requests in flight grew."""
 
     arrival_rate: float

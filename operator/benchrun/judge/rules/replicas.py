@@ -8,17 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from benchrun_client.contract import ServerEdge
 
 from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFinding, StageProfile, times
-from benchrun.measure import (
-    REQUESTS_FINISHED,
-    answering,
-    by_role,
-    is_busy,
-    of_vllm,
-    proxy_figures,
-    rise,
-    rise_at,
-    rounded,
-)
+from benchrun.measure import counters, is_busy, rounded
 
 MAX_NAMES_CHARS = 200
 
@@ -27,7 +17,8 @@ def replicas_unequal(stage: StageProfile) -> Found:
     """What servers of a role report, their presence at both ends, and answers that none of them gave."""
     if not stage.edges:
         return [NotChecked(Code.REPLICAS_UNEQUAL, "no server's metrics endpoint was read")]
-    return [found for servers in by_role(of_vllm(stage.edges)).values() for found in _unequal(servers, stage)]
+    by_role = counters.by_role(counters.of_vllm(stage.edges))
+    return [found for servers in by_role.values() for found in _unequal(servers, stage)]
 
 
 def _unequal(servers: Sequence[ServerEdge], stage: StageProfile) -> Found:
@@ -63,19 +54,17 @@ _REPORTED: Mapping[str, Callable[[ServerEdge], str | None]] = {
     "settings": lambda edge: edge.settings,
     "models": lambda edge: edge.models,
 }
-_NAMED = ("versions", "models")
-"""Settings are a digest, which names nothing."""
+_NAMED = ("versions", "models")  # Settings are a digest, which names nothing.
 
 
 def _named(values: set[str]) -> str:
-    """All of them, each cut so that they have equal room."""
-    room = MAX_NAMES_CHARS // len(values)
-    return "; ".join(value[:room] for value in sorted(values))
+    return "; ".join(value[: MAX_NAMES_CHARS // len(values)] for value in sorted(values))
 
 
 def _by_unknown_servers(stage: StageProfile) -> float:
     """Answers that no known server counted, in percent; 0 where that is not known."""
-    answered, finished = sum(stage.requests.ok), rise(answering(stage.edges), REQUESTS_FINISHED)
+    answered = sum(stage.requests.ok)
+    finished = counters.rise(counters.answering(stage.edges), counters.REQUESTS_FINISHED)
     if not stage.expected.through_service or not answered or finished is None:
         return 0.0
     return 100 * max(answered - finished, 0) / answered
@@ -85,16 +74,17 @@ def load_uneven(stage: StageProfile) -> Found:
     """The server farthest from an equal share of what its role finished, where chance does not explain it."""
     if not stage.edges:
         return [NotChecked(Code.LOAD_UNEVEN, "no server's metrics endpoint was read")]
-    return [found for servers in by_role(of_vllm(stage.edges)).values() for found in _uneven(servers, stage)]
+    by_role = counters.by_role(counters.of_vllm(stage.edges))
+    return [found for servers in by_role.values() for found in _uneven(servers, stage)]
 
 
 def _uneven(servers: Sequence[ServerEdge], stage: StageProfile) -> Found:
-    thresholds, finished = stage.thresholds, rise(servers, REQUESTS_FINISHED)
+    thresholds, finished = stage.thresholds, counters.rise(servers, counters.REQUESTS_FINISHED)
     if len(servers) == 1 or finished == 0:
         return []
     if finished is None:
         return [NotChecked(Code.LOAD_UNEVEN, "a server's requests were not read at both ends")]
-    answered = [rise_at(edge, REQUESTS_FINISHED) or 0.0 for edge in servers]
+    answered = [counters.rise_at(edge, counters.REQUESTS_FINISHED) or 0.0 for edge in servers]
     equal = finished / len(servers)
     farthest = max(answered, key=lambda count: abs(count - equal))
     off_percent = 100 * abs(farthest - equal) / equal
@@ -118,10 +108,8 @@ def _uneven(servers: Sequence[ServerEdge], stage: StageProfile) -> Found:
 
 
 def _chance(answered: float, *, requests: float, servers: int) -> float:
-    """At most how likely any server is that far off when each request picks one at random.
-
-    Chernoff's bound for a binomial, which holds for any number of requests; twice for both directions, once a server.
-    """
+    """At most how likely any server is that far off when each request picks one at random. Chernoff's bound for a binomial,
+    which holds for any number of requests; twice for both directions, once a server."""
     share, equal = answered / requests, 1 / servers
     parts = ((share, equal), (1 - share, 1 - equal))
     divergence = math.fsum(part * math.log(part / fair) for part, fair in parts if part > 0)
@@ -155,7 +143,7 @@ def role_idle(stage: StageProfile) -> Found:
 
 def proxy_saturated(stage: StageProfile) -> Found:
     """What it added to the time to first token, how long it held requests back, and how busy it was."""
-    found = proxy_figures([stage.record])
+    found = counters.proxy_figures([stage.record])
     if found is None:
         return []
     if found.added_mean_ms is None or found.cores is None:
@@ -181,12 +169,10 @@ RULES = Rules(
     of_stages={130: replicas_unequal, 140: load_uneven, 250: proxy_saturated, 260: role_idle},
     sentences={
         (220, Code.REPLICAS_UNEQUAL): "Of {servers} servers of one role: different versions {versions}[ "
-        "({versionsNamed})], settings {settings}, models {models}[ ({modelsNamed})][; {server} was there at one end "
-        "of the stage only]; {byUnknownServersPercent} % of the answers came from unknown servers (threshold "
-        "{invalidPercent} %).",
+        "({versionsNamed})], settings {settings}, models {models}[ ({modelsNamed})][; {server} was there at one end of the stage only]; "
+        "{byUnknownServersPercent} % of the answers came from unknown servers (threshold {invalidPercent} %).",
         (230, Code.LOAD_UNEVEN): "{servers} servers answered between {smallestSharePercent} % and "
-        "{largestSharePercent} % of {requests} requests: {server} is {offPercent} % off an equal share (threshold "
-        "{suspectPercent} %).",
+        "{largestSharePercent} % of {requests} requests: {server} is {offPercent} % off an equal share (threshold {suspectPercent} %).",
         (360, Code.ROLE_IDLE): "The {idleRole} servers were idle in {idlePercent} % of the samples, while requests "
         "queued at {queueRole} in {queuedPercent} % (threshold {notePercent} %).",
         (210, Code.PROXY_SATURATED): "The proxy added {addedMeanMs} ms to the mean TTFT[ and held requests back for "

@@ -24,8 +24,7 @@ from benchrun.judge.thresholds import Thresholds as Thresholds
 from benchrun.measure import Pools, Samples, queue_pools
 
 Evidence = Mapping[str, float | str | None]
-SEVERITIES: tuple[Severity, ...] = ("Note", "Suspect", "Invalid")
-"""Least to worst."""
+SEVERITIES: tuple[Severity, ...] = ("Note", "Suspect", "Invalid")  # Least to worst.
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +34,7 @@ class StageFinding:
     code: Code
     severity: Severity
     stage_id: str  # The stage; the cell's id where it is about all its repeats.
-    evidence: Evidence = field(default_factory=dict)
-    """The figures that decided, and the threshold they crossed."""
+    evidence: Evidence = field(default_factory=dict)  # The figures that decided, and the threshold they crossed.
     weight: float = 0.0  # How marked it is, to pick the worst stage of a code; compared within the code only.
     default_severity: Severity | None = None  # What the rule found, where the spec changed it.
 
@@ -94,8 +92,9 @@ class StageSummary:
     stage_id: str
     sequence: int
     probe: Probe | None
-    batches: Mapping[str, Sequence[float]]  # As its profile has them.
-    gpus: Mapping[tuple[str, str], tuple[float, float]] = field(default_factory=dict)  # As its profile has them.
+    # As its profile has them:
+    batches: Mapping[str, Sequence[float]]
+    gpus: Mapping[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +146,6 @@ def number(value: float | None) -> str:
 
 
 StageRule = Callable[[StageProfile], Found]
-CellRule = Callable[[CellContext], Found]
-RunRule = Callable[[RunContext], Found]
-"""A finding about a cell carries the cell's id as its `stage_id`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +156,8 @@ class Rules:
     """By place and code: findings of one severity are shown in this order, over all families."""
     of_stages: Mapping[int, StageRule] = field(default_factory=dict)
     """By place: findings of a stage come in this order, over all families."""
-    of_cells: Sequence[CellRule] = ()
-    of_runs: Sequence[RunRule] = ()
+    of_cells: Sequence[Callable[[CellContext], Found]] = ()
+    of_runs: Sequence[Callable[[RunContext], Found]] = ()
 
 
 def times(value: float, threshold: float) -> float:
@@ -180,23 +176,11 @@ def overridden(findings: Iterable[StageFinding], rules: Sequence[RuleSeverity]) 
     changed = []
     for finding in findings:
         severity = severities.get(finding.code.value, finding.severity)
-        if severity == "Off":
-            continue
-        if severity != finding.severity:
-            finding = replace(finding, severity=severity, default_severity=finding.severity)
-        changed.append(finding)
+        if severity == finding.severity:
+            changed.append(finding)
+        elif severity != "Off":
+            changed.append(replace(finding, severity=severity, default_severity=finding.severity))
     return changed
-
-
-MAX_CODES = 24
-"""As many as a finding's evidence holds."""
-
-
-def not_checked(where: str, missed: Sequence[NotChecked]) -> list[StageFinding]:
-    """One Note that names every rule and why, or nothing."""
-    reasons = {each.code.value: each.why for each in missed}
-    evidence = dict(list(reasons.items())[:MAX_CODES])
-    return [StageFinding(Code.NOT_CHECKED, "Note", where, evidence, weight=len(reasons))] if reasons else []
 
 
 RULES = Rules({(400, Code.NOT_CHECKED): lambda evidence: "; ".join(f"{code}: {why}" for code, why in evidence.items())})

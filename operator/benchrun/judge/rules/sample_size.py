@@ -25,15 +25,15 @@ def too_few_samples(cell: CellContext) -> Found:
     }
     if not unbounded:
         return []
-    neediest = max(unbounded, key=lambda percentile: percentiles.least_count(percentile) or 0)
-    sample = unbounded[neediest]
+    needed = {percentile: percentiles.least_count(percentile) for percentile in unbounded}
+    neediest, sample = max(unbounded.items(), key=lambda each: needed[each[0]] or 0)
     inflation = sample.inflation(neediest)
-    short = inflation is None and sample.count >= (percentiles.least_count(neediest) or 0)
+    short = inflation is None and sample.count >= (needed[neediest] or 0)
     evidence: Evidence = {
         "samples": sample.count,
         "percentiles": ", ".join(f"{percentile:g}" for percentile in sorted(unbounded)),
         "percentile": neediest,
-        "needed": None if short else percentiles.least_count(neediest),
+        "needed": None if short else needed[neediest],
         "independent": math.floor(sample.count / inflation) if inflation is not None and inflation > 1 else None,
         "parts": math.floor(sample.parts) if short else None,
         "partsNeeded": sample.parts_needed if short else None,
@@ -43,8 +43,7 @@ def too_few_samples(cell: CellContext) -> Found:
 
 
 def repeats_disagree(cell: CellContext) -> Found:
-    """Coefficient of variation of the repeats' throughput, mean TTFT, TPOT and E2EL; the worst of those that noise does not
-    explain."""
+    """Coefficient of variation of the repeats' throughput, mean TTFT, TPOT and E2EL; the worst of those that noise does not explain."""
     stages, thresholds = [stage.batches for stage in cell.stages], cell.thresholds
     if len(cell.cell.stage_ids) < 2 or not stages:
         return []
@@ -87,11 +86,8 @@ def missing_records(cell: Cell, measured: Collection[str]) -> list[StageFinding]
 RULES = Rules(
     of_cells=(too_few_samples, repeats_disagree),
     sentences={
-        (
-            340,
-            Code.TOO_FEW_SAMPLES,
-        ): "{samples} requests[, worth {independent} independent ones,] are too few to bound these "
-        "percentiles: {percentiles}[; the last of them needs {needed}][; the stage has {parts} cycles of its queue (rounds of "
+        (340, Code.TOO_FEW_SAMPLES): "{samples} requests[, worth {independent} independent ones,] are too few to bound "
+        "these percentiles: {percentiles}[; the last of them needs {needed}][; the stage has {parts} cycles of its queue (rounds of "
         "its users), and {partsNeeded} are needed].",
         (290, Code.REPEATS_DISAGREE): "{figure} is between {least} and {most} in {repeats} repeats: coefficient of "
         "variation {cvPercent} % (threshold {suspectPercent} %).",

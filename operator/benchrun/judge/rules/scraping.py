@@ -36,16 +36,13 @@ def scrape_coverage(stage: StageProfile) -> Found:
     return [StageFinding(Code.SCRAPE_COVERAGE_LOW, "Note", stage.id, evidence, weight=100 - percent)]
 
 
-THINNED_INTERVALS = 12.0
-"""A long run's timeline keeps means of 16 samples: missing samples are never so regular."""
+THINNED_INTERVALS = 12.0  # A long run's timeline keeps means of 16 samples: missing samples are never so regular.
 
 
 def littles_law(stage: StageProfile) -> Found:
-    """Requests the servers hold, against those the client waits for at the same instants.
-
-    Both averages are throughput times latency, seen from either end. At the same instants, so that only what differs
-    between them counts as noise; a difference of the two clocks makes it larger, not one-sided.
-    """
+    """Requests the servers hold, against those the client waits for at the same instants. Both averages are throughput times
+    latency, seen from either end. At the same instants, so that only what differs between them counts as noise; a difference of
+    the two clocks makes it larger, not one-sided."""
     thresholds = stage.thresholds
     if any(window.role == ROLE_PREFILL for window in stage.windows):
         why = "a gauge does not show a prompt that a server prefills in one step"
@@ -90,10 +87,8 @@ def littles_law(stage: StageProfile) -> Found:
 
 
 def _held(windows: Sequence[Window]) -> list[tuple[float, float]]:
-    """Instants, and requests running and waiting at all servers together: one entry a round of samples.
-
-    A round is every server's next sample; where one is missing, rounds span a little time, which adds noise and no bias.
-    """
+    """Instants, and requests running and waiting at all servers together: one entry a round of samples. A round is every
+    server's next sample; where one is missing, rounds span a little time, which adds noise and no bias."""
     known = [s for window in windows for s in window.samples if s.running is not None and s.waiting is not None]
     rounds = []
     for together in zip(*_by_pod(known).values(), strict=False):

@@ -5,36 +5,22 @@ from __future__ import annotations
 import ipaddress
 import posixpath
 from collections.abc import Sequence
-from itertools import compress
+from itertools import compress, product
 
 from benchrun_client.contract import START_TIME, ServedModel, ServerEdge
 
 from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFinding, StageProfile
-from benchrun.measure import (
-    PROMPT_TOKENS,
-    REQUESTS_FINISHED,
-    answering,
-    fallen_counters,
-    is_restarted,
-    of_vllm,
-    rise,
-    rounded,
-)
+from benchrun.measure import counters, rounded
 
-MAX_CHARS = 150
-"""Of a name, a path or a list of addresses in the evidence."""
-
-_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+MAX_CHARS = 150  # Of a name, a path or a list of addresses in the evidence.
 
 
 def wrong_server(stage: StageProfile) -> Found:
     """The addresses that the client measured at, compared with those of the run's own pods. An endpoint has none."""
     if not stage.expected.servers:
         return []
-    own = {server.role: server.addresses for server in stage.servers}
-    known = [
-        (edge, _is_own(edge, own.get(edge.role, ()), stage.expected.servers.get(edge.role))) for edge in stage.edges
-    ]
+    own, started = {server.role: server.addresses for server in stage.servers}, stage.expected.servers
+    known = [(edge, _is_own(edge, own.get(edge.role, ()), started.get(edge.role))) for edge in stage.edges]
     foreign = [edge for edge, is_own in known if is_own is False]
     if foreign:
         first = foreign[0]
@@ -61,7 +47,7 @@ def _is_own(edge: ServerEdge, own: Sequence[str], started: int | None) -> bool |
     return False if started is not None and len(alike) >= started else None
 
 
-def _ip(text: str) -> _Address | None:
+def _ip(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         return ipaddress.ip_address(text)
     except ValueError:
@@ -73,7 +59,7 @@ def wrong_model(stage: StageProfile) -> Found:
     expected = stage.expected
     if expected.offline:
         return []  # benchrun's own code loads the expected model
-    listed = [(edge, edge.served) for edge in of_vllm(stage.edges)]
+    listed = [(edge, edge.served) for edge in counters.of_vllm(stage.edges)]
     wrong = [(edge, served) for edge, served in listed if served is not None and _is_wrong(edge, served, stage)]
     if wrong:
         edge, served = wrong[0]
@@ -95,7 +81,7 @@ def _is_wrong(edge: ServerEdge, served: ServedModel, stage: StageProfile) -> boo
     expected = stage.expected
     if served.id != expected.served_name:
         # A gateway may know a model by names that it does not list. Nothing stands between a Service and vLLM in its pods.
-        return bool(expected.servers) or (expected.through_service and REQUESTS_FINISHED in (edge.after or {}))
+        return bool(expected.servers) or (expected.through_service and counters.REQUESTS_FINISHED in (edge.after or {}))
     source = _source(served)
     return source is not None and expected.model is not None and not _is_same(source, expected.model)
 
@@ -106,7 +92,6 @@ def _source(served: ServedModel) -> str | None:
 
 
 def _missing(served: ServedModel | None, stage: StageProfile) -> str | None:
-    """What a server left out, so that it could not be checked."""
     expected = stage.expected
     if served is None:
         return "a server lists no models"
@@ -133,16 +118,13 @@ _READ = ("generation_tokens", "prompt_tokens", "requests_finished", "prefix_quer
 
 def server_restarted(stage: StageProfile) -> Found:
     """The process has another start time at the end or in a sample, or (where it reports none) its counters fell."""
-    restarted = _restarted_at_edges(stage) or _restarted_between_samples(stage)
-    if restarted:
+    if restarted := _restarted(stage):
         server, before, after = restarted[0]
-        times = {
-            "startedBefore": before,
-            "startedAfter": after,
-        }  # Unix seconds at which its process began, first and last
+        # Unix seconds at which its process began, first and last.
+        times = {"startedBefore": before, "startedAfter": after}
         evidence: Evidence = {"servers": len(restarted), "server": server, **times}
         return [StageFinding(Code.SERVER_RESTARTED, "Invalid", stage.id, evidence, weight=len(restarted))]
-    fallen = [(edge, counters[0]) for edge in stage.edges if (counters := fallen_counters(edge))]
+    fallen = [(edge, fell[0]) for edge in stage.edges if (fell := counters.fallen_counters(edge))]
     if fallen:
         edge, counter = fallen[0]
         before, after = (edge.before or {}).get(counter), (edge.after or {}).get(counter)
@@ -164,28 +146,22 @@ def _counter_fell(
 def _fallen_between_samples(stage: StageProfile) -> list[StageFinding]:
     """A counter that began anew and rose past its old value shows only in samples."""
     last: dict[tuple[str, str], float] = {}
-    for sample in sorted(stage.samples, key=lambda s: s.at):
-        for counter in _READ:
-            now = getattr(sample, counter)
-            if now is not None:
-                before = last.get((sample.pod, counter), now)
-                if now < before:
-                    return [_counter_fell(stage, 1, sample.pod, counter, before, now)]
-                last[sample.pod, counter] = now
+    for sample, counter in product(sorted(stage.samples, key=lambda s: s.at), _READ):
+        now = getattr(sample, counter)
+        before = last.get((sample.pod, counter), now)
+        if now is not None and now < before:
+            return [_counter_fell(stage, 1, sample.pod, counter, before, now)]
+        if now is not None:
+            last[sample.pod, counter] = now
     return []
 
 
-_Restart = tuple[str, float | None, float | None]
-"""A server with its first and last start time."""
-
-
-def _restarted_at_edges(stage: StageProfile) -> list[_Restart]:
-    restarted = filter(is_restarted, stage.edges)
-    return [(e.address, (e.before or {}).get(START_TIME), (e.after or {}).get(START_TIME)) for e in restarted]
-
-
-def _restarted_between_samples(stage: StageProfile) -> list[_Restart]:
-    """Seen by the operator while the client could not read the closing edge."""
+def _restarted(stage: StageProfile) -> list[tuple[str, float | None, float | None]]:
+    """Servers with their first and last start time: at the edges, else in the operator's samples, which it took while the client
+    could not read the closing edge."""
+    restarted = list(filter(counters.is_restarted, stage.edges))
+    if restarted:
+        return [(e.address, (e.before or {}).get(START_TIME), (e.after or {}).get(START_TIME)) for e in restarted]
     starts: dict[str, set[float]] = {}
     for sample in stage.samples:
         if sample.start_time is not None:
@@ -201,8 +177,8 @@ def _restarted_between_samples(stage: StageProfile) -> list[_Restart]:
 def foreign_traffic(stage: StageProfile) -> Found:
     """Requests finished and, for Completions, prompt tokens processed beyond those of this stage."""
     threshold = stage.thresholds.foreign_invalid_percent
-    sent, finished = len(stage.requests.ok), rise(answering(stage.edges), REQUESTS_FINISHED)
-    prompted = rise(answering(stage.edges), PROMPT_TOKENS)
+    sent, finished = len(stage.requests.ok), counters.rise(counters.answering(stage.edges), counters.REQUESTS_FINISHED)
+    prompted = counters.rise(counters.answering(stage.edges), counters.PROMPT_TOKENS)
     if finished is None or prompted is None:
         return [NotChecked(Code.FOREIGN_TRAFFIC, "a server's requests and prompt tokens were not read at both ends")]
     # Where the server's closing count came, its prompt tokens came with it, though not to the oldest load engines: those know
@@ -215,7 +191,8 @@ def foreign_traffic(stage: StageProfile) -> Found:
     # A chat template adds tokens that older load engines don't count.
     comparable = stage.expected.api == "Completions" and sent_tokens > 0
     more_tokens = 100 * max(prompted - sent_tokens - slack, 0) / sent_tokens if comparable else 0.0
-    if max(more_requests, more_tokens) <= threshold:
+    more_percent = max(more_requests, more_tokens)
+    if more_percent <= threshold:
         return []
     evidence = {
         "sentRequests": sent,
@@ -227,8 +204,7 @@ def foreign_traffic(stage: StageProfile) -> Found:
         "morePromptTokensPercent": rounded(more_tokens),
         "invalidPercent": threshold,
     }
-    weight = max(more_requests, more_tokens)
-    return [StageFinding(Code.FOREIGN_TRAFFIC, "Invalid", stage.id, evidence, weight=weight)]
+    return [StageFinding(Code.FOREIGN_TRAFFIC, "Invalid", stage.id, evidence, weight=more_percent)]
 
 
 RULES = Rules(

@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from benchrun.judge.rules.rule import (
-    CellSummary,
-    Code,
-    Evidence,
-    Found,
-    NotChecked,
-    Rules,
-    RunContext,
-    StageFinding,
-    StageProfile,
-    Thresholds,
-    times,
-)
+from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, RunContext, StageFinding, times
+from benchrun.judge.stage_profile import StageProfile
+from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import between_groups, cells, percentiles, plateau, significance
 
 BEYOND_CAPACITY = "arrivals beyond capacity"
-MIN_ANSWER_TIMES = 3
-"""Mean E2ELs that a plateau under a rate lasts before the requests in the system are looked at."""
-SKIPPED_SHARE = 0.1
-"""Of the first requests, where hardly any plateau is left: they met an empty server."""
+MIN_ANSWER_TIMES = 3  # Mean E2ELs that a plateau under a rate lasts before the requests in the system are looked at.
+SKIPPED_SHARE = 0.1  # Of the first requests, where hardly any plateau is left: they met an empty server.
 
 
 def not_steady_state(stage: StageProfile) -> Found:
@@ -53,17 +41,16 @@ def _open_loop(stage: StageProfile, where: plateau.Plateau) -> Found:
     moved = _moved(stage, "requestsInSystem", in_system, thresholds.steady_change_percent)
     if moved is None:
         return []
-    arrived = sum(1 for instant in stage.due_us if where.start_us < instant <= where.end_us)
+    arrived = sum(where.start_us < instant <= where.end_us for instant in stage.due_us)
     completed, seconds = cells.completed_in(stage.requests, where), where.length_us / 1e6
     short = moved.percent > 0 and 100 * completed < thresholds.steady_completed_percent * arrived
-    cause = BEYOND_CAPACITY if short else None
     rates = {
         "arrivalsPerSecond": cells.rounded(arrived / seconds),
         "completionsPerSecond": cells.rounded(completed / seconds),
         "completedPercent": cells.rounded(100 * completed / arrived) if arrived else None,
         "capacityPercent": thresholds.steady_completed_percent,
     }
-    return [_finding(stage, moved, rates, cause)]
+    return [_finding(stage, moved, rates, BEYOND_CAPACITY if short else None)]
 
 
 def _latencies(stage: StageProfile, where: plateau.Plateau) -> Found:
@@ -99,8 +86,7 @@ def _growing_queue(stage: StageProfile) -> Found:
     return [_finding(stage, moved, rates, BEYOND_CAPACITY)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Moved:
+class _Moved(NamedTuple):
     """A figure whose trend is both large and significant."""
 
     percent: float  # From the first to the last of its values, by the trend; negative where it fell.
@@ -131,15 +117,12 @@ def _finding(stage: StageProfile, moved: _Moved, rates: Evidence, cause: str | N
 
 
 def window_too_short(stage: StageProfile) -> Found:
-    """Too few requests for those in flight at a time, or too few seconds.
-
-    In flight are the users of a closed loop, and the measured mean of an open one. A round is the time of a mean answer: where
-    it is long, fewer of them are asked for. A load sent all at once has no rounds, only a duration.
-    """
-    expected, thresholds, requests = stage.expected, stage.thresholds, len(stage.requests.ok)
+    """Too few requests for those in flight at a time, or too few seconds. In flight are the users of a closed loop, and the
+    measured mean of an open one. A round is the time of a mean answer: where it is long, fewer of them are asked for. A load
+    sent all at once has no rounds, only a duration."""
+    expected, thresholds, requests, seconds = stage.expected, stage.thresholds, len(stage.requests.ok), stage.seconds
     if not any(stage.requests.ok):
         return []
-    seconds = stage.seconds
     concurrency = float(expected.concurrency or 0) if expected.closed_loop else stage.mean_in_flight
     round_seconds = sum(stage.e2el_us) / len(stage.e2el_us) / 1e6
     fitting = thresholds.rounds_seconds / round_seconds if round_seconds > 0 else math.inf
@@ -159,73 +142,55 @@ def window_too_short(stage: StageProfile) -> Found:
     return [StageFinding(Code.WINDOW_TOO_SHORT, "Suspect", stage.id, evidence, weight=1 - share)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Course:
-    """One figure of one cell over its repeats, in order of measurement."""
-
-    cell: CellSummary
-    repeats: Sequence[Sequence[float]]  # Batch means of each.
-
-    @property
-    def means(self) -> Sequence[float]:
-        return [math.fsum(batches) / len(batches) for batches in self.repeats]
-
-    @property
-    def change_percent(self) -> float:
-        first, last = self.means[0], self.means[-1]
-        return 100 * (last / first - 1) if first > 0 else 0.0
-
-
 def drift(run: RunContext) -> Found:
-    """For each cell that drifts, the figure that moved most.
-
-    Two independent tests: whether the repeats of all cells come in an order that random orders seldom have; and whether a
-    cell's repeats are further apart than its own noise explains.
-    """
-    courses = {figure: _courses(run, figure) for figure in ("meanTtftMs", "meanTpotMs", "meanE2elMs")}
+    """For each cell that drifts, the figure that moved most. Two independent tests: whether the repeats of all cells come in an
+    order that random orders seldom have; and whether a cell's repeats are further apart than its own noise explains."""
     found: dict[str, StageFinding] = {}
-    for figure, of_figure in courses.items():
-        for finding in _drifting(figure, of_figure, run.thresholds):
+    for figure in ("meanTtftMs", "meanTpotMs", "meanE2elMs"):
+        for finding in _drifting(figure, _repeats(run, figure), run.thresholds):
             if finding.weight > found.setdefault(finding.stage_id, finding).weight:
                 found[finding.stage_id] = finding
     return list(found.values())
 
 
-def _courses(run: RunContext, figure: str) -> list[_Course]:
-    courses = []
-    for cell in run.cells.values():
+_Repeats = Sequence[Sequence[float]]  # A figure of a cell: of each repeat, as measured, the means of its batches.
+
+
+def _repeats(run: RunContext, figure: str) -> dict[str, _Repeats]:
+    found = {}
+    for cell_id, cell in run.cells.items():
         ordered = sorted(cell.stages, key=lambda stage: stage.sequence)
-        repeats = [batches for stage in ordered if (batches := stage.batches[figure])]
-        if len(repeats) > 1:
-            courses.append(_Course(cell, repeats))
-    return courses
+        found[cell_id] = [batches for stage in ordered if (batches := stage.batches[figure])]
+    return {cell_id: repeats for cell_id, repeats in found.items() if len(repeats) > 1}
 
 
-def _drifting(figure: str, courses: Sequence[_Course], thresholds: Thresholds) -> list[StageFinding]:
-    chance = significance.common_order_p_value([course.means for course in courses])
+def _drifting(figure: str, by_cell: Mapping[str, _Repeats], thresholds: Thresholds) -> list[StageFinding]:
+    means = {cell: [math.fsum(batches) / len(batches) for batches in repeats] for cell, repeats in by_cell.items()}
+    chance = significance.common_order_p_value(list(means.values()))
     if chance > thresholds.drift_order_chance:
         return []
-    rising = sum(significance.surplus(course.means) for course in courses) > 0
+    rising = sum(map(significance.surplus, means.values())) > 0
     findings = []
-    for course in courses:
-        change, noise = course.change_percent, between_groups(course.repeats).p_value
+    for cell_id, repeats in by_cell.items():
+        first, last = means[cell_id][0], means[cell_id][-1]
+        change, noise = 100 * (last / first - 1) if first > 0 else 0.0, between_groups(repeats).p_value
         along = change > 0 if rising else change < 0
         if not along or abs(change) <= thresholds.drift_percent or noise is None or noise >= thresholds.chance_of_alarm:
             continue
         evidence = {
             "figure": figure,
-            "first": cells.rounded(course.means[0]),
-            "last": cells.rounded(course.means[-1]),
+            "first": cells.rounded(first),
+            "last": cells.rounded(last),
             "changePercent": cells.rounded(change),
             "suspectPercent": thresholds.drift_percent,
-            "repeats": len(course.repeats),
-            "cellsCompared": len(courses),
+            "repeats": len(repeats),
+            "cellsCompared": len(by_cell),
             "chanceOfOrder": cells.rounded(chance),
             "suspectChanceOfOrder": thresholds.drift_order_chance,
             "chanceOfSpread": cells.rounded(noise),
             "suspectChanceOfSpread": thresholds.chance_of_alarm,
         }
-        findings.append(StageFinding(Code.DRIFT, "Suspect", course.cell.cell.id, evidence, weight=abs(change)))
+        findings.append(StageFinding(Code.DRIFT, "Suspect", cell_id, evidence, weight=abs(change)))
     return findings
 
 

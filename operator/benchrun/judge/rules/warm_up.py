@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from statistics import median
+from typing import NamedTuple
 
 from benchrun.api import ServerStatus
 from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFinding, StageProfile
 from benchrun.measure import milliseconds, rounded
 
-MIN_REQUESTS = 20
-"""Fewer have no usual latency to compare with."""
+MIN_REQUESTS = 20  # Fewer have no usual latency to compare with.
 
 
 def known_compilations(servers: Sequence[ServerStatus]) -> tuple[float, ...] | None:
@@ -42,13 +41,10 @@ def compilation_in_window(stage: StageProfile) -> Found:
 
 
 def cold_start(stage: StageProfile) -> Found:
-    """The stage begins with requests whose TTFT is far above the usual, and chance does not explain it.
-
-    A queue does not explain a slow beginning: the first request finds the server empty. So the slow requests have to begin with
-    the very first, and in a closed loop to last for the whole first wave, whose later ones do wait for each other. The wave then
-    has to end late as well: an engine that shares its time between prompts and tokens gives a burst its first tokens late, yet
-    its last ones hardly later than usual.
-    """
+    """The stage begins with requests whose TTFT is far above the usual, and chance does not explain it. A queue does not explain a slow
+    beginning: the first request finds the server empty. So the slow requests have to begin with the very first, and in a closed loop to
+    last for the whole first wave, whose later ones do wait for each other. The wave then has to end late as well: an engine that shares
+    its time between prompts and tokens gives a burst its first tokens late, yet its last ones hardly later than usual."""
     thresholds = stage.thresholds
     if stage.expected.all_at_once:
         return []
@@ -76,8 +72,7 @@ def cold_start(stage: StageProfile) -> Found:
     return [StageFinding(Code.COLD_START, "Suspect", stage.id, evidence, weight=weight)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Beginning:
+class _Beginning(NamedTuple):
     """The slow requests that a stage begins with."""
 
     requests: int
@@ -93,8 +88,8 @@ def _slow_beginning(stage: StageProfile) -> _Beginning:
     ttft_us, thresholds = stage.ttft_us, stage.thresholds
     usual = median(ttft_us)
     slow_from = max(thresholds.cold_start_factor * usual, usual + 1000 * thresholds.cold_start_floor_ms)
-    row = sum(1 for _ in takewhile(lambda ttft: ttft > slow_from, ttft_us))
-    slow = sum(1 for ttft in ttft_us if ttft > slow_from)
+    is_slow = [ttft > slow_from for ttft in ttft_us]
+    row, slow = len(list(takewhile(bool, is_slow))), sum(is_slow)
     others = ttft_us[row:]
     # That in a random order the first `row` are all among the `slow` ones.
     ways_to_pick = math.lgamma(slow + 1) - math.lgamma(slow - row + 1)
@@ -131,8 +126,7 @@ def warmup_incomplete(stage: StageProfile) -> Found:
         "cutShort": missing - warmup.failed,
         "seconds": rounded(warmup.took_us / 1e6),
     }
-    weight = missing / warmup.requests
-    return [StageFinding(Code.WARMUP_INCOMPLETE, "Note", stage.id, evidence, weight=weight)]
+    return [StageFinding(Code.WARMUP_INCOMPLETE, "Note", stage.id, evidence, weight=missing / warmup.requests)]
 
 
 RULES = Rules(

@@ -1,4 +1,4 @@
-"""The best variant by each objective, and the Pareto front of throughput per GPU against TPOT."""
+"""A variant with its runs; the best variant by each objective, and the Pareto front of throughput per GPU against TPOT."""
 
 from __future__ import annotations
 
@@ -7,12 +7,37 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
-from benchrun.api import KEYS, Objective
+from benchrun.api import KEYS, Objective, Result
 from benchrun.api.sweep import BestVariant, FrontPoint
+from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.comparison.figures import Figure, figure_of
 from benchrun.judge.comparison.questions import Question
-from benchrun.judge.sweep.variant_figures import TRUSTED, Side
+from benchrun.judge.objectives import TRUSTED
 from benchrun.measure import CONFIDENCE, rounded
+from benchrun.plan import Variant
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A variant with its runs that were measured to their end: one fresh server each."""
+
+    variant: Variant
+    runs: tuple[MeasuredRun, ...]
+
+    @property
+    def devices(self) -> int:
+        """What throughput is divided by: GPUs; 1 for a server without any."""
+        return max(1, self.variant.gpus)
+
+    def at(self, cell: str) -> tuple[tuple[MeasuredRun, Result], ...]:
+        """The runs that have figures of this cell which can be trusted, with them; if none can be, all that have any. One
+        server's bad luck does not spoil what the others measured."""
+        found = tuple((run, row) for run in self.runs if (row := run.row(cell)) is not None)
+        return tuple((run, row) for run, row in found if row.verdict in TRUSTED) or found
+
+    def runs_at(self, cell: str) -> tuple[MeasuredRun, ...]:
+        """The same runs alone."""
+        return tuple(run for run, _ in self.at(cell))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +112,11 @@ def best_variants(contenders: Sequence[Contender], objectives: Sequence[Objectiv
 
 def _best(objective: str, contenders: Sequence[Contender]) -> BestVariant | None:
     tops: dict[str, Contender] = {}
-    for contender in contenders:
-        name = contender.side.variant.name
-        if name not in tops or contender.throughput > tops[name].throughput:
-            tops[name] = contender
+    for contender in sorted(contenders, key=lambda each: -each.throughput):
+        tops.setdefault(contender.side.variant.name, contender)
     if not tops:
         return None
-    first, *others = sorted(tops.values(), key=lambda top: -top.throughput)
+    first, *others = tops.values()
     # Each variant stands there with the highest of its load points: these were compared too.
     tied = [other for other in others if not _is_beaten(first, other, questions=len(contenders) - 1)]
     return BestVariant(
@@ -109,10 +132,8 @@ def _best(objective: str, contenders: Sequence[Contender]) -> BestVariant | None
 
 def _is_beaten(by: Contender, other: Contender, *, questions: int) -> bool:
     """Whether the one is shown to have more throughput, at an error of 5 % over so many questions; never where noise is not known.
-
-    Multiple comparisons with the best (J. C. Hsu, Annals of Statistics 9, 1981; Bonferroni in place of Dunnett's constant): who
-    is not beaten by the highest may be the best, and the best is among them with 95 %, though the highest was chosen by its figure.
-    """
+    Multiple comparisons with the best (J. C. Hsu, Annals of Statistics 9, 1981; Bonferroni in place of Dunnett's constant): who is not
+    beaten by the highest may be the best, and the best is among them with 95 %, though the highest was chosen by its figure."""
     contrast = _question(other, by).contrast()
     return contrast is not None and contrast.exceeds(0.0) <= (1 - CONFIDENCE) / max(1, questions)
 
@@ -144,22 +165,19 @@ def pareto_front(contenders: Sequence[Contender]) -> tuple[FrontPoint, ...]:
     points.sort(key=lambda point: (point[0], -point[1].throughput))
     front: list[FrontPoint] = []
     for workload in dict.fromkeys(contender.workload for contender in contenders):
+        of_workload = [point for point in points if point[1].workload == workload]
         last: Contender | None = None
-        questions = sum(contender.workload == workload for _, contender in points) - 1
-        for tpot, contender in points:
-            is_equal = last is not None and _serve_the_same(last, contender)
-            is_higher = last is None or contender.throughput > last.throughput
-            if contender.workload == workload and is_higher and not is_equal:
-                is_distinct = last is None or _is_beaten(contender, last, questions=questions)
-                last = contender
-                front.append(
-                    FrontPoint(
-                        workload=workload,
-                        variant=contender.side.variant.name,
-                        cell=contender.cell,
-                        throughput_per_gpu=rounded(contender.throughput) or 0.0,
-                        mean_tpot_ms=rounded(tpot) or 0.0,
-                        is_distinct=is_distinct,
-                    )
-                )
+        for tpot, contender in of_workload:
+            if last is not None and (contender.throughput <= last.throughput or _serve_the_same(last, contender)):
+                continue
+            point = FrontPoint(
+                workload=workload,
+                variant=contender.side.variant.name,
+                cell=contender.cell,
+                throughput_per_gpu=rounded(contender.throughput) or 0.0,
+                mean_tpot_ms=rounded(tpot) or 0.0,
+                is_distinct=last is None or _is_beaten(contender, last, questions=len(of_workload) - 1),
+            )
+            front.append(point)
+            last = contender
     return tuple(front)

@@ -5,93 +5,71 @@ All words of the table are corrected together, as those of two runs are: the cha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import chain
+from statistics import fmean, geometric_mean
 
-from benchrun.api import (
-    DEFAULT_METRICS,
-    KEYS,
-    BenchmarkRunStatus,
-    Bottleneck,
-    ComparedCell,
-    ComparedMetric,
-    Outcome,
-    Scope,
-    Verdict,
-)
-from benchrun.api.sweep import BenchmarkSweepSpec, Row, SweepTable, TabledRun
+from benchrun import api
+from benchrun.api.sweep import MAX_BEST, MAX_FRONT, MAX_ROWS, BenchmarkSweepSpec, FoundLoad, Row, SweepTable, TabledRun
 from benchrun.judge.comparison.comparability import MeasuredRun, cell_obstacle, obstacle
-from benchrun.judge.comparison.compare import limits, outcome_of, paired
+from benchrun.judge.comparison.compare import limits, outcome_of, paired, questions_at
 from benchrun.judge.comparison.figures import figure_of, throughput_at
 from benchrun.judge.comparison.questions import Question, answers
 from benchrun.judge.result_row import PER_GPU
 from benchrun.judge.rules.all_rules import worst
-from benchrun.judge.sweep.best import best_variants, contenders, pareto_front
-from benchrun.judge.sweep.table_size import Findings, fitted
-from benchrun.judge.sweep.variant_figures import Side, cells_of, costs, found_loads, server_figures
-from benchrun.measure import rounded
+from benchrun.judge.status_size import cut_to, json_bytes, truncations, without_changes
+from benchrun.judge.sweep.best import Side, best_variants, contenders, pareto_front
+from benchrun.measure import known, rounded
 from benchrun.plan import Variant, block_of, cells, in_block, planned_variants
 
-SHOWN: tuple[ComparedMetric, ...] = (*DEFAULT_METRICS, "TotalTokenThroughput")
-OF_A_SPLIT_FIRST: tuple[ComparedMetric, ...] = ("MeanTTFT", "MeanE2EL")
+SHOWN: tuple[api.ComparedMetric, ...] = (*api.DEFAULT_METRICS, "TotalTokenThroughput")
+OF_A_SPLIT_FIRST: tuple[api.ComparedMetric, ...] = ("MeanTTFT", "MeanE2EL")
 ONE_LEFT = "only one run a side was measured; the sweep compares between servers, which takes two"
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """What came of it."""
-
-    rows: tuple[Row, ...]
-    scope: Scope | None
-    outcomes: Mapping[str, Outcome]  # By variant; the baseline has none.
 
 
 def table(
     sides: Sequence[Side], *, baseline: str, planned: Sequence[str], replications: int, missing: Mapping[str, str]
-) -> Table:
-    """Planned cells are rows of every variant; a load that only a search has tried, of those that tried it. `missing`: by
-    variant, why it has no figures."""
+) -> SweepTable:
+    """Rows, scope and outcomes. Planned cells are rows of every variant; a load that only a search has tried, of those that tried
+    it. `missing`: by variant, why it has no figures."""
     cells = cells_of(sides, planned)
     base = next(side for side in sides if side.variant.name == baseline)
     pairs = [(side, cell) for side in sides if side is not base for cell in cells]
-    reasons = [_reason(base, side, cell, replications=replications) for side, cell in pairs]
-    questions = [
-        _questions(base, side, cell) if reason is None else []
-        for (side, cell), reason in zip(pairs, reasons, strict=True)
+    asked = [
+        _reason(base, side, cell, replications=replications) or _questions(base, side, cell) for side, cell in pairs
     ]
-    changes = iter(answers(list(chain(*questions))))
+    changes = iter(answers([question for each in asked if not isinstance(each, str) for question in each]))
     compared = {
-        (side.variant.name, cell): ComparedCell(cell=cell, reason=reason[:300])
-        if reason is not None
-        else ComparedCell(
+        (side.variant.name, cell): api.ComparedCell(cell=cell, reason=each[:300])
+        if isinstance(each, str)
+        else api.ComparedCell(
             cell=cell,
             paired=paired(cell, base.runs_at(cell), side.runs_at(cell)),
             # The figures themselves stand in the rows.
-            changes=[next(changes).model_copy(update={"baseline": None, "value": None}) for _ in of_cell],
+            changes=[next(changes).model_copy(update={"baseline": None, "value": None}) for _ in each],
         )
-        for (side, cell), reason, of_cell in zip(pairs, reasons, questions, strict=True)
+        for (side, cell), each in zip(pairs, asked, strict=True)
     }
     shown = [(side, cell) for side in sides for cell in cells if cell in planned or side.at(cell)]
-    rows = tuple(_row(base, side, cell, compared.get((side.variant.name, cell)), missing) for side, cell in shown)
+    rows = [_row(base, side, cell, compared.get((side.variant.name, cell)), missing) for side, cell in shown]
     outcomes = {
         side.variant.name: outcome_of([compared[side.variant.name, cell] for cell in cells])
         for side in sides
         if side is not base and side.runs
     }
-    between: Scope = "BetweenServers" if replications > 1 else "WithinOneServer"
-    return Table(rows, between if any(cell.changes for cell in compared.values()) else None, outcomes)
+    scope: api.Scope | None = "BetweenServers" if replications > 1 else "WithinOneServer"
+    return SweepTable(
+        results=rows, scope=scope if any(cell.changes for cell in compared.values()) else None, outcomes=outcomes
+    )
 
 
 def _questions(base: Side, side: Side, cell: str) -> list[Question]:
     """One for each metric that either side has. Whether splitting a server pays shows in TTFT and E2EL first."""
     servers = [each.variant.spec.server for each in (base, side)]
     is_split = any(server is not None and server.disaggregated is not None for server in servers)
-    metrics = dict.fromkeys((*(OF_A_SPLIT_FIRST if is_split else ()), *DEFAULT_METRICS))
-    before, after = base.runs_at(cell), side.runs_at(cell)
-    questions = [
-        Question(each, figure_of(each, cell, before, after), figure_of(each, cell, after, before)) for each in metrics
-    ]
+    metrics = dict.fromkeys((*(OF_A_SPLIT_FIRST if is_split else ()), *api.DEFAULT_METRICS))
+    questions = questions_at(cell, base.runs_at(cell), side.runs_at(cell), metrics)
     return [each for each in questions if each.baseline.value is not None or each.candidate.value is not None]
 
 
@@ -107,13 +85,13 @@ def _reason(base: Side, side: Side, cell: str, *, replications: int) -> str | No
     return reason
 
 
-def _row(base: Side, side: Side, cell: str, compared: ComparedCell | None, missing: Mapping[str, str]) -> Row:
+def _row(base: Side, side: Side, cell: str, compared: api.ComparedCell | None, missing: Mapping[str, str]) -> Row:
     found = side.at(cell)
     if not found:
         reason = missing.get(side.variant.name, "not measured")
         return Row(variant=side.variant.name, cell=cell, verdict="Unknown", reason=reason[:300])
     left_out = len(side.runs) - len(found)
-    doubt: tuple[Verdict, ...] = ("Suspect",) if left_out else ()
+    doubt: tuple[api.Verdict, ...] = ("Suspect",) if left_out else ()
     return Row(
         variant=side.variant.name,
         cell=cell,
@@ -129,7 +107,7 @@ def _row(base: Side, side: Side, cell: str, compared: ComparedCell | None, missi
     )
 
 
-def _limit(base: Side, side: Side, cell: str) -> Bottleneck | None:
+def _limit(base: Side, side: Side, cell: str) -> api.Bottleneck | None:
     """Its sentence carries the numbers."""
     names = (base.variant.name, side.variant.name)
     found = limits(base.runs_at(cell), side.runs_at(cell), [cell], names=names).get(cell)
@@ -137,14 +115,14 @@ def _limit(base: Side, side: Side, cell: str) -> Bottleneck | None:
 
 
 def _metrics(side: Side, cell: str) -> dict[str, float | None]:
-    figures = {KEYS[metric]: rounded(figure_of(metric, cell, side.runs_at(cell)).value) for metric in SHOWN}
-    throughput = figures[KEYS["OutputThroughput"]]
+    figures = {api.KEYS[metric]: rounded(figure_of(metric, cell, side.runs_at(cell)).value) for metric in SHOWN}
+    throughput = figures[api.KEYS["OutputThroughput"]]
     figures[PER_GPU] = None if throughput is None else rounded(throughput / side.devices)
-    known = {key: value for key, value in figures.items() if value is not None}
-    return known | costs(side, cell) | server_figures(side, cell)
+    of_all = {key: value for key, value in figures.items() if value is not None}
+    return of_all | costs(side, cell) | server_figures(side, cell)
 
 
-def _measured(variant: Variant, run: TabledRun, status: BenchmarkRunStatus) -> MeasuredRun:
+def _measured(variant: Variant, run: TabledRun, status: api.BenchmarkRunStatus) -> MeasuredRun:
     """With the seed of its block, as it was sent."""
     block = block_of(run.name, sweep_variant=variant.number)
     return MeasuredRun(run.name, run.uid, in_block(variant.spec, block or 1), status, block)
@@ -153,7 +131,7 @@ def _measured(variant: Variant, run: TabledRun, status: BenchmarkRunStatus) -> M
 def sweep_table(
     spec: BenchmarkSweepSpec,
     runs: Sequence[TabledRun],
-    measured: Mapping[str, BenchmarkRunStatus],
+    measured: Mapping[str, api.BenchmarkRunStatus],
     *,
     baseline: str,
     missing: Mapping[str, str],
@@ -172,19 +150,127 @@ def sweep_table(
     planned = [cell.id for cell in cells(spec.template)]
     found = table(sides, baseline=baseline, planned=planned, replications=spec.replications, missing=missing)
     able = contenders(sides, cells_of(sides, planned))
-    best, front = best_variants(able, spec.template.objectives), pareto_front(able)
-    all_of_it = Findings(found.rows, best, front, tuple(map(found_loads, sides)))
-    kept, truncated = (all_of_it, ()) if whole else fitted(all_of_it)
     names = [variant.name for variant in listed]
-    verdicts = {name: worst(row.verdict for row in found.rows if row.variant == name and row.runs) for name in names}
-    return SweepTable(
-        results=list(kept.rows),
-        best=list(kept.best),
-        front=list(kept.front),
-        scope=found.scope,
-        verdict=worst(row.verdict for row in found.rows if row.runs),
-        verdicts={name: verdict for name, verdict in verdicts.items() if verdict is not None},
-        outcomes=dict(found.outcomes),
-        searches={name: list(loads) for name, loads in zip(names, kept.searches, strict=True)},
-        truncated=list(truncated),
-    )
+    verdicts = {name: worst(row.verdict for row in found.results if row.variant == name and row.runs) for name in names}
+    update = {
+        "best": list(best_variants(able, spec.template.objectives)),
+        "front": list(pareto_front(able)),
+        "verdict": worst(row.verdict for row in found.results if row.runs),
+        "verdicts": {name: verdict for name, verdict in verdicts.items() if verdict is not None},
+        "searches": {side.variant.name: found_loads(side) for side in sides},
+    }
+    every = SweepTable.model_validate(dict(found) | update)
+    return every if whole else fitted(every)
+
+
+def cells_of(sides: Sequence[Side], planned: Sequence[str]) -> tuple[str, ...]:
+    """Every cell that is planned, and what searches have measured besides."""
+    measured = (row.cell for side in sides for run in side.runs for row in run.status.results)
+    return tuple(dict.fromkeys((*planned, *measured)))
+
+
+def costs(side: Side, cell: str) -> dict[str, float | None]:
+    """Those that every run of the side has at this cell. The geometric mean, as of the throughput that they follow from."""
+    rows = [row for _, row in side.at(cell)]
+    values = {key: known(row.metrics.get(key) for row in rows) for key in (*api.COSTS, api.TOKENS_PER_JOULE)}
+    return {key: rounded(geometric_mean(found)) for key, found in values.items() if found and len(found) == len(rows)}
+
+
+def found_loads(side: Side) -> list[FoundLoad]:
+    """One entry a workload that is searched, in their order."""
+    by_workload: dict[str, list[api.SearchResult]] = {}
+    for run in side.runs:
+        for search in run.status.searches:
+            by_workload.setdefault(search.workload, []).append(search)
+    return [
+        FoundLoad(workload=workload, axis=found[0].axis, loads=[search.lower or "none" for search in found])
+        for workload, found in by_workload.items()
+    ]
+
+
+# The same figures as a run's table has, and for the same reason: what ran and what waited is shown by its mean, since a queue that
+# comes and goes is not its peak; of the KV cache the most counts, since it is full once it was. Means are arithmetic: what waits is
+# often 0, and nothing here is compared.
+
+
+def server_figures(side: Side, cell: str) -> dict[str, float | None]:
+    """Those that every run of the side has at this cell."""
+    roles = [api.answering(row.roles) for _, row in side.at(cell)]
+    values = {name: [None if role is None else getattr(role, name) for role in roles] for name in api.SHOWN_FIGURES}
+    return {
+        name: rounded((max if api.SHOWN_FIGURES[name].by == "max" else fmean)(of_all))
+        for name, found in values.items()
+        if (of_all := known(found)) and len(of_all) == len(found)
+    }
+
+
+MAX_BYTES = 60_000
+"""Of rows, best, front and searches together. Leaves 40 kB for variants, their messages, and conditions."""
+_GIVEN_BY_OTHERS = (PER_GPU, api.KEYS["TotalTokenThroughput"], api.TOTAL_COST)
+"""Figures that the remaining ones and the spec give, near enough."""
+
+
+def fitted(whole: SweepTable, *, max_bytes: int = MAX_BYTES) -> SweepTable:
+    """Cut to its share of the status: changes of one word after the other, then who is tied, then figures, then entries from
+    the ends. The words stay in the outcomes."""
+
+    def size(found: SweepTable) -> int:
+        return json_bytes([*found.results, *found.best, *found.front, *chain(*found.searches.values())])
+
+    bounds = {"results": MAX_ROWS, "best": MAX_BEST, "front": MAX_FRONT}
+    most = _with(whole, **{name: getattr(whole, name)[:bound] for name, bound in bounds.items()})
+    kept = cut_to(max_bytes, most, size=size, cuts=_CUTS, shorter=_shorter)
+    # Metrics of rows that are left out are not counted.
+    metrics = [sum(len(row.metrics) for row in rows[: len(kept.results)]) for rows in (whole.results, kept.results)]
+    rows, *others = [(field, sum(of(whole)), sum(of(kept))) for field, of in _LISTS]
+    cut = truncations((rows, ("results[].metrics", metrics[0], metrics[1]), *others))
+    return _with(kept, truncated=list(cut))
+
+
+def _with(found: SweepTable, **lists: object) -> SweepTable:
+    return found.model_copy(update=lists)
+
+
+def _without(*words: api.Word) -> list[_Cut]:
+    """Without the changes of these words, one cut for each."""
+    return [partial(_without_word, word=word) for word in words]
+
+
+def _without_word(found: SweepTable, word: api.Word) -> SweepTable:
+    return _with(found, results=list(without_changes(found.results, word)))
+
+
+def _without_figures(names: Collection[str]) -> _Cut:
+    def cut(row: Row) -> Row:
+        kept = {key: value for key, value in row.metrics.items() if key not in names}
+        return row.model_copy(update={"metrics": kept})
+
+    return lambda found: _with(found, results=list(map(cut, found.results)))
+
+
+def _shorter(found: SweepTable) -> SweepTable:
+    """The longest list loses a tenth of its end."""
+    longest = max(("results", "best", "front"), key=lambda name: len(getattr(found, name)))
+    entries = getattr(found, longest)
+    return _with(found, **{longest: entries[: len(entries) * 9 // 10]})
+
+
+_Cut = Callable[[SweepTable], SweepTable]
+_CUTS: tuple[_Cut, ...] = (
+    *_without("NotComparable", "Equivalent", "NoDetectableDifference", "Unknown"),
+    lambda found: _with(found, best=[best.model_copy(update={"tied_with": []}) for best in found.best]),
+    lambda found: _with(found, results=[row.model_copy(update={"limit": None}) for row in found.results]),
+    _without_figures(tuple(api.SHOWN_FIGURES)),
+    _without_figures(_GIVEN_BY_OTHERS),
+    *_without("Better", "Worse"),
+    lambda found: _with(found, searches={name: [] for name in found.searches}),
+)
+_LISTS: tuple[tuple[str, Callable[[SweepTable], Iterable[int]]], ...] = (
+    ("results", lambda found: (1 for _ in found.results)),
+    ("results[].changes", lambda found: (len(row.changes) for row in found.results)),
+    ("results[].limit", lambda found: (row.limit is not None for row in found.results)),
+    ("best", lambda found: (1 for _ in found.best)),
+    ("best[].tiedWith", lambda found: (len(best.tied_with) for best in found.best)),
+    ("variants[].searches", lambda found: map(len, found.searches.values())),
+    ("front", lambda found: (1 for _ in found.front)),
+)

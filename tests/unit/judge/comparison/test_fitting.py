@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchrun.api import ComparedCell, ComparedMetric
-from benchrun.judge.comparison.against_baseline import MAX_COMPARISON_BYTES, fitted_cells
+from benchrun.judge.status_size import MAX_COMPARISON_BYTES, fitted_cells
 from unit.judge.comparison.sides import TYPICAL, compared, row, run
 
 METRICS: tuple[ComparedMetric, ...] = tuple(TYPICAL)

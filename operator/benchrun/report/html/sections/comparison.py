@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from benchrun.api import KEYS, Change
 from benchrun.judge.comparison.figures import HIGHER_IS_BETTER, SCOPES
-from benchrun.judge.sweep.variant_figures import TRUSTED
+from benchrun.judge.objectives import TRUSTED
 from benchrun.report.comparison_rows import comparison_rows, interval, reasons, signed, unpaired
 from benchrun.report.html import Chart, Charts, Element, Heading, Prose, Reported, ReportedSweep, Section, Table
 from benchrun.report.html.charts.changes import MAX_COLOURS, Bar, Point, change_chart, front_chart
