@@ -59,8 +59,7 @@ class Checked:
         return any(remark.level == "Error" for remark in self.remarks)
 
 
-_cached_schema = cache(lambda make: make())
-"""Making a schema takes longer than all the rest."""
+_cached_schema = cache(lambda make: make())  # Making a schema takes longer than all the rest.
 
 
 def check_run(body: Object, known: Known) -> Checked:
@@ -124,8 +123,7 @@ def _sizing(args: ServeArgs, known: Known) -> Sizing | None:
     return sizing_of(known.shape, engine, memory=memory)
 
 
-MAX_NAMED = 3
-"""Variants named in a sentence; of more only the number is given."""
+MAX_NAMED = 3  # Variants named in a sentence; of more only the number is given.
 _ARGUMENT = re.compile(r"spec\.(?:server|offline)\.args\[(\d+)\]")
 
 

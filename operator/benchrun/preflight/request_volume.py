@@ -61,10 +61,8 @@ def volume_remarks(spec: BenchmarkRunSpec, volume: Volume) -> list[Remark]:
     return []
 
 
-SHARE_GPT_TOTAL_TOKENS = 2048
-"""vLLM's limit, where none is set and each row has its own answer."""
-CHAT_TEMPLATE_TOKENS = 64
-"""More than most chat templates add to one turn."""
+SHARE_GPT_TOTAL_TOKENS = 2048  # vLLM's limit, where none is set and each row has its own answer.
+CHAT_TEMPLATE_TOKENS = 64  # More than most chat templates add to one turn.
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,8 @@ from benchrun.report.run_summary import Step, steps
 from benchrun.report.tables import figure, format_seconds
 from benchrun.report.watch_state import Followed, FollowedRun, FollowedSweep, StageLine
 
-SILENT_SECONDS = 15
-"""A running operator updates a new run within a second."""
-SEARCH = "/search-"
-"""In the names of stages whose load is searched: chat/search-07/r1."""
+SILENT_SECONDS = 15  # A running operator updates a new run within a second.
+SEARCH = "/search-"  # In the names of stages whose load is searched: chat/search-07/r1.
 NO_OPERATOR = (
     "no operator has looked at it yet; is benchrun's operator installed and running? "
     "kubectl get deployments -A -l app.kubernetes.io/name=benchrun"

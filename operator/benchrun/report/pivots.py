@@ -15,8 +15,7 @@ _FIGURES: Mapping[str, ComparedMetric] = {
 }  # fmt: skip
 
 
-MAX_POINTS = 8
-"""Load points side by side; the long table has all, however many."""
+MAX_POINTS = 8  # Load points side by side; the long table has all, however many.
 
 
 def configuration_rows(status: BenchmarkSweepStatus) -> Rows:

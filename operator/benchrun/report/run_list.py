@@ -14,10 +14,8 @@ from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.observe import Run, Sweep, run_of, sweep_of, untrusted_json as raw
 from benchrun.report.tables import ABSENT, Column, Rows, age, clock, figure, table_of
 
-MAX_CODES = 1
-"""Findings named in a row; the rest are counted."""
-OLDEST = datetime.min.replace(tzinfo=UTC)
-"""Of an object without a creation time."""
+MAX_CODES = 1  # Findings named in a row; the rest are counted.
+OLDEST = datetime.min.replace(tzinfo=UTC)  # Of an object without a creation time.
 OTHER_VERSION = "written by another version of the API"
 O = TypeVar("O", Run, Sweep)  # noqa: E741
 S = TypeVar("S", BenchmarkRunStatus, BenchmarkSweepStatus)

@@ -18,10 +18,8 @@ from benchrun.report.settings import kv_cache_text
 from benchrun.report.sweep_rows import remarks
 from benchrun.report.tables import age, figure, format_seconds, price_text
 
-MAX_CODES = 6
-"""Findings named; the rest are counted."""
-LEAST_OTHER_SECONDS = 0.5
-"""A shorter rest of a start is not shown: instants of pods are whole seconds."""
+MAX_CODES = 6  # Findings named; the rest are counted.
+LEAST_OTHER_SECONDS = 0.5  # A shorter rest of a start is not shown: instants of pods are whole seconds.
 _Facts = Iterator[tuple[str, str]]
 
 

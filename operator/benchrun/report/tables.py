@@ -27,8 +27,7 @@ from benchrun.measure import ANSWERED_PERCENT
 from benchrun.names import ROLE_DECODE, ROLE_PROXY
 from benchrun.observe import untrusted_json as raw
 
-ABSENT = "-"
-"""Shown where nothing was measured: never 0."""
+ABSENT = "-"  # Shown where nothing was measured: never 0.
 UNCERTAIN = "?"
 """Follows a figure that can't be relied on: a percentile that too few requests bound, a figure of a Suspect load point."""
 UNCERTAIN_NOTE = "? too few requests for this percentile: its 95 % interval is open at one end or both"
@@ -115,8 +114,7 @@ def parse_seconds(text: str) -> float:
 
 
 BARS = "▁▂▃▄▅▆▇█"
-GAP = " "
-"""For an unknown value: the lowest bar would be a number."""
+GAP = " "  # For an unknown value: the lowest bar would be a number.
 
 
 def sparkline(values: Sequence[float | None], *, top: float | None = None, width: int = 30) -> str:
@@ -130,8 +128,7 @@ def sparkline(values: Sequence[float | None], *, top: float | None = None, width
 
 # ---- result rows ------------------------------------------------------------------------------------------------------
 
-NO_TEXTS: Mapping[str, int] = MappingProxyType({})
-"""Of a run whose workloads do not pack texts."""
+NO_TEXTS: Mapping[str, int] = MappingProxyType({})  # Of a run whose workloads do not pack texts.
 R = TypeVar("R", bound=Result | Row)
 
 

@@ -64,8 +64,7 @@ def parallelism_of(flags: Flags) -> Parallelism:
 
 
 _COMPONENT_SCHEMA = "0.0.1"
-_UNKNOWN = "unknown"
-"""Where the schema requires a value."""
+_UNKNOWN = "unknown"  # Where the schema requires a value.
 
 
 def scenario(run: ExportedRun, stage: ExportedStage) -> Json:

@@ -19,8 +19,7 @@ from benchrun.report.html.report_data import Reported, ReportedSweep, restored
 from benchrun.report.html.sections import comparison, curves, distributions_timeline, provenance, results, verdict
 from benchrun.report.html.svg import inline_svg
 
-Draw = Callable[[ChartSpec], str]
-"""A chart as SVG."""
+Draw = Callable[[ChartSpec], str]  # A chart as SVG.
 _TEMPLATES = files("benchrun.report.html") / "templates"
 SECTIONS: tuple[Callable[[Reported], Section | None], ...] = (
     verdict.verdict_section,

@@ -8,7 +8,7 @@ import pytest
 from benchrun.api import BenchmarkRunStatus
 from benchrun.cli.html_page import draw
 from benchrun.report.html import ChartSpec, Section
-from benchrun.report.html.charts.curves import Line, cdf_chart
+from benchrun.report.html.charts.curves import cdf_chart
 from benchrun.report.html.charts.theme import CARD_HEIGHT, CARD_WIDTH
 from benchrun.report.html.page import page
 from benchrun.report.html.sections.curves import load_curves_section
@@ -64,7 +64,7 @@ def test_points_and_stages_say_what_they_are() -> None:
 
 
 def test_strings_of_others_stay_text_in_a_drawing() -> None:
-    lines = [Line(HOSTILE, [(1.0, 0.5), (2.0, 1.0)])]
+    lines = {HOSTILE: [(1.0, 0.5), (2.0, 1.0)]}
     svg = drawn(cdf_chart(lines, legend=HOSTILE))
     assert "<script" not in svg
     assert "<image" not in svg

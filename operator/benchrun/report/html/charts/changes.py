@@ -11,10 +11,8 @@ from benchrun.report.html.charts import theme
 ROW_HEIGHT = 24
 MAX_LABEL_WIDTH, CHARACTER_WIDTH = 150, 7.2
 """Pixels; of the widest font that a browser may fall back to."""
-PERCENT = "datum.value === 0 ? '0' : format(datum.value, '+~r')"
-"""How a tick reads (a Vega expression)."""
-LEAST_REACH = 2.0
-"""Percent: less is not told apart on the axis."""
+PERCENT = "datum.value === 0 ? '0' : format(datum.value, '+~r')"  # How a tick reads (a Vega expression).
+LEAST_REACH = 2.0  # Percent: less is not told apart on the axis.
 MARGINS = 58
 _WORDS = ("Better", "Worse", "Equivalent", "NoDetectableDifference", "Unknown")
 
@@ -36,34 +34,35 @@ def change_chart(bars: Sequence[Bar], *, limit_percent: float | None) -> ChartSp
     order = [bar.label for bar in bars]
     room = min(MAX_LABEL_WIDTH, round(CHARACTER_WIDTH * max(map(len, order))))
     names = {"title": None, "labelLimit": MAX_LABEL_WIDTH, "minExtent": room, "ticks": False, "domain": False}
-    y: dict[str, object] = {"field": "label", "type": "nominal", "sort": order, "axis": names}
+    y = {"field": "label", "type": "nominal", "sort": order, "axis": names}
     low, high = reach(bars, limit_percent)
     axis = {"title": "change against the baseline, %", "labelExpr": PERCENT, "tickCount": 5}
     across = {"domain": [low, high], "nice": False, "clamp": True}
-    scale = {"domain": list(_WORDS), "range": [theme.OF_WORDS[word] for word in _WORDS]}
-    colour = {"field": "word", "type": "nominal", "scale": scale, "legend": None}
-    layers: list[dict[str, object]] = [
-        {
-            "mark": {"type": "bar", "height": 13, "opacity": 0.55, "aria": True},
-            "encoding": {
-                "x": theme.quantitative("change", axis=axis, scale=across, stack=None),
-                "y": y,
-                "color": colour,
-                "description": {"field": "text"},
-            },
-        },
-        {
-            "mark": {"type": "rule", "stroke": theme.INK, "strokeWidth": 1.6},
-            "transform": [{"filter": theme.HAS_INTERVAL}],
-            "encoding": {"x": theme.quantitative("low"), "x2": {"field": "high"}, "y": y},
-        },
-        *(_end(end, y, low, high) for end in ("low", "high")),
+    colour = theme.nominal("word", {word: theme.OF_WORDS[word] for word in _WORDS})
+    x = theme.quantitative("change", axis=axis, scale=across, stack=None)
+    layers = [
+        theme.layer(
+            {"type": "bar", "height": 13, "opacity": 0.55, "aria": True},
+            {"x": x, "y": y, "color": colour, "description": {"field": "text"}},
+        ),
+        theme.layer(
+            {"type": "rule", "stroke": theme.INK, "strokeWidth": 1.6},
+            {"x": theme.quantitative("low"), "x2": {"field": "high"}, "y": y},
+            where=theme.HAS_INTERVAL,
+        ),
+        # Where an interval ends within the chart.
+        *(
+            theme.layer(
+                {"type": "tick", "thickness": 1.6, "size": 9, "color": theme.INK},
+                {"x": theme.quantitative(end), "y": y},
+                where=f"{theme.HAS_INTERVAL} && datum.{end} >= {low} && datum.{end} <= {high}",
+            )
+            for end in ("low", "high")
+        ),
         _line(0.0, stroke=theme.GREY),
         *([_line(limit_percent, stroke=theme.SOFT_INK, strokeDash=[4, 3])] if limit_percent is not None else []),
     ]
-    return theme.card(
-        {"data": theme.values([asdict(bar) for bar in bars]), "layer": layers}, height=MARGINS + ROW_HEIGHT * len(bars)
-    )
+    return theme.card(layers, [asdict(bar) for bar in bars], height=MARGINS + ROW_HEIGHT * len(bars))
 
 
 def reach(bars: Sequence[Bar], limit_percent: float | None) -> tuple[float, float]:
@@ -76,25 +75,11 @@ def reach(bars: Sequence[Bar], limit_percent: float | None) -> tuple[float, floa
     return max(min(marks) - 1, -farthest), min(max(marks) + 1, farthest)
 
 
-def _end(field: str, y: dict[str, object], low: float, high: float) -> dict[str, object]:
-    """Where an interval ends within the chart."""
-    return {
-        "mark": {"type": "tick", "thickness": 1.6, "size": 9, "color": theme.INK},
-        "transform": [{"filter": f"{theme.HAS_INTERVAL} && datum.{field} >= {low} && datum.{field} <= {high}"}],
-        "encoding": {"x": theme.quantitative(field), "y": y},
-    }
+def _line(at: float, **mark: object) -> ChartSpec:
+    return theme.layer({"type": "rule", "strokeWidth": 1.2, **mark}, {"x": theme.quantitative("at")}, [{"at": at}])
 
 
-def _line(at: float, **mark: object) -> dict[str, object]:
-    return {
-        "mark": {"type": "rule", "strokeWidth": 1.2, **mark},
-        "data": theme.values([{"at": at}]),
-        "encoding": {"x": theme.quantitative("at")},
-    }
-
-
-MAX_COLOURS = len(theme.RAMP)
-"""Variants that can be told apart; of more only the front is coloured."""
+MAX_COLOURS = len(theme.RAMP)  # Variants that can be told apart; of more only the front is coloured.
 SHAPES = (
     "circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "triangle-right", "triangle-left"
 )  # fmt: skip
@@ -128,34 +113,22 @@ def front_chart(points: Sequence[Point]) -> ChartSpec:
         scale={"domain": [0, most * MARGIN], "nice": True},
         axis={"title": "output tokens/s per GPU", "labelExpr": FROM_ZERO, "tickCount": 5},
     )
-    layers: list[dict[str, object]] = [
-        {
-            "mark": {**theme.DASHED, "type": "line", "interpolate": "step-after"},
-            "data": theme.values([asdict(point) for point in points if point.on_front]),
-            "encoding": {"x": x, "y": y},
-        },
-        *(_points(points, {"x": x, "y": y, **_look(variants)}, on_front=on_front) for on_front in (False, True)),
+    front, others = ([asdict(point) for point in points if point.on_front == on_front] for on_front in (True, False))
+    encoding = {"x": x, "y": y, **_look(variants), "description": {"field": "text"}}
+    mark = {"type": "point", "filled": True, "aria": True}
+    layers = [
+        theme.layer({**theme.DASHED, "type": "line", "interpolate": "step-after"}, {"x": x, "y": y}, front),
+        theme.layer({**mark, "size": 45, "opacity": 0.7}, encoding, others),
+        theme.layer({**mark, "size": 130, "opacity": 1}, encoding, front),
     ]
     rows = -(-len(variants) // LEGEND_COLUMNS) if len(variants) <= MAX_COLOURS else 0
-    return theme.card({"layer": layers}, height=theme.CARD_HEIGHT + 20 + rows * LEGEND_ROW_HEIGHT)
+    return theme.card(layers, height=theme.CARD_HEIGHT + 20 + rows * LEGEND_ROW_HEIGHT)
 
 
-def _points(points: Sequence[Point], encoding: dict[str, object], *, on_front: bool) -> dict[str, object]:
-    """Those of the front are large and full, the others small."""
-    size = {"size": 130, "opacity": 1} if on_front else {"size": 45, "opacity": 0.7}
-    return {
-        "mark": {"type": "point", "filled": True, "aria": True, **size},
-        "data": theme.values([asdict(point) for point in points if point.on_front == on_front]),
-        "encoding": {**encoding, "description": {"field": "text"}},
-    }
-
-
-def _look(variants: Sequence[str]) -> dict[str, object]:
+def _look(variants: Sequence[str]) -> ChartSpec:
     """A colour and a shape a variant; of too many, only the front has a colour."""
     if len(variants) > MAX_COLOURS:
-        scale = {"domain": [True, False], "range": [theme.BLUE, theme.GREY]}
-        return {"color": {"field": "on_front", "type": "nominal", "scale": scale, "legend": None}}
+        return {"color": theme.nominal("on_front", {True: theme.BLUE, False: theme.GREY})}
     legend = {"title": None, "columns": LEGEND_COLUMNS, "labelLimit": LABEL_WIDTH, "symbolOpacity": 1}
-    ranges = {"color": theme.ramp(len(variants)), "shape": list(SHAPES[: len(variants)])}
-    field = {"field": "variant", "type": "nominal", "legend": legend}
-    return {name: {**field, "scale": {"domain": list(variants), "range": of}} for name, of in ranges.items()}
+    looks = {"color": theme.ramp(len(variants)), "shape": SHAPES}
+    return {name: theme.nominal("variant", dict(zip(variants, of, strict=False)), legend) for name, of in looks.items()}

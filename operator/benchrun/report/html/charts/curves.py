@@ -4,63 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import cycle
 
 from benchrun.report.html import ChartSpec
 from benchrun.report.html.charts import theme
 from benchrun.report.knee import Knee
 
-MARKED_SHARES = (0.5, 0.99)
-"""Thin lines at the median and the 99th percentile."""
-_SIGNIFICANT_DIGITS = 5
+MARKED_SHARES = (0.5, 0.99)  # Thin lines at the median and the 99th percentile.
+_STROKES = {"symbolType": "stroke", "symbolStrokeWidth": 3}
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """The distribution of one load point."""
-
-    label: str
-    points: Sequence[tuple[float, float]]  # Milliseconds, and the share of all that is at most as long.
-
-
-def cdf_chart(lines: Sequence[Line], *, legend: str) -> ChartSpec:
-    """Lowest load first; `legend` says what the labels are."""
-    labels = [line.label for line in lines]
-    axis = theme.latency_axis([ms for line in lines for ms, _ in line.points], from_zero=False)
+def cdf_chart(lines: Mapping[str, Sequence[tuple[float, float]]], *, legend: str) -> ChartSpec:
+    """Points by load, lowest load first: milliseconds, and the share of all that is at most as long. `legend` says what the loads
+    are."""
+    axis = theme.latency_axis([ms for points in lines.values() for ms, _ in points], from_zero=False)
     rows = [
-        {"load": line.label, "ms": _short(max(ms, theme.LEAST_MS)), "share": _short(share), "order": order}
-        for line in lines
-        for order, (ms, share) in enumerate(line.points)
+        {"load": load, "ms": _short(max(ms, theme.LEAST_MS)), "share": _short(share), "order": order}
+        for load, points in lines.items()
+        for order, (ms, share) in enumerate(points)
     ]
-    colour = {
-        "field": "load",
-        "type": "nominal",
-        "scale": {"domain": labels, "range": theme.ramp(len(labels))},
-        "legend": {"title": legend, "symbolType": "stroke", "symbolStrokeWidth": 3, "columns": 4},
-    }
+    looks = dict(zip(lines, theme.ramp(len(lines)), strict=True))
     share = {"format": ".0%", "values": [0, 0.25, 0.5, 0.75, 0.99], "title": "requests at most this long"}
-    drawn = {
-        "mark": {"type": "line", "strokeWidth": 1.8, "interpolate": "step-after"},
-        "data": theme.values(rows),
-        "encoding": {
-            "x": theme.quantitative("ms", **axis),
-            "y": theme.quantitative("share", scale={"domain": [0, 1]}, axis=share),
-            "color": colour,
-            "order": {"field": "order"},
-        },
+    encoding = {
+        "x": theme.quantitative("ms", **axis),
+        "y": theme.quantitative("share", scale={"domain": [0, 1]}, axis=share),
+        "color": theme.nominal("load", looks, {"title": legend, **_STROKES, "columns": 4}),
+        "order": {"field": "order"},
     }
-    marked = {
-        "mark": {"type": "rule", "strokeDash": [3, 3], "stroke": theme.GREY, "strokeWidth": 1},
-        "data": theme.values([{"share": share} for share in MARKED_SHARES]),
-        "encoding": {"y": theme.quantitative("share")},
-    }
-    return theme.card({"layer": [marked, drawn]})
+    drawn = theme.layer({"type": "line", "strokeWidth": 1.8, "interpolate": "step-after"}, encoding, rows)
+    dotted = {"type": "rule", "strokeDash": [3, 3], "stroke": theme.GREY, "strokeWidth": 1}
+    marked = theme.layer(dotted, {"y": theme.quantitative("share")}, [{"share": share} for share in MARKED_SHARES])
+    return theme.card([marked, drawn])
 
 
 def _short(value: float) -> float:
-    return float(f"{value:.{_SIGNIFICANT_DIGITS}g}")
-
-
-_LINES = (theme.BLUE, theme.AMBER)
+    return float(f"{value:.5g}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,59 +56,47 @@ class LoadValue:
 
 def load_chart(points: Sequence[LoadValue], *, milliseconds: bool, axis_title: str, knee: Knee) -> ChartSpec:
     """Milliseconds, or a rate from 0, against load."""
-    y: dict[str, object] = {"scale": {"zero": True, "nice": True}}
-    y["axis"] = {"title": None, "format": "~s", "tickCount": 5}
-    if milliseconds:
-        ends = [end for p in points for end in (p.value, p.low, p.high) if end is not None]
-        y = theme.latency_axis(ends, from_zero=True)
+    ends = [end for p in points for end in (p.value, p.low, p.high) if end is not None]
+    rate_axis = {"title": None, "format": "~s", "tickCount": 5}
+    rates: ChartSpec = {"scale": {"zero": True, "nice": True}, "axis": rate_axis}
+    y = theme.quantitative("value", **(theme.latency_axis(ends, from_zero=True) if milliseconds else rates))
     names = list(dict.fromkeys(point.line for point in points))
     x = theme.quantitative("load", **theme.load_axis([point.load for point in points], axis_title))
-    legend = {"title": None, "symbolType": "stroke", "symbolStrokeWidth": 3} if len(names) > 1 else None
-    colours = [theme.GREEN] if len(names) == 1 else list(_LINES[: len(names)])
-    colour = {"field": "line", "type": "nominal", "scale": {"domain": names, "range": colours}, "legend": legend}
-    vertical = theme.quantitative("value", **y)
+    colours = (theme.GREEN,) if len(names) == 1 else (theme.BLUE, theme.AMBER)
+    looks = dict(zip(names, cycle(colours), strict=False))
+    colour = theme.nominal("line", looks, {"title": None, **_STROKES} if len(names) > 1 else None)
     # Points whose numbers can't be relied on have the colour of their verdict.
     colours_of = {word: theme.OF_WORDS[word] for word in ("Invalid", "Suspect")}
     doubtful = [{"test": f"datum.verdict === '{word}'", "value": value} for word, value in colours_of.items()]
+    point_colour = {"condition": doubtful, "value": theme.INK, **colour}
     layers = [
         *_knee_layers(knee, [point.load for point in points]),
-        {"mark": {"type": "line", "strokeWidth": 2}, "encoding": {"x": x, "y": vertical, "color": colour}},
-        {
-            "mark": {"type": "rule", "strokeWidth": 4, "strokeOpacity": 0.35},
-            "transform": [{"filter": theme.HAS_INTERVAL}],
-            "encoding": {"x": x, "y": theme.quantitative("low"), "y2": {"field": "high"}, "color": colour},
-        },
-        {
-            "mark": {"type": "point", "filled": True, "size": 42, "opacity": 1, "aria": True},
-            "encoding": {
-                "x": x,
-                "y": vertical,
-                "color": {"condition": doubtful, "value": theme.INK, **colour},
-                "description": {"field": "text"},
-            },
-        },
+        theme.layer({"type": "line", "strokeWidth": 2}, {"x": x, "y": y, "color": colour}),
+        theme.layer(
+            {"type": "rule", "strokeWidth": 4, "strokeOpacity": 0.35},
+            {"x": x, "y": theme.quantitative("low"), "y2": {"field": "high"}, "color": colour},
+            where=theme.HAS_INTERVAL,
+        ),
+        theme.layer(
+            {"type": "point", "filled": True, "size": 42, "opacity": 1, "aria": True},
+            {"x": x, "y": y, "color": point_colour, "description": {"field": "text"}},
+        ),
     ]
-    return theme.card({"data": theme.values([asdict(point) for point in points]), "layer": layers})
+    return theme.card(layers, [asdict(point) for point in points])
 
 
-def _knee_layers(knee: Knee, loads: Sequence[float]) -> list[dict[str, object]]:
+def _knee_layers(knee: Knee, loads: Sequence[float]) -> list[ChartSpec]:
     if knee.load is None:
         return []
     # To the left of the line, where a latency is still low; unless that is the edge.
     side = {"align": "right", "dx": -4} if knee.load > sorted(loads)[len(loads) // 3] else {"align": "left", "dx": 4}
     word = {"type": "text", **side, "baseline": "top", "y": 2, "text": "knee", "fill": theme.SOFT_INK}
-    load, x = theme.values([{"load": knee.load}]), theme.quantitative("load")
-    marks: list[dict[str, object]] = [
-        {"mark": mark, "data": load, "encoding": {"x": x}} for mark in (theme.DASHED, word)
-    ]
+    x = theme.quantitative("load")
+    marks = [theme.layer(mark, {"x": x}, [{"load": knee.load}]) for mark in (theme.DASHED, word)]
     if knee.low == knee.high:
         return marks
-    among: dict[str, object] = {
-        "mark": {"type": "rect", "fill": theme.SOFT_INK, "opacity": 0.12},
-        "data": theme.values([{"load": knee.low, "to": knee.high}]),
-        "encoding": {"x": x, "x2": {"field": "to"}},
-    }
-    return [among, *marks]
+    shade = {"type": "rect", "fill": theme.SOFT_INK, "opacity": 0.12}
+    return [theme.layer(shade, {"x": x, "x2": {"field": "to"}}, [{"load": knee.low, "to": knee.high}]), *marks]
 
 
 OUTCOMES: Mapping[str, tuple[str, str]] = {
@@ -166,18 +132,15 @@ def course_chart(probes: Sequence[Probe], *, axis_title: str, lower: float | Non
         scale={"domain": [0.5, last + 0.5], "nice": False},
         axis={"title": "loads in the order in which they were tried", "format": "d", "tickMinStep": 1, "grid": False},
     )
-    outcome = {"field": "outcome", "type": "nominal", "legend": {"title": None, "symbolOpacity": 1}}
-    colour, shape = (
-        {**outcome, "scale": {"domain": list(OUTCOMES), "range": list(looks)}}
-        for looks in zip(*OUTCOMES.values(), strict=True)
-    )
-    layers: list[dict[str, object]] = [
-        {"mark": {"type": "line", "stroke": theme.GREY, "strokeWidth": 1.2}, "encoding": {"x": x, "y": y}},
-        {
-            "mark": {"type": "point", "filled": True, "size": 80, "opacity": 1, "aria": True},
-            "encoding": {"x": x, "y": y, "color": colour, "shape": shape, "description": {"field": "text"}},
-        },
+    legend = {"title": None, "symbolOpacity": 1}
+    looks = (dict(zip(OUTCOMES, look, strict=True)) for look in zip(*OUTCOMES.values(), strict=True))
+    colour, shape = (theme.nominal("outcome", each, legend) for each in looks)
+    layers = [
+        *([theme.layer(theme.DASHED, {"y": y}, [{"load": lower}])] if lower is not None else []),
+        theme.layer({"type": "line", "stroke": theme.GREY, "strokeWidth": 1.2}, {"x": x, "y": y}),
+        theme.layer(
+            {"type": "point", "filled": True, "size": 80, "opacity": 1, "aria": True},
+            {"x": x, "y": y, "color": colour, "shape": shape, "description": {"field": "text"}},
+        ),
     ]
-    if lower is not None:
-        layers.insert(0, {"mark": theme.DASHED, "data": theme.values([{"load": lower}]), "encoding": {"y": y}})
-    return theme.card({"data": theme.values([asdict(probe) for probe in probes]), "layer": layers})
+    return theme.card(layers, [asdict(probe) for probe in probes])

@@ -9,15 +9,13 @@ from typing import NamedTuple
 from benchrun.report.html import ChartSpec
 from benchrun.report.html.charts import theme
 
-AXIS_WIDTH = 46
-"""Of the labels on the left: equal in all panels, so that they share one time axis."""
+AXIS_WIDTH = 46  # Of the labels on the left: equal in all panels, so that they share one time axis.
 MARGINS = AXIS_WIDTH + 28
 STAGE_HEIGHT, PANEL_HEIGHT = 22, 92
 CHARACTER_WIDTH = 7.2
 """Pixels, of the widest font that a browser may fall back to: a stage too narrow for its label has none."""
 PIXELS_A_TICK = 90
-LINES = (theme.BLUE, theme.AMBER, theme.GREEN, theme.RED, theme.GREY)
-"""As many runs as one figure can hold."""
+LINES = (theme.BLUE, theme.AMBER, theme.GREEN, theme.RED, theme.GREY)  # As many runs as one figure can hold.
 _UNITS = (("s", 1.0, 300.0), ("min", 60.0, 10_800.0), ("h", 3600.0, float("inf")))
 """Name, seconds, and up to which span it is used."""
 
@@ -49,12 +47,10 @@ class _Frame:
 
 
 class _Layer(NamedTuple):
-    """Marks of one kind."""
-
-    mark: Mapping[str, object]
+    mark: ChartSpec
     x: str
-    encoding: Mapping[str, object]  # But for x.
-    rows: Sequence[Mapping[str, object]]
+    encoding: ChartSpec  # But for x.
+    rows: theme.Rows
 
 
 def time_unit(seconds: float) -> tuple[str, float]:
@@ -79,7 +75,7 @@ def timeline_chart(
         requests = {"running": theme.BLUE, "waiting": theme.AMBER}
         for title, colours in (("requests", requests), ("KV cache, %", {"KV cache": theme.GREEN})):
             rows = [_row(span, line, frame) for line in colours for span in spans]
-            panels.append((PANEL_HEIGHT, [shade, *_sample_layers(rows, colours, title, frame)]))
+            panels.append((PANEL_HEIGHT, [shade, *_sample_layers(rows, colours, title)]))
     return _panels(panels, frame, since)
 
 
@@ -92,7 +88,7 @@ def side_by_side_chart(series: Mapping[str, Sequence[theme.Span]]) -> ChartSpec:
     panels = []
     for title, figure in (("running", "running"), ("waiting", "waiting"), ("KV cache, %", "KV cache")):
         rows = [{**_row(span, figure, frame), "line": name} for name, spans in series.items() for span in spans]
-        panels.append((PANEL_HEIGHT, list(_sample_layers(rows, colours, title, frame))))
+        panels.append((PANEL_HEIGHT, list(_sample_layers(rows, colours, title))))
     return _panels(panels, frame, "each run's first sample")
 
 
@@ -111,23 +107,17 @@ def _stage_layers(stages: Sequence[StageBar], frame: _Frame) -> list[_Layer]:
         label = stage.label if pixels >= CHARACTER_WIDTH * (len(stage.label) + 1) else ""
         row = {"at": start, "to": end, "middle": middle, "label": label}
         rows.append({**row, "text": stage.text, "verdict": stage.verdict})
-    colours = {word: theme.OF_WORDS[word] for word in ("Valid", "Suspect", "Invalid", "Unknown")} | {
-        "Valid": theme.BLUE
-    }
-    scale = {"domain": list(colours), "range": list(colours.values())}
-    colour = {"field": "verdict", "type": "nominal", "legend": None, "scale": scale}
+    doubtful = {word: theme.OF_WORDS[word] for word in ("Suspect", "Invalid", "Unknown")}
+    colour = theme.nominal("verdict", {"Valid": theme.BLUE, **doubtful})
     mark = {"type": "rect", "fillOpacity": 0.3, "stroke": theme.CARD, "strokeWidth": 1, "aria": True}
     bars = _Layer(mark, "at", {"x2": {"field": "to"}, "color": colour, "description": {"field": "text"}}, rows)
     return [bars, _Layer({"type": "text"}, "middle", {"text": {"field": "label"}}, rows)]
 
 
-def _sample_layers(
-    rows: Sequence[Mapping[str, object]], colours: Mapping[str, str], title: str, frame: _Frame
-) -> Iterable[_Layer]:
+def _sample_layers(rows: theme.Rows, colours: Mapping[str, str], title: str) -> Iterable[_Layer]:
     """Means as lines, and a band from the least to the greatest sample."""
     legend = {"title": None, "symbolType": "stroke", "symbolStrokeWidth": 3, "symbolOpacity": 1, "offset": 0}
-    scale = {"domain": list(colours), "range": list(colours.values())}
-    shown = {"field": "line", "type": "nominal", "scale": scale, "legend": legend if len(colours) > 1 else None}
+    shown = theme.nominal("line", colours, legend if len(colours) > 1 else None)
     axis = {"title": title, "minExtent": AXIS_WIDTH, "maxExtent": AXIS_WIDTH, "tickCount": 4, "format": "~s"}
     y = {"scale": {"zero": True, "nice": True}, "axis": axis}
     band = {"y": theme.quantitative("low", **y), "y2": {"field": "high"}, "color": shown}
@@ -136,23 +126,19 @@ def _sample_layers(
     yield _Layer({"type": "line", "strokeWidth": 1.4}, "at", mean, rows)
 
 
-def _panel(height: int, layers: Iterable[_Layer], frame: _Frame, time_title: str | None) -> dict[str, object]:
+def _panel(height: int, layers: Iterable[_Layer], frame: _Frame, time_title: str | None) -> ChartSpec:
     """Only the last panel has a title: its axis is that of all."""
     ticks = frame.width // PIXELS_A_TICK
     axis = {"title": time_title, "titleAnchor": "start", "tickCount": ticks, "grid": False} if time_title else None
     scale = {"domain": [frame.first, frame.last], "nice": False}
     drawn = [
-        {
-            "mark": layer.mark,
-            "data": theme.values(layer.rows),
-            "encoding": {"x": theme.quantitative(layer.x, scale=scale, axis=axis), **layer.encoding},
-        }
-        for layer in layers
+        theme.layer(mark, {"x": theme.quantitative(x, scale=scale, axis=axis), **encoding}, rows)
+        for mark, x, encoding, rows in layers
     ]
     return {"width": frame.width, "height": height, "layer": drawn}
 
 
-def _row(span: theme.Span, line: str, frame: _Frame) -> dict[str, object]:
+def _row(span: theme.Span, line: str, frame: _Frame) -> ChartSpec:
     band = {"running": span.running, "waiting": span.waiting, "KV cache": span.kv_cache_percent}[line]
     ends = {name: float(f"{getattr(band, name):.4g}") if band else None for name in ("mean", "low", "high")}
     return {"at": frame.at((span.start + span.end) / 2), "line": line, **ends}

@@ -7,26 +7,23 @@ from collections.abc import Sequence
 from benchrun.api import KEYS, Change
 from benchrun.judge.comparison.figures import HIGHER_IS_BETTER, SCOPES
 from benchrun.judge.sweep.variant_figures import TRUSTED
+from benchrun.report import html
 from benchrun.report.comparison_rows import comparison_rows, interval, reasons, signed, unpaired
-from benchrun.report.html import Chart, Charts, Element, Heading, Prose, Reported, ReportedSweep, Section, Table
 from benchrun.report.html.charts.changes import MAX_COLOURS, Bar, Point, change_chart, front_chart
 from benchrun.report.pivots import configuration_change_rows
 from benchrun.report.sweep_rows import change_rows, front_rows
 from benchrun.report.tables import ABSENT, Rows, figure
 
-MAX_OPEN_ROWS = 30
-"""Longer tables beside a chart are collapsed."""
-MAX_BARS = 40
-"""Of one chart; the table has all."""
-MAX_DRAWN_CELLS = 8
-"""Load points of a sweep with charts of their own; the table has all."""
+MAX_OPEN_ROWS = 30  # Longer tables beside a chart are collapsed.
+MAX_BARS = 40  # Of one chart; the table has all.
+MAX_DRAWN_CELLS = 8  # Load points of a sweep with charts of their own; the table has all.
 EXPLAINED = (
     "Bars are the change, the thin line its interval; green is better, red worse, grey within the noise or unknown. An interval "
     "without an end at the edge of a chart goes on; the table has all of it."
 )
 
 
-def comparison_section(run: Reported) -> Section | None:
+def comparison_section(run: html.Reported) -> html.Section | None:
     """Where the spec names a baseline."""
     found = run.status.comparison
     if found is None:
@@ -34,20 +31,22 @@ def comparison_section(run: Reported) -> Section | None:
     limit = float(run.spec.baseline.max_regression_percent) if run.spec.baseline is not None else None
     changes = [(cell.cell, change) for cell in found.cells for change in cell.changes]
     charts = _change_charts(changes, by="load point", limit=limit)
-    elements: list[Element] = [Prose(f"Baseline {found.baseline.name}. {found.message}")]
-    if charts:
-        dashed = f" Dashed: {limit:g} % worse, the most that is allowed." if limit is not None else ""
-        some = f" {MAX_BARS} of {len(found.cells)} load points are drawn." if len(found.cells) > MAX_BARS else ""
-        elements += [Prose(EXPLAINED + dashed + some), Charts(tuple(charts))]
-    if found.cells:
-        elements.append(_table(comparison_rows(found.cells)))
-    elements += [Prose(f"Not compared: {reason}") for reason in reasons(found.cells)]
-    if alone := unpaired(found.cells):
-        elements.append(Prose(f"Traffic not known to be equal: {', '.join(alone)}."))
-    return Section("comparison", "Against the baseline", tuple(elements))
+    dashed = f" Dashed: {limit:g} % worse, the most that is allowed." if limit is not None else ""
+    some = f" {MAX_BARS} of {len(found.cells)} load points are drawn." if len(found.cells) > MAX_BARS else ""
+    alone = ", ".join(unpaired(found.cells))
+    return html.section(
+        "comparison",
+        "Against the baseline",
+        html.Prose(f"Baseline {found.baseline.name}. {found.message}"),
+        html.Prose(EXPLAINED + dashed + some if charts else ""),
+        html.Charts(charts),
+        _table(comparison_rows(found.cells)),
+        *(html.Prose(f"Not compared: {reason}") for reason in reasons(found.cells)),
+        html.Prose(f"Traffic not known to be equal: {alone}." if alone else ""),
+    )
 
 
-def changes_section(sweep: ReportedSweep) -> Section | None:
+def changes_section(sweep: html.ReportedSweep) -> html.Section | None:
     """Every variant beside the baseline, where something could be compared."""
     status = sweep.status
     rows = change_rows(status)
@@ -59,24 +58,30 @@ def changes_section(sweep: ReportedSweep) -> Section | None:
         "wrong in at most 5 % of sweeps."
     )
     some = f" {MAX_DRAWN_CELLS} of {len(cells)} load points are drawn." if len(cells) > MAX_DRAWN_CELLS else ""
-    elements: list[Element] = [Prose(lead + some)]
+    drawn: list[html.Element] = []
     for cell in cells[:MAX_DRAWN_CELLS]:
         changes = [(row.variant, change) for row in status.results if row.cell == cell for change in row.changes]
         charts = _change_charts(changes, by="variant", cell=f"{cell}: ")
-        elements += [Heading(cell), Charts(tuple(charts))] if charts else []
-    if (side_by_side := configuration_change_rows(status)).rows:
-        elements.append(Table("Changes, load points side by side: percent, interval, word", side_by_side))
-    return Section("changes", "Against the baseline", (*elements, _table(rows)))
+        drawn += [html.Heading(cell), html.Charts(charts)] if charts else []
+    side_by_side = configuration_change_rows(status)
+    return html.section(
+        "changes",
+        "Against the baseline",
+        html.Prose(lead + some),
+        *drawn,
+        html.Table("Changes, load points side by side: percent, interval, word", side_by_side),
+        _table(rows),
+    )
 
 
-def _table(rows: Rows) -> Table:
+def _table(rows: Rows) -> html.Table:
     folded = len(rows.rows) > MAX_OPEN_ROWS
-    return Table("Changes against the baseline", rows, words=frozenset({"word"}), folded=folded)
+    return html.Table("Changes against the baseline", rows, words=frozenset({"word"}), folded=folded)
 
 
 def _change_charts(
     changes: Sequence[tuple[str, Change]], *, by: str, cell: str = "", limit: float | None = None
-) -> list[Chart]:
+) -> tuple[html.Chart, ...]:
     """One a metric with known changes; `limit`: the most percent that a figure may get worse."""
     bars: dict[str, list[Bar]] = {change.metric: [] for _, change in changes}
     for label, change in changes:
@@ -95,8 +100,8 @@ def _change_charts(
             "The same figures are in the table below."
         )
         chart = change_chart(of_metric[:MAX_BARS], limit_percent=-limit if limit is not None and rises else limit)
-        charts.append(Chart(f"{metric} ({better})", chart, description))
-    return charts
+        charts.append(html.Chart(f"{metric} ({better})", chart, description))
+    return tuple(charts)
 
 
 FRONT = (
@@ -106,21 +111,21 @@ FRONT = (
 )
 
 
-def front_section(sweep: ReportedSweep) -> Section | None:
+def front_section(sweep: html.ReportedSweep) -> html.Section | None:
     """The Pareto front of throughput per GPU against TPOT, where a TPOT was measured."""
     rows = front_rows(sweep.status)
     if not rows.rows:
         return None
     workloads = list(dict.fromkeys(point.workload for point in sweep.status.front))
-    charts = [chart for workload in workloads if (chart := _front_chart(sweep, workload)) is not None]
+    charts = tuple(chart for workload in workloads if (chart := _front_chart(sweep, workload)) is not None)
     many = len(sweep.status.variants) > MAX_COLOURS
     explained = " Blue is the front; the variants are in the table." if many else ""
-    elements: list[Element] = [Prose(FRONT + explained), Charts(tuple(charts))] if charts else []
-    table = Table("The front, from the lowest TPOT on", rows, folded=len(rows.rows) > MAX_OPEN_ROWS)
-    return Section("front", "Throughput against TPOT", (*elements, table))
+    lead = html.Prose(FRONT + explained if charts else "")
+    table = html.Table("The front, from the lowest TPOT on", rows, folded=len(rows.rows) > MAX_OPEN_ROWS)
+    return html.section("front", "Throughput against TPOT", lead, html.Charts(charts), table)
 
 
-def _front_chart(sweep: ReportedSweep, workload: str) -> Chart | None:
+def _front_chart(sweep: html.ReportedSweep, workload: str) -> html.Chart | None:
     """None of a single point. A row whose figures were cut has those of the front."""
     front = {
         (p.variant, p.cell): (p.mean_tpot_ms, p.throughput_per_gpu)
@@ -143,4 +148,4 @@ def _front_chart(sweep: ReportedSweep, workload: str) -> Chart | None:
         f"{workload}: output tokens a second and GPU against mean TPOT, {len(points)} load points. The front is in the table below, "
         "all of them are in the results."
     )
-    return Chart(workload, front_chart(points), description)
+    return html.Chart(workload, front_chart(points), description)

@@ -12,20 +12,8 @@ from benchrun.api import Cell, Result, SearchResult
 from benchrun.judge.search_results import outcome_of
 from benchrun.judge.throughput import throughputs_of
 from benchrun.measure import QUEUED_E2EL, Distribution, latencies, totals
-from benchrun.report.html import (
-    AXIS_TITLES,
-    AXIS_UNITS,
-    Chart,
-    Charts,
-    Curve,
-    Element,
-    Heading,
-    Prose,
-    Reported,
-    Section,
-    Table,
-    curves,
-)
+from benchrun.report import html
+from benchrun.report.html import AXIS_TITLES, AXIS_UNITS, Curve, Reported
 from benchrun.report.html.charts.curves import LoadValue, Probe, course_chart, load_chart
 from benchrun.report.knee import CurvePoint, Knee, knee
 from benchrun.report.tables import ABSENT, Column, Rows, figure, metric, table_of
@@ -39,31 +27,28 @@ FORMULA = (
 )
 
 
-def load_curves_section(run: Reported) -> Section | None:
+def load_curves_section(run: Reported) -> html.Section | None:
     """One group of charts a workload that was measured at two finite loads at least."""
-    groups = [element for curve in curves(run.status) for element in _of_curve(run, curve)]
+    groups = [element for curve in html.curves(run.status) for element in _of_curve(run, curve)]
     if not groups:
         return None
-    lead = Prose(
+    lead = html.Prose(
         "Median and highest requested percentile; the bar through a point is its 95 % interval. Points in red or amber belong to "
         f"load points whose numbers are Invalid or Suspect. {FORMULA}"
     )
-    return Section("load", "Latency against load", (lead, *groups))
+    return html.section("load", "Latency against load", lead, *groups)
 
 
-def _of_curve(run: Reported, curve: Curve) -> list[Element]:
+def _of_curve(run: Reported, curve: Curve) -> list[html.Element]:
     finite = [row for row in curve.results if math.isfinite(float(row.value))]
     if len(finite) < 2:
         return []
     found = knee([point for row in finite if (point := _point(run, row)) is not None], unit=AXIS_UNITS[curve.axis])
     made = (*(_latency(curve, finite, latency, found) for latency in LATENCIES), _throughput(curve, finite, found))
-    charts = [chart for chart in made if chart is not None]
-    if not charts:
-        return []
-    elements: list[Element] = [Heading(curve.workload), Prose(found.sentence), Charts(tuple(charts))]
-    if len(finite) < len(curve.results):
-        elements.append(Prose("Requests sent all at once have no place on this axis; see the results."))
-    return elements
+    charts = tuple(chart for chart in made if chart is not None)
+    absent = "Requests sent all at once have no place on this axis; see the results."
+    remark = html.Prose(absent if len(finite) < len(curve.results) else "")
+    return [html.Heading(curve.workload), html.Prose(found.sentence), html.Charts(charts), remark] if charts else []
 
 
 def _point(run: Reported, row: Result) -> CurvePoint | None:
@@ -87,7 +72,7 @@ def _of_stage(run: Reported, row: Result, record: StageRecord, *, queued: bool) 
     return None if mean_us is None or throughput is None else (throughput, mean_us / 1e6)
 
 
-def _latency(curve: Curve, rows: Sequence[Result], latency: str, found: Knee) -> Chart | None:
+def _latency(curve: Curve, rows: Sequence[Result], latency: str, found: Knee) -> html.Chart | None:
     points = [point for row in rows for point in _levels(row, latency)]
     if len({point.load for point in points}) < 2:
         return None
@@ -97,7 +82,7 @@ def _latency(curve: Curve, rows: Sequence[Result], latency: str, found: Knee) ->
         f"{curve.workload}: {name}, {lines}, against {axis}. {found.sentence} The figures are in the results table."
     )
     chart = load_chart(points, milliseconds=True, axis_title=AXIS_TITLES[curve.axis], knee=found)
-    return Chart(name, chart, description)
+    return html.Chart(name, chart, description)
 
 
 def _levels(row: Result, latency: str) -> list[LoadValue]:
@@ -121,7 +106,7 @@ def _load_value(row: Result, line: str, value: float, interval: Sequence[float] 
     return LoadValue(float(row.value), line, value, row.verdict, text, *(interval or ()))
 
 
-def _throughput(curve: Curve, rows: Sequence[Result], found: Knee) -> Chart | None:
+def _throughput(curve: Curve, rows: Sequence[Result], found: Knee) -> html.Chart | None:
     points = []
     for row in rows:
         if (value := row.figure("output_throughput")) is not None:
@@ -132,47 +117,44 @@ def _throughput(curve: Curve, rows: Sequence[Result], found: Knee) -> Chart | No
     what = f"output tokens a second against {AXIS_TITLES[curve.axis]}"
     description = f"{curve.workload}: {what}. The figures are in the results table."
     chart = load_chart(points, milliseconds=False, axis_title=AXIS_TITLES[curve.axis], knee=found)
-    return Chart("Output tokens/s", chart, description)
+    return html.Chart("Output tokens/s", chart, description)
 
 
-LEAST_PROBES = 2
-"""With one there is no course."""
+LEAST_PROBES = 2  # With one there is no course.
 
 
-def searches_section(run: Reported) -> Section | None:
+def searches_section(run: Reported) -> html.Section | None:
     """Where a load was searched."""
     elements = [element for search in run.status.searches for element in _of_search(run, search)]
-    return Section("search", "The course of the search", tuple(elements)) if elements else None
+    return html.section("search", "The course of the search", *elements) if elements else None
 
 
-def _of_search(run: Reported, search: SearchResult) -> list[Element]:
+def _of_search(run: Reported, search: SearchResult) -> list[html.Element]:
     numbers = _numbers(run, search.workload)
     rows = [row for row in run.status.results if row.workload == search.workload]
     ordered = sorted(rows, key=lambda row: (numbers.get(row.cell, len(numbers) + 1), float(row.value)))
     if not ordered:
         return []
-    elements: list[Element] = [Heading(search.workload), Prose(f"{search.outcome}: {search.sentence}.")]
-    probes = [
-        Probe(
-            numbers[row.cell], float(row.value), (outcome := outcome_of(row)), f"{row.cell}: {outcome}; {row.verdict}"
-        )
-        for row in ordered
-        if row.cell in numbers
+    elements: list[html.Element] = [
+        html.Heading(search.workload),
+        html.Prose(f"{search.outcome}: {search.sentence}."),
     ]
+    probes = []
+    for row in (row for row in ordered if row.cell in numbers):
+        text = f"{row.cell}: {(outcome := outcome_of(row))}; {row.verdict}"
+        probes.append(Probe(numbers[row.cell], float(row.value), outcome, text))
     if len(probes) >= LEAST_PROBES:
         lower = float(search.lower) if search.lower is not None else None
         chart = course_chart(probes, axis_title=AXIS_TITLES[ordered[0].axis], lower=lower)
-        described = (
-            f"{search.workload}: the loads that were tried, in order, each with its outcome. The table below has them."
-        )
+        described = "the loads that were tried, in order, each with its outcome. The table below has them."
+        drawn = html.Chart("Load after load", chart, f"{search.workload}: {described}")
         dashed = " Dashed: the highest load that was confirmed to meet every objective." if lower is not None else ""
-        elements += [
-            Prose(f"Each load follows from the outcomes before it.{dashed}"),
-            Charts((Chart("Load after load", chart, described),)),
-        ]
+        lead = f"Each load follows from the outcomes before it.{dashed}"
+        elements += [html.Prose(lead), html.Charts((drawn,))]
     if len(probes) < len(ordered):
-        elements.append(Prose("Not all records were kept: the order of loads without a number is unknown."))
-    return [*elements, Table("Loads that were tried", _rows(ordered, numbers), words=frozenset({"outcome", "verdict"}))]
+        elements.append(html.Prose("Not all records were kept: the order of loads without a number is unknown."))
+    words = frozenset({"outcome", "verdict"})
+    return [*elements, html.Table("Loads that were tried", _rows(ordered, numbers), words=words)]
 
 
 def _numbers(run: Reported, workload: str) -> dict[str, int]:

@@ -9,29 +9,14 @@ from benchrun_client.contract import StageRecord
 
 from benchrun.api import Code, Result
 from benchrun.measure import LATENCIES, Distribution, Latency, failed_requests, latencies, milliseconds
-from benchrun.report.html import (
-    AXIS_UNITS,
-    Chart,
-    Charts,
-    Curve,
-    Element,
-    Fold,
-    Heading,
-    Prose,
-    Reported,
-    ReportedSweep,
-    Section,
-    Table,
-    curves,
-    load_text,
-)
-from benchrun.report.html.charts.curves import Line, cdf_chart
+from benchrun.report import html
+from benchrun.report.html import AXIS_UNITS, Curve, Reported
+from benchrun.report.html.charts.curves import cdf_chart
 from benchrun.report.html.charts.theme import CDF_POINTS, FINE_SPANS, RAMP, SPANS, WIDE_WIDTH, cdf_points, spans
 from benchrun.report.html.charts.timeline import LINES, StageBar, side_by_side_chart, timeline_chart
 from benchrun.report.tables import Rows, figure
 
-MAX_LINES = len(RAMP)
-"""More are not distinguishable."""
+MAX_LINES = len(RAMP)  # More are not distinguishable.
 T = TypeVar("T")
 TITLES: dict[Latency, str] = {
     "ttft": "TTFT: to the first token",
@@ -42,24 +27,23 @@ TITLES: dict[Latency, str] = {
 PERCENTILES = (5.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9)
 
 
-def distributions_section(run: Reported) -> Section | None:
+def distributions_section(run: Reported) -> html.Section | None:
     """How latencies are distributed, one chart a workload and latency; a load point whose records were not kept has no line."""
     if not run.status.results:
         return None
-    drawn = [element for curve in curves(run.status) for element in _of_curve(run, curve)]
-    lead = [
-        Prose(
-            "Each line is a load point, its repeats pooled: the share of answered requests that took at most so long. "
-            f"A line has at most {CDF_POINTS} of the values, denser towards the largest. Dashed: the median and the "
-            "99th percentile."
-        )
-    ]
+    drawn = [element for curve in html.curves(run.status) for element in _of_curve(run, curve)]
+    lead = (
+        "Each line is a load point, its repeats pooled: the share of answered requests that took at most so long. "
+        f"A line has at most {CDF_POINTS} of the values, denser towards the largest. Dashed: the median and the "
+        "99th percentile."
+    )
     kept = {row.cell: (len(run.records_of(row.cell)), row.repeats) for row in run.status.results}
     lost = [f"{cell}: {count} of {repeats}" for cell, (count, repeats) in kept.items() if count < repeats]
-    if lost:
-        lead.append(Prose(f"Not all records were kept; the lines show those that were. {'; '.join(lost)}."))
-    none = Prose("No records of requests were kept.")
-    return Section("distributions", "Latency distributions", (*lead, *drawn) if drawn else (none,))
+    some = f"Not all records were kept; the lines show those that were. {'; '.join(lost)}." if lost else ""
+    shown = (
+        (html.Prose(lead), html.Prose(some), *drawn) if drawn else (html.Prose("No records of requests were kept."),)
+    )
+    return html.section("distributions", "Latency distributions", *shown)
 
 
 def evenly(items: Sequence[T], at_most: int) -> list[T]:
@@ -69,61 +53,52 @@ def evenly(items: Sequence[T], at_most: int) -> list[T]:
     return [items[round(step * (len(items) - 1) / (at_most - 1))] for step in range(at_most)]
 
 
-def _of_curve(run: Reported, curve: Curve) -> list[Element]:
+def _of_curve(run: Reported, curve: Curve) -> list[html.Element]:
     pools = {latency: _pools(run, curve, latency) for latency in LATENCIES}
     charts = tuple(_chart(curve, latency, found) for latency, found in pools.items() if found)
     tables = tuple(_table(curve, latency, found) for latency, found in pools.items() if found)
     if not charts:
         return []
-    elements: list[Element] = [Heading(curve.workload), Charts(charts)]
-    if len(curve.results) > MAX_LINES:
-        elements.append(
-            Prose(f"{MAX_LINES} of {len(curve.results)} load points are drawn; the tables have all of them.")
-        )
-    return [*elements, Fold(f"Percentiles of {curve.workload}", tables)]
+    count = len(curve.results)
+    some = f"{MAX_LINES} of {count} load points are drawn; the tables have all of them." if count > MAX_LINES else ""
+    folded = html.fold(f"Percentiles of {curve.workload}", *tables)
+    return [html.Heading(curve.workload), html.Charts(charts), html.Prose(some), folded]
 
 
 def _pools(run: Reported, curve: Curve, latency: Latency) -> dict[str, Distribution]:
     """By load, lowest first. Gaps between chunks that hold several tokens are not gaps between tokens."""
     found = {
-        load_text(row.value): latencies(run.records_of(row.cell), latency)
+        html.load_text(row.value): latencies(run.records_of(row.cell), latency)
         for row in curve.results
         if latency != "itl" or Code.CHUNKS_ARE_NOT_TOKENS not in row.findings
     }
     return {load: pool for load, pool in found.items() if pool.count}
 
 
-def _chart(curve: Curve, latency: Latency, pools: Mapping[str, Distribution]) -> Chart:
-    lines = [
-        Line(load, [(us / 1000, share) for us, share in cdf_points(pool)])
-        for load, pool in evenly(list(pools.items()), MAX_LINES)
-    ]
+def _chart(curve: Curve, latency: Latency, pools: Mapping[str, Distribution]) -> html.Chart:
+    shown = evenly(list(pools.items()), MAX_LINES)
+    lines = {load: [(us / 1000, share) for us, share in cdf_points(pool)] for load, pool in shown}
     title = TITLES[latency]
-    loads = f"{', '.join(line.label for line in lines)} {AXIS_UNITS[curve.axis]}"
+    loads = f"{', '.join(lines)} {AXIS_UNITS[curve.axis]}"
     description = f"{curve.workload}, {title}: cumulative distribution at {loads}. Percentiles are in the table below."
-    return Chart(title, cdf_chart(lines, legend=AXIS_UNITS[curve.axis]), description)
+    return html.Chart(title, cdf_chart(lines, legend=AXIS_UNITS[curve.axis]), description)
 
 
-def _table(curve: Curve, latency: Latency, pools: Mapping[str, Distribution]) -> Table:
-    headers = (
-        AXIS_UNITS[curve.axis],
-        "requests" if latency != "itl" else "gaps",
-        *(f"p{p:g}" for p in PERCENTILES),
-        "max",
-    )
+def _table(curve: Curve, latency: Latency, pools: Mapping[str, Distribution]) -> html.Table:
+    counted = "requests" if latency != "itl" else "gaps"
+    headers = (AXIS_UNITS[curve.axis], counted, *(f"p{p:g}" for p in PERCENTILES), "max")
     rows = []
     for load, pool in pools.items():
         levels = (pool.percentile(percent) for percent in (*PERCENTILES, 100.0))
         rows.append((load, str(pool.count), *(figure(milliseconds(level), digits=4) for level in levels)))
-    return Table(f"{TITLES[latency]}, milliseconds", Rows(headers, tuple(rows)))
+    return html.Table(f"{TITLES[latency]}, milliseconds", Rows(headers, tuple(rows)))
 
 
-MANY_STAGES = 40
-"""From here on a second drawing scrolls, with room for each stage."""
+MANY_STAGES = 40  # From here on a second drawing scrolls, with room for each stage.
 PIXELS_A_STAGE, MAX_WIDTH = 26, 5200
 
 
-def timeline_section(run: Reported) -> Section | None:
+def timeline_section(run: Reported) -> html.Section | None:
     """The run over time: stages by the client's clock, samples by the operator's; they may differ by some milliseconds."""
     if not run.records and not run.samples:
         return None
@@ -131,23 +106,22 @@ def timeline_section(run: Reported) -> Section | None:
     known = {row.cell: row for row in run.status.results}
     named = len({row.workload for row in run.status.results}) > 1
     stages = [_bar(record, origin, known.get(run.cell_of(record)), named=named) for record in run.records]
-    elements: list[Element] = [Prose(_lead(run))]
-    measured = sum(row.repeats for row in run.status.results)
-    if len(run.records) < measured:
-        elements.append(
-            Prose(f"Records of {len(run.records)} of {measured} stages were kept; the others have no mark.")
-        )
-    elements.append(_timeline(run, stages, origin, "The run over time", SPANS))
-    if len(stages) > MANY_STAGES:
-        width = max(WIDE_WIDTH, min(MAX_WIDTH, PIXELS_A_STAGE * len(stages)))
-        chart = _timeline(run, stages, origin, "Every stage", FINE_SPANS, width=width)
-        elements.append(Fold("The same, with room for every stage", (chart,)))
-    if stages:
-        elements.append(Fold("The stages", (Table("Stages in order of measurement", _stage_rows(run, origin)),)))
-    return Section("timeline", "Timeline", tuple(elements))
+    kept, measured = len(run.records), sum(row.repeats for row in run.status.results)
+    some = f"Records of {kept} of {measured} stages were kept; the others have no mark." if kept < measured else ""
+    width = max(WIDE_WIDTH, min(MAX_WIDTH, PIXELS_A_STAGE * len(stages)))
+    fine = [_timeline(run, stages, origin, "Every stage", FINE_SPANS, width=width)] if len(stages) > MANY_STAGES else []
+    return html.section(
+        "timeline",
+        "Timeline",
+        html.Prose(_lead(run)),
+        html.Prose(some),
+        _timeline(run, stages, origin, "The run over time", SPANS),
+        html.fold("The same, with room for every stage", *fine),
+        html.fold("The stages", html.Table("Stages in order of measurement", _stage_rows(run, origin))),
+    )
 
 
-def side_by_side_section(sweep: ReportedSweep) -> Section | None:
+def side_by_side_section(sweep: html.ReportedSweep) -> html.Section | None:
     """Running, waiting and KV cache usage of the first run of each variant over time, in one figure."""
     series = {
         name: spans(samples, origin=samples[0].at, at_most=SPANS)
@@ -161,20 +135,20 @@ def side_by_side_section(sweep: ReportedSweep) -> Section | None:
         "shade reaches from the least to the greatest sample."
     )
     described = "Running and waiting requests and KV cache usage over time, a line a variant. Means are in the table of results."
-    chart = Chart("Variants over time", side_by_side_chart(series), described, wide=True)
-    return Section("timeline", "Variants over time", (Prose(lead), chart))
+    chart = html.Chart("Variants over time", side_by_side_chart(series), described, wide=True)
+    return html.section("timeline", "Variants over time", html.Prose(lead), chart)
 
 
 def _timeline(
     run: Reported, stages: Sequence[StageBar], origin: float, title: str, at_most: int, *, width: int = WIDE_WIDTH
-) -> Chart:
+) -> html.Chart:
     sampled = spans(run.samples, origin=origin, at_most=at_most)
     since = "the first request" if run.records else "the first sample"
     described = (
         f"{len(stages)} stages over time, and under them the requests that the servers had running and waiting and how full "
         "their KV cache was. The stages are in the table below."
     )
-    return Chart(title, timeline_chart(stages, sampled, since=since, width=width), described, wide=True)
+    return html.Chart(title, timeline_chart(stages, sampled, since=since, width=width), described, wide=True)
 
 
 def _lead(run: Reported) -> str:
@@ -191,9 +165,8 @@ def _lead(run: Reported) -> str:
 def _bar(record: StageRecord, origin: float, row: Result | None, *, named: bool) -> StageBar:
     """Labelled by its load, and by its workload where there are several."""
     start, end = record.first_send_unix_us / 1e6 - origin, record.last_receive_unix_us / 1e6 - origin
-    label, verdict = "", "Unknown"
-    if row is not None:
-        label, verdict = f"{row.workload} {row.value}" if named else row.value, row.verdict
+    label = "" if row is None else f"{row.workload} {row.value}" if named else row.value
+    verdict = row.verdict if row is not None else "Unknown"
     text = f"{record.stage_id}: {start:.1f} s to {end:.1f} s; {verdict}"
     return StageBar(start, max(end, start), label, text, verdict)
 

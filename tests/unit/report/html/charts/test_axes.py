@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from benchrun.report.html.charts.timeline import time_unit
 from hypothesis import given, strategies as st
 
 
-def scale_of(axis: dict[str, Any]) -> str:
+def scale_of(axis: Mapping[str, Any]) -> str:
     kind: str = axis["scale"].get("type", "linear")
     return kind
 
