@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from benchrun.cli import console_tables, errors
-from benchrun.report import live_view, log_lines, run_list, tables
+from benchrun.report import live_view, run_list, tables
 from benchrun.report.watch_state import Followed, FollowedRun, stage_figures
 
 NARROW = 100
@@ -36,7 +36,7 @@ class LogReporter:
 
     def __init__(self, console: Console, *, several: bool) -> None:
         self._console, self._several = console, several
-        self._logs: defaultdict[str, log_lines.Log] = defaultdict(log_lines.Log)
+        self._logs: defaultdict[str, live_view.Log] = defaultdict(live_view.Log)
 
     def show(self, followed: Sequence[Followed]) -> None:
         """What is new of each."""

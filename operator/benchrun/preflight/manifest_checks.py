@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
+from benchrun import sizing
 from benchrun.api import DEFAULT_METRICS, BenchmarkRunSpec
 from benchrun.api.schema.crd import RUN, SWEEP
 from benchrun.api.sweep import KIND as SWEEP_KIND, BenchmarkSweepSpec
@@ -18,26 +19,13 @@ from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 from benchrun.preflight.request_volume import Volume, length_remarks, sample_remarks, volume_of, volume_remarks
 from benchrun.preflight.schema import Object, spec_of
 from benchrun.preflight.server_flags import command_remarks, flag_remarks
-from benchrun.sizing import (
-    ALLOW_LONGER,
-    Memory,
-    ModelShape,
-    ServeArgs,
-    Sizing,
-    UnknownCacheType,
-    UnreadableValue,
-    beyond_context,
-    engine_of,
-    max_model_tokens,
-    sizing_of,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
     """What the user gives beside the manifest."""
 
-    shape: ModelShape | None = None
+    shape: sizing.ModelShape | None = None
     gpu_bytes: int | None = None
     weights_bytes: int | None = None
     overhead_bytes: int = 0
@@ -87,40 +75,40 @@ def _server(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
     command = spec.server.command if spec.server is not None else []
     remarks = command_remarks(command, image=server.image, version=known.vllm_version)
     remarks += flag_remarks(server.args, image=server.image, version=known.vllm_version, path=ARGS)
-    args, shape = ServeArgs.of(answering_args(spec)), known.shape
+    args, shape = sizing.ServeArgs.of(answering_args(spec)), known.shape
     try:
-        sizing = _sizing(args, known)
-        longest = max_model_tokens(args)
+        sized = _sizing_of(args, known)
+        longest = sizing.max_model_tokens(args)
         sequences = args.whole_if_given("max-num-seqs")
         remarks += node_remarks(spec)
-    except UnreadableValue as problem:
+    except sizing.UnreadableValue as problem:
         return [*remarks, error(ARGS, str(problem))]
-    except UnknownCacheType as problem:
+    except sizing.UnknownCacheType as problem:
         return [*remarks, not_checked(ARGS, f"the KV cache: {problem}")]
     max_tokens = longest or (shape.context_tokens if shape is not None else None)
     source = "--max-model-len" if longest is not None else "config.json"
     if max_tokens is None:
         source = "neither --max-model-len in the arguments nor --model is given"
     remarks += length_remarks(spec, max_tokens=max_tokens, source=source)
-    is_allowed = any(each.name == ALLOW_LONGER for each in server.env)
-    beyond = beyond_context(args, shape, is_allowed=is_allowed) if shape is not None else None
+    is_allowed = any(each.name == sizing.ALLOW_LONGER for each in server.env)
+    beyond = sizing.beyond_context(args, shape, is_allowed=is_allowed) if shape is not None else None
     if beyond is not None:
         remarks.append(note(ARGS, beyond.sentence) if beyond.is_meant else error(ARGS, beyond.sentence))
     wanted = {"--model": shape, "--gpu-memory": known.gpu_bytes, "--weights": known.weights_bytes}
     unknown = f"give {', '.join(name for name, value in wanted.items() if value is None)}"
-    return [*remarks, *seats_remarks(spec, sequences), *room_remarks(spec, sizing, unknown=unknown)]
+    return [*remarks, *seats_remarks(spec, sequences), *room_remarks(spec, sized, unknown=unknown)]
 
 
-def _sizing(args: ServeArgs, known: Known) -> Sizing | None:
+def _sizing_of(args: sizing.ServeArgs, known: Known) -> sizing.Sizing | None:
     if known.shape is None:
         return None
-    engine, memory = engine_of(args, known.shape, gpu_bytes=known.gpu_bytes), None
+    engine, memory = sizing.engine_of(args, known.shape, gpu_bytes=known.gpu_bytes), None
     if known.gpu_bytes is not None and known.weights_bytes is not None:
         weights = -(-known.weights_bytes // engine.gpus)
-        memory = Memory(
+        memory = sizing.Memory(
             total=known.gpu_bytes, utilization=engine.utilization, weights=weights, overhead=known.overhead_bytes
         )
-    return sizing_of(known.shape, engine, memory=memory)
+    return sizing.sizing_of(known.shape, engine, memory=memory)
 
 
 MAX_NAMED = 3  # Variants named in a sentence; of more only the number is given.

@@ -256,6 +256,41 @@ def _failed(result: Result) -> str:
     return f"{failed:.0f}/{failed + completed:.0f}{share}"
 
 
+def packing_rows(status: BenchmarkRunStatus, texts_per_prompt: Mapping[str, int]) -> Rows:
+    """One row a number of texts in all and a figure, one column a packing: all in one prompt, so many to a prompt, one a prompt. Of
+    several load points the one with the most tokens a second. No rows with a single packing."""
+    best: dict[tuple[int, str], Result] = {}
+    for row in status.results:
+        sent = (row.metrics.get("completed") or 0) + (row.metrics.get("failed") or 0)
+        each = texts_per_prompt.get(row.workload, 0)
+        if not each or not sent or not row.repeats:
+            continue
+        total = round(sent / row.repeats) * each
+        key = (total, "all in one prompt" if each == total else "one a prompt" if each == 1 else f"{each} a prompt")
+        if key not in best or _tokens_a_second(row) > _tokens_a_second(best[key]):
+            best[key] = row
+    packings = list(dict.fromkeys(packing for _, packing in best))
+    figures: Mapping[str, Callable[[Result], str]] = {
+        "total tok/s": metric("total_token_throughput"),
+        "tok/s": metric("output_throughput"),
+        "texts/s": lambda row: texts_a_second(row.figure("request_throughput"), row.workload, texts_per_prompt),
+    }
+    rows = tuple(
+        (
+            str(total),
+            name,
+            *(cell(best[total, packing]) if (total, packing) in best else ABSENT for packing in packings),
+        )
+        for total in sorted({total for total, _ in best}, reverse=True)
+        for name, cell in figures.items()
+    )
+    return Rows(("texts in all", "figure", *packings), rows if len(packings) > 1 else ())
+
+
+def _tokens_a_second(row: Result) -> float:
+    return row.figure("total_token_throughput") or 0.0
+
+
 def interval_rows(status: BenchmarkRunStatus) -> Rows:
     """One row a percentile: what was measured, its 95 % interval, and the figure of the steady state."""
     rows = tuple(

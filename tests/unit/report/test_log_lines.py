@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from benchrun.report.log_lines import Log
+from benchrun.report.live_view import Log
 from benchrun.report.watch_state import FollowedRun, StageLine
 from unit.report.going_on import BEGIN, ended, followed, live, running
 

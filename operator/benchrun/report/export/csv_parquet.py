@@ -20,18 +20,9 @@ from benchrun.api import (
 )
 from benchrun.judge.result_row import costs, gpus_of, intervals, token_costs, tokens_per_joule
 from benchrun.measure import Replica, cells
-from benchrun.report.export.encoders import Column, Table, Value, as_csv, as_parquet, table_of
-from benchrun.report.export.formats import (
-    TABLES,
-    ExportedRun,
-    ExportedStage,
-    Format,
-    TableName,
-    pools,
-    register,
-    samples,
-    server_version,
-)
+from benchrun.report.export import formats
+from benchrun.report.export.encoders import Column, Files, Table, Value, as_csv, as_parquet, table_of
+from benchrun.report.export.formats import ExportedRun, ExportedStage, TableName
 
 _KEYS: tuple[Column[Any], ...] = (
     Column("namespace", "text", lambda row: row.run.namespace),
@@ -54,7 +45,7 @@ class _StageRow:
 
 
 def _stage_row(run: ExportedRun, stage: ExportedStage) -> _StageRow:
-    shown, percentiles = pools([stage]), run.spec.measurement.percentiles
+    shown, percentiles = formats.pools([stage]), run.spec.measurement.percentiles
     queued = stage.workload.load.max_concurrency is not None
     if queued:
         shown = {**shown, **cells.queue_pools([stage.record])}
@@ -63,7 +54,7 @@ def _stage_row(run: ExportedRun, stage: ExportedStage) -> _StageRow:
     throughputs = {key: stage.steady.get(key, metrics[key]) for key in THROUGHPUTS}
     spent = steady | tokens_per_joule(stage.gpus, stage.servers) | costs(throughputs, run.status.cost)
     spent |= token_costs([stage.record], run.spec.cost)
-    uncertain = intervals(samples(stage, queued=queued), percentiles).uncertain
+    uncertain = intervals(formats.samples(stage, queued=queued), percentiles).uncertain
     return _StageRow(run, stage, run.server, {**metrics, **spent}, uncertain, answering(stage.servers))
 
 
@@ -88,7 +79,7 @@ _STAGE_COLUMNS: tuple[Column[_StageRow], ...] = (
     Column("uncertain", "texts", lambda row: row.uncertain),
     Column("model", "text", lambda row: row.run.spec.model.name),
     Column("server_image", "text", lambda row: row.server.image if row.server else None),
-    Column("server_version", "text", lambda row: server_version(row.run, row.stage)),
+    Column("server_version", "text", lambda row: formats.server_version(row.run, row.stage)),
     Column("gpu", "text", lambda row: row.server.gpu if row.server else None),
     Column(
         "gpus", "integer", lambda row: gpus_of(row.run.status.servers) if row.server and row.run.spec.started else None
@@ -285,9 +276,10 @@ _TABLES: Mapping[TableName, Callable[[ExportedRun], Table]] = {
 
 
 def _register(name: str, summary: str, write: Callable[[ExportedRun, TableName], bytes], is_text: bool = True) -> None:
-    register(
-        name, Format(summary, lambda run: {f"{table}.{name}": write(run, table) for table in TABLES}, write, is_text)
-    )
+    def files(run: ExportedRun) -> Files:
+        return {f"{table}.{name}": write(run, table) for table in formats.TABLES}
+
+    formats.register(name, formats.Format(summary, files, write, is_text))
 
 
 _register("csv", "tables of stages, of their servers and of requests", lambda run, table: as_csv(_TABLES[table](run)))

@@ -10,8 +10,7 @@ from benchrun.judge.sweep.variant_figures import TRUSTED
 from benchrun.report import html
 from benchrun.report.comparison_rows import comparison_rows, interval, reasons, signed, unpaired
 from benchrun.report.html.charts.changes import MAX_COLOURS, Bar, Point, change_chart, front_chart
-from benchrun.report.pivots import configuration_change_rows
-from benchrun.report.sweep_rows import change_rows, front_rows
+from benchrun.report.sweep_rows import change_rows, configuration_change_rows, front_rows
 from benchrun.report.tables import ABSENT, Rows, figure
 
 MAX_OPEN_ROWS = 30  # Longer tables beside a chart are collapsed.

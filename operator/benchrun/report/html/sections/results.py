@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from benchrun.observe import untrusted_json as raw
 from benchrun.report import html, tables
-from benchrun.report.pivots import configuration_rows, packing_rows
-from benchrun.report.sweep_rows import LEGEND, cuts, left_out, variant_rows
+from benchrun.report.sweep_rows import LEGEND, configuration_rows, cuts, left_out, variant_rows
 from benchrun.report.tables import ABSENT, Rows
 
 MAX_NAMED = 8  # Load points listed by name where nothing limits them.
@@ -29,7 +28,7 @@ def results_section(run: html.Reported) -> html.Section:
             "Latencies in milliseconds, as the client measured them. Running, waiting, KV max and hits are what the servers report; "
             "running and waiting are means over the stages, of all servers. A dash is what was not measured."
         ),
-        html.Table("Texts in all, by packing", packing_rows(status, texts)),
+        html.Table("Texts in all, by packing", tables.packing_rows(status, texts)),
         html.Prose(f"{tables.UNCERTAIN_NOTE}." if tables.has_uncertain(rows) else ""),
         html.fold("How sure each percentile is", intervals),
         html.Prose(f"The status is limited in size and holds only {parts}." if parts else ""),
