@@ -177,12 +177,8 @@ CHECKS: Mapping[str, Callable[[Object, Known], Checked]] = {KIND: check_run, SWE
 """How an object of each of our kinds is checked."""
 
 
-def check_objects(bodies: Sequence[Object], known: Known) -> tuple[Checked, ...]:
-    """Check each object, in order."""
-    return tuple(_check(body, known) for body in bodies)
-
-
-def _check(body: Object, known: Known) -> Checked:
+def check_object(body: Object, known: Known) -> Checked:
+    """Check an object of any kind; one that is not ours is only named."""
     kind = str(body.get("kind") or "")
     metadata = body.get("metadata")
     name = str(metadata.get("name") or metadata.get("generateName") or "") if isinstance(metadata, Mapping) else ""

@@ -32,7 +32,6 @@ class Volume:
 
 
 def volume_of(spec: BenchmarkRunSpec) -> Volume:
-    """Count it."""
     estimated = estimate(spec)
     timed = [stage for stage in planned_stages(spec, run_uid="") if stage.axis == "rate" and stage.value != "inf"]
     warmup = spec.measurement.warmup.auto

@@ -30,8 +30,6 @@ _TAG = re.compile(r"^v?(\d+)\.(\d+)\.\d+(?:[-.+_].*)?$")
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """One flag."""
-
     takes: Takes
     choices: tuple[str, ...] = ()  # Values that are allowed; empty: any.
     is_object: bool = False  # Whether the value is JSON, which may also be given by parts: --name.key value.

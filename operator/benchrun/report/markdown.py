@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from benchrun.api import BenchmarkRunStatus
 from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.judge.comparison.figures import SCOPES
 from benchrun.report import sweep_rows, tables
 from benchrun.report.comparison_rows import comparison_rows, reasons
-from benchrun.report.tables import Rows
+from benchrun.report.tables import NO_TEXTS, Rows, Texts
 
 _MARKUP = re.compile(r"([\\`*_\[\]~])")
 _LIVE = {
     "&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;", "@": "&#64;", "#": "&#35;", "://": "&#58;//", "www.": "www&#46;",
 }  # fmt: skip
+LATENCIES = "Latencies in milliseconds; running and waiting are means over the stages, of all servers."
 _LIVE_TEXT = re.compile("|".join(map(re.escape, _LIVE)), re.IGNORECASE)
 
 
@@ -36,9 +37,7 @@ def table(rows: Rows) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) if rows.rows else ""
 
 
-def markdown(
-    name: str, status: BenchmarkRunStatus, *, texts_per_prompt: Mapping[str, int] = tables.NO_TEXTS, wide: bool = False
-) -> str:
+def markdown(name: str, status: BenchmarkRunStatus, *, texts_per_prompt: Texts = NO_TEXTS, wide: bool = False) -> str:
     """Verdict first, then every figure, limits, objectives, comparison and findings; `wide` adds the intervals of percentiles."""
     rows = tables.result_rows(status, texts_per_prompt=texts_per_prompt, wide=True)
     # Indented and not fenced: the log could close a fence.
@@ -48,9 +47,7 @@ def markdown(
         status.verdict,
         status.message,
         table(rows),
-        "Latencies in milliseconds; running and waiting are means over the stages, of all servers."
-        if rows.rows
-        else "",
+        LATENCIES if rows.rows else "",
         escaped(tables.UNCERTAIN_NOTE) if tables.has_uncertain(rows) else "",
         part("Texts in all, by packing", tables.packing_rows(status, texts_per_prompt)),
         part("What limits", tables.explanation_rows(status, wide=wide)),
@@ -65,9 +62,7 @@ def markdown(
     )
 
 
-def sweep_markdown(
-    name: str, status: BenchmarkSweepStatus, *, texts_per_prompt: Mapping[str, int] = tables.NO_TEXTS
-) -> str:
+def sweep_markdown(name: str, status: BenchmarkSweepStatus, *, texts_per_prompt: Texts = NO_TEXTS) -> str:
     """Verdict first, then every figure, changes, the best variants, the front, and remarks."""
     ended_early = status.phase if status.phase in ("Failed", "Cancelled") else None
     figures = table(sweep_rows.variant_rows(status, texts_per_prompt=texts_per_prompt, wide=True))

@@ -9,7 +9,7 @@ from benchrun.api.sweep import BenchmarkSweepStatus, BestVariant, FrontPoint, Ro
 from benchrun.judge.result_row import PER_GPU
 from benchrun.report import tables
 from benchrun.report.comparison_rows import CHANGE_HEADERS, change_cells
-from benchrun.report.tables import ABSENT, Column, Rows, figure, metric, table_of
+from benchrun.report.tables import ABSENT, NO_TEXTS, Column, Rows, Texts, figure, metric, table_of
 
 LEGEND = (
     "means over the runs; latencies in milliseconds; running, waiting, KV max and hits are what the servers report: "
@@ -19,9 +19,7 @@ _REQUESTS, _OUTPUT, _TOTAL = (KEYS[name] for name in ("RequestThroughput", "Outp
 _LATENCIES = (("TTFT", KEYS["MeanTTFT"]), ("TPOT", KEYS["MeanTPOT"]), ("E2EL", KEYS["MeanE2EL"]))
 
 
-def variant_rows(
-    status: BenchmarkSweepStatus, *, texts_per_prompt: Mapping[str, int] = tables.NO_TEXTS, wide: bool = False
-) -> Rows:
+def variant_rows(status: BenchmarkSweepStatus, *, texts_per_prompt: Texts = NO_TEXTS, wide: bool = False) -> Rows:
     """One row a variant and load point: what was measured, and what the servers did meanwhile.
 
     A column in which nothing was measured is left out. Unless it may be `wide`, so is the throughput per GPU where it is that of
@@ -186,6 +184,5 @@ def cuts(status: BenchmarkSweepStatus) -> list[str]:
 
 
 def _cost(status: BenchmarkSweepStatus, of: BestVariant | FrontPoint) -> str:
-    """Of a million output tokens, as the table has it."""
     rows = (row for row in status.results if (row.variant, row.cell) == (of.variant, of.cell))
     return figure(next((row.metrics.get(OUTPUT_COST) for row in rows), None))

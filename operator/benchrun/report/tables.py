@@ -36,8 +36,6 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A table."""
-
     headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
@@ -128,7 +126,9 @@ def sparkline(values: Sequence[float | None], *, top: float | None = None, width
 
 # ---- result rows ------------------------------------------------------------------------------------------------------
 
-NO_TEXTS: Mapping[str, int] = MappingProxyType({})  # Of a run whose workloads do not pack texts.
+Texts = Mapping[str, int]
+"""How many texts a workload packs into a prompt, by its name; without the workloads that pack none."""
+NO_TEXTS: Texts = MappingProxyType({})
 R = TypeVar("R", bound=Result | Row)
 
 
@@ -154,8 +154,7 @@ def texts_per_prompt(spec: Mapping[str, object]) -> dict[str, int]:
     return found
 
 
-def texts_a_second(request_throughput: float | None, workload: str, texts: Mapping[str, int]) -> str:
-    """For a column."""
+def texts_a_second(request_throughput: float | None, workload: str, texts: Texts) -> str:
     known = request_throughput is not None and workload in texts
     return figure((request_throughput or 0.0) * texts[workload] if known else None)
 
@@ -183,9 +182,7 @@ def price_text(cost: CostStatus) -> str:
     return f"{figure(cost.per_hour, digits=5)} {cost.currency} an hour"
 
 
-def result_rows(
-    status: BenchmarkRunStatus, *, texts_per_prompt: Mapping[str, int] = NO_TEXTS, wide: bool = False
-) -> Rows:
+def result_rows(status: BenchmarkRunStatus, *, texts_per_prompt: Texts = NO_TEXTS, wide: bool = False) -> Rows:
     """One row a load point: throughput, latencies in milliseconds, and what the server did meanwhile. Texts a second where a
     workload packs texts into prompts; the cost of a million tokens where the spec names a price; total tokens a second, of prompts
     too, where it may be `wide`. Throughput per GPU where the servers hold several."""
@@ -256,7 +253,7 @@ def _failed(result: Result) -> str:
     return f"{failed:.0f}/{failed + completed:.0f}{share}"
 
 
-def packing_rows(status: BenchmarkRunStatus, texts_per_prompt: Mapping[str, int]) -> Rows:
+def packing_rows(status: BenchmarkRunStatus, texts_per_prompt: Texts) -> Rows:
     """One row a number of texts in all and a figure, one column a packing: all in one prompt, so many to a prompt, one a prompt. Of
     several load points the one with the most tokens a second. No rows with a single packing."""
     best: dict[tuple[int, str], Result] = {}

@@ -83,8 +83,6 @@ class FollowedRun:
 
 @dataclass(frozen=True, slots=True)
 class FollowedSweep:
-    """A sweep: its status, and its runs."""
-
     name: str
     status: BenchmarkSweepStatus
     created_at: datetime | None = None

@@ -40,8 +40,7 @@ class _StageRow:
     server: ServerStatus | None
     metrics: Mapping[str, float | None]  # By vLLM's names, with the costs and tokens per joule.
     uncertain: Sequence[str]
-    answering: RoleFigures | None
-    """Of the servers that write answers; the table of servers has those of every role."""
+    figures: RoleFigures | None  # Of the servers that write answers; the table of servers has those of every role.
 
 
 def _stage_row(run: ExportedRun, stage: ExportedStage) -> _StageRow:
@@ -97,8 +96,8 @@ _STAGE_COLUMNS: tuple[Column[_StageRow], ...] = (
 )
 
 
-def _of_server(name: str) -> Column[_StageRow]:
-    return Column(name, "number", lambda row: getattr(row.answering, name, None))
+def _of_role(name: str, attribute: str | None = None) -> Column[Any]:
+    return Column(name, "number", lambda row: getattr(row.figures, attribute or name, None))
 
 
 def _of_gpus(name: str) -> Column[_StageRow]:
@@ -106,7 +105,7 @@ def _of_gpus(name: str) -> Column[_StageRow]:
 
 
 _SPENT_COLUMNS: tuple[Column[_StageRow], ...] = (
-    *map(_of_server, exported_figures("stages")),
+    *map(_of_role, exported_figures("stages")),
     *map(_of_gpus, ("gpu_power_mean_watts", "gpu_memory_max_mib", "sm_clock_mean_mhz")),
     _number(TOKENS_PER_JOULE),
     Column("currency", "text", lambda row: row.run.status.cost.currency if row.run.status.cost else None),
@@ -150,12 +149,7 @@ class _RoleRow:
 
     @property
     def started(self) -> ServerStatus | None:
-        """What the run itself started."""
         return self.held if self.run.spec.started is not None else None
-
-
-def _of_role(name: str, attribute: str | None = None) -> Column[_RoleRow]:
-    return Column(name, "number", lambda row: getattr(row.figures, attribute or name, None))
 
 
 _SERVER_COLUMNS: tuple[Column[_RoleRow], ...] = (

@@ -39,8 +39,6 @@ TRUSTED: tuple[Verdict, ...] = ("Valid", "Suspect")
 
 @dataclass(frozen=True, slots=True)
 class ExportedStage:
-    """One stage."""
-
     record: StageRecord
     workload: Workload
     expected: ExpectedLoad

@@ -57,7 +57,7 @@ def page(run: Reported, draw: Draw, *, made_by: str) -> str:
     version = f"vLLM {server.version}" if server is not None and server.version else ""
     subtitle = " · ".join(word for word in (run.spec.model.name, hardware, version) if word)
     word = run.status.verdict or "Unknown"
-    return _render(whole, "benchmark run", word, subtitle, sections, draw, made_by)
+    return _render(whole, sections, draw, kind="benchmark run", word=word, subtitle=subtitle, made_by=made_by)
 
 
 def sweep_page(sweep: ReportedSweep, draw: Draw, *, made_by: str) -> str:
@@ -70,18 +70,10 @@ def sweep_page(sweep: ReportedSweep, draw: Draw, *, made_by: str) -> str:
     counted = f"{variants} variant{'' if variants == 1 else 's'}{servers}" if variants else ""
     subtitle = " · ".join(part for part in (model, counted) if part)
     word = verdict.sweep_word(sweep.status)
-    return _render(sweep, "benchmark sweep", word, subtitle, sections, draw, made_by)
+    return _render(sweep, sections, draw, kind="benchmark sweep", word=word, subtitle=subtitle, made_by=made_by)
 
 
-def _render(
-    of: Reported | ReportedSweep,
-    kind: str,
-    word: str,
-    subtitle: str,
-    sections: Sequence[Section],
-    draw: Draw,
-    made_by: str,
-) -> str:
+def _render(of: Reported | ReportedSweep, sections: Sequence[Section], draw: Draw, **words: str) -> str:
     environment = Environment(
         loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -94,13 +86,10 @@ def _render(
     style = _text("report.css")
     return environment.get_template("page.html.j2").render(
         of=of,
-        kind=kind,
-        word=word,
-        subtitle=subtitle,
         sections=sections,
         style=Markup(f"<style>{style}</style>"),
         style_digest=b64encode(sha256(style.encode()).digest()).decode(),
-        made_by=made_by,
+        **words,
     )
 
 

@@ -14,8 +14,6 @@ _FIGURE = re.compile(r"[-+]?[0-9][0-9.,/e+-]*( ?%)?\??")
 
 
 class Prose(NamedTuple):
-    """A paragraph."""
-
     text: str
 
 

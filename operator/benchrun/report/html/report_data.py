@@ -37,7 +37,7 @@ class Reported:
     status: BenchmarkRunStatus
     records: Sequence[StageRecord] = ()  # Those that are left, in order of measurement.
     samples: Sequence[Sample] = ()  # Of the servers, oldest first.
-    notes: Sequence[str] = field(default=())  # What could not be read.
+    notes: Sequence[str] = ()  # What could not be read.
 
     def records_of(self, cell: str) -> list[StageRecord]:
         """The repeats of a cell that are left."""
@@ -64,11 +64,10 @@ class Curve:
 
 def curves(status: BenchmarkRunStatus) -> list[Curve]:
     """All results, in the order of the workloads."""
-    found: dict[tuple[str, Axis], list[Result]] = {}
+    found: dict[tuple[str, Axis], list[Result]] = {(row.workload, row.axis): [] for row in status.results}
     for row in sorted(status.results, key=lambda row: float(row.value)):
-        found.setdefault((row.workload, row.axis), []).append(row)
-    order = dict.fromkeys((row.workload, row.axis) for row in status.results)
-    return [Curve(workload, axis, tuple(found[workload, axis])) for workload, axis in order]
+        found[row.workload, row.axis].append(row)
+    return [Curve(workload, axis, tuple(rows)) for (workload, axis), rows in found.items()]
 
 
 def load_text(value: str) -> str:

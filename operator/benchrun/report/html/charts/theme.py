@@ -175,8 +175,6 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Samples of one figure."""
-
     mean: float
     low: float
     high: float

@@ -33,8 +33,6 @@ class StageBar:
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """What all panels share."""
-
     unit: str
     unit_seconds: float
     first: float
@@ -42,7 +40,6 @@ class _Frame:
     width: int
 
     def at(self, seconds: float) -> float:
-        """In the unit."""
         return round(seconds / self.unit_seconds, 4)
 
 

@@ -182,7 +182,6 @@ _RUN_FIELDS, _SWEEP_FIELDS = (
 
 
 def repeat_section(of: Reported | ReportedSweep) -> html.Section:
-    """The manifest."""
     kind, give, ran = "run", "give it to kubectl apply -f", "what ran is under Provenance"
     if isinstance(of, ReportedSweep):
         kind, give = "sweep", "give it to benchrun run -f or kubectl apply -f"
