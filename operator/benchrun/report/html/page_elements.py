@@ -120,7 +120,7 @@ def section(anchor: str, title: str, *elements: Element) -> Section:
 
 
 def fold(summary: str, *elements: Element) -> Fold:
-    """In the same way; where all of them hold nothing, the fold does not, either."""
+    """Without elements that hold nothing; a fold without elements is not shown."""
     return Fold(summary, tuple(element for element in elements if _holds_something(element)))
 
 

@@ -14,6 +14,7 @@ from benchrun.judge.result_row import intervals
 from benchrun.judge.stage_profile import expected_load
 from benchrun.measure import level_metrics, pooled_metrics, pools_of, queue_pools
 from benchrun.measure.exposition import Sample
+from benchrun.observe import untrusted_json as raw
 from benchrun.plan import axis_of, probed_id
 
 AXIS_UNITS: Mapping[Axis, str] = {
@@ -130,6 +131,11 @@ class ReportedSweep:
     status: BenchmarkSweepStatus
     series: Mapping[str, Sequence[Sample]] = field(default_factory=dict)
     """Of the servers of each variant's first run that kept any, oldest first."""
+
+    @property
+    def template(self) -> raw.Object:
+        """The spec of its runs as the API server holds it."""
+        return raw.mapping(self.written.get("template"))
 
     def per_gpu(self, row: Row) -> float | None:
         """Output tokens a second and GPU; of a server without GPUs, of the server."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import compress
+from dataclasses import asdict, dataclass
+from itertools import compress, cycle
 
 from benchrun_client.contract import StageRecord, open_stage
 
@@ -13,8 +14,7 @@ from benchrun.judge.search_results import outcome_of
 from benchrun.judge.throughput import throughputs_of
 from benchrun.measure import QUEUED_E2EL, Distribution, latencies, totals
 from benchrun.report import html
-from benchrun.report.html import AXIS_TITLES, AXIS_UNITS, Curve, Reported
-from benchrun.report.html.charts.curves import LoadValue, Probe, course_chart, load_chart
+from benchrun.report.html import AXIS_TITLES, AXIS_UNITS, ChartSpec, Curve, Reported, theme
 from benchrun.report.knee import CurvePoint, Knee, knee
 from benchrun.report.tables import ABSENT, Column, Rows, figure, metric, table_of
 
@@ -120,6 +120,64 @@ def _throughput(curve: Curve, rows: Sequence[Result], found: Knee) -> html.Chart
     return html.Chart("Output tokens/s", chart, description)
 
 
+@dataclass(frozen=True, slots=True)
+class LoadValue:
+    """One figure at one load; `text` is shown under the pointer."""
+
+    load: float
+    line: str  # Which line it belongs to: "median", "p99".
+    value: float
+    verdict: str
+    text: str
+    low: float | None = None  # Ends of its interval.
+    high: float | None = None
+
+
+def load_chart(points: Sequence[LoadValue], *, milliseconds: bool, axis_title: str, knee: Knee) -> ChartSpec:
+    """Milliseconds, or a rate from 0, against load."""
+    ends = [end for p in points for end in (p.value, p.low, p.high) if end is not None]
+    rate_axis = {"title": None, "format": "~s", "tickCount": 5}
+    rates: ChartSpec = {"scale": {"zero": True, "nice": True}, "axis": rate_axis}
+    y = theme.quantitative("value", **(theme.latency_axis(ends, from_zero=True) if milliseconds else rates))
+    names = list(dict.fromkeys(point.line for point in points))
+    x = theme.quantitative("load", **theme.load_axis([point.load for point in points], axis_title))
+    colours = (theme.GREEN,) if len(names) == 1 else (theme.BLUE, theme.AMBER)
+    looks = dict(zip(names, cycle(colours), strict=False))
+    colour = theme.nominal("line", looks, {"title": None, **theme.STROKES} if len(names) > 1 else None)
+    # Points whose numbers can't be relied on have the colour of their verdict.
+    colours_of = {word: theme.OF_WORDS[word] for word in ("Invalid", "Suspect")}
+    doubtful = [{"test": f"datum.verdict === '{word}'", "value": value} for word, value in colours_of.items()]
+    point_colour = {"condition": doubtful, "value": theme.INK, **colour}
+    layers = [
+        *_knee_layers(knee, [point.load for point in points]),
+        theme.layer({"type": "line", "strokeWidth": 2}, {"x": x, "y": y, "color": colour}),
+        theme.layer(
+            {"type": "rule", "strokeWidth": 4, "strokeOpacity": 0.35},
+            {"x": x, "y": theme.quantitative("low"), "y2": {"field": "high"}, "color": colour},
+            where=theme.HAS_INTERVAL,
+        ),
+        theme.layer(
+            {"type": "point", "filled": True, "size": 42, "opacity": 1, "aria": True},
+            {"x": x, "y": y, "color": point_colour, "description": {"field": "text"}},
+        ),
+    ]
+    return theme.card(layers, [asdict(point) for point in points])
+
+
+def _knee_layers(knee: Knee, loads: Sequence[float]) -> list[ChartSpec]:
+    if knee.load is None:
+        return []
+    # To the left of the line, where a latency is still low; unless that is the edge.
+    side = {"align": "right", "dx": -4} if knee.load > sorted(loads)[len(loads) // 3] else {"align": "left", "dx": 4}
+    word = {"type": "text", **side, "baseline": "top", "y": 2, "text": "knee", "fill": theme.SOFT_INK}
+    x = theme.quantitative("load")
+    marks = [theme.layer(mark, {"x": x}, [{"load": knee.load}]) for mark in (theme.DASHED, word)]
+    if knee.low == knee.high:
+        return marks
+    shade = {"type": "rect", "fill": theme.SOFT_INK, "opacity": 0.12}
+    return [theme.layer(shade, {"x": x, "x2": {"field": "to"}}, [{"load": knee.low, "to": knee.high}]), *marks]
+
+
 LEAST_PROBES = 2  # With one there is no course.
 
 
@@ -135,13 +193,12 @@ def _of_search(run: Reported, search: SearchResult) -> list[html.Element]:
     ordered = sorted(rows, key=lambda row: (numbers.get(row.cell, len(numbers) + 1), float(row.value)))
     if not ordered:
         return []
-    elements: list[html.Element] = [
-        html.Heading(search.workload),
-        html.Prose(f"{search.outcome}: {search.sentence}."),
-    ]
+    answer = html.Prose(f"{search.outcome}: {search.sentence}.")
+    elements: list[html.Element] = [html.Heading(search.workload), answer]
     probes = []
     for row in (row for row in ordered if row.cell in numbers):
-        text = f"{row.cell}: {(outcome := outcome_of(row))}; {row.verdict}"
+        outcome = outcome_of(row)
+        text = f"{row.cell}: {outcome}; {row.verdict}"
         probes.append(Probe(numbers[row.cell], float(row.value), outcome, text))
     if len(probes) >= LEAST_PROBES:
         lower = float(search.lower) if search.lower is not None else None
@@ -183,10 +240,56 @@ def _rows(rows: Sequence[Result], numbers: Mapping[str, int]) -> Rows:
 
 def _measured(objective: str) -> Column[Result]:
     """The measured latency of an objective such as `TTFT p95`."""
-    return Column(
-        f"{objective} (ms)",
-        lambda row: figure(
-            {f"{each.metric} p{each.percentile}": each.measured_milliseconds for each in row.objectives}.get(objective),
-            digits=4,
-        ),
+
+    def cell(row: Result) -> str:
+        found = {f"{each.metric} p{each.percentile}": each.measured_milliseconds for each in row.objectives}
+        return figure(found.get(objective), digits=4)
+
+    return Column(f"{objective} (ms)", cell)
+
+
+OUTCOMES: Mapping[str, tuple[str, str]] = {
+    "Met": (theme.GREEN, "circle"),
+    "Inconclusive": (theme.AMBER, "diamond"),
+    "Missed": (theme.RED, "triangle-down"),
+}
+"""Colour and shape: a search can be read without colours."""
+MARGIN = 1.1
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One load that was tried; `text` is shown under the pointer."""
+
+    number: int  # From 1, as tried.
+    load: float
+    outcome: str
+    text: str
+
+
+def course_chart(probes: Sequence[Probe], *, axis_title: str, lower: float | None) -> ChartSpec:
+    """Loads upwards, probes in order; a dashed line at the answer."""
+    loads = [probe.load for probe in probes]
+    low, high = min(loads) / MARGIN, max(loads) * MARGIN
+    wide = high / low >= theme.LOG_FROM_RATIO
+    ticks: Mapping[str, object] = {"values": theme.log_ticks(low, high)} if wide else {"tickCount": 5}
+    scale = {"domain": [low, high], "nice": False, **({"type": "log"} if wide else {})}
+    y = theme.quantitative("load", scale=scale, axis={"title": axis_title, "format": "~r", **ticks})
+    last = max(probe.number for probe in probes)
+    x = theme.quantitative(
+        "number",
+        scale={"domain": [0.5, last + 0.5], "nice": False},
+        axis={"title": "loads in the order in which they were tried", "format": "d", "tickMinStep": 1, "grid": False},
     )
+    legend = {"title": None, "symbolOpacity": 1}
+    looks = (dict(zip(OUTCOMES, look, strict=True)) for look in zip(*OUTCOMES.values(), strict=True))
+    colour, shape = (theme.nominal("outcome", each, legend) for each in looks)
+    layers = [
+        *([theme.layer(theme.DASHED, {"y": y}, [{"load": lower}])] if lower is not None else []),
+        theme.layer({"type": "line", "stroke": theme.GREY, "strokeWidth": 1.2}, {"x": x, "y": y}),
+        theme.layer(
+            {"type": "point", "filled": True, "size": 80, "opacity": 1, "aria": True},
+            {"x": x, "y": y, "color": colour, "shape": shape, "description": {"field": "text"}},
+        ),
+    ]
+    return theme.card(layers, [asdict(probe) for probe in probes])

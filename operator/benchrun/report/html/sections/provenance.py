@@ -12,7 +12,7 @@ from benchrun.api.sweep import spec as sweep_api
 from benchrun.names import API_VERSION, KIND, MAX_RUN_NAME
 from benchrun.observe import untrusted_json as raw
 from benchrun.plan import Variant, planned_variants
-from benchrun.report import html
+from benchrun.report import html, run_list
 from benchrun.report.html import Reported, ReportedSweep
 from benchrun.report.run_summary import sampling_text, startup_text
 from benchrun.report.settings import kv_cache_text, settings_rows
@@ -126,28 +126,25 @@ def sweep_provenance_section(sweep: ReportedSweep) -> html.Section:
     with suppress(ValueError):
         made = planned_variants(sweep.spec) if sweep.spec is not None else ()
     rows = tuple((str(variant.number), variant.name, _set_by(variant.spec, template)) for variant in made)
-    settings = html.Table(
-        "What each variant sets", Rows(("number", "variant", "beyond the template"), rows), stacked=True
-    )
+    settings = Rows(("number", "variant", "beyond the template"), rows)
+    varied = html.Table("What each variant sets", settings, stacked=True)
     where = f" -n {sweep.namespace}" if sweep.namespace else ""
     lead = (
         "Each run has a report of its own, with the images that ran by digest, nodes, distributions, timeline and findings: "
         f"benchrun report {sweep.name}-v1-r1{where} --html FILE. v1 is the number of the variant, r1 that of the replication."
     )
-    return html.section("provenance", "Provenance", _sweep(sweep), settings, html.Prose(lead))
+    return html.section("provenance", "Provenance", _sweep(sweep), varied, html.Prose(lead))
 
 
 def _sweep(sweep: ReportedSweep) -> html.Facts:
     status, spec = sweep.status, sweep.spec
-    template = raw.mapping(sweep.written.get("template"))
-    server = raw.mapping(template.get("server") or template.get("offline"))
     return html.facts(
         "Sweep",
         ("Name", sweep.name),
         ("Namespace", sweep.namespace),
         ("UID", sweep.uid),
-        ("Model", raw.text(raw.mapping(template.get("model")).get("name"))),
-        ("Image", raw.text(server.get("image"), 1024)),
+        ("Model", run_list.model(sweep.template)),
+        ("Image", run_list.image(sweep.template)),
         ("Baseline", status.baseline),
         ("Replications", None if spec is None else str(spec.replications)),
         ("Order", None if spec is None else spec.order),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from benchrun.observe import untrusted_json as raw
 from benchrun.report import html, tables
 from benchrun.report.sweep_rows import LEGEND, configuration_rows, cuts, left_out, variant_rows
 from benchrun.report.tables import ABSENT, Rows
@@ -93,8 +92,7 @@ def sweep_limits_section(sweep: html.ReportedSweep) -> html.Section | None:
 
 def sweep_results_section(sweep: html.ReportedSweep) -> html.Section:
     """The figures of every variant at every load point: the table of the terminal, as wide as it goes."""
-    texts = tables.texts_per_prompt(raw.mapping(sweep.written.get("template")))
-    rows = variant_rows(sweep.status, texts_per_prompt=texts, wide=True)
+    rows = variant_rows(sweep.status, texts_per_prompt=tables.texts_per_prompt(sweep.template), wide=True)
     if not rows.rows:
         return html.section("results", "Results", html.Prose("No variant was measured."))
     return html.section(

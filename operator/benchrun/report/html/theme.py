@@ -19,6 +19,7 @@ SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"  # Names the grammar.
 CARD_WIDTH, CARD_HEIGHT = 340, 225
 WIDE_WIDTH = 1080
 FONT_SIZE = 11.5
+CHARACTER_WIDTH = 7.2  # Pixels, of the widest font that a browser may fall back to.
 RAMP = tuple(f"var(--ramp-{step})" for step in range(8))  # Least to most load.
 INK, SOFT_INK, GRID, CARD = "var(--ink)", "var(--soft)", "var(--grid)", "var(--card)"
 BLUE, AMBER, GREEN, RED, GREY = "var(--blue)", "var(--amber)", "var(--green)", "var(--red)", "var(--grey)"
@@ -27,6 +28,7 @@ OF_WORDS: Mapping[str, str] = {
     "Better": GREEN, "Worse": RED, "Equivalent": GREY, "NoDetectableDifference": GREY, "NotComparable": GREY,
 }  # fmt: skip
 
+STROKES: ChartSpec = {"symbolType": "stroke", "symbolStrokeWidth": 3}  # Of a legend of lines.
 DASHED: ChartSpec = {"type": "rule", "stroke": SOFT_INK, "strokeDash": [5, 3], "strokeWidth": 1.5}
 HAS_INTERVAL = "isValid(datum.low) && isValid(datum.high)"
 """Of a row whose figure has an interval with both ends (a Vega expression)."""
