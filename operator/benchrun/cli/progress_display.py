@@ -15,7 +15,7 @@ from rich.text import Text
 
 from benchrun.cli import console_tables, errors
 from benchrun.report import live_view, run_list, tables
-from benchrun.report.watch_state import Followed, FollowedRun, stage_figures
+from benchrun.report.watch_state import Followed, FollowedRun
 
 NARROW = 100
 """Below that many columns gauges stand under one another."""
@@ -171,7 +171,7 @@ def _stages(view: live_view.LiveView, *, room: int) -> list[RenderableType]:
     earlier = view.done - len(shown)
     lines: list[RenderableType] = [Text(f"  {earlier} before", style="dim")] if earlier > 0 and shown else []
     for stage in shown:
-        figures = (Text(text, style="yellow" if text.endswith("failed") else "") for text in stage_figures(stage))
+        figures = (Text(text, style="yellow" if text.endswith("failed") else "") for text in stage.figures)
         table.add_row(Text("✓", style="green"), Text(stage.stage or f"stage {stage.sequence + 1}"), *figures)
     if shown:
         lines.append(table)

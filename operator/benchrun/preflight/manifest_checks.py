@@ -14,7 +14,7 @@ from benchrun.api.sweep import KIND as SWEEP_KIND, BenchmarkSweepSpec
 from benchrun.measure import power_sentence
 from benchrun.names import GROUP, KIND
 from benchrun.plan import Variant, answering_args, cells, planned_variants
-from benchrun.preflight.cache_room import ARGS, node_remarks, room_remarks, seats_remarks
+from benchrun.preflight.kv_cache import ARGS, cache_remarks, concurrency_remarks, node_remarks
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 from benchrun.preflight.request_volume import Volume, length_remarks, sample_remarks, volume_of, volume_remarks
 from benchrun.preflight.schema import Object, spec_of
@@ -96,7 +96,7 @@ def _server(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
         remarks.append(note(ARGS, beyond.sentence) if beyond.is_meant else error(ARGS, beyond.sentence))
     wanted = {"--model": shape, "--gpu-memory": known.gpu_bytes, "--weights": known.weights_bytes}
     unknown = f"give {', '.join(name for name, value in wanted.items() if value is None)}"
-    return [*remarks, *seats_remarks(spec, sequences), *room_remarks(spec, sized, unknown=unknown)]
+    return [*remarks, *concurrency_remarks(spec, sequences), *cache_remarks(spec, sized, unknown=unknown)]
 
 
 def _sizing_of(args: sizing.ServeArgs, known: Known) -> sizing.Sizing | None:

@@ -126,9 +126,8 @@ class _Walk:
         """Look at one word; the place of the next."""
         word = self._args[place]
         if not is_flag(word):
-            self._say(
-                error, place, f"{word!r} belongs to no flag: vLLM takes one model only, and the operator names it"
-            )
+            text = f"{word!r} belongs to no flag: vLLM takes one model only, and the operator names it"
+            self._say(error, place, text)
             return place + 1
         name, equals, value = _dashed(word).partition("=")
         flag, name = self._flag(place, name, by_parts="." in name)

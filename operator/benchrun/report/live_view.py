@@ -11,7 +11,7 @@ from benchrun.observe import untrusted_json as raw
 from benchrun.report.run_list import state
 from benchrun.report.run_summary import Step, steps
 from benchrun.report.tables import clock, figure, format_seconds
-from benchrun.report.watch_state import Followed, FollowedRun, FollowedSweep, StageLine, stage_figures
+from benchrun.report.watch_state import Followed, FollowedRun, FollowedSweep, StageLine
 
 SILENT_SECONDS = 15  # A running operator updates a new run within a second.
 SEARCH = "/search-"  # In the names of stages whose load is searched: chat/search-07/r1.
@@ -128,7 +128,7 @@ def _sweep_left(status: BenchmarkSweepStatus, *, done: int, total: int, now: dat
 
 def _gauges(run: FollowedRun) -> tuple[Gauge, ...]:
     """None before the first sample. Each has its own scale: a long queue must not flatten what is running."""
-    if run.status.live is None:
+    if run.status.live is None or not run.samples:
         return ()
     rows = (
         ("running", [each.running for each in run.samples], "", None),
@@ -136,8 +136,7 @@ def _gauges(run: FollowedRun) -> tuple[Gauge, ...]:
         ("KV cache", [each.kv_cache_percent for each in run.samples], " %", 100.0),
         ("output", [each.generation_tokens_per_second for each in run.samples], " tok/s", None),
     )
-    gauges = ((label, tuple(values), unit, top) for label, values, unit, top in rows if values)
-    return tuple(Gauge(label, values, figure(values[-1], unit=unit), top) for label, values, unit, top in gauges)
+    return tuple(Gauge(label, tuple(seen), figure(seen[-1], unit=unit), top) for label, seen, unit, top in rows)
 
 
 def progress_line(status: BenchmarkRunStatus) -> str:
@@ -207,7 +206,7 @@ def _stage(run: FollowedRun, line: StageLine) -> str:
     total = run.status.progress.stages_total if run.status.progress is not None else 0
     place = f"{line.sequence + 1}/{total}" if total else f"{line.sequence + 1}"
     name = f" {line.stage}" if line.stage is not None else ""
-    return f"stage {place}{name}: {', '.join(stage_figures(line)) or 'measured'}"
+    return f"stage {place}{name}: {', '.join(line.figures) or 'measured'}"
 
 
 def _end(run: FollowedRun) -> str:

@@ -35,11 +35,7 @@ def variant_rows(status: BenchmarkSweepStatus, *, texts_per_prompt: Texts = NO_T
         Column("load point", lambda row: row.cell),
         Column("runs", lambda row: str(row.runs)),
         Column("req/s", metric(_REQUESTS)),
-        Column(
-            "texts/s",
-            lambda row: tables.texts_a_second(row.metrics.get(_REQUESTS), row.cell.partition("/")[0], texts_per_prompt),
-            optional=True,
-        ),
+        Column("texts/s", tables.texts_a_second(texts_per_prompt), optional=True),
         Column("tok/s", metric(_OUTPUT)),
         Column("tok/s of", tables.throughput_of, wide=True, optional=True),
         Column("total tok/s", metric(_TOTAL), wide=has_latencies, optional=True),
@@ -178,9 +174,8 @@ def left_out(status: BenchmarkSweepStatus) -> list[str]:
 
 def cuts(status: BenchmarkSweepStatus) -> list[str]:
     """What did not fit into the status, in sentences."""
-    return [
-        f"{cut.field}: {cut.included} of {cut.total}; the rest did not fit into the status" for cut in status.truncated
-    ]
+    lost = "the rest did not fit into the status"
+    return [f"{cut.field}: {cut.included} of {cut.total}; {lost}" for cut in status.truncated]
 
 
 def _cost(status: BenchmarkSweepStatus, of: BestVariant | FrontPoint) -> str:

@@ -18,7 +18,6 @@ from benchrun.api import (
     BenchmarkRunStatus,
     CostStatus,
     Result,
-    RoleFigures,
 )
 from benchrun.api.sweep import Row
 from benchrun.judge.result_row import PER_GPU, gpus_of
@@ -134,7 +133,11 @@ R = TypeVar("R", bound=Result | Row)
 
 def metric(key: str, *, unit: str = "") -> Callable[[Result | Row], str]:
     """The cell of a column: this figure of a row of a run or sweep. A throughput is that of the plateau, where there is one."""
-    return lambda row: figure(row.figure(key) if isinstance(row, Result) else row.metrics.get(key), unit=unit)
+    return lambda row: figure(_figure_of(row, key), unit=unit)
+
+
+def _figure_of(row: Result | Row, key: str) -> float | None:
+    return row.figure(key) if isinstance(row, Result) else row.metrics.get(key)
 
 
 def throughput_of(row: Result | Row) -> str:
@@ -154,9 +157,14 @@ def texts_per_prompt(spec: Mapping[str, object]) -> dict[str, int]:
     return found
 
 
-def texts_a_second(request_throughput: float | None, workload: str, texts: Texts) -> str:
-    known = request_throughput is not None and workload in texts
-    return figure((request_throughput or 0.0) * texts[workload] if known else None)
+def texts_a_second(texts: Texts) -> Callable[[Result | Row], str]:
+    """The cell of a column."""
+
+    def cell(row: Result | Row) -> str:
+        requests, each = _figure_of(row, "request_throughput"), texts.get(row.cell.partition("/")[0])
+        return figure(requests * each if requests is not None and each is not None else None)
+
+    return cell
 
 
 def cost_header(currency: str | None) -> str:
@@ -190,11 +198,7 @@ def result_rows(status: BenchmarkRunStatus, *, texts_per_prompt: Texts = NO_TEXT
     columns: tuple[Column[Result], ...] = (
         Column("load point", lambda row: row.cell),
         Column("req/s", metric("request_throughput")),
-        Column(
-            "texts/s",
-            lambda row: texts_a_second(row.figure("request_throughput"), row.workload, texts_per_prompt),
-            optional=True,
-        ),
+        Column("texts/s", texts_a_second(texts_per_prompt), optional=True),
         Column("tok/s", metric("output_throughput")),
         Column("total tok/s", metric("total_token_throughput"), wide=True),
         Column("tok/s of", throughput_of, wide=True, optional=True),
@@ -209,10 +213,8 @@ def result_rows(status: BenchmarkRunStatus, *, texts_per_prompt: Texts = NO_TEXT
         Column("E2EL p99", lambda row: _latency(row, "e2el", "99")),
         *(Column(shown.column, partial(_by_role, name=name, unit=shown.unit)) for name, shown in SHOWN_FIGURES.items()),
         # Share of the prompts that the decode servers fetched from the prefill servers.
-        Column(
-            "fetched", lambda row: _of_role(row, ROLE_DECODE, lambda role: role.fetched_percent, "%"), optional=True
-        ),
-        Column("proxy ms", lambda row: _of_role(row, ROLE_PROXY, lambda role: role.added_mean_ms), optional=True),
+        Column("fetched", partial(_of_role, role=ROLE_DECODE, name="fetched_percent", unit="%"), optional=True),
+        Column("proxy ms", partial(_of_role, role=ROLE_PROXY, name="added_mean_ms"), optional=True),
         Column("failed", _failed),
         Column("verdict", lambda row: row.verdict),
     )
@@ -225,8 +227,8 @@ def _by_role(result: Result, *, name: str, unit: str) -> str:
     return "/".join(figure(getattr(role, name), unit=unit) for role in roles) or ABSENT
 
 
-def _of_role(result: Result, name: str, value: Callable[[RoleFigures], float | None], unit: str = "") -> str:
-    return figure(next((value(role) for role in result.roles if role.role == name), None), unit=unit)
+def _of_role(result: Result, *, role: str, name: str, unit: str = "") -> str:
+    return figure(next((getattr(each, name) for each in result.roles if each.role == role), None), unit=unit)
 
 
 def _watts(result: Result) -> str:
@@ -270,14 +272,10 @@ def packing_rows(status: BenchmarkRunStatus, texts_per_prompt: Texts) -> Rows:
     figures: Mapping[str, Callable[[Result], str]] = {
         "total tok/s": metric("total_token_throughput"),
         "tok/s": metric("output_throughput"),
-        "texts/s": lambda row: texts_a_second(row.figure("request_throughput"), row.workload, texts_per_prompt),
+        "texts/s": texts_a_second(texts_per_prompt),
     }
     rows = tuple(
-        (
-            str(total),
-            name,
-            *(cell(best[total, packing]) if (total, packing) in best else ABSENT for packing in packings),
-        )
+        (str(total), name, *(cell(best[total, each]) if (total, each) in best else ABSENT for each in packings))
         for total in sorted({total for total, _ in best}, reverse=True)
         for name, cell in figures.items()
     )

@@ -78,7 +78,7 @@ _STAGE_COLUMNS: tuple[Column[_StageRow], ...] = (
     Column("uncertain", "texts", lambda row: row.uncertain),
     Column("model", "text", lambda row: row.run.spec.model.name),
     Column("server_image", "text", lambda row: row.server.image if row.server else None),
-    Column("server_version", "text", lambda row: formats.server_version(row.run, row.stage)),
+    Column("server_version", "text", lambda row: formats.server_version(row.stage, row.server)),
     Column("gpu", "text", lambda row: row.server.gpu if row.server else None),
     Column(
         "gpus", "integer", lambda row: gpus_of(row.run.status.servers) if row.server and row.run.spec.started else None
@@ -142,12 +142,6 @@ class _RoleRow:
     held: ServerStatus | None
 
     @property
-    def version(self) -> str | None:
-        edges = self.stage.record.servers
-        reported = next((edge.version for edge in edges if edge.role == self.role and edge.version), None)
-        return reported or (self.held.version if self.held else None)
-
-    @property
     def started(self) -> ServerStatus | None:
         return self.held if self.run.spec.started is not None else None
 
@@ -158,7 +152,7 @@ _SERVER_COLUMNS: tuple[Column[_RoleRow], ...] = (
     Column("role", "text", lambda row: row.role),
     Column("replicas", "integer", lambda row: row.started.replicas if row.started else None),
     Column("server_image", "text", lambda row: row.started.image if row.started else None),
-    Column("server_version", "text", lambda row: row.version),
+    Column("server_version", "text", lambda row: formats.server_version(row.stage, row.held, row.role)),
     Column("gpu", "text", lambda row: row.started.gpu if row.started and row.started.gpus else None),
     Column("gpus", "integer", lambda row: row.started.gpus if row.started else None),
     Column("kv_cache_tokens", "integer", lambda row: row.held.kv_cache_tokens if row.held else None),
@@ -273,7 +267,7 @@ def _register(name: str, summary: str, write: Callable[[ExportedRun, TableName],
     def files(run: ExportedRun) -> Files:
         return {f"{table}.{name}": write(run, table) for table in formats.TABLES}
 
-    formats.register(name, formats.Format(summary, files, write, is_text))
+    formats.FORMATS[name] = formats.Format(summary, files, write, is_text)
 
 
 _register("csv", "tables of stages, of their servers and of requests", lambda run, table: as_csv(_TABLES[table](run)))

@@ -1,6 +1,6 @@
 """A finished run as exports see it, and the formats of `benchrun export`.
 
-Every module of this package that calls `register` adds its own.
+Every module of this package adds its own to `FORMATS`.
 """
 
 from __future__ import annotations
@@ -137,10 +137,11 @@ def exported(
     return ExportedRun(namespace, name, uid, spec, status, tuple(stages))
 
 
-def server_version(run: ExportedRun, stage: ExportedStage) -> str | None:
-    """vLLM's version, as the servers of this stage reported it; else as the run's status has it."""
-    reported = next((edge.version for edge in stage.record.servers if edge.version), None)
-    return reported or (run.server.version if run.server is not None else None)
+def server_version(stage: ExportedStage, server: ServerStatus | None, role: str | None = None) -> str | None:
+    """vLLM's version, as the servers of this stage, or those of a role, reported it; else as the status of `server` has it."""
+    edges = (edge for edge in stage.record.servers if role in (None, edge.role))
+    reported = next((edge.version for edge in edges if edge.version), None)
+    return reported or (server.version if server is not None else None)
 
 
 def only(run: ExportedRun, stage_ids: Collection[str]) -> ExportedRun:
@@ -251,13 +252,6 @@ class Format:
 
 
 FORMATS: dict[str, Format] = {}
-"""By the name that `--format` takes."""
-
-
-def register(name: str, of: Format) -> None:
-    """Add a format; called by the module that writes it when it is imported."""
-    FORMATS[name] = of
-
-
+"""By the name that `--format` takes; the module that writes a format adds it when it is imported."""
 for _module in iter_modules([__file__.rpartition("/")[0]]):
     import_module(f"{__package__}.{_module.name}")

@@ -127,7 +127,9 @@ def _server(run: ExportedRun, stage: ExportedStage, role: str) -> Json:
 def _engine(run: ExportedRun, stage: ExportedStage, role: str) -> Json:
     """An endpoint is `generic`: the kind `inference_engine` requires the hardware, which is unknown there."""
     model = {"name": run.spec.model.name}
-    version = server_version(run, stage) or (run.spec.started.image if run.spec.started is not None else _UNKNOWN)
+    version = server_version(stage, run.server) or (
+        run.spec.started.image if run.spec.started is not None else _UNKNOWN
+    )
     if run.spec.started is None:
         return {"kind": "generic", "tool": "vllm", "tool_version": version, "model": model}
     spread = parallelism_of(flags_of(run, role))
@@ -246,6 +248,5 @@ def _as_yaml(value: Json) -> bytes:
     return yaml.safe_dump(value, sort_keys=False, allow_unicode=True).encode()
 
 
-formats.register(
-    "llm-d", formats.Format("llm-d benchmark reports v0.2, one a stage", llmd_files, lambda run, _: llmd_document(run))
-)
+SUMMARY = "llm-d benchmark reports v0.2, one a stage"
+formats.FORMATS["llm-d"] = formats.Format(SUMMARY, llmd_files, lambda run, _: llmd_document(run))

@@ -87,4 +87,4 @@ def _seconds(micros: Iterable[int], answered: Iterable[int]) -> list[float | Non
 
 
 SUMMARY = "result files of `vllm bench serve`, which `vllm bench sweep plot` reads"
-formats.register("vllm", formats.Format(SUMMARY, vllm_files, lambda run, _: vllm_lines(run)))
+formats.FORMATS["vllm"] = formats.Format(SUMMARY, vllm_files, lambda run, _: vllm_lines(run))

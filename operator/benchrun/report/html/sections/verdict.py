@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from benchrun.api import BenchmarkRunStatus, Condition, Finding, find_condition
+from benchrun.api import BenchmarkRunStatus, Finding, find_condition
 from benchrun.api.sweep import BenchmarkSweepStatus, SweepReason, VariantStatus
 from benchrun.judge.comparison.figures import SCOPES
 from benchrun.judge.rules.all_rules import evidence_sentence
@@ -51,11 +51,6 @@ def verdict_section(run: html.Reported) -> html.Section:
     )
 
 
-def _failure_reason(conditions: tuple[Condition, ...]) -> str | None:
-    failed = find_condition(conditions, "Failed")
-    return failed.reason if failed is not None and failed.status == "True" else None
-
-
 def _facts(status: BenchmarkRunStatus) -> html.Facts:
     verdicts = Counter(row.verdict for row in status.results)
     head = status.headline
@@ -63,7 +58,7 @@ def _facts(status: BenchmarkRunStatus) -> html.Facts:
     kept = find_condition(status.conditions, "ObjectivesMet")
     return html.facts(
         "At a glance",
-        ("Ended because", _failure_reason(status.conditions)),
+        ("Ended because", exit_codes.failure_reason(status.conditions)),
         ("Load points", ", ".join(f"{count} {word}" for word, count in verdicts.most_common())),
         ("Best load point", head.cell if head else None),
         ("Output throughput there", f"{head.throughput} tokens/s" if head else None),
@@ -121,7 +116,7 @@ def _sweep_facts(status: BenchmarkSweepStatus) -> html.Facts:
     counts = status.runs.model_dump(include=set(_SWEEP_RUNS)) if status.runs is not None else {}
     return html.facts(
         "At a glance",
-        ("Ended because", _failure_reason(status.conditions)),
+        ("Ended because", exit_codes.failure_reason(status.conditions)),
         *((f"Most throughput per GPU{f', {workload}' if several else ''}", variant) for workload, variant in best),
         ("Baseline", status.baseline),
         ("Compared", SCOPES[status.scope] if status.scope is not None else None),
