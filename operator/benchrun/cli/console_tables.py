@@ -14,7 +14,7 @@ from benchrun.api import BenchmarkRunStatus, plain_text
 from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.cli.commands.compare import show_comparison
 from benchrun.judge.comparison.figures import SCOPES
-from benchrun.report import pivots, sweep_rows, tables
+from benchrun.report import sweep_rows, tables
 
 COLOURS = {"Valid": "green", "Suspect": "yellow", "Invalid": "red", "Note": "cyan", "Failed": "red"}
 ENDED_EARLY = ("Failed", "Cancelled")  # Phases that say more of a run than the verdict of what it had measured.
@@ -42,7 +42,7 @@ def show_result(
         if word != verdict:
             console.print(Text.assemble("measured until then: ", (verdict, COLOURS.get(verdict, ""))))
         _show_load_points(console, status, texts_per_prompt, wide=wide)
-        _print_rows(console, pivots.packing_rows(status, texts_per_prompt))
+        _print_rows(console, tables.packing_rows(status, texts_per_prompt))
     _print_rows(console, tables.finding_rows(status), width=prose_width(console))
     if status.comparison is not None:
         show_comparison(console, status.comparison, before=status.comparison.baseline.name, after=name)
@@ -124,13 +124,13 @@ def show_sweep(
         variants = sweep_rows.variant_rows(status, texts_per_prompt=texts_per_prompt, wide=wide)
         show_figures(console, variants, names=NAMES, wide=wide)
         console.print(Text(sweep_rows.LEGEND, style="dim"), width=width)
-        if wide and (side_by_side := pivots.configuration_rows(status)).rows:
+        if wide and (side_by_side := sweep_rows.configuration_rows(status)).rows:
             console.print(Text("\nload points side by side", style="bold"))
             show_figures(console, side_by_side, names=NAMES, wide=wide)
     if status.scope is not None:
         against = Text.assemble("\n", (f"against {status.baseline}", "bold"), f", {SCOPES[status.scope]}")
         console.print(against, width=width)
-        changes = pivots.configuration_change_rows(status)
+        changes = sweep_rows.configuration_change_rows(status)
         if wide or not changes.rows or _full_width(console, as_table(changes)) > console.width:
             changes = sweep_rows.change_rows(status)
         show_figures(console, changes, names=NAMES, wide=wide)

@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from benchrun.cli import console_tables, errors
-from benchrun.report import live_view, log_lines, run_list, tables
-from benchrun.report.watch_state import Followed, FollowedRun, stage_figures
+from benchrun.report import live_view, run_list, tables
+from benchrun.report.watch_state import Followed, FollowedRun
 
 NARROW = 100  # Below that many columns gauges stand under one another.
 SPARKLINE = 24
@@ -31,7 +31,7 @@ class LogReporter:
 
     def __init__(self, console: Console, *, several: bool) -> None:
         self._console, self._several = console, several
-        self._logs: defaultdict[str, log_lines.Log] = defaultdict(log_lines.Log)
+        self._logs: defaultdict[str, live_view.Log] = defaultdict(live_view.Log)
 
     def show(self, followed: Sequence[Followed]) -> None:
         for each in followed:
@@ -159,7 +159,7 @@ def _stages(view: live_view.LiveView, *, lines_left: int) -> list[RenderableType
     earlier = view.done - len(shown)
     lines: list[RenderableType] = [Text(f"  {earlier} before", style="dim")] if earlier > 0 and shown else []
     for stage in shown:
-        figures = (Text(text, style="yellow" if text.endswith("failed") else "") for text in stage_figures(stage))
+        figures = (Text(text, style="yellow" if text.endswith("failed") else "") for text in stage.figures)
         table.add_row(Text("✓", style="green"), Text(stage.stage or f"stage {stage.sequence + 1}"), *figures)
     if shown:
         lines.append(table)

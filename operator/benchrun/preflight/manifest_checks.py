@@ -7,37 +7,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
+from benchrun import sizing
 from benchrun.api import DEFAULT_METRICS, BenchmarkRunSpec
 from benchrun.api.crd import RUN, SWEEP
 from benchrun.api.sweep import KIND as SWEEP_KIND, BenchmarkSweepSpec
 from benchrun.measure import power_sentence
 from benchrun.names import GROUP, KIND
 from benchrun.plan import Variant, answering_args, cells, planned_variants
-from benchrun.preflight.cache_room import ARGS, node_remarks, room_remarks, seats_remarks
+from benchrun.preflight.kv_cache import ARGS, cache_remarks, concurrency_remarks, node_remarks
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 from benchrun.preflight.request_volume import Volume, length_remarks, sample_remarks, volume_of, volume_remarks
 from benchrun.preflight.schema import Object, spec_of
 from benchrun.preflight.server_flags import command_remarks, flag_remarks
-from benchrun.sizing import (
-    ALLOW_LONGER,
-    Memory,
-    ModelShape,
-    ServeArgs,
-    Sizing,
-    UnknownCacheType,
-    UnreadableValue,
-    beyond_context,
-    engine_of,
-    max_model_tokens,
-    sizing_of,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
     """What the user gives beside the manifest."""
 
-    shape: ModelShape | None = None
+    shape: sizing.ModelShape | None = None
     gpu_bytes: int | None = None
     weights_bytes: int | None = None
     overhead_bytes: int = 0
@@ -59,8 +47,7 @@ class Checked:
         return any(remark.level == "Error" for remark in self.remarks)
 
 
-_cached_schema = cache(lambda make: make())
-"""Making a schema takes longer than all the rest."""
+_cached_schema = cache(lambda make: make())  # Making a schema takes longer than all the rest.
 
 
 def check_run(body: Object, known: Known) -> Checked:
@@ -88,44 +75,43 @@ def _server(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
     command = spec.server.command if spec.server is not None else []
     remarks = command_remarks(command, image=server.image, version=known.vllm_version)
     remarks += flag_remarks(server.args, image=server.image, version=known.vllm_version, path=ARGS)
-    args, shape = ServeArgs.of(answering_args(spec)), known.shape
+    args, shape = sizing.ServeArgs.of(answering_args(spec)), known.shape
     try:
-        sizing = _sizing(args, known)
-        longest = max_model_tokens(args)
+        sized = _sizing_of(args, known)
+        longest = sizing.max_model_tokens(args)
         sequences = args.whole_if_given("max-num-seqs")
         remarks += node_remarks(spec)
-    except UnreadableValue as problem:
+    except sizing.UnreadableValue as problem:
         return [*remarks, error(ARGS, str(problem))]
-    except UnknownCacheType as problem:
+    except sizing.UnknownCacheType as problem:
         return [*remarks, not_checked(ARGS, f"the KV cache: {problem}")]
     max_tokens = longest or (shape.context_tokens if shape is not None else None)
     source = "--max-model-len" if longest is not None else "config.json"
     if max_tokens is None:
         source = "neither --max-model-len in the arguments nor --model is given"
     remarks += length_remarks(spec, max_tokens=max_tokens, source=source)
-    is_allowed = any(each.name == ALLOW_LONGER for each in server.env)
-    beyond = beyond_context(args, shape, is_allowed=is_allowed) if shape is not None else None
+    is_allowed = any(each.name == sizing.ALLOW_LONGER for each in server.env)
+    beyond = sizing.beyond_context(args, shape, is_allowed=is_allowed) if shape is not None else None
     if beyond is not None:
         remarks.append(note(ARGS, beyond.sentence) if beyond.is_meant else error(ARGS, beyond.sentence))
     wanted = {"--model": shape, "--gpu-memory": known.gpu_bytes, "--weights": known.weights_bytes}
     unknown = f"give {', '.join(name for name, value in wanted.items() if value is None)}"
-    return [*remarks, *seats_remarks(spec, sequences), *room_remarks(spec, sizing, unknown=unknown)]
+    return [*remarks, *concurrency_remarks(spec, sequences), *cache_remarks(spec, sized, unknown=unknown)]
 
 
-def _sizing(args: ServeArgs, known: Known) -> Sizing | None:
+def _sizing_of(args: sizing.ServeArgs, known: Known) -> sizing.Sizing | None:
     if known.shape is None:
         return None
-    engine, memory = engine_of(args, known.shape, gpu_bytes=known.gpu_bytes), None
+    engine, memory = sizing.engine_of(args, known.shape, gpu_bytes=known.gpu_bytes), None
     if known.gpu_bytes is not None and known.weights_bytes is not None:
         weights = -(-known.weights_bytes // engine.gpus)
-        memory = Memory(
+        memory = sizing.Memory(
             total=known.gpu_bytes, utilization=engine.utilization, weights=weights, overhead=known.overhead_bytes
         )
-    return sizing_of(known.shape, engine, memory=memory)
+    return sizing.sizing_of(known.shape, engine, memory=memory)
 
 
-MAX_NAMED = 3
-"""Variants named in a sentence; of more only the number is given."""
+MAX_NAMED = 3  # Variants named in a sentence; of more only the number is given.
 _ARGUMENT = re.compile(r"spec\.(?:server|offline)\.args\[(\d+)\]")
 
 
@@ -191,12 +177,8 @@ CHECKS: Mapping[str, Callable[[Object, Known], Checked]] = {KIND: check_run, SWE
 """How an object of each of our kinds is checked."""
 
 
-def check_objects(bodies: Sequence[Object], known: Known) -> tuple[Checked, ...]:
-    """Check each object, in order."""
-    return tuple(_check(body, known) for body in bodies)
-
-
-def _check(body: Object, known: Known) -> Checked:
+def check_object(body: Object, known: Known) -> Checked:
+    """Check an object of any kind; one that is not ours is only named."""
     kind = str(body.get("kind") or "")
     metadata = body.get("metadata")
     name = str(metadata.get("name") or metadata.get("generateName") or "") if isinstance(metadata, Mapping) else ""

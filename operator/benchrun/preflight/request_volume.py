@@ -32,7 +32,6 @@ class Volume:
 
 
 def volume_of(spec: BenchmarkRunSpec) -> Volume:
-    """Count it."""
     estimated = estimate(spec)
     timed = [stage for stage in planned_stages(spec, run_uid="") if stage.axis == "rate" and stage.value != "inf"]
     warmup = spec.measurement.warmup.auto
@@ -61,10 +60,8 @@ def volume_remarks(spec: BenchmarkRunSpec, volume: Volume) -> list[Remark]:
     return []
 
 
-SHARE_GPT_TOTAL_TOKENS = 2048
-"""vLLM's limit, where none is set and each row has its own answer."""
-CHAT_TEMPLATE_TOKENS = 64
-"""More than most chat templates add to one turn."""
+SHARE_GPT_TOTAL_TOKENS = 2048  # vLLM's limit, where none is set and each row has its own answer.
+CHAT_TEMPLATE_TOKENS = 64  # More than most chat templates add to one turn.
 
 
 @dataclass(frozen=True, slots=True)

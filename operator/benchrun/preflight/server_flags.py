@@ -30,8 +30,6 @@ _TAG = re.compile(r"^v?(\d+)\.(\d+)\.\d+(?:[-.+_].*)?$")
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """One flag."""
-
     takes: Takes
     choices: tuple[str, ...] = ()  # Values that are allowed; empty: any.
     is_object: bool = False  # Whether the value is JSON, which may also be given by parts: --name.key value.
@@ -128,9 +126,8 @@ class _Walk:
         """Look at one word; the place of the next."""
         word = self._args[place]
         if not is_flag(word):
-            self._say(
-                error, place, f"{word!r} belongs to no flag: vLLM takes one model only, and the operator names it"
-            )
+            text = f"{word!r} belongs to no flag: vLLM takes one model only, and the operator names it"
+            self._say(error, place, text)
             return place + 1
         name, equals, value = _dashed(word).partition("=")
         flag, name = self._flag(place, name, by_parts="." in name)

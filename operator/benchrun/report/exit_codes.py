@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from benchrun.api import BenchmarkRunStatus, Reason, find_condition, is_true
+from benchrun.api import BenchmarkRunStatus, Condition, Reason, find_condition, is_true
 from benchrun.api.sweep import BenchmarkSweepStatus, SweepReason
 
 PASSED = 0
@@ -15,12 +15,17 @@ CANCELLED = 5
 UNDECIDED = 6
 
 
+def failure_reason(conditions: tuple[Condition, ...]) -> str | None:
+    """Why a run or sweep failed or was cancelled; None: it did not, or it goes on."""
+    failed = find_condition(conditions, "Failed")
+    return failed.reason if failed is not None and failed.status == "True" else None
+
+
 def exit_code(status: BenchmarkRunStatus) -> int | None:
     """0 measured and trustworthy, 2 failed, 3 an objective missed or a figure regressed, 4 some numbers invalid or none judged,
     5 cancelled, 6 the gate of the baseline neither passed nor failed. None: it has not ended."""
-    failed = find_condition(status.conditions, "Failed")
-    if failed is not None and failed.status == "True":
-        return CANCELLED if failed.reason == "Cancelled" else FAILED
+    if (reason := failure_reason(status.conditions)) is not None:
+        return CANCELLED if reason == "Cancelled" else FAILED
     if not is_true(status.conditions, "Complete"):
         return None
     valid = find_condition(status.conditions, "Valid")
@@ -35,9 +40,8 @@ def exit_code(status: BenchmarkRunStatus) -> int | None:
 def sweep_exit_code(status: BenchmarkSweepStatus) -> int | None:
     """0 every run measured and every row trustworthy, 2 the sweep or a run of it failed, 4 some rows invalid, 5 cancelled. Which
     variant is better does not matter. None: it has not ended."""
-    failed = find_condition(status.conditions, "Failed")
-    if failed is not None and failed.status == "True":
-        return CANCELLED if failed.reason == SweepReason.CANCELLED else FAILED
+    if (reason := failure_reason(status.conditions)) is not None:
+        return CANCELLED if reason == SweepReason.CANCELLED else FAILED
     complete = find_condition(status.conditions, "Complete")
     if complete is None or complete.status != "True":
         return None

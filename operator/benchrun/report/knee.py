@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-LEAST_POINTS = 3
-"""With two, one of them is an end whatever they show."""
+LEAST_POINTS = 3  # With two, one of them is an end whatever they show.
 
 
 @dataclass(frozen=True, slots=True)

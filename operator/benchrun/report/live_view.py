@@ -1,21 +1,20 @@
-"""A followed run or sweep as a screen shows it: data only, no layout."""
+"""A followed run or sweep: as a screen shows it, without layout, and as lines for a log."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from benchrun.api import BenchmarkRunStatus
-from benchrun.api.sweep import BenchmarkSweepStatus
+from benchrun.api import BenchmarkRunStatus, find_condition
+from benchrun.api.sweep import BenchmarkSweepStatus, SweepReason
 from benchrun.observe import untrusted_json as raw
+from benchrun.report.run_list import state
 from benchrun.report.run_summary import Step, steps
-from benchrun.report.tables import figure, format_seconds
+from benchrun.report.tables import clock, figure, format_seconds
 from benchrun.report.watch_state import Followed, FollowedRun, FollowedSweep, StageLine
 
-SILENT_SECONDS = 15
-"""A running operator updates a new run within a second."""
-SEARCH = "/search-"
-"""In the names of stages whose load is searched: chat/search-07/r1."""
+SILENT_SECONDS = 15  # A running operator updates a new run within a second.
+SEARCH = "/search-"  # In the names of stages whose load is searched: chat/search-07/r1.
 NO_OPERATOR = (
     "no operator has looked at it yet; is benchrun's operator installed and running? "
     "kubectl get deployments -A -l app.kubernetes.io/name=benchrun"
@@ -129,7 +128,7 @@ def _sweep_left(status: BenchmarkSweepStatus, *, done: int, total: int, now: dat
 
 def _gauges(run: FollowedRun) -> tuple[Gauge, ...]:
     """None before the first sample. Each has its own scale: a long queue must not flatten what is running."""
-    if run.status.live is None:
+    if run.status.live is None or not run.samples:
         return ()
     rows = (
         ("running", [each.running for each in run.samples], "", None),
@@ -137,8 +136,7 @@ def _gauges(run: FollowedRun) -> tuple[Gauge, ...]:
         ("KV cache", [each.kv_cache_percent for each in run.samples], " %", 100.0),
         ("output", [each.generation_tokens_per_second for each in run.samples], " tok/s", None),
     )
-    gauges = ((label, tuple(values), unit, top) for label, values, unit, top in rows if values)
-    return tuple(Gauge(label, values, figure(values[-1], unit=unit), top) for label, values, unit, top in gauges)
+    return tuple(Gauge(label, tuple(seen), figure(seen[-1], unit=unit), top) for label, seen, unit, top in rows)
 
 
 def progress_line(status: BenchmarkRunStatus) -> str:
@@ -151,3 +149,75 @@ def progress_line(status: BenchmarkRunStatus) -> str:
         )
     progress = status.progress.summary if status.progress is not None else None
     return " · ".join(part for part in (status.phase or "Pending", progress, servers, status.message) if part)
+
+
+MAX_QUIET_SECONDS = 30.0
+"""Pipelines end a job that prints nothing for minutes; nobody reads a line every five seconds."""
+
+
+class Log:
+    """The lines of one run or sweep: what was printed so far, and what is new."""
+
+    def __init__(self) -> None:
+        self._state: tuple[str | None, ...] = ()
+        """As printed last."""
+        self._stages: set[int] = set()
+        self._runs: dict[str, Log] = {}
+        self._ended = 0
+        self._printed_at: datetime | None = None
+
+    def lines(self, followed: Followed, *, now: datetime) -> list[str]:
+        """Lines to print now, each with the time since the run or sweep was accepted."""
+        time = clock(seconds_since_begin(followed, now=now))
+        return [f"{time}  {line}" for line in self._new_lines(followed, now)]
+
+    def _new_lines(self, followed: Followed, now: datetime) -> list[str]:
+        trouble = followed.trouble or silence(followed, now=now)
+        status = followed.status
+        if isinstance(followed, FollowedRun):
+            lines = [_stage(followed, line) for line in followed.stages if line.sequence not in self._stages]
+            self._stages.update(line.sequence for line in followed.stages)
+            # While stages are measured the message names the stage, as the line of a finished stage does.
+            state: tuple[str | None, ...] = (status.phase, None if status.phase == "Running" else status.message)
+            # Why a run ended is printed above its tables, which come next.
+            unseen = {"message": None} if status.completion_time is not None else {}
+            progress = progress_line(followed.status.model_copy(update=unseen))
+        else:
+            lines = self._lines_of_runs(followed, now)
+            runs = followed.status.runs
+            state = (status.phase, f"{runs.summary} runs" if runs and runs.summary else None, _message(followed))
+            progress = " · ".join(part for part in state if part)
+        state = (*state, trouble)
+        quiet = self._printed_at is not None and (now - self._printed_at).total_seconds() < MAX_QUIET_SECONDS
+        if state != self._state or (not quiet and not lines):
+            lines.append(trouble or progress)
+        self._state, self._printed_at = state, now if lines else self._printed_at
+        return lines
+
+    def _lines_of_runs(self, sweep: FollowedSweep, now: datetime) -> list[str]:
+        lines = [_end(run) for run in sweep.ended[self._ended :]]
+        self._ended = len(sweep.ended)
+        for name, run in sweep.under_way.items():
+            lines += [f"{run.title}: {line}" for line in self._runs.setdefault(name, Log())._new_lines(run, now)]
+        return lines
+
+
+def _stage(run: FollowedRun, line: StageLine) -> str:
+    total = run.status.progress.stages_total if run.status.progress is not None else 0
+    place = f"{line.sequence + 1}/{total}" if total else f"{line.sequence + 1}"
+    name = f" {line.stage}" if line.stage is not None else ""
+    return f"stage {place}{name}: {', '.join(line.figures) or 'measured'}"
+
+
+def _end(run: FollowedRun) -> str:
+    """With the reason where it ended early: its tables are not shown here."""
+    word = state(run.status)
+    return f"{run.title}: {word}" + (f" · {run.status.message or ''}" if word in ("Failed", "Cancelled") else "")
+
+
+def _message(sweep: FollowedSweep) -> str | None:
+    """None while it measures, since its runs have their own lines, and at its end, since the tables begin with it."""
+    status = sweep.status
+    step = find_condition(status.conditions, "Reconciling")
+    measuring = step is not None and step.reason == SweepReason.MEASURING
+    return None if measuring or status.completion_time is not None else status.message

@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from benchrun.api import BenchmarkRunStatus
 from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.judge.comparison.figures import SCOPES
+from benchrun.report import sweep_rows, tables
 from benchrun.report.comparison_rows import comparison_rows, reasons
-from benchrun.report.pivots import configuration_change_rows, configuration_rows, packing_rows
-from benchrun.report.sweep_rows import LEGEND, best_rows, change_rows, cuts, front_rows, remarks, variant_rows
-from benchrun.report.tables import (
-    NO_TEXTS,
-    UNCERTAIN_NOTE,
-    Rows,
-    explanation_rows,
-    finding_rows,
-    has_uncertain,
-    interval_rows,
-    kernel_rows,
-    objective_rows,
-    repeat_rows,
-    result_rows,
-)
+from benchrun.report.tables import NO_TEXTS, Rows, Texts
 
 _MARKUP = re.compile(r"([\\`*_\[\]~])")
 _LIVE = {
     "&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;", "@": "&#64;", "#": "&#35;", "://": "&#58;//", "www.": "www&#46;",
 }  # fmt: skip
+LATENCIES = "Latencies in milliseconds; running and waiting are means over the stages, of all servers."
 _LIVE_TEXT = re.compile("|".join(map(re.escape, _LIVE)), re.IGNORECASE)
 
 
@@ -49,11 +37,9 @@ def table(rows: Rows) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) if rows.rows else ""
 
 
-def markdown(
-    name: str, status: BenchmarkRunStatus, *, texts_per_prompt: Mapping[str, int] = NO_TEXTS, wide: bool = False
-) -> str:
+def markdown(name: str, status: BenchmarkRunStatus, *, texts_per_prompt: Texts = NO_TEXTS, wide: bool = False) -> str:
     """Verdict first, then every figure, limits, objectives, comparison and findings; `wide` adds the intervals of percentiles."""
-    rows = result_rows(status, texts_per_prompt=texts_per_prompt, wide=True)
+    rows = tables.result_rows(status, texts_per_prompt=texts_per_prompt, wide=True)
     # Indented and not fenced: the log could close a fence.
     log = "\n".join(f"    {line}" for line in (status.log_tail or "").splitlines())
     return _page(
@@ -61,41 +47,43 @@ def markdown(
         status.verdict,
         status.message,
         table(rows),
-        "Latencies in milliseconds; running and waiting are means over the stages, of all servers."
-        if rows.rows
-        else "",
-        escaped(UNCERTAIN_NOTE) if has_uncertain(rows) else "",
-        part("Texts in all, by packing", packing_rows(status, texts_per_prompt)),
-        part("What limits", explanation_rows(status, wide=wide)),
-        part("Profile", kernel_rows(status)),
-        part("Stages in order of measurement", repeat_rows(status)) if wide else "",
-        part("Percentiles", interval_rows(status)) if wide else "",
+        LATENCIES if rows.rows else "",
+        escaped(tables.UNCERTAIN_NOTE) if tables.has_uncertain(rows) else "",
+        part("Texts in all, by packing", tables.packing_rows(status, texts_per_prompt)),
+        part("What limits", tables.explanation_rows(status, wide=wide)),
+        part("Profile", tables.kernel_rows(status)),
+        part("Stages in order of measurement", tables.repeat_rows(status)) if wide else "",
+        part("Percentiles", tables.interval_rows(status)) if wide else "",
         "\n".join(f"- {escaped(f'{each.workload}: {each.sentence}')}" for each in status.searches),
-        part("Objectives", objective_rows(status)),
+        part("Objectives", tables.objective_rows(status)),
         *_comparison(status),
-        part("Findings", finding_rows(status)),
+        part("Findings", tables.finding_rows(status)),
         f"### Last lines of the server's log\n\n{log}" if log else "",
     )
 
 
-def sweep_markdown(name: str, status: BenchmarkSweepStatus, *, texts_per_prompt: Mapping[str, int] = NO_TEXTS) -> str:
+def sweep_markdown(name: str, status: BenchmarkSweepStatus, *, texts_per_prompt: Texts = NO_TEXTS) -> str:
     """Verdict first, then every figure, changes, the best variants, the front, and remarks."""
     ended_early = status.phase if status.phase in ("Failed", "Cancelled") else None
-    figures = table(variant_rows(status, texts_per_prompt=texts_per_prompt, wide=True))
-    changes = part(f"Against {escaped(status.baseline or '')}", change_rows(status)) if status.scope is not None else ""
+    figures = table(sweep_rows.variant_rows(status, texts_per_prompt=texts_per_prompt, wide=True))
+    changes = (
+        part(f"Against {escaped(status.baseline or '')}", sweep_rows.change_rows(status))
+        if status.scope is not None
+        else ""
+    )
     return _page(
         name,
         ended_early or status.verdict,
         status.message,
         figures,
-        f"{LEGEND[0].upper()}{LEGEND[1:]}." if figures else "",
-        part("Load points side by side", configuration_rows(status)),
-        part(f"Side by side, against {escaped(status.baseline or '')}", configuration_change_rows(status)),
+        f"{sweep_rows.LEGEND[0].upper()}{sweep_rows.LEGEND[1:]}." if figures else "",
+        part("Load points side by side", sweep_rows.configuration_rows(status)),
+        part(f"Side by side, against {escaped(status.baseline or '')}", sweep_rows.configuration_change_rows(status)),
         changes,
         escaped(SCOPES[status.scope]) if status.scope is not None and changes else "",
-        part("Best", best_rows(status)),
-        part("Pareto front", front_rows(status)),
-        "\n".join(f"- {escaped(remark)}" for remark in (*remarks(status), *cuts(status))),
+        part("Best", sweep_rows.best_rows(status)),
+        part("Pareto front", sweep_rows.front_rows(status)),
+        "\n".join(f"- {escaped(remark)}" for remark in (*sweep_rows.remarks(status), *sweep_rows.cuts(status))),
     )
 
 

@@ -2,74 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Generic, TypeVar
+from typing import TypeVar
 
 from pydantic import ValidationError
 
 from benchrun.api import BenchmarkRunStatus, answering
 from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.observe import Run, Sweep, run_of, sweep_of, untrusted_json as raw
-from benchrun.report.tables import ABSENT, Column, Rows, age, clock, figure, table_of
+from benchrun.report.tables import ABSENT, Rows, age, clock, figure
 
-MAX_CODES = 1
-"""Findings named in a row; the rest are counted."""
-OLDEST = datetime.min.replace(tzinfo=UTC)
-"""Of an object without a creation time."""
-OTHER_VERSION = "written by another version of the API"
-O = TypeVar("O", Run, Sweep)  # noqa: E741
+MAX_CODES = 1  # Findings named in a row; the rest are counted.
+OLDEST = datetime.min.replace(tzinfo=UTC)  # Of an object without a creation time.
 S = TypeVar("S", BenchmarkRunStatus, BenchmarkSweepStatus)
-L = TypeVar("L", bound="_Listed[Any, Any]")
-
-
-@dataclass(frozen=True, slots=True)
-class _Listed(Generic[O, S]):
-    """A run or sweep with its status."""
-
-    of: O
-    status: S
+_Cells = Mapping[str, str | None]  # By header; None: not known.
+_Listed = tuple[Run | Sweep, BenchmarkRunStatus | BenchmarkSweepStatus, _Cells, _Cells]
+"""An object, its status, its figures, and with what it is measured."""
 
 
 def run_list_rows(bodies: Iterable[raw.Object], *, now: datetime, wide: bool = False, namespaces: bool = False) -> Rows:
     """One row a run, the youngest first. The figures are those of the best Valid load point; without one, those of the highest
     Suspect one, marked `?`."""
-    figures: tuple[Column[_Listed[Run, BenchmarkRunStatus]], ...] = (
-        Column("stages", lambda row: row.status.progress.summary if row.status.progress else ABSENT),
-        Column("load point", lambda row: row.status.headline.cell if row.status.headline else ABSENT),
-        Column("tok/s", lambda row: row.status.headline.throughput if row.status.headline else ABSENT),
-        Column("TTFT p99", lambda row: row.status.headline.p99_ttft if row.status.headline else ABSENT),
-        Column("limit", lambda row: limit(row.status)),
-        Column("findings", lambda row: finding_codes(row.status)),
-    )
-    setup: tuple[Column[_Listed[Run, BenchmarkRunStatus]], ...] = (
-        Column("model", lambda row: model(row.of.spec) or ABSENT, wide=True),
-        Column("vLLM", lambda row: _version(row.status) or ABSENT, wide=True),
-        Column("GPU", lambda row: _gpus(row.status) or ABSENT, wide=True),
-        Column("image", lambda row: image({"server": row.of.spec.get("server")}) or ABSENT, wide=True),
-    )
-    found = [_Listed(run, _status(run, BenchmarkRunStatus)) for run in map(run_of, bodies)]
-    return _listed("run", figures, setup, found, now=now, wide=wide, namespaces=namespaces)
+    found: list[_Listed] = []
+    for run in map(run_of, bodies):
+        status = _status(run, BenchmarkRunStatus)
+        best, server = status.headline, {"server": run.spec.get("server")}
+        figures = {
+            "stages": status.progress.summary if status.progress else None,
+            "load point": best.cell if best else None,
+            "tok/s": best.throughput if best else None,
+            "TTFT p99": best.p99_ttft if best else None,
+            "limit": limit(status),
+            "findings": finding_codes(status),
+        }
+        setup = {"model": model(run.spec), "vLLM": _version(status), "GPU": _gpus(status), "image": image(server)}
+        found.append((run, status, figures, setup))
+    return _listed("run", found, now=now, wide=wide, namespaces=namespaces)
 
 
 def sweep_list_rows(
     bodies: Iterable[raw.Object], *, now: datetime, wide: bool = False, namespaces: bool = False
 ) -> Rows:
     """One row a sweep, the youngest first. The best is that of the first workload, by throughput per GPU."""
-    figures: tuple[Column[_Listed[Sweep, BenchmarkSweepStatus]], ...] = (
-        Column("runs", lambda row: row.status.runs.summary if row.status.runs else ABSENT),
-        Column("best", lambda row: row.status.best[0].variant if row.status.best else ABSENT),
-        Column("load point", lambda row: row.status.best[0].cell if row.status.best else ABSENT),
-        Column("tok/s per GPU", lambda row: figure(row.status.best[0].throughput_per_gpu if row.status.best else None)),
-    )
-    setup: tuple[Column[_Listed[Sweep, BenchmarkSweepStatus]], ...] = (
-        Column("baseline", lambda row: row.status.baseline or ABSENT, wide=True),
-        Column("model", lambda row: model(template(row.of)) or ABSENT, wide=True),
-        Column("image", lambda row: image(template(row.of)) or ABSENT, wide=True),
-    )
-    found = [_Listed(sweep, _status(sweep, BenchmarkSweepStatus)) for sweep in map(sweep_of, bodies)]
-    return _listed("sweep", figures, setup, found, now=now, wide=wide, namespaces=namespaces)
+    found: list[_Listed] = []
+    for sweep in map(sweep_of, bodies):
+        status, spec = _status(sweep, BenchmarkSweepStatus), template(sweep)
+        best = status.best[0] if status.best else None
+        figures = {
+            "runs": status.runs.summary if status.runs else None,
+            "best": best.variant if best else None,
+            "load point": best.cell if best else None,
+            "tok/s per GPU": figure(best.throughput_per_gpu if best else None),
+        }
+        setup = {"baseline": status.baseline, "model": model(spec), "image": image(spec)}
+        found.append((sweep, status, figures, setup))
+    return _listed("sweep", found, now=now, wide=wide, namespaces=namespaces)
 
 
 def _status(of: Run | Sweep, model: type[S]) -> S:
@@ -77,31 +65,25 @@ def _status(of: Run | Sweep, model: type[S]) -> S:
     try:
         return model.model_validate(of.status)
     except ValidationError:
-        return model(message=OTHER_VERSION)
+        return model(message="written by another version of the API")
 
 
-def _listed(
-    kind: str,
-    figures: Iterable[Column[L]],
-    setup: Iterable[Column[L]],
-    found: list[L],
-    *,
-    now: datetime,
-    wide: bool,
-    namespaces: bool,
-) -> Rows:
-    namespace: list[Column[L]] = [Column("namespace", lambda row: row.of.namespace)] if namespaces else []
-    columns: list[Column[L]] = [
-        *namespace,
-        Column(kind, lambda row: row.of.name),
-        Column("state", lambda row: state(row.status)),
-        *figures,
-        Column("took", lambda row: duration(row.status, now=now)),
-        Column("age", lambda row: age((now - (row.of.created_at or now)).total_seconds())),
-        *setup,
+def _listed(kind: str, found: list[_Listed], *, now: datetime, wide: bool, namespaces: bool) -> Rows:
+    found.sort(key=lambda each: (each[0].created_at or OLDEST, each[0].name), reverse=True)
+    rows: list[_Cells] = [
+        {
+            **({"namespace": of.namespace} if namespaces else {}),
+            kind: of.name,
+            "state": state(status),
+            **figures,
+            "took": duration(status, now=now),
+            "age": age((now - (of.created_at or now)).total_seconds()),
+            **({name: text or None for name, text in setup.items()} if wide else {}),
+        }
+        for of, status, figures, setup in found
     ]
-    found.sort(key=lambda row: (row.of.created_at or OLDEST, row.of.name), reverse=True)
-    return table_of(columns, found, wide=wide)
+    cells = (tuple(ABSENT if cell is None else cell for cell in row.values()) for row in rows)
+    return Rows(tuple(rows[0]) if rows else (), tuple(cells))
 
 
 def state(status: BenchmarkRunStatus | BenchmarkSweepStatus) -> str:
@@ -152,6 +134,5 @@ def _version(status: BenchmarkRunStatus) -> str | None:
 
 
 def _gpus(status: BenchmarkRunStatus) -> str | None:
-    """`4 H100`."""
     server, count = answering(status.servers), sum(each.gpus for each in status.servers)
     return f"{count} {server.gpu or ''}".strip() if server is not None and count else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -18,11 +18,9 @@ from benchrun.report.settings import kv_cache_text
 from benchrun.report.sweep_rows import remarks
 from benchrun.report.tables import age, figure, format_seconds, price_text
 
-MAX_CODES = 6
-"""Findings named; the rest are counted."""
-LEAST_OTHER_SECONDS = 0.5
-"""A shorter rest of a start is not shown: instants of pods are whole seconds."""
-_Facts = Iterator[tuple[str, str]]
+MAX_CODES = 6  # Findings named; the rest are counted.
+LEAST_OTHER_SECONDS = 0.5  # A shorter rest of a start is not shown: instants of pods are whole seconds.
+_Facts = Iterable[tuple[str, str]]
 
 
 def startup_text(server: ServerStatus) -> str:
@@ -118,10 +116,7 @@ def sweep_summary(sweep: Sweep, status: BenchmarkSweepStatus, *, now: datetime) 
 
 
 def _summary(
-    of: Run | Sweep,
-    status: BenchmarkRunStatus | BenchmarkSweepStatus,
-    facts: Iterable[tuple[str, str]],
-    commands: Iterable[str],
+    of: Run | Sweep, status: BenchmarkRunStatus | BenchmarkSweepStatus, facts: _Facts, commands: Iterable[str]
 ) -> Summary:
     name = f"{of.name} -n {of.namespace}" if of.namespace else of.name
     return Summary(
@@ -139,7 +134,7 @@ def _spec(run: Run) -> _Facts:
     offline, endpoint = raw.mapping(spec.get("offline")), raw.mapping(spec.get("endpoint"))
     yield "mode", "offline: the engine without its API server" if offline else ""
     if server := raw.mapping(spec.get("server")) or offline:
-        yield "image", raw.text(server.get("image"), 1024)
+        yield "image", run_list.image(spec)
         args = server.get("args")
         yield "arguments", " ".join(map(str, args)) if isinstance(args, list) else ""
     if endpoint:

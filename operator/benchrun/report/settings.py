@@ -57,6 +57,5 @@ def kv_cache_text(server: ServerStatus) -> str:
     each_rank = re.findall(r"[0-9]+(?:\.[0-9]+)?", server.reported.get("available_kv_cache_gib", ""))
     gib = min(map(float, each_rank), default=0.0)
     each = serve_args.memory(gib * serve_args.GIB / tokens) if tokens else ""
-    return f"KV cache {tokens} tokens" + (
-        f" in {figure(gib)} GiB a GPU, {each} a token and GPU" if gib and each else ""
-    )
+    size = f" in {figure(gib)} GiB a GPU, {each} a token and GPU" if gib and each else ""
+    return f"KV cache {tokens} tokens{size}"

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from benchrun.api import KEYS, OUTPUT_COST, SHOWN_FIGURES, TOKENS_PER_JOULE
+from benchrun.api import KEYS, OUTPUT_COST, SHOWN_FIGURES, TOKENS_PER_JOULE, ComparedMetric
 from benchrun.api.sweep import BenchmarkSweepStatus, BestVariant, FrontPoint, Row, VariantStatus
 from benchrun.judge.result_row import PER_GPU
+from benchrun.report import tables
 from benchrun.report.comparison_rows import CHANGE_HEADERS, change_cells
-from benchrun.report.tables import (
-    ABSENT,
-    NO_TEXTS,
-    Column,
-    Rows,
-    cost_columns,
-    cost_header,
-    figure,
-    metric,
-    table_of,
-    texts_a_second,
-    throughput_of,
-)
+from benchrun.report.tables import ABSENT, NO_TEXTS, Column, Rows, Texts, figure, metric, table_of
 
 LEGEND = (
     "means over the runs; latencies in milliseconds; running, waiting, KV max and hits are what the servers report: "
@@ -30,9 +19,7 @@ _REQUESTS, _OUTPUT, _TOTAL = (KEYS[name] for name in ("RequestThroughput", "Outp
 _LATENCIES = (("TTFT", KEYS["MeanTTFT"]), ("TPOT", KEYS["MeanTPOT"]), ("E2EL", KEYS["MeanE2EL"]))
 
 
-def variant_rows(
-    status: BenchmarkSweepStatus, *, texts_per_prompt: Mapping[str, int] = NO_TEXTS, wide: bool = False
-) -> Rows:
+def variant_rows(status: BenchmarkSweepStatus, *, texts_per_prompt: Texts = NO_TEXTS, wide: bool = False) -> Rows:
     """One row a variant and load point: what was measured, and what the servers did meanwhile.
 
     A column in which nothing was measured is left out. Unless it may be `wide`, so is the throughput per GPU where it is that of
@@ -48,16 +35,12 @@ def variant_rows(
         Column("load point", lambda row: row.cell),
         Column("runs", lambda row: str(row.runs)),
         Column("req/s", metric(_REQUESTS)),
-        Column(
-            "texts/s",
-            lambda row: texts_a_second(row.metrics.get(_REQUESTS), row.cell.partition("/")[0], texts_per_prompt),
-            optional=True,
-        ),
+        Column("texts/s", tables.texts_a_second(texts_per_prompt), optional=True),
         Column("tok/s", metric(_OUTPUT)),
-        Column("tok/s of", throughput_of, wide=True, optional=True),
+        Column("tok/s of", tables.throughput_of, wide=True, optional=True),
         Column("total tok/s", metric(_TOTAL), wide=has_latencies, optional=True),
         Column("per GPU", metric(PER_GPU), wide=all(a == b for a, b in throughputs), optional=True),
-        *cost_columns(status.currency),
+        *tables.cost_columns(status.currency),
         Column("tok/J", metric(TOKENS_PER_JOULE), optional=True),
         *latencies,
         *reported,
@@ -87,6 +70,43 @@ def change_rows(status: BenchmarkSweepStatus) -> Rows:
     return Rows(headers, rows)
 
 
+_SIDE_BY_SIDE: Mapping[str, ComparedMetric] = {
+    "req/s": "RequestThroughput", "tok/s": "OutputThroughput", "total tok/s": "TotalTokenThroughput",
+    "TTFT": "MeanTTFT", "TPOT": "MeanTPOT", "E2EL": "MeanE2EL",
+}  # fmt: skip
+
+
+MAX_POINTS = 8  # Load points side by side; the long table has all, however many.
+
+
+def configuration_rows(status: BenchmarkSweepStatus) -> Rows:
+    """One row a figure and variant, one column a load point."""
+    return _by_load_point(status, lambda row, name: metric(KEYS[name])(row))
+
+
+def configuration_change_rows(status: BenchmarkSweepStatus) -> Rows:
+    """The same of the changes against the baseline, each with interval and word."""
+
+    def change(row: Row, name: ComparedMetric) -> str:
+        found = next((change_cells(each) for each in row.changes if each.metric == name), None)
+        return ABSENT if found is None or found[0] == ABSENT else "{} ({}) {}".format(*found)
+
+    return _by_load_point(status, change)
+
+
+def _by_load_point(status: BenchmarkSweepStatus, cell: Callable[[Row, ComparedMetric], str]) -> Rows:
+    """No rows with a single variant or load point, or too many of them: other tables have those."""
+    at = {(row.variant, row.cell): row for row in status.results}
+    variants, points = (list(dict.fromkeys(key[place] for key in at)) for place in (0, 1))
+    rows = [
+        (title, variant, *(cell(at[variant, point], name) if (variant, point) in at else ABSENT for point in points))
+        for title, name in _SIDE_BY_SIDE.items()
+        for variant in variants
+    ]
+    shown = tuple(row for row in rows if any(value != ABSENT for value in row[2:]))
+    return Rows(("figure", "variant", *points), shown if len(variants) > 1 and 1 < len(points) <= MAX_POINTS else ())
+
+
 def best_rows(status: BenchmarkSweepStatus) -> Rows:
     """One row a workload and objective: who did best, what its tokens cost there, and who is not distinguishable from it."""
     columns: tuple[Column[BestVariant], ...] = (
@@ -95,7 +115,7 @@ def best_rows(status: BenchmarkSweepStatus) -> Rows:
         Column("best", lambda best: best.variant),
         Column("load point", lambda best: best.cell),
         Column("tok/s per GPU", lambda best: figure(best.throughput_per_gpu)),
-        Column(cost_header(status.currency), lambda best: _cost(status, best), optional=True),
+        Column(tables.cost_header(status.currency), lambda best: _cost(status, best), optional=True),
         Column("not distinguishable from it", lambda best: ", ".join(best.tied_with) or ABSENT),
         Column("too high by", lambda best: figure(best.optimism_percent, unit="%"), optional=True),
     )
@@ -109,7 +129,7 @@ def front_rows(status: BenchmarkSweepStatus) -> Rows:
         Column("variant", lambda point: point.variant),
         Column("load point", lambda point: point.cell),
         Column("tok/s per GPU", lambda point: figure(point.throughput_per_gpu)),
-        Column(cost_header(status.currency), lambda point: _cost(status, point), optional=True),
+        Column(tables.cost_header(status.currency), lambda point: _cost(status, point), optional=True),
         Column("TPOT", lambda point: figure(point.mean_tpot_ms)),
         Column("distinct", lambda point: {True: "yes", False: "no", None: ABSENT}[point.is_distinct], optional=True),
     )
@@ -154,12 +174,10 @@ def left_out(status: BenchmarkSweepStatus) -> list[str]:
 
 def cuts(status: BenchmarkSweepStatus) -> list[str]:
     """What did not fit into the status, in sentences."""
-    return [
-        f"{cut.field}: {cut.included} of {cut.total}; the rest did not fit into the status" for cut in status.truncated
-    ]
+    lost = "the rest did not fit into the status"
+    return [f"{cut.field}: {cut.included} of {cut.total}; {lost}" for cut in status.truncated]
 
 
 def _cost(status: BenchmarkSweepStatus, of: BestVariant | FrontPoint) -> str:
-    """Of a million output tokens, as the table has it."""
     rows = (row for row in status.results if (row.variant, row.cell) == (of.variant, of.cell))
     return figure(next((row.metrics.get(OUTPUT_COST) for row in rows), None))

@@ -18,7 +18,6 @@ from benchrun.api import (
     BenchmarkRunStatus,
     CostStatus,
     Result,
-    RoleFigures,
 )
 from benchrun.api.sweep import Row
 from benchrun.judge.result_row import PER_GPU, gpus_of
@@ -27,8 +26,7 @@ from benchrun.measure import ANSWERED_PERCENT
 from benchrun.names import ROLE_DECODE, ROLE_PROXY
 from benchrun.observe import untrusted_json as raw
 
-ABSENT = "-"
-"""Shown where nothing was measured: never 0."""
+ABSENT = "-"  # Shown where nothing was measured: never 0.
 UNCERTAIN = "?"
 """Follows a figure that can't be relied on: a percentile that too few requests bound, a figure of a Suspect load point."""
 UNCERTAIN_NOTE = "? too few requests for this percentile: its 95 % interval is open at one end or both"
@@ -37,8 +35,6 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A table."""
-
     headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
@@ -115,8 +111,7 @@ def parse_seconds(text: str) -> float:
 
 
 BARS = "▁▂▃▄▅▆▇█"
-GAP = " "
-"""For an unknown value: the lowest bar would be a number."""
+GAP = " "  # For an unknown value: the lowest bar would be a number.
 
 
 def sparkline(values: Sequence[float | None], *, top: float | None = None, width: int = 30) -> str:
@@ -130,14 +125,19 @@ def sparkline(values: Sequence[float | None], *, top: float | None = None, width
 
 # ---- result rows ------------------------------------------------------------------------------------------------------
 
-NO_TEXTS: Mapping[str, int] = MappingProxyType({})
-"""Of a run whose workloads do not pack texts."""
+Texts = Mapping[str, int]
+"""How many texts a workload packs into a prompt, by its name; without the workloads that pack none."""
+NO_TEXTS: Texts = MappingProxyType({})
 R = TypeVar("R", bound=Result | Row)
 
 
 def metric(key: str, *, unit: str = "") -> Callable[[Result | Row], str]:
     """The cell of a column: this figure of a row of a run or sweep. A throughput is that of the plateau, where there is one."""
-    return lambda row: figure(row.figure(key) if isinstance(row, Result) else row.metrics.get(key), unit=unit)
+    return lambda row: figure(_figure_of(row, key), unit=unit)
+
+
+def _figure_of(row: Result | Row, key: str) -> float | None:
+    return row.figure(key) if isinstance(row, Result) else row.metrics.get(key)
 
 
 def throughput_of(row: Result | Row) -> str:
@@ -157,10 +157,14 @@ def texts_per_prompt(spec: Mapping[str, object]) -> dict[str, int]:
     return found
 
 
-def texts_a_second(request_throughput: float | None, workload: str, texts: Mapping[str, int]) -> str:
-    """For a column."""
-    known = request_throughput is not None and workload in texts
-    return figure((request_throughput or 0.0) * texts[workload] if known else None)
+def texts_a_second(texts: Texts) -> Callable[[Result | Row], str]:
+    """The cell of a column."""
+
+    def cell(row: Result | Row) -> str:
+        requests, each = _figure_of(row, "request_throughput"), texts.get(row.cell.partition("/")[0])
+        return figure(requests * each if requests is not None and each is not None else None)
+
+    return cell
 
 
 def cost_header(currency: str | None) -> str:
@@ -186,9 +190,7 @@ def price_text(cost: CostStatus) -> str:
     return f"{figure(cost.per_hour, digits=5)} {cost.currency} an hour"
 
 
-def result_rows(
-    status: BenchmarkRunStatus, *, texts_per_prompt: Mapping[str, int] = NO_TEXTS, wide: bool = False
-) -> Rows:
+def result_rows(status: BenchmarkRunStatus, *, texts_per_prompt: Texts = NO_TEXTS, wide: bool = False) -> Rows:
     """One row a load point: throughput, latencies in milliseconds, and what the server did meanwhile. Texts a second where a
     workload packs texts into prompts; the cost of a million tokens where the spec names a price; total tokens a second, of prompts
     too, where it may be `wide`. Throughput per GPU where the servers hold several."""
@@ -196,11 +198,7 @@ def result_rows(
     columns: tuple[Column[Result], ...] = (
         Column("load point", lambda row: row.cell),
         Column("req/s", metric("request_throughput")),
-        Column(
-            "texts/s",
-            lambda row: texts_a_second(row.figure("request_throughput"), row.workload, texts_per_prompt),
-            optional=True,
-        ),
+        Column("texts/s", texts_a_second(texts_per_prompt), optional=True),
         Column("tok/s", metric("output_throughput")),
         Column("total tok/s", metric("total_token_throughput"), wide=True),
         Column("tok/s of", throughput_of, wide=True, optional=True),
@@ -215,10 +213,8 @@ def result_rows(
         Column("E2EL p99", lambda row: _latency(row, "e2el", "99")),
         *(Column(shown.column, partial(_by_role, name=name, unit=shown.unit)) for name, shown in SHOWN_FIGURES.items()),
         # Share of the prompts that the decode servers fetched from the prefill servers.
-        Column(
-            "fetched", lambda row: _of_role(row, ROLE_DECODE, lambda role: role.fetched_percent, "%"), optional=True
-        ),
-        Column("proxy ms", lambda row: _of_role(row, ROLE_PROXY, lambda role: role.added_mean_ms), optional=True),
+        Column("fetched", partial(_of_role, role=ROLE_DECODE, name="fetched_percent", unit="%"), optional=True),
+        Column("proxy ms", partial(_of_role, role=ROLE_PROXY, name="added_mean_ms"), optional=True),
         Column("failed", _failed),
         Column("verdict", lambda row: row.verdict),
     )
@@ -231,8 +227,8 @@ def _by_role(result: Result, *, name: str, unit: str) -> str:
     return "/".join(figure(getattr(role, name), unit=unit) for role in roles) or ABSENT
 
 
-def _of_role(result: Result, name: str, value: Callable[[RoleFigures], float | None], unit: str = "") -> str:
-    return figure(next((value(role) for role in result.roles if role.role == name), None), unit=unit)
+def _of_role(result: Result, *, role: str, name: str, unit: str = "") -> str:
+    return figure(next((getattr(each, name) for each in result.roles if each.role == role), None), unit=unit)
 
 
 def _watts(result: Result) -> str:
@@ -257,6 +253,37 @@ def _failed(result: Result) -> str:
     answered = result.metrics.get(ANSWERED_PERCENT)
     share = "" if answered is None else f", latencies of {figure(answered)} %"
     return f"{failed:.0f}/{failed + completed:.0f}{share}"
+
+
+def packing_rows(status: BenchmarkRunStatus, texts_per_prompt: Texts) -> Rows:
+    """One row a number of texts in all and a figure, one column a packing: all in one prompt, so many to a prompt, one a prompt. Of
+    several load points the one with the most tokens a second. No rows with a single packing."""
+    best: dict[tuple[int, str], Result] = {}
+    for row in status.results:
+        sent = (row.metrics.get("completed") or 0) + (row.metrics.get("failed") or 0)
+        each = texts_per_prompt.get(row.workload, 0)
+        if not each or not sent or not row.repeats:
+            continue
+        total = round(sent / row.repeats) * each
+        key = (total, "all in one prompt" if each == total else "one a prompt" if each == 1 else f"{each} a prompt")
+        if key not in best or _tokens_a_second(row) > _tokens_a_second(best[key]):
+            best[key] = row
+    packings = list(dict.fromkeys(packing for _, packing in best))
+    figures: Mapping[str, Callable[[Result], str]] = {
+        "total tok/s": metric("total_token_throughput"),
+        "tok/s": metric("output_throughput"),
+        "texts/s": texts_a_second(texts_per_prompt),
+    }
+    rows = tuple(
+        (str(total), name, *(cell(best[total, each]) if (total, each) in best else ABSENT for each in packings))
+        for total in sorted({total for total, _ in best}, reverse=True)
+        for name, cell in figures.items()
+    )
+    return Rows(("texts in all", "figure", *packings), rows if len(packings) > 1 else ())
+
+
+def _tokens_a_second(row: Result) -> float:
+    return row.figure("total_token_throughput") or 0.0
 
 
 def interval_rows(status: BenchmarkRunStatus) -> Rows:

@@ -20,45 +20,27 @@ MAX_SAMPLES = 120
 MAX_STAGES = 64
 
 
+_FIGURES = {
+    "request_throughput": "{} req/s", "output_throughput": "{} tok/s", "median_ttft_ms": "TTFT p50 {} ms", "p99_ttft_ms": "p99 {} ms",
+}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class StageLine:
-    """A stage whose record is stored. Figures are None where the record could not be read."""
+    """A stage whose record is stored."""
 
     sequence: int  # Position in the order of measurement, from 0.
     stage: str | None  # For example chat/rate=4/r1; None: not known.
-    requests_per_second: float | None = None
-    output_tokens_per_second: float | None = None
-    median_ttft_ms: float | None = None
-    p99_ttft_ms: float | None = None
-    failed: int | None = None
-    requests: int | None = None
+    figures: tuple[str, ...] = ()  # With their units; none where the record could not be read.
 
 
 def stage_line(record: StageRecord) -> StageLine:
-    """The load engine's own figures, not yet judged."""
-    ok, scalar = record.requests.ok, record.scalars.get
-    return StageLine(
-        sequence=record.sequence,
-        stage=record.stage_id,
-        requests_per_second=scalar("request_throughput"),
-        output_tokens_per_second=scalar("output_throughput"),
-        median_ttft_ms=scalar("median_ttft_ms"),
-        p99_ttft_ms=scalar("p99_ttft_ms"),
-        failed=len(ok) - sum(ok),
-        requests=len(ok),
-    )
-
-
-def stage_figures(line: StageLine) -> tuple[str, ...]:
-    """The figures with their units, those that are known; failures only where there were some."""
-    known = (
-        (line.requests_per_second, " req/s", ""),
-        (line.output_tokens_per_second, " tok/s", ""),
-        (line.median_ttft_ms, " ms", "TTFT p50 "),
-        (line.p99_ttft_ms, " ms", "p99 "),
-    )
-    failed = (f"{line.failed} of {line.requests} failed",) if line.failed else ()
-    return (*(f"{lead}{figure(value)}{unit}" for value, unit, lead in known if value is not None), *failed)
+    """With the load engine's own figures that are known, not yet judged; failures only where there were some."""
+    ok = record.requests.ok
+    known = ((text, record.scalars.get(name)) for name, text in _FIGURES.items())
+    figures = [text.format(figure(value)) for text, value in known if value is not None]
+    failed = [f"{ok.count(0)} of {len(ok)} failed"] if 0 in ok else []
+    return StageLine(record.sequence, record.stage_id, (*figures, *failed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +65,6 @@ class FollowedRun:
 
 @dataclass(frozen=True, slots=True)
 class FollowedSweep:
-    """A sweep: its status, and its runs."""
-
     name: str
     status: BenchmarkSweepStatus
     created_at: datetime | None = None

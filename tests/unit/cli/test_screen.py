@@ -24,7 +24,7 @@ from unit.cli.test_interrupts import PYTHONPATH
 from unit.report.going_on import BEGIN, ended, followed, live, run_body, running
 
 STAGES = tuple(
-    StageLine(n, f"chat/rate={n}/r1", requests_per_second=3.9, median_ttft_ms=43.0, failed=int(n == 2), requests=100)
+    StageLine(n, f"chat/rate={n}/r1", ("3.9 req/s", "TTFT p50 43 ms", *(["1 of 100 failed"] if n == 2 else [])))
     for n in range(20)
 )
 SAMPLES = tuple(live(70 + 5 * n, running=n, waiting=2 * n) for n in range(8))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from benchrun.api import BenchmarkRunSpec
-from benchrun.preflight.manifest_checks import CHECKS, Known, check_objects, check_run
+from benchrun.preflight.manifest_checks import CHECKS, Known, check_object, check_run
 from benchrun.preflight.remark import LEVELS
 from benchrun.sizing import model_shape
 from hypothesis import given, settings, strategies as st
@@ -44,7 +44,7 @@ FLAGS = st.lists(
 
 @given(st.dictionaries(WORDS, ANYTHING, max_size=4), st.sampled_from([*CHECKS, "Secret", ""]))
 def test_an_object_of_any_form_is_answered(body: dict[str, Any], kind: str) -> None:
-    (found,) = check_objects([{**body, "kind": kind}], KNOWN)
+    found = check_object({**body, "kind": kind}, KNOWN)
     assert found.remarks != ()
     assert all(remark.level in LEVELS and remark.text for remark in found.remarks)
 

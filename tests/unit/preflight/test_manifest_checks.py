@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from benchrun.preflight.manifest_checks import Known, check_objects
+from benchrun.preflight.manifest_checks import Known, check_object
 from unit.preflight.checks import manifest
 
 
 def test_each_object_is_checked_as_its_kind() -> None:
-    found = check_objects(
-        [
-            manifest(),
-            manifest({"repeats": 0}),
-            {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "hf"}},
-            {"apiVersion": "benchrun.dev/v1alpha1", "kind": "BenchmarkRune", "metadata": {"name": "x"}},
-        ],
-        Known(),
-    )
+    bodies = [
+        manifest(),
+        manifest({"repeats": 0}),
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "hf"}},
+        {"apiVersion": "benchrun.dev/v1alpha1", "kind": "BenchmarkRune", "metadata": {"name": "x"}},
+    ]
+    found = [check_object(body, Known()) for body in bodies]
     assert [(each.kind, each.name, each.has_errors) for each in found] == [
         ("BenchmarkRun", "chat", False),
         ("BenchmarkRun", "chat", True),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.preflight.manifest_checks import Checked, Known, check_objects, check_sweep
+from benchrun.preflight.manifest_checks import Checked, Known, check_object, check_sweep
 from benchrun.preflight.request_volume import volume_of
 from benchrun.sizing import model_shape
 from unit.api.spec_cases import minimal
@@ -35,7 +35,7 @@ def sweep(template: dict[str, Any] | None = None, *, known: Known | None = None,
     ],
 )
 def test_a_kind_that_is_none_of_ours(body: dict[str, Any], level: str, text: str) -> None:
-    (found,) = check_objects([body], Known())
+    found = check_object(body, Known())
     assert [(r.level, r.path, r.text) for r in found.remarks] == [(level, "kind", text)]
     assert found.volume is None
 
@@ -51,12 +51,12 @@ def test_a_kind_that_is_none_of_ours(body: dict[str, Any], level: str, text: str
     ],
 )
 def test_an_object_is_called_what_it_is_called(metadata: Any, name: str) -> None:
-    (found,) = check_objects([manifest(metadata=metadata)], Known())
+    found = check_object(manifest(metadata=metadata), Known())
     assert found.name == name
 
 
 def test_a_kind_is_checked_by_its_own_rules() -> None:
-    run, swept = check_objects([manifest(), {**manifest(), "kind": "BenchmarkSweep"}], Known())
+    run, swept = (check_object({**manifest(), "kind": kind}, Known()) for kind in ("BenchmarkRun", "BenchmarkSweep"))
     assert not run.has_errors
     assert "spec.template" in said(swept, "Error")
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from benchrun.api import BenchmarkRunStatus
 from benchrun.report.live_view import NO_OPERATOR, LiveView, live_view
-from benchrun.report.watch_state import MAX_SAMPLES, FollowedRun, StageLine, stage_figures, stage_line, updated_run
+from benchrun.report.watch_state import MAX_SAMPLES, FollowedRun, StageLine, stage_line, updated_run
 from unit.measure.records import record
 from unit.report.going_on import BEGIN, at, ended, followed, live, run_body, running
 
@@ -109,11 +109,12 @@ SCALARS: dict[str, Any] = {
 
 def test_a_stage_in_a_line() -> None:
     line = stage_line(record("chat/rate=8/r1", sequence=3, scalars=SCALARS))
-    assert (line.sequence, line.stage, line.failed) == (3, "chat/rate=8/r1", 0)
-    assert stage_figures(line) == ("7.98 req/s", "812 tok/s", "TTFT p50 43.2 ms", "p99 118 ms")
+    assert (line.sequence, line.stage) == (3, "chat/rate=8/r1")
+    assert line.figures == ("7.98 req/s", "812 tok/s", "TTFT p50 43.2 ms", "p99 118 ms")
 
 
 def test_what_a_record_lacks_is_left_out_and_failures_are_told() -> None:
-    line = StageLine(0, "chat/rate=8/r1", requests_per_second=4.0, failed=2, requests=100)
-    assert stage_figures(line) == ("4 req/s", "2 of 100 failed")
-    assert stage_figures(StageLine(0, "chat/rate=8/r1")) == ()
+    whole = record("chat/rate=8/r1", scalars={"request_throughput": 4.0})
+    count = len(whole.requests.ok)
+    requests = whole.requests.model_copy(update={"ok": (0, 0, *[1] * (count - 2))})
+    assert stage_line(whole.model_copy(update={"requests": requests})).figures == ("4 req/s", f"2 of {count} failed")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from benchrun.report.log_lines import Log
+from benchrun.report.live_view import Log
 from benchrun.report.watch_state import FollowedRun, StageLine
 from unit.report.going_on import BEGIN, ended, followed, live, running
 
@@ -37,7 +37,7 @@ def test_live_figures_are_a_sign_of_life_now_and_then() -> None:
 
 
 def test_each_finished_stage_is_a_line_once() -> None:
-    line = StageLine(0, "chat/rate=4/r1", requests_per_second=3.98, median_ttft_ms=43.2)
+    line = StageLine(0, "chat/rate=4/r1", ("3.98 req/s", "TTFT p50 43.2 ms"))
     before, done = followed(running(done=0)), followed(running(done=1), stages=(line,))
     assert printed((80, before), (90, done), (91, done))[1:] == [
         ["01:30  stage 1/4 chat/rate=4/r1: 3.98 req/s, TTFT p50 43.2 ms"],

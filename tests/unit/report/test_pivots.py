@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from benchrun.api import Result
-from benchrun.report.pivots import configuration_change_rows, configuration_rows, packing_rows
-from benchrun.report.sweep_rows import change_rows
+from benchrun.report.sweep_rows import change_rows, configuration_change_rows, configuration_rows
+from benchrun.report.tables import packing_rows
 from unit.report.finished_sweeps import BATCHES, batches
 from unit.report.html.reported_sweeps import CELLS, several
 from unit.report.statuses import result, status

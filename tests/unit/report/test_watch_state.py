@@ -6,8 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from benchrun.report.live_view import NO_OPERATOR, LiveView, live_view
-from benchrun.report.log_lines import Log
+from benchrun.report.live_view import NO_OPERATOR, LiveView, Log, live_view
 from benchrun.report.watch_state import FollowedSweep, updated_sweep, with_run
 from unit.plan.specs import Json
 from unit.report.finished_sweeps import batches, sweep_object

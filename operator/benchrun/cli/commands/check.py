@@ -16,7 +16,7 @@ from rich.text import Text
 from benchrun.api import json_name
 from benchrun.cli import errors, manifests, model_folder, shared_options
 from benchrun.cli.commands.kv_cache import add_memory_options
-from benchrun.preflight.manifest_checks import CHECKS, Checked, Known, check_objects
+from benchrun.preflight.manifest_checks import CHECKS, Checked, Known, check_object
 from benchrun.preflight.remark import LEVELS, Level
 from benchrun.preflight.request_volume import Volume
 from benchrun.report import exit_codes, tables
@@ -112,7 +112,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         overhead_bytes=options.overhead,
         vllm_version=options.vllm_version,
     )
-    checked = check_objects(bodies, known)
+    checked = [check_object(body, known) for body in bodies]
     has_errors = any(each.has_errors for each in checked)
     if not has_errors and not any(each.kind in CHECKS for each in checked):
         raise errors.CommandError(f"{options.file} holds no {' and no '.join(CHECKS)}")

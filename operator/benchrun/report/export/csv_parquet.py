@@ -20,18 +20,9 @@ from benchrun.api import (
 )
 from benchrun.judge.result_row import costs, gpus_of, intervals, token_costs, tokens_per_joule
 from benchrun.measure import Replica, cells
-from benchrun.report.export.encoders import Column, Table, Value, as_csv, as_parquet, table_of
-from benchrun.report.export.formats import (
-    TABLES,
-    ExportedRun,
-    ExportedStage,
-    Format,
-    TableName,
-    pools,
-    register,
-    samples,
-    server_version,
-)
+from benchrun.report.export import formats
+from benchrun.report.export.encoders import Column, Files, Table, Value, as_csv, as_parquet, table_of
+from benchrun.report.export.formats import ExportedRun, ExportedStage, TableName
 
 _KEYS: tuple[Column[Any], ...] = (
     Column("namespace", "text", lambda row: row.run.namespace),
@@ -49,12 +40,11 @@ class _StageRow:
     server: ServerStatus | None
     metrics: Mapping[str, float | None]  # By vLLM's names, with the costs and tokens per joule.
     uncertain: Sequence[str]
-    answering: RoleFigures | None
-    """Of the servers that write answers; the table of servers has those of every role."""
+    figures: RoleFigures | None  # Of the servers that write answers; the table of servers has those of every role.
 
 
 def _stage_row(run: ExportedRun, stage: ExportedStage) -> _StageRow:
-    shown, percentiles = pools([stage]), run.spec.measurement.percentiles
+    shown, percentiles = formats.pools([stage]), run.spec.measurement.percentiles
     queued = stage.workload.load.max_concurrency is not None
     if queued:
         shown = {**shown, **cells.queue_pools([stage.record])}
@@ -63,7 +53,7 @@ def _stage_row(run: ExportedRun, stage: ExportedStage) -> _StageRow:
     throughputs = {key: stage.steady.get(key, metrics[key]) for key in THROUGHPUTS}
     spent = steady | tokens_per_joule(stage.gpus, stage.servers) | costs(throughputs, run.status.cost)
     spent |= token_costs([stage.record], run.spec.cost)
-    uncertain = intervals(samples(stage, queued=queued), percentiles).uncertain
+    uncertain = intervals(formats.samples(stage, queued=queued), percentiles).uncertain
     return _StageRow(run, stage, run.server, {**metrics, **spent}, uncertain, answering(stage.servers))
 
 
@@ -88,7 +78,7 @@ _STAGE_COLUMNS: tuple[Column[_StageRow], ...] = (
     Column("uncertain", "texts", lambda row: row.uncertain),
     Column("model", "text", lambda row: row.run.spec.model.name),
     Column("server_image", "text", lambda row: row.server.image if row.server else None),
-    Column("server_version", "text", lambda row: server_version(row.run, row.stage)),
+    Column("server_version", "text", lambda row: formats.server_version(row.stage, row.server)),
     Column("gpu", "text", lambda row: row.server.gpu if row.server else None),
     Column(
         "gpus", "integer", lambda row: gpus_of(row.run.status.servers) if row.server and row.run.spec.started else None
@@ -106,8 +96,8 @@ _STAGE_COLUMNS: tuple[Column[_StageRow], ...] = (
 )
 
 
-def _of_server(name: str) -> Column[_StageRow]:
-    return Column(name, "number", lambda row: getattr(row.answering, name, None))
+def _of_role(name: str, attribute: str | None = None) -> Column[Any]:
+    return Column(name, "number", lambda row: getattr(row.figures, attribute or name, None))
 
 
 def _of_gpus(name: str) -> Column[_StageRow]:
@@ -115,7 +105,7 @@ def _of_gpus(name: str) -> Column[_StageRow]:
 
 
 _SPENT_COLUMNS: tuple[Column[_StageRow], ...] = (
-    *map(_of_server, exported_figures("stages")),
+    *map(_of_role, exported_figures("stages")),
     *map(_of_gpus, ("gpu_power_mean_watts", "gpu_memory_max_mib", "sm_clock_mean_mhz")),
     _number(TOKENS_PER_JOULE),
     Column("currency", "text", lambda row: row.run.status.cost.currency if row.run.status.cost else None),
@@ -152,19 +142,8 @@ class _RoleRow:
     held: ServerStatus | None
 
     @property
-    def version(self) -> str | None:
-        edges = self.stage.record.servers
-        reported = next((edge.version for edge in edges if edge.role == self.role and edge.version), None)
-        return reported or (self.held.version if self.held else None)
-
-    @property
     def started(self) -> ServerStatus | None:
-        """What the run itself started."""
         return self.held if self.run.spec.started is not None else None
-
-
-def _of_role(name: str, attribute: str | None = None) -> Column[_RoleRow]:
-    return Column(name, "number", lambda row: getattr(row.figures, attribute or name, None))
 
 
 _SERVER_COLUMNS: tuple[Column[_RoleRow], ...] = (
@@ -173,7 +152,7 @@ _SERVER_COLUMNS: tuple[Column[_RoleRow], ...] = (
     Column("role", "text", lambda row: row.role),
     Column("replicas", "integer", lambda row: row.started.replicas if row.started else None),
     Column("server_image", "text", lambda row: row.started.image if row.started else None),
-    Column("server_version", "text", lambda row: row.version),
+    Column("server_version", "text", lambda row: formats.server_version(row.stage, row.held, row.role)),
     Column("gpu", "text", lambda row: row.started.gpu if row.started and row.started.gpus else None),
     Column("gpus", "integer", lambda row: row.started.gpus if row.started else None),
     Column("kv_cache_tokens", "integer", lambda row: row.held.kv_cache_tokens if row.held else None),
@@ -285,9 +264,10 @@ _TABLES: Mapping[TableName, Callable[[ExportedRun], Table]] = {
 
 
 def _register(name: str, summary: str, write: Callable[[ExportedRun, TableName], bytes], is_text: bool = True) -> None:
-    register(
-        name, Format(summary, lambda run: {f"{table}.{name}": write(run, table) for table in TABLES}, write, is_text)
-    )
+    def files(run: ExportedRun) -> Files:
+        return {f"{table}.{name}": write(run, table) for table in formats.TABLES}
+
+    formats.FORMATS[name] = formats.Format(summary, files, write, is_text)
 
 
 _register("csv", "tables of stages, of their servers and of requests", lambda run, table: as_csv(_TABLES[table](run)))

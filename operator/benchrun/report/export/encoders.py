@@ -12,10 +12,8 @@ from datetime import datetime
 from typing import Any, Generic, Literal, TypeVar
 
 Kind = Literal["text", "texts", "integer", "number", "flag", "instant"]
-Value = str | Sequence[str] | int | float | bool | datetime | None
-"""None: not known."""
-Files = Mapping[str, bytes]
-"""Contents by their path in a folder, with forward slashes."""
+Value = str | Sequence[str] | int | float | bool | datetime | None  # None: not known.
+Files = Mapping[str, bytes]  # Contents by their path in a folder, with forward slashes.
 Json = dict[str, Any]
 T = TypeVar("T")
 _NANOSECOND_DIGITS = 9
@@ -99,8 +97,7 @@ def _field(value: Value) -> str | int | float:
     return f"'{text}" if text.startswith(_BEGIN_FORMULAS) and not _NUMBER.fullmatch(text) else text
 
 
-RUN_KEY = b"benchrun.run_uid"
-"""In the file's own metadata."""
+RUN_KEY = b"benchrun.run_uid"  # In the file's own metadata.
 
 
 def as_parquet(table: Table, *, run_uid: str) -> bytes:

@@ -1,10 +1,11 @@
 """A finished run as exports see it, and the formats of `benchrun export`.
 
-Every module of this package that calls `register` adds its own.
+Every module of this package adds its own to `FORMATS`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ from typing import Literal, get_args
 
 from benchrun_client.contract import StageRecord
 
+from benchrun import measure
 from benchrun.api import (
     BenchmarkRunSpec,
     BenchmarkRunStatus,
@@ -26,22 +28,8 @@ from benchrun.api import (
 )
 from benchrun.judge.result_row import proxy_role, role_figures
 from benchrun.judge.stage_profile import ExpectedLoad, StageProfile, expected_load
-from benchrun.measure import (
-    LATENCIES,
-    GpuFigures,
-    Latency,
-    Plateau,
-    Pools,
-    Replica,
-    Samples,
-    gpu_figures,
-    latency_samples,
-    plateau_totals,
-    pools_of,
-    replicas,
-    stage_windows,
-)
 from benchrun.measure.exposition import Sample
+from benchrun.names import ROLE_DECODE
 from benchrun.plan import cells, probed_cells
 from benchrun.report.export.encoders import Files
 
@@ -51,8 +39,6 @@ TRUSTED: tuple[Verdict, ...] = ("Valid", "Suspect")
 
 @dataclass(frozen=True, slots=True)
 class ExportedStage:
-    """One stage."""
-
     record: StageRecord
     workload: Workload
     expected: ExpectedLoad
@@ -61,8 +47,8 @@ class ExportedStage:
     verdict: Verdict  # Of its cell, by the run's status; Unknown where that has no row of it.
     findings: tuple[str, ...]  # Codes found at its cell.
     servers: tuple[RoleFigures, ...]  # From the servers' metrics endpoints, by role; the proxy's among them.
-    replicas: tuple[Replica, ...]  # Each server of those roles.
-    gpus: GpuFigures  # Of all roles; unknown where one has no samples.
+    replicas: tuple[measure.Replica, ...]  # Each server of those roles.
+    gpus: measure.GpuFigures  # Of all roles; unknown where one has no samples.
     steady: Mapping[str, float | None]  # Its throughput within the steady state; empty where it has none.
     began: datetime  # The first request.
     ended: datetime  # The last answer.
@@ -131,7 +117,7 @@ def exported(
         if cell is None:
             continue
         row, where = rows.get(cell.id), StageProfile(record, expected_load(spec, cell)).plateau
-        sampled = stage_windows(record, samples, scrape_interval=spec.measurement.scrape_interval_seconds)
+        sampled = measure.stage_windows(record, samples, scrape_interval=spec.measurement.scrape_interval_seconds)
         stage = ExportedStage(
             record=record,
             workload=workloads[cell.workload],
@@ -141,9 +127,9 @@ def exported(
             verdict=row.verdict if row is not None else "Unknown",
             findings=tuple(row.findings) if row is not None else (),
             servers=(*role_figures(sampled), *proxy_role([record])),
-            replicas=replicas(record, samples),
-            gpus=gpu_figures(sampled),
-            steady=plateau_totals([(record, where)]) if isinstance(where, Plateau) else {},
+            replicas=measure.replicas(record, samples),
+            gpus=measure.gpu_figures(sampled),
+            steady=measure.plateau_totals([(record, where)]) if isinstance(where, measure.Plateau) else {},
             began=_instant(record.first_send_unix_us),
             ended=_instant(record.last_receive_unix_us),
         )
@@ -151,10 +137,11 @@ def exported(
     return ExportedRun(namespace, name, uid, spec, status, tuple(stages))
 
 
-def server_version(run: ExportedRun, stage: ExportedStage) -> str | None:
-    """vLLM's version, as the servers of this stage reported it; else as the run's status has it."""
-    reported = next((edge.version for edge in stage.record.servers if edge.version), None)
-    return reported or (run.server.version if run.server is not None else None)
+def server_version(stage: ExportedStage, server: ServerStatus | None, role: str | None = None) -> str | None:
+    """vLLM's version, as the servers of this stage, or those of a role, reported it; else as the status of `server` has it."""
+    edges = (edge for edge in stage.record.servers if role in (None, edge.role))
+    reported = next((edge.version for edge in edges if edge.version), None)
+    return reported or (server.version if server is not None else None)
 
 
 def only(run: ExportedRun, stage_ids: Collection[str]) -> ExportedRun:
@@ -172,26 +159,26 @@ def trusted(run: ExportedRun) -> tuple[ExportedRun, Mapping[str, str]]:
     return replace(run, stages=tuple(stage for stage in run.stages if stage.verdict in TRUSTED)), left_out
 
 
-def pools(stages: Sequence[ExportedStage]) -> Pools:
+def pools(stages: Sequence[ExportedStage]) -> measure.Pools:
     """Measured latencies of these stages of a cell, in microseconds; without gaps between chunks of several tokens."""
     chunks = any(Code.CHUNKS_ARE_NOT_TOKENS.value in stage.findings for stage in stages)
-    hidden: Latency | None = "itl" if chunks else None
-    measured = pools_of([stage.record for stage in stages])
+    hidden: measure.Latency | None = "itl" if chunks else None
+    measured = measure.pools_of([stage.record for stage in stages])
     return {latency: pool for latency, pool in measured.items() if pool.count and latency != hidden}
 
 
-def samples(stage: ExportedStage, *, queued: bool = False) -> Samples:
+def samples(stage: ExportedStage, *, queued: bool = False) -> measure.Samples:
     """The same latencies of one stage as samples; `queued`: those with the wait in the client's queue, too."""
     of, shown = stage.expected, pools([stage])
-    found = latency_samples([stage.record], users=of.users, at_once=of.all_at_once, queued=queued, failed=False)
-    return {name: sample for name, sample in found.items() if name in shown or name not in LATENCIES}
+    found = measure.latency_samples([stage.record], users=of.users, at_once=of.all_at_once, queued=queued, failed=False)
+    return {name: sample for name, sample in found.items() if name in shown or name not in measure.LATENCIES}
 
 
 def _instant(unix_us: int) -> datetime:
     return datetime.fromtimestamp(unix_us // 1_000_000, tz=UTC).replace(microsecond=unix_us % 1_000_000)
 
 
-_LATENCIES = tuple(f"_{latency}_ms" for latency in LATENCIES)
+_LATENCIES = tuple(f"_{latency}_ms" for latency in measure.LATENCIES)
 
 
 def engine_figures(stage: ExportedStage) -> Mapping[str, float | int | None]:
@@ -201,6 +188,52 @@ def engine_figures(stage: ExportedStage) -> Mapping[str, float | int | None]:
         name: None if name.endswith(_LATENCIES) and not name.endswith(measured) else value
         for name, value in stage.record.scalars.items()
     }
+
+
+_SHORT = {"-tp": "--tensor-parallel-size", "-pp": "--pipeline-parallel-size", "-dp": "--data-parallel-size"}
+Flags = Mapping[str, str | None]
+"""Values by flag, dashes throughout; None for a switch. The last of several holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parallelism:
+    """Over how many GPUs, in which way. vLLM's own default is 1."""
+
+    tensor: int
+    pipeline: int
+    data: int
+    expert: int
+
+
+def flags_of(run: ExportedRun, role: str | None = None) -> Flags:
+    """Of the servers of a role, or of those that write answers; none at an endpoint, whose arguments are unknown."""
+    server = answering(each for each in run.status.servers if role in (None, each.role))
+    if server is not None and server.args:
+        return parsed(server.args)
+    # A server without roles has one set of arguments.
+    return parsed(run.spec.started.args_of(role or ROLE_DECODE)) if run.spec.started is not None else {}
+
+
+def parsed(args: Sequence[str]) -> Flags:
+    """`--flag=value`, `--flag value` and `--switch`; words that belong to no flag are skipped."""
+    flags: dict[str, str | None] = {}
+    open_flag: str | None = None
+    for word in args:
+        if re.match(r"-(?!\.?\d)", word):
+            name, equals, value = word.partition("=")
+            name = _SHORT.get(name, name).replace("_", "-")
+            flags[name] = value if equals else None
+            open_flag = None if equals else name
+        elif open_flag is not None:
+            flags[open_flag], open_flag = word, None
+    return flags
+
+
+def parallelism_of(flags: Flags) -> Parallelism:
+    """A value that is not a number counts as not given."""
+    given = (flags.get(name) or "" for name in _SHORT.values())
+    tensor, pipeline, data = (max(1, int(value)) if value.isdecimal() else 1 for value in given)
+    return Parallelism(tensor, pipeline, data, expert=tensor * data if "--enable-expert-parallel" in flags else 1)
 
 
 TableName = Literal["stages", "servers", "replicas", "requests"]
@@ -219,13 +252,6 @@ class Format:
 
 
 FORMATS: dict[str, Format] = {}
-"""By the name that `--format` takes."""
-
-
-def register(name: str, of: Format) -> None:
-    """Add a format; called by the module that writes it when it is imported."""
-    FORMATS[name] = of
-
-
+"""By the name that `--format` takes; the module that writes a format adds it when it is imported."""
 for _module in iter_modules([__file__.rpartition("/")[0]]):
     import_module(f"{__package__}.{_module.name}")

@@ -6,18 +6,22 @@ https://github.com/llm-d/llm-d-benchmark, llmdbenchmark/analysis/benchmark_repor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
 from itertools import compress
 
 import yaml
-from benchrun_client.contract import StageRecord
+from benchrun_client.contract import RandomData, StageRecord
 
 from benchrun.api import RoleFigures
+from benchrun.judge.result_row import gpus_of
 from benchrun.measure import Distribution, Pools, percentile_ranks, rounded, totals
-from benchrun.names import ROLE_PROXY
+from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_PROXY, ROLE_SERVER
+from benchrun.report.export import formats
 from benchrun.report.export.encoders import Files, Json, NotExportable, seconds, without_unknown
-from benchrun.report.export.formats import ExportedRun, ExportedStage, Format, pools, register
-from benchrun.report.export.llmd_scenario import scenario
+from benchrun.report.export.formats import ExportedRun, ExportedStage, flags_of, parallelism_of, pools, server_version
 
 _PERCENTILES = {
     "p0p1": 0.1, "p1": 1.0, "p5": 5.0, "p10": 10.0, "p25": 25.0, "p50": 50.0, "p75": 75.0, "p90": 90.0, "p95": 95.0,
@@ -96,6 +100,93 @@ def _value(mean: float | None, units: str, *, largest: float | None = None) -> J
     return None if mean is None else without_unknown({"units": units, "mean": mean, "max": largest})
 
 
+_COMPONENT_SCHEMA = "0.0.1"
+_UNKNOWN = "unknown"  # Where the schema requires a value.
+
+
+def scenario(run: ExportedRun, stage: ExportedStage) -> Json:
+    """The measured servers and the load. A component's label is its role."""
+    server = run.spec.server
+    split = server is not None and server.disaggregated is not None
+    roles = (ROLE_PREFILL, ROLE_DECODE) if split else (ROLE_SERVER,)
+    return {"stack": [_server(run, stage, role) for role in roles], "load": _load(run, stage)}
+
+
+def _server(run: ExportedRun, stage: ExportedStage, role: str) -> Json:
+    native: Json = {}
+    if (server := run.spec.started) is not None:
+        variables = {each.name: each.value for each in server.env if each.value is not None}
+        native = {"args": dict(flags_of(run, role)), "envars": variables, "config": {"image": server.image}}
+    return {
+        "metadata": {"schema_version": _COMPONENT_SCHEMA, "label": role, "cfg_id": _digest(native)},
+        "standardized": _engine(run, stage, role),
+        "native": native,
+    }
+
+
+def _engine(run: ExportedRun, stage: ExportedStage, role: str) -> Json:
+    """An endpoint is `generic`: the kind `inference_engine` requires the hardware, which is unknown there."""
+    model = {"name": run.spec.model.name}
+    version = server_version(stage, run.server) or (
+        run.spec.started.image if run.spec.started is not None else _UNKNOWN
+    )
+    if run.spec.started is None:
+        return {"kind": "generic", "tool": "vllm", "tool_version": version, "model": model}
+    spread = parallelism_of(flags_of(run, role))
+    of_role = [server for server in run.status.servers if server.role == role]
+    gpu = next((server.gpu for server in of_role if server.gpu is not None), None)
+    gpus = gpus_of(of_role)
+    return {
+        "kind": "inference_engine",
+        "tool": "vllm",
+        "tool_version": version,
+        "role": "replica" if role == ROLE_SERVER else role,
+        "replicas": max(1, sum(edge.role == role for edge in stage.record.servers)),
+        "model": model,
+        "accelerator": {
+            "model": gpu or (_UNKNOWN if gpus else "none"),
+            "count": gpus,
+            "parallelism": {"tp": spread.tensor, "pp": spread.pipeline, "dp": spread.data, "ep": spread.expert},
+        },
+    }
+
+
+def _load(run: ExportedRun, stage: ExportedStage) -> Json:
+    record = stage.record
+    parts = {"workload": stage.workload, "measurement": run.spec.measurement}
+    native = {
+        "config": {name: part.model_dump(mode="json", by_alias=True, exclude_none=True) for name, part in parts.items()}
+    }
+    standardized = {
+        "tool": "vllm-benchmark",
+        "tool_version": record.engine.version,
+        "parallelism": record.client.processes,
+        "source": "random" if isinstance(stage.workload.dataset.single, RandomData) else "sampled",
+        "stage": record.sequence,
+        "input_seq_len": _lengths(record.requests.input_tokens),
+        "output_seq_len": _lengths(record.requests.asked_tokens) if stage.workload.ignore_eos else None,
+        "rate_qps": stage.request_rate,
+        "concurrency": stage.max_concurrency,
+    }
+    return {
+        "metadata": {"schema_version": _COMPONENT_SCHEMA, "cfg_id": _digest(native), "description": stage.id},
+        "standardized": without_unknown(standardized),
+        "native": native,
+    }
+
+
+def _lengths(tokens: Sequence[int]) -> Json:
+    least, most = min(tokens), max(tokens)
+    if least == most:
+        return {"distribution": "fixed", "value": most}
+    return {"distribution": "other", "value": math.fsum(tokens) / len(tokens), "min": least, "max": most}
+
+
+def _digest(config: Json) -> str:
+    """Equal for equal configurations: what llm-d groups reports by."""
+    return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
+
+
 VERSION = "0.2"
 
 
@@ -157,4 +248,5 @@ def _as_yaml(value: Json) -> bytes:
     return yaml.safe_dump(value, sort_keys=False, allow_unicode=True).encode()
 
 
-register("llm-d", Format("llm-d benchmark reports v0.2, one a stage", llmd_files, lambda run, _: llmd_document(run)))
+SUMMARY = "llm-d benchmark reports v0.2, one a stage"
+formats.FORMATS["llm-d"] = formats.Format(SUMMARY, llmd_files, lambda run, _: llmd_document(run))

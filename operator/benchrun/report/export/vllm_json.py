@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from benchrun.judge.result_row import intervals
+from benchrun.report.export import formats
 from benchrun.report.export.encoders import Files, Json, as_json, as_json_lines
-from benchrun.report.export.formats import ExportedRun, ExportedStage, Format, engine_figures, register, samples
-from benchrun.report.export.llmd_scenario import flags_of, parallelism_of
+from benchrun.report.export.formats import ExportedRun, ExportedStage
 
 _BACKENDS = {"Completions": "openai", "Chat": "openai-chat"}
 
@@ -59,7 +59,7 @@ def summary(run: ExportedRun, stage: ExportedStage) -> Json:
     backend = _BACKENDS[stage.workload.api]
     parallel = {}
     if run.spec.started is not None:  # what `vllm bench sweep plot_pareto` divides by
-        spread = parallelism_of(flags_of(run))
+        spread = formats.parallelism_of(formats.flags_of(run))
         sizes = {"tensor": spread.tensor, "pipeline": spread.pipeline, "data": spread.data}
         parallel = {f"{name}_parallel_size": size for name, size in sizes.items()}
     return {
@@ -76,9 +76,9 @@ def summary(run: ExportedRun, stage: ExportedStage) -> Json:
         "benchrun_stage": stage.id,
         "benchrun_verdict": stage.verdict,
         "benchrun_findings": ",".join(stage.findings),
-        "benchrun_uncertain": ",".join(intervals(samples(stage), run.spec.measurement.percentiles).uncertain),
+        "benchrun_uncertain": ",".join(intervals(formats.samples(stage), run.spec.measurement.percentiles).uncertain),
         "request_rate": "inf",
-        **engine_figures(stage),
+        **formats.engine_figures(stage),
     }
 
 
@@ -86,11 +86,5 @@ def _seconds(micros: Iterable[int], answered: Iterable[int]) -> list[float | Non
     return [us / 1e6 if ok else None for us, ok in zip(micros, answered, strict=True)]
 
 
-register(
-    "vllm",
-    Format(
-        "result files of `vllm bench serve`, which `vllm bench sweep plot` reads",
-        vllm_files,
-        lambda run, _: vllm_lines(run),
-    ),
-)
+SUMMARY = "result files of `vllm bench serve`, which `vllm bench sweep plot` reads"
+formats.FORMATS["vllm"] = formats.Format(SUMMARY, vllm_files, lambda run, _: vllm_lines(run))

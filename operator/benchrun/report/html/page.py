@@ -13,14 +13,13 @@ from markupsafe import Markup
 
 from benchrun.api import answering
 from benchrun.judge.result_row import gpus_of
-from benchrun.observe import untrusted_json as raw
+from benchrun.report import run_list
 from benchrun.report.html.page_elements import Chart, ChartSpec, Section
 from benchrun.report.html.report_data import Reported, ReportedSweep, restored
-from benchrun.report.html.sections import comparison, curves, distributions_timeline, provenance, results, verdict
+from benchrun.report.html.sections import comparison, curves, distributions, provenance, results, timeline, verdict
 from benchrun.report.html.svg import inline_svg
 
-Draw = Callable[[ChartSpec], str]
-"""A chart as SVG."""
+Draw = Callable[[ChartSpec], str]  # A chart as SVG.
 _TEMPLATES = files("benchrun.report.html") / "templates"
 SECTIONS: tuple[Callable[[Reported], Section | None], ...] = (
     verdict.verdict_section,
@@ -29,8 +28,8 @@ SECTIONS: tuple[Callable[[Reported], Section | None], ...] = (
     results.results_section,
     curves.searches_section,
     curves.load_curves_section,
-    distributions_timeline.distributions_section,
-    distributions_timeline.timeline_section,
+    distributions.distributions_section,
+    timeline.timeline_section,
     comparison.comparison_section,
     verdict.findings_section,
     provenance.provenance_section,
@@ -43,7 +42,7 @@ SWEEP_SECTIONS: tuple[Callable[[ReportedSweep], Section | None], ...] = (
     comparison.changes_section,
     results.sweep_limits_section,
     results.sweep_results_section,
-    distributions_timeline.side_by_side_section,
+    timeline.side_by_side_section,
     provenance.sweep_provenance_section,
     provenance.repeat_section,
 )
@@ -58,31 +57,22 @@ def page(run: Reported, draw: Draw, *, made_by: str) -> str:
     version = f"vLLM {server.version}" if server is not None and server.version else ""
     subtitle = " · ".join(word for word in (run.spec.model.name, hardware, version) if word)
     word = run.status.verdict or "Unknown"
-    return _render(whole, "benchmark run", word, subtitle, sections, draw, made_by)
+    return _render(whole, sections, draw, kind="benchmark run", word=word, subtitle=subtitle, made_by=made_by)
 
 
 def sweep_page(sweep: ReportedSweep, draw: Draw, *, made_by: str) -> str:
     """The whole page. The same sweep always gives the same page; it has no script and fetches nothing."""
     sections = [section for make in SWEEP_SECTIONS if (section := make(sweep)) is not None]
-    model = raw.text(raw.mapping(raw.mapping(sweep.written.get("template")).get("model")).get("name"))
     variants = len(sweep.status.variants)
     replications = sweep.spec.replications if sweep.spec is not None else 1
     servers = f", each on {replications} fresh servers" if replications > 1 else ""
     counted = f"{variants} variant{'' if variants == 1 else 's'}{servers}" if variants else ""
-    subtitle = " · ".join(part for part in (model, counted) if part)
+    subtitle = " · ".join(part for part in (run_list.model(sweep.template), counted) if part)
     word = verdict.sweep_word(sweep.status)
-    return _render(sweep, "benchmark sweep", word, subtitle, sections, draw, made_by)
+    return _render(sweep, sections, draw, kind="benchmark sweep", word=word, subtitle=subtitle, made_by=made_by)
 
 
-def _render(
-    of: Reported | ReportedSweep,
-    kind: str,
-    word: str,
-    subtitle: str,
-    sections: Sequence[Section],
-    draw: Draw,
-    made_by: str,
-) -> str:
+def _render(of: Reported | ReportedSweep, sections: Sequence[Section], draw: Draw, **words: str) -> str:
     environment = Environment(
         loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -95,13 +85,10 @@ def _render(
     style = _text("report.css")
     return environment.get_template("page.html.j2").render(
         of=of,
-        kind=kind,
-        word=word,
-        subtitle=subtitle,
         sections=sections,
         style=Markup(f"<style>{style}</style>"),
         style_digest=b64encode(sha256(style.encode()).digest()).decode(),
-        made_by=made_by,
+        **words,
     )
 
 

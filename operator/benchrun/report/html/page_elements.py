@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from benchrun.report.tables import ABSENT, Rows
 
-ChartSpec = Mapping[str, object]
-"""Vega-Lite."""
+ChartSpec = Mapping[str, object]  # Vega-Lite.
 _SHORT = 34
 _FIGURE = re.compile(r"[-+]?[0-9][0-9.,/e+-]*( ?%)?\??")
 
 
 class Prose(NamedTuple):
-    """A paragraph."""
-
     text: str
 
 
@@ -88,7 +85,7 @@ class Facts(NamedTuple):
     pairs: tuple[tuple[str, str], ...]
 
 
-def facts(title: str, pairs: Iterable[tuple[str, str | None]]) -> Facts:
+def facts(title: str, *pairs: tuple[str, str | None]) -> Facts:
     """Those that have a value."""
     return Facts(title, tuple((name, value) for name, value in pairs if value))
 
@@ -115,3 +112,22 @@ class Section(NamedTuple):
     anchor: str
     title: str
     elements: tuple[Element, ...]
+
+
+def section(anchor: str, title: str, *elements: Element) -> Section:
+    """Without elements that hold nothing: a table without rows, an empty paragraph."""
+    return Section(anchor, title, tuple(element for element in elements if _holds_something(element)))
+
+
+def fold(summary: str, *elements: Element) -> Fold:
+    """Without elements that hold nothing; a fold without elements is not shown."""
+    return Fold(summary, tuple(element for element in elements if _holds_something(element)))
+
+
+def _holds_something(element: Element) -> bool:
+    match element:
+        case Prose(held) | CodeBlock(_, held) | Charts(held) | Fold(_, held) | Facts(_, held):
+            return bool(held)
+        case Table():
+            return bool(element.rows.rows)
+    return True

@@ -14,6 +14,7 @@ from benchrun.judge.result_row import intervals
 from benchrun.judge.stage_profile import expected_load
 from benchrun.measure import level_metrics, pooled_metrics, pools_of, queue_pools
 from benchrun.measure.exposition import Sample
+from benchrun.observe import untrusted_json as raw
 from benchrun.plan import axis_of, probed_id
 
 AXIS_UNITS: Mapping[Axis, str] = {
@@ -37,7 +38,7 @@ class Reported:
     status: BenchmarkRunStatus
     records: Sequence[StageRecord] = ()  # Those that are left, in order of measurement.
     samples: Sequence[Sample] = ()  # Of the servers, oldest first.
-    notes: Sequence[str] = field(default=())  # What could not be read.
+    notes: Sequence[str] = ()  # What could not be read.
 
     def records_of(self, cell: str) -> list[StageRecord]:
         """The repeats of a cell that are left."""
@@ -64,11 +65,10 @@ class Curve:
 
 def curves(status: BenchmarkRunStatus) -> list[Curve]:
     """All results, in the order of the workloads."""
-    found: dict[tuple[str, Axis], list[Result]] = {}
+    found: dict[tuple[str, Axis], list[Result]] = {(row.workload, row.axis): [] for row in status.results}
     for row in sorted(status.results, key=lambda row: float(row.value)):
-        found.setdefault((row.workload, row.axis), []).append(row)
-    order = dict.fromkeys((row.workload, row.axis) for row in status.results)
-    return [Curve(workload, axis, tuple(found[workload, axis])) for workload, axis in order]
+        found[row.workload, row.axis].append(row)
+    return [Curve(workload, axis, tuple(rows)) for (workload, axis), rows in found.items()]
 
 
 def load_text(value: str) -> str:
@@ -131,6 +131,11 @@ class ReportedSweep:
     status: BenchmarkSweepStatus
     series: Mapping[str, Sequence[Sample]] = field(default_factory=dict)
     """Of the servers of each variant's first run that kept any, oldest first."""
+
+    @property
+    def template(self) -> raw.Object:
+        """The spec of its runs as the API server holds it."""
+        return raw.mapping(self.written.get("template"))
 
     def per_gpu(self, row: Row) -> float | None:
         """Output tokens a second and GPU; of a server without GPUs, of the server."""

@@ -119,7 +119,7 @@ def test_the_version_is_what_the_server_said_of_itself(
 ) -> None:
     edges = tuple(edge().model_copy(update={"version": each}) for each in said)
     whole = run(measured(CHAT, servers=edges), of_status=status(version=in_status))
-    assert server_version(whole, whole.stages[0]) == version
+    assert server_version(whole.stages[0], whole.server) == version
 
 
 def test_without_a_server_in_the_status_there_is_none() -> None:

@@ -13,8 +13,15 @@ import yaml
 from benchrun.api import RoleFigures
 from benchrun.report.export.encoders import NotExportable
 from benchrun.report.export.formats import ExportedRun
-from benchrun.report.export.llmd_report import llmd_document, llmd_files, report, requests, resources, throughput
-from benchrun.report.export.llmd_scenario import scenario
+from benchrun.report.export.llmd_report import (
+    llmd_document,
+    llmd_files,
+    report,
+    requests,
+    resources,
+    scenario,
+    throughput,
+)
 from unit.measure.records import edge, record, requests as columns
 from unit.report.export.runs import (
     ARGS,

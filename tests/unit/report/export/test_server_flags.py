@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from benchrun.api import BenchmarkRunStatus
-from benchrun.report.export.llmd_scenario import Parallelism, flags_of, parallelism_of, parsed
+from benchrun.report.export.formats import Parallelism, flags_of, parallelism_of, parsed
 from hypothesis import given, strategies as st
 from unit.report.export.runs import ARGS, endpoint_spec, run, status
 from unit.report.export.split_runs import split_run, split_status

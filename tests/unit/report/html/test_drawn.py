@@ -8,12 +8,12 @@ import pytest
 from benchrun.api import BenchmarkRunStatus
 from benchrun.cli.html_page import draw
 from benchrun.report.html import ChartSpec, Section
-from benchrun.report.html.charts.curves import Line, cdf_chart
-from benchrun.report.html.charts.theme import CARD_HEIGHT, CARD_WIDTH
 from benchrun.report.html.page import page
 from benchrun.report.html.sections.curves import load_curves_section
-from benchrun.report.html.sections.distributions_timeline import distributions_section, timeline_section
+from benchrun.report.html.sections.distributions import cdf_chart, distributions_section
+from benchrun.report.html.sections.timeline import timeline_section
 from benchrun.report.html.svg import inline_svg
+from benchrun.report.html.theme import CARD_HEIGHT, CARD_WIDTH
 from report_kit.simulated_run import SimulatedRun, held_against, simulated_run
 from unit.report.html.reported_runs import charts_of, compared, reported
 
@@ -64,7 +64,7 @@ def test_points_and_stages_say_what_they_are() -> None:
 
 
 def test_strings_of_others_stay_text_in_a_drawing() -> None:
-    lines = [Line(HOSTILE, [(1.0, 0.5), (2.0, 1.0)])]
+    lines = {HOSTILE: [(1.0, 0.5), (2.0, 1.0)]}
     svg = drawn(cdf_chart(lines, legend=HOSTILE))
     assert "<script" not in svg
     assert "<image" not in svg

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 
 from benchrun.api import KEYS, Change
 from benchrun.judge.comparison.figures import HIGHER_IS_BETTER, SCOPES
 from benchrun.judge.objectives import TRUSTED
+from benchrun.report import html
 from benchrun.report.comparison_rows import comparison_rows, interval, reasons, signed, unpaired
-from benchrun.report.html import Chart, Charts, Element, Heading, Prose, Reported, ReportedSweep, Section, Table
-from benchrun.report.html.charts.changes import MAX_COLOURS, Bar, Point, change_chart, front_chart
-from benchrun.report.pivots import configuration_change_rows
-from benchrun.report.sweep_rows import change_rows, front_rows
+from benchrun.report.html import ChartSpec, theme
+from benchrun.report.sweep_rows import change_rows, configuration_change_rows, front_rows
 from benchrun.report.tables import ABSENT, Rows, figure
 
-MAX_OPEN_ROWS = 30
-"""Longer tables beside a chart are collapsed."""
-MAX_BARS = 40
-"""Of one chart; the table has all."""
-MAX_DRAWN_CELLS = 8
-"""Load points of a sweep with charts of their own; the table has all."""
+MAX_OPEN_ROWS = 30  # Longer tables beside a chart are collapsed.
+MAX_BARS = 40  # Of one chart; the table has all.
+MAX_DRAWN_CELLS = 8  # Load points of a sweep with charts of their own; the table has all.
 EXPLAINED = (
     "Bars are the change, the thin line its interval; green is better, red worse, grey within the noise or unknown. An interval "
     "without an end at the edge of a chart goes on; the table has all of it."
 )
 
 
-def comparison_section(run: Reported) -> Section | None:
+def comparison_section(run: html.Reported) -> html.Section | None:
     """Where the spec names a baseline."""
     found = run.status.comparison
     if found is None:
@@ -34,20 +31,22 @@ def comparison_section(run: Reported) -> Section | None:
     limit = float(run.spec.baseline.max_regression_percent) if run.spec.baseline is not None else None
     changes = [(cell.cell, change) for cell in found.cells for change in cell.changes]
     charts = _change_charts(changes, by="load point", limit=limit)
-    elements: list[Element] = [Prose(f"Baseline {found.baseline.name}. {found.message}")]
-    if charts:
-        dashed = f" Dashed: {limit:g} % worse, the most that is allowed." if limit is not None else ""
-        some = f" {MAX_BARS} of {len(found.cells)} load points are drawn." if len(found.cells) > MAX_BARS else ""
-        elements += [Prose(EXPLAINED + dashed + some), Charts(tuple(charts))]
-    if found.cells:
-        elements.append(_table(comparison_rows(found.cells)))
-    elements += [Prose(f"Not compared: {reason}") for reason in reasons(found.cells)]
-    if alone := unpaired(found.cells):
-        elements.append(Prose(f"Traffic not known to be equal: {', '.join(alone)}."))
-    return Section("comparison", "Against the baseline", tuple(elements))
+    dashed = f" Dashed: {limit:g} % worse, the most that is allowed." if limit is not None else ""
+    some = f" {MAX_BARS} of {len(found.cells)} load points are drawn." if len(found.cells) > MAX_BARS else ""
+    alone = ", ".join(unpaired(found.cells))
+    return html.section(
+        "comparison",
+        "Against the baseline",
+        html.Prose(f"Baseline {found.baseline.name}. {found.message}"),
+        html.Prose(EXPLAINED + dashed + some if charts else ""),
+        html.Charts(charts),
+        _table(comparison_rows(found.cells)),
+        *(html.Prose(f"Not compared: {reason}") for reason in reasons(found.cells)),
+        html.Prose(f"Traffic not known to be equal: {alone}." if alone else ""),
+    )
 
 
-def changes_section(sweep: ReportedSweep) -> Section | None:
+def changes_section(sweep: html.ReportedSweep) -> html.Section | None:
     """Every variant beside the baseline, where something could be compared."""
     status = sweep.status
     rows = change_rows(status)
@@ -59,24 +58,30 @@ def changes_section(sweep: ReportedSweep) -> Section | None:
         "wrong in at most 5 % of sweeps."
     )
     some = f" {MAX_DRAWN_CELLS} of {len(cells)} load points are drawn." if len(cells) > MAX_DRAWN_CELLS else ""
-    elements: list[Element] = [Prose(lead + some)]
+    drawn: list[html.Element] = []
     for cell in cells[:MAX_DRAWN_CELLS]:
         changes = [(row.variant, change) for row in status.results if row.cell == cell for change in row.changes]
         charts = _change_charts(changes, by="variant", cell=f"{cell}: ")
-        elements += [Heading(cell), Charts(tuple(charts))] if charts else []
-    if (side_by_side := configuration_change_rows(status)).rows:
-        elements.append(Table("Changes, load points side by side: percent, interval, word", side_by_side))
-    return Section("changes", "Against the baseline", (*elements, _table(rows)))
+        drawn += [html.Heading(cell), html.Charts(charts)] if charts else []
+    side_by_side = configuration_change_rows(status)
+    return html.section(
+        "changes",
+        "Against the baseline",
+        html.Prose(lead + some),
+        *drawn,
+        html.Table("Changes, load points side by side: percent, interval, word", side_by_side),
+        _table(rows),
+    )
 
 
-def _table(rows: Rows) -> Table:
+def _table(rows: Rows) -> html.Table:
     folded = len(rows.rows) > MAX_OPEN_ROWS
-    return Table("Changes against the baseline", rows, words=frozenset({"word"}), folded=folded)
+    return html.Table("Changes against the baseline", rows, words=frozenset({"word"}), folded=folded)
 
 
 def _change_charts(
     changes: Sequence[tuple[str, Change]], *, by: str, cell: str = "", limit: float | None = None
-) -> list[Chart]:
+) -> tuple[html.Chart, ...]:
     """One a metric with known changes; `limit`: the most percent that a figure may get worse."""
     bars: dict[str, list[Bar]] = {change.metric: [] for _, change in changes}
     for label, change in changes:
@@ -95,8 +100,76 @@ def _change_charts(
             "The same figures are in the table below."
         )
         chart = change_chart(of_metric[:MAX_BARS], limit_percent=-limit if limit is not None and rises else limit)
-        charts.append(Chart(f"{metric} ({better})", chart, description))
-    return charts
+        charts.append(html.Chart(f"{metric} ({better})", chart, description))
+    return tuple(charts)
+
+
+ROW_HEIGHT = 24
+MAX_LABEL_WIDTH = 150  # Pixels.
+PERCENT = "datum.value === 0 ? '0' : format(datum.value, '+~r')"  # How a tick reads (a Vega expression).
+LEAST_REACH = 2.0  # Percent: less is not told apart on the axis.
+MARGINS = 58
+_WORDS = ("Better", "Worse", "Equivalent", "NoDetectableDifference", "Unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One change, in percent; `text` is shown under the pointer."""
+
+    label: str
+    change: float
+    low: float | None
+    high: float | None
+    word: str
+    text: str
+
+
+def change_chart(bars: Sequence[Bar], *, limit_percent: float | None) -> ChartSpec:
+    """In the order given; `limit_percent`: the change from which on a figure has regressed, with its sign."""
+    order = [bar.label for bar in bars]
+    room = min(MAX_LABEL_WIDTH, round(theme.CHARACTER_WIDTH * max(map(len, order))))
+    names = {"title": None, "labelLimit": MAX_LABEL_WIDTH, "minExtent": room, "ticks": False, "domain": False}
+    y = {"field": "label", "type": "nominal", "sort": order, "axis": names}
+    low, high = reach(bars, limit_percent)
+    axis = {"title": "change against the baseline, %", "labelExpr": PERCENT, "tickCount": 5}
+    across = {"domain": [low, high], "nice": False, "clamp": True}
+    colour = theme.nominal("word", {word: theme.OF_WORDS[word] for word in _WORDS})
+    x = theme.quantitative("change", axis=axis, scale=across, stack=None)
+    layers = [
+        theme.layer(
+            {"type": "bar", "height": 13, "opacity": 0.55, "aria": True},
+            {"x": x, "y": y, "color": colour, "description": {"field": "text"}},
+        ),
+        theme.layer(
+            {"type": "rule", "stroke": theme.INK, "strokeWidth": 1.6},
+            {"x": theme.quantitative("low"), "x2": {"field": "high"}, "y": y},
+            where=theme.HAS_INTERVAL,
+        ),
+        # Where an interval ends within the chart.
+        *(
+            theme.layer(
+                {"type": "tick", "thickness": 1.6, "size": 9, "color": theme.INK},
+                {"x": theme.quantitative(end), "y": y},
+                where=f"{theme.HAS_INTERVAL} && datum.{end} >= {low} && datum.{end} <= {high}",
+            )
+            for end in ("low", "high")
+        ),
+        _line(0.0, stroke=theme.GREY),
+        *([_line(limit_percent, stroke=theme.SOFT_INK, strokeDash=[4, 3])] if limit_percent is not None else []),
+    ]
+    return theme.card(layers, [asdict(bar) for bar in bars], height=MARGINS + ROW_HEIGHT * len(bars))
+
+
+def reach(bars: Sequence[Bar], limit_percent: float | None) -> tuple[float, float]:
+    """Ends of the axis: all changes, and of their intervals so much that one wide one does not flatten all others."""
+    farthest = max(LEAST_REACH, 1.5 * max(abs(bar.change) for bar in bars), 2 * abs(limit_percent or 0.0))
+    ends = [0.0, *(end for bar in bars for end in (bar.change, bar.low, bar.high) if end is not None)]
+    marks = [*ends, limit_percent] if limit_percent is not None else ends
+    return max(min(marks) - 1, -farthest), min(max(marks) + 1, farthest)
+
+
+def _line(at: float, **mark: object) -> ChartSpec:
+    return theme.layer({"type": "rule", "strokeWidth": 1.2, **mark}, {"x": theme.quantitative("at")}, [{"at": at}])
 
 
 FRONT = (
@@ -106,21 +179,21 @@ FRONT = (
 )
 
 
-def front_section(sweep: ReportedSweep) -> Section | None:
+def front_section(sweep: html.ReportedSweep) -> html.Section | None:
     """The Pareto front of throughput per GPU against TPOT, where a TPOT was measured."""
     rows = front_rows(sweep.status)
     if not rows.rows:
         return None
     workloads = list(dict.fromkeys(point.workload for point in sweep.status.front))
-    charts = [chart for workload in workloads if (chart := _front_chart(sweep, workload)) is not None]
+    charts = tuple(chart for workload in workloads if (chart := _front_chart(sweep, workload)) is not None)
     many = len(sweep.status.variants) > MAX_COLOURS
     explained = " Blue is the front; the variants are in the table." if many else ""
-    elements: list[Element] = [Prose(FRONT + explained), Charts(tuple(charts))] if charts else []
-    table = Table("The front, from the lowest TPOT on", rows, folded=len(rows.rows) > MAX_OPEN_ROWS)
-    return Section("front", "Throughput against TPOT", (*elements, table))
+    lead = html.Prose(FRONT + explained if charts else "")
+    table = html.Table("The front, from the lowest TPOT on", rows, folded=len(rows.rows) > MAX_OPEN_ROWS)
+    return html.section("front", "Throughput against TPOT", lead, html.Charts(charts), table)
 
 
-def _front_chart(sweep: ReportedSweep, workload: str) -> Chart | None:
+def _front_chart(sweep: html.ReportedSweep, workload: str) -> html.Chart | None:
     """None of a single point. A row whose figures were cut has those of the front."""
     front = {
         (p.variant, p.cell): (p.mean_tpot_ms, p.throughput_per_gpu)
@@ -143,4 +216,59 @@ def _front_chart(sweep: ReportedSweep, workload: str) -> Chart | None:
         f"{workload}: output tokens a second and GPU against mean TPOT, {len(points)} load points. The front is in the table below, "
         "all of them are in the results."
     )
-    return Chart(workload, front_chart(points), description)
+    return html.Chart(workload, front_chart(points), description)
+
+
+MAX_COLOURS = len(theme.RAMP)  # Variants that can be told apart; of more only the front is coloured.
+SHAPES = (
+    "circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "triangle-right", "triangle-left"
+)  # fmt: skip
+"""So that variants can be told apart without colours."""
+LEGEND_COLUMNS, LEGEND_ROW_HEIGHT, LABEL_WIDTH = 2, 18, 130
+"""Pixels."""
+MARGIN = 1.1
+FROM_ZERO = "datum.value === 0 ? '0' : format(datum.value, '~s')"
+"""How a tick of tokens reads (a Vega expression)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A variant at a load point; `text` is shown under the pointer."""
+
+    variant: str
+    tpot_ms: float
+    per_gpu: float  # Output tokens a second and GPU.
+    on_front: bool
+    text: str
+
+
+def front_chart(points: Sequence[Point]) -> ChartSpec:
+    """Better is up and to the left. The line goes through the front: at a TPOT on it, no more throughput was measured."""
+    variants = list(dict.fromkeys(point.variant for point in points))
+    tpots = theme.latency_axis([point.tpot_ms for point in points], from_zero=False, title="mean TPOT")
+    most = max(point.per_gpu for point in points)
+    x = theme.quantitative("tpot_ms", **tpots)
+    y = theme.quantitative(
+        "per_gpu",
+        scale={"domain": [0, most * MARGIN], "nice": True},
+        axis={"title": "output tokens/s per GPU", "labelExpr": FROM_ZERO, "tickCount": 5},
+    )
+    front, others = ([asdict(point) for point in points if point.on_front == on_front] for on_front in (True, False))
+    encoding = {"x": x, "y": y, **_look(variants), "description": {"field": "text"}}
+    mark = {"type": "point", "filled": True, "aria": True}
+    layers = [
+        theme.layer({**theme.DASHED, "type": "line", "interpolate": "step-after"}, {"x": x, "y": y}, front),
+        theme.layer({**mark, "size": 45, "opacity": 0.7}, encoding, others),
+        theme.layer({**mark, "size": 130, "opacity": 1}, encoding, front),
+    ]
+    rows = -(-len(variants) // LEGEND_COLUMNS) if len(variants) <= MAX_COLOURS else 0
+    return theme.card(layers, height=theme.CARD_HEIGHT + 20 + rows * LEGEND_ROW_HEIGHT)
+
+
+def _look(variants: Sequence[str]) -> ChartSpec:
+    """A colour and a shape a variant; of too many, only the front has a colour."""
+    if len(variants) > MAX_COLOURS:
+        return {"color": theme.nominal("on_front", {True: theme.BLUE, False: theme.GREY})}
+    legend = {"title": None, "columns": LEGEND_COLUMNS, "labelLimit": LABEL_WIDTH, "symbolOpacity": 1}
+    looks = {"color": theme.ramp(len(variants)), "shape": SHAPES}
+    return {name: theme.nominal("variant", dict(zip(variants, of, strict=False)), legend) for name, of in looks.items()}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import compress
+from dataclasses import asdict, dataclass
+from itertools import compress, cycle
 
 from benchrun_client.contract import StageRecord, open_stage
 
@@ -12,21 +13,8 @@ from benchrun.api import Cell, Result, SearchResult
 from benchrun.judge.search_results import outcome_of
 from benchrun.judge.throughput import throughputs_of
 from benchrun.measure import QUEUED_E2EL, Distribution, latencies, totals
-from benchrun.report.html import (
-    AXIS_TITLES,
-    AXIS_UNITS,
-    Chart,
-    Charts,
-    Curve,
-    Element,
-    Heading,
-    Prose,
-    Reported,
-    Section,
-    Table,
-    curves,
-)
-from benchrun.report.html.charts.curves import LoadValue, Probe, course_chart, load_chart
+from benchrun.report import html
+from benchrun.report.html import AXIS_TITLES, AXIS_UNITS, ChartSpec, Curve, Reported, theme
 from benchrun.report.knee import CurvePoint, Knee, knee
 from benchrun.report.tables import ABSENT, Column, Rows, figure, metric, table_of
 
@@ -39,31 +27,28 @@ FORMULA = (
 )
 
 
-def load_curves_section(run: Reported) -> Section | None:
+def load_curves_section(run: Reported) -> html.Section | None:
     """One group of charts a workload that was measured at two finite loads at least."""
-    groups = [element for curve in curves(run.status) for element in _of_curve(run, curve)]
+    groups = [element for curve in html.curves(run.status) for element in _of_curve(run, curve)]
     if not groups:
         return None
-    lead = Prose(
+    lead = html.Prose(
         "Median and highest requested percentile; the bar through a point is its 95 % interval. Points in red or amber belong to "
         f"load points whose numbers are Invalid or Suspect. {FORMULA}"
     )
-    return Section("load", "Latency against load", (lead, *groups))
+    return html.section("load", "Latency against load", lead, *groups)
 
 
-def _of_curve(run: Reported, curve: Curve) -> list[Element]:
+def _of_curve(run: Reported, curve: Curve) -> list[html.Element]:
     finite = [row for row in curve.results if math.isfinite(float(row.value))]
     if len(finite) < 2:
         return []
     found = knee([point for row in finite if (point := _point(run, row)) is not None], unit=AXIS_UNITS[curve.axis])
     made = (*(_latency(curve, finite, latency, found) for latency in LATENCIES), _throughput(curve, finite, found))
-    charts = [chart for chart in made if chart is not None]
-    if not charts:
-        return []
-    elements: list[Element] = [Heading(curve.workload), Prose(found.sentence), Charts(tuple(charts))]
-    if len(finite) < len(curve.results):
-        elements.append(Prose("Requests sent all at once have no place on this axis; see the results."))
-    return elements
+    charts = tuple(chart for chart in made if chart is not None)
+    absent = "Requests sent all at once have no place on this axis; see the results."
+    remark = html.Prose(absent if len(finite) < len(curve.results) else "")
+    return [html.Heading(curve.workload), html.Prose(found.sentence), html.Charts(charts), remark] if charts else []
 
 
 def _point(run: Reported, row: Result) -> CurvePoint | None:
@@ -87,7 +72,7 @@ def _of_stage(run: Reported, row: Result, record: StageRecord, *, queued: bool) 
     return None if mean_us is None or throughput is None else (throughput, mean_us / 1e6)
 
 
-def _latency(curve: Curve, rows: Sequence[Result], latency: str, found: Knee) -> Chart | None:
+def _latency(curve: Curve, rows: Sequence[Result], latency: str, found: Knee) -> html.Chart | None:
     points = [point for row in rows for point in _levels(row, latency)]
     if len({point.load for point in points}) < 2:
         return None
@@ -97,7 +82,7 @@ def _latency(curve: Curve, rows: Sequence[Result], latency: str, found: Knee) ->
         f"{curve.workload}: {name}, {lines}, against {axis}. {found.sentence} The figures are in the results table."
     )
     chart = load_chart(points, milliseconds=True, axis_title=AXIS_TITLES[curve.axis], knee=found)
-    return Chart(name, chart, description)
+    return html.Chart(name, chart, description)
 
 
 def _levels(row: Result, latency: str) -> list[LoadValue]:
@@ -121,7 +106,7 @@ def _load_value(row: Result, line: str, value: float, interval: Sequence[float] 
     return LoadValue(float(row.value), line, value, row.verdict, text, *(interval or ()))
 
 
-def _throughput(curve: Curve, rows: Sequence[Result], found: Knee) -> Chart | None:
+def _throughput(curve: Curve, rows: Sequence[Result], found: Knee) -> html.Chart | None:
     points = []
     for row in rows:
         if (value := row.figure("output_throughput")) is not None:
@@ -132,47 +117,101 @@ def _throughput(curve: Curve, rows: Sequence[Result], found: Knee) -> Chart | No
     what = f"output tokens a second against {AXIS_TITLES[curve.axis]}"
     description = f"{curve.workload}: {what}. The figures are in the results table."
     chart = load_chart(points, milliseconds=False, axis_title=AXIS_TITLES[curve.axis], knee=found)
-    return Chart("Output tokens/s", chart, description)
+    return html.Chart("Output tokens/s", chart, description)
 
 
-LEAST_PROBES = 2
-"""With one there is no course."""
+@dataclass(frozen=True, slots=True)
+class LoadValue:
+    """One figure at one load; `text` is shown under the pointer."""
+
+    load: float
+    line: str  # Which line it belongs to: "median", "p99".
+    value: float
+    verdict: str
+    text: str
+    low: float | None = None  # Ends of its interval.
+    high: float | None = None
 
 
-def searches_section(run: Reported) -> Section | None:
+def load_chart(points: Sequence[LoadValue], *, milliseconds: bool, axis_title: str, knee: Knee) -> ChartSpec:
+    """Milliseconds, or a rate from 0, against load."""
+    ends = [end for p in points for end in (p.value, p.low, p.high) if end is not None]
+    rate_axis = {"title": None, "format": "~s", "tickCount": 5}
+    rates: ChartSpec = {"scale": {"zero": True, "nice": True}, "axis": rate_axis}
+    y = theme.quantitative("value", **(theme.latency_axis(ends, from_zero=True) if milliseconds else rates))
+    names = list(dict.fromkeys(point.line for point in points))
+    x = theme.quantitative("load", **theme.load_axis([point.load for point in points], axis_title))
+    colours = (theme.GREEN,) if len(names) == 1 else (theme.BLUE, theme.AMBER)
+    looks = dict(zip(names, cycle(colours), strict=False))
+    colour = theme.nominal("line", looks, {"title": None, **theme.STROKES} if len(names) > 1 else None)
+    # Points whose numbers can't be relied on have the colour of their verdict.
+    colours_of = {word: theme.OF_WORDS[word] for word in ("Invalid", "Suspect")}
+    doubtful = [{"test": f"datum.verdict === '{word}'", "value": value} for word, value in colours_of.items()]
+    point_colour = {"condition": doubtful, "value": theme.INK, **colour}
+    layers = [
+        *_knee_layers(knee, [point.load for point in points]),
+        theme.layer({"type": "line", "strokeWidth": 2}, {"x": x, "y": y, "color": colour}),
+        theme.layer(
+            {"type": "rule", "strokeWidth": 4, "strokeOpacity": 0.35},
+            {"x": x, "y": theme.quantitative("low"), "y2": {"field": "high"}, "color": colour},
+            where=theme.HAS_INTERVAL,
+        ),
+        theme.layer(
+            {"type": "point", "filled": True, "size": 42, "opacity": 1, "aria": True},
+            {"x": x, "y": y, "color": point_colour, "description": {"field": "text"}},
+        ),
+    ]
+    return theme.card(layers, [asdict(point) for point in points])
+
+
+def _knee_layers(knee: Knee, loads: Sequence[float]) -> list[ChartSpec]:
+    if knee.load is None:
+        return []
+    # To the left of the line, where a latency is still low; unless that is the edge.
+    side = {"align": "right", "dx": -4} if knee.load > sorted(loads)[len(loads) // 3] else {"align": "left", "dx": 4}
+    word = {"type": "text", **side, "baseline": "top", "y": 2, "text": "knee", "fill": theme.SOFT_INK}
+    x = theme.quantitative("load")
+    marks = [theme.layer(mark, {"x": x}, [{"load": knee.load}]) for mark in (theme.DASHED, word)]
+    if knee.low == knee.high:
+        return marks
+    shade = {"type": "rect", "fill": theme.SOFT_INK, "opacity": 0.12}
+    return [theme.layer(shade, {"x": x, "x2": {"field": "to"}}, [{"load": knee.low, "to": knee.high}]), *marks]
+
+
+LEAST_PROBES = 2  # With one there is no course.
+
+
+def searches_section(run: Reported) -> html.Section | None:
     """Where a load was searched."""
     elements = [element for search in run.status.searches for element in _of_search(run, search)]
-    return Section("search", "The course of the search", tuple(elements)) if elements else None
+    return html.section("search", "The course of the search", *elements) if elements else None
 
 
-def _of_search(run: Reported, search: SearchResult) -> list[Element]:
+def _of_search(run: Reported, search: SearchResult) -> list[html.Element]:
     numbers = _numbers(run, search.workload)
     rows = [row for row in run.status.results if row.workload == search.workload]
     ordered = sorted(rows, key=lambda row: (numbers.get(row.cell, len(numbers) + 1), float(row.value)))
     if not ordered:
         return []
-    elements: list[Element] = [Heading(search.workload), Prose(f"{search.outcome}: {search.sentence}.")]
-    probes = [
-        Probe(
-            numbers[row.cell], float(row.value), (outcome := outcome_of(row)), f"{row.cell}: {outcome}; {row.verdict}"
-        )
-        for row in ordered
-        if row.cell in numbers
-    ]
+    answer = html.Prose(f"{search.outcome}: {search.sentence}.")
+    elements: list[html.Element] = [html.Heading(search.workload), answer]
+    probes = []
+    for row in (row for row in ordered if row.cell in numbers):
+        outcome = outcome_of(row)
+        text = f"{row.cell}: {outcome}; {row.verdict}"
+        probes.append(Probe(numbers[row.cell], float(row.value), outcome, text))
     if len(probes) >= LEAST_PROBES:
         lower = float(search.lower) if search.lower is not None else None
         chart = course_chart(probes, axis_title=AXIS_TITLES[ordered[0].axis], lower=lower)
-        described = (
-            f"{search.workload}: the loads that were tried, in order, each with its outcome. The table below has them."
-        )
+        described = "the loads that were tried, in order, each with its outcome. The table below has them."
+        drawn = html.Chart("Load after load", chart, f"{search.workload}: {described}")
         dashed = " Dashed: the highest load that was confirmed to meet every objective." if lower is not None else ""
-        elements += [
-            Prose(f"Each load follows from the outcomes before it.{dashed}"),
-            Charts((Chart("Load after load", chart, described),)),
-        ]
+        lead = f"Each load follows from the outcomes before it.{dashed}"
+        elements += [html.Prose(lead), html.Charts((drawn,))]
     if len(probes) < len(ordered):
-        elements.append(Prose("Not all records were kept: the order of loads without a number is unknown."))
-    return [*elements, Table("Loads that were tried", _rows(ordered, numbers), words=frozenset({"outcome", "verdict"}))]
+        elements.append(html.Prose("Not all records were kept: the order of loads without a number is unknown."))
+    words = frozenset({"outcome", "verdict"})
+    return [*elements, html.Table("Loads that were tried", _rows(ordered, numbers), words=words)]
 
 
 def _numbers(run: Reported, workload: str) -> dict[str, int]:
@@ -201,10 +240,56 @@ def _rows(rows: Sequence[Result], numbers: Mapping[str, int]) -> Rows:
 
 def _measured(objective: str) -> Column[Result]:
     """The measured latency of an objective such as `TTFT p95`."""
-    return Column(
-        f"{objective} (ms)",
-        lambda row: figure(
-            {f"{each.metric} p{each.percentile}": each.measured_milliseconds for each in row.objectives}.get(objective),
-            digits=4,
-        ),
+
+    def cell(row: Result) -> str:
+        found = {f"{each.metric} p{each.percentile}": each.measured_milliseconds for each in row.objectives}
+        return figure(found.get(objective), digits=4)
+
+    return Column(f"{objective} (ms)", cell)
+
+
+OUTCOMES: Mapping[str, tuple[str, str]] = {
+    "Met": (theme.GREEN, "circle"),
+    "Inconclusive": (theme.AMBER, "diamond"),
+    "Missed": (theme.RED, "triangle-down"),
+}
+"""Colour and shape: a search can be read without colours."""
+MARGIN = 1.1
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One load that was tried; `text` is shown under the pointer."""
+
+    number: int  # From 1, as tried.
+    load: float
+    outcome: str
+    text: str
+
+
+def course_chart(probes: Sequence[Probe], *, axis_title: str, lower: float | None) -> ChartSpec:
+    """Loads upwards, probes in order; a dashed line at the answer."""
+    loads = [probe.load for probe in probes]
+    low, high = min(loads) / MARGIN, max(loads) * MARGIN
+    wide = high / low >= theme.LOG_FROM_RATIO
+    ticks: Mapping[str, object] = {"values": theme.log_ticks(low, high)} if wide else {"tickCount": 5}
+    scale = {"domain": [low, high], "nice": False, **({"type": "log"} if wide else {})}
+    y = theme.quantitative("load", scale=scale, axis={"title": axis_title, "format": "~r", **ticks})
+    last = max(probe.number for probe in probes)
+    x = theme.quantitative(
+        "number",
+        scale={"domain": [0.5, last + 0.5], "nice": False},
+        axis={"title": "loads in the order in which they were tried", "format": "d", "tickMinStep": 1, "grid": False},
     )
+    legend = {"title": None, "symbolOpacity": 1}
+    looks = (dict(zip(OUTCOMES, look, strict=True)) for look in zip(*OUTCOMES.values(), strict=True))
+    colour, shape = (theme.nominal("outcome", each, legend) for each in looks)
+    layers = [
+        *([theme.layer(theme.DASHED, {"y": y}, [{"load": lower}])] if lower is not None else []),
+        theme.layer({"type": "line", "stroke": theme.GREY, "strokeWidth": 1.2}, {"x": x, "y": y}),
+        theme.layer(
+            {"type": "point", "filled": True, "size": 80, "opacity": 1, "aria": True},
+            {"x": x, "y": y, "color": colour, "shape": shape, "description": {"field": "text"}},
+        ),
+    ]
+    return theme.card(layers, [asdict(probe) for probe in probes])

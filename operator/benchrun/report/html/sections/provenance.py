@@ -2,65 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 import yaml
 
-from benchrun.api import BenchmarkRunSpec, DatasetStatus, ServerStatus
+from benchrun.api import BenchmarkRunSpec, ClientStatus, DatasetStatus, Judge, ServerStatus
 from benchrun.api.sweep import spec as sweep_api
 from benchrun.names import API_VERSION, KIND, MAX_RUN_NAME
 from benchrun.observe import untrusted_json as raw
 from benchrun.plan import Variant, planned_variants
-from benchrun.report.html import CodeBlock, Element, Facts, Fold, Prose, Reported, ReportedSweep, Section, Table, facts
+from benchrun.report import html, run_list
+from benchrun.report.html import Reported, ReportedSweep
 from benchrun.report.run_summary import sampling_text, startup_text
 from benchrun.report.settings import kv_cache_text, settings_rows
 from benchrun.report.tables import ABSENT, Column, Rows, figure, price_text, table_of
 
-_Pairs = Iterable[tuple[str, str | None]]
 REPEAT_SUFFIX = "-again"
-_OF_THAT_OBJECT = ("suspend", "cancel")
-"""Switches of a single object."""
+_OF_THAT_OBJECT = ("suspend", "cancel")  # Switches of a single object.
 
 
-def provenance_section(run: Reported) -> Section:
+def provenance_section(run: Reported) -> html.Section:
     """The run, its servers, the client, the judge, and the digests of traffic and records."""
-    elements: list[Element] = [facts("Run", _run(run))]
-    for server in run.status.servers:
-        elements.append(facts(f"Servers of the role {server.role}", _server(server)))
-        if server.args:
-            rows = Rows(("argument",), tuple((argument,) for argument in server.args))
-            elements.append(Fold("Arguments", (Table("Arguments of the server", rows),)))
-        if server.reported:
-            rows = Rows(("setting", "value"), tuple(sorted(server.reported.items())))
-            elements.append(
-                Fold("Settings that the server reports", (Table("Settings that the server reports", rows),))
-            )
-    if (client := run.status.client) is not None:
-        engine = " ".join(word for word in (client.engine, client.engine_version) if word)
-        images = (("Image", client.image), ("Image that ran", client.image_digest))
-        processes = None if client.shards is None else str(client.shards)
-        sampling, template = sampling_text(run.status) or None, ("Chat template (SHA-256)", client.chat_template)
-        sent = (("Load engine", engine), ("Processes", processes), ("Sampling", sampling), template)
-        elements.append(facts("Client", (*images, *sent)))
-    if (judge := run.status.judge) is not None:
-        rules = (("Rules", f"version {judge.version}"), ("Thresholds", judge.thresholds_digest))
-        elements.append(facts("Judge", (*rules, ("Severities changed", ", ".join(judge.overrides)))))
-    settings = Table("Settings of the server and of the client", settings_rows(run.written, run.status))
-    elements.append(Fold("Which settings are the server's, and which the client's", (settings,)))
-    if run.status.datasets:
-        elements.append(Table("Data that prompts were made of", table_of(_DATASET_COLUMNS, run.status.datasets)))
-    if run.records:
-        rows = Rows(("stage", "prompts (SHA-256)"), tuple((r.stage_id, r.prompts_digest) for r in run.records))
-        elements.append(Fold("Traffic of each stage", (Table("Equal digests mean equal prompts", rows),)))
-    elements += [Prose(note) for note in run.notes]
-    kept = (element for element in elements if not isinstance(element, Facts) or element.pairs)
-    return Section("provenance", "Provenance", tuple(kept))
-
-
-def _run(run: Reported) -> _Pairs:
     status = run.status
-    return (
+    settings = html.Table("Settings of the server and of the client", settings_rows(run.written, status))
+    digests = Rows(("stage", "prompts (SHA-256)"), tuple((r.stage_id, r.prompts_digest) for r in run.records))
+    return html.section(
+        "provenance",
+        "Provenance",
+        _run(run),
+        *(element for server in status.servers for element in _server(server)),
+        *([_client(status.client, sampling_text(status))] if status.client is not None else []),
+        *([_judge(status.judge)] if status.judge is not None else []),
+        html.fold("Which settings are the server's, and which the client's", settings),
+        html.Table("Data that prompts were made of", table_of(_DATASET_COLUMNS, status.datasets)),
+        html.fold("Traffic of each stage", html.Table("Equal digests mean equal prompts", digests)),
+        *map(html.Prose, run.notes),
+    )
+
+
+def _run(run: Reported) -> html.Facts:
+    status = run.status
+    return html.facts(
+        "Run",
         ("Name", run.name),
         ("Namespace", run.namespace),
         ("UID", run.uid),
@@ -78,8 +62,9 @@ def _run(run: Reported) -> _Pairs:
     )
 
 
-def _server(server: ServerStatus) -> _Pairs:
-    return (
+def _server(server: ServerStatus) -> Iterator[html.Element]:
+    yield html.facts(
+        f"Servers of the role {server.role}",
         ("Image", server.image),
         ("Image that ran", server.image_digest),
         ("vLLM", server.version),
@@ -92,6 +77,31 @@ def _server(server: ServerStatus) -> _Pairs:
         ("Seconds to ready", None if server.seconds_to_ready is None else figure(server.seconds_to_ready)),
         ("Start", startup_text(server)),
         ("Restarts", str(server.restarts)),
+    )
+    arguments = Rows(("argument",), tuple((argument,) for argument in server.args))
+    yield html.fold("Arguments", html.Table("Arguments of the server", arguments))
+    reported = Rows(("setting", "value"), tuple(sorted(server.reported.items())))
+    yield html.fold(title := "Settings that the server reports", html.Table(title, reported))
+
+
+def _client(client: ClientStatus, sampling: str) -> html.Facts:
+    return html.facts(
+        "Client",
+        ("Image", client.image),
+        ("Image that ran", client.image_digest),
+        ("Load engine", " ".join(word for word in (client.engine, client.engine_version) if word)),
+        ("Processes", None if client.shards is None else str(client.shards)),
+        ("Sampling", sampling),
+        ("Chat template (SHA-256)", client.chat_template),
+    )
+
+
+def _judge(judge: Judge) -> html.Facts:
+    return html.facts(
+        "Judge",
+        ("Rules", f"version {judge.version}"),
+        ("Thresholds", judge.thresholds_digest),
+        ("Severities changed", ", ".join(judge.overrides)),
     )
 
 
@@ -108,36 +118,33 @@ _DATASET_COLUMNS: tuple[Column[DatasetStatus], ...] = (
 )
 
 
-def sweep_provenance_section(sweep: ReportedSweep) -> Section:
+def sweep_provenance_section(sweep: ReportedSweep) -> html.Section:
     """What was varied. Image digests, nodes and settings that servers report are on the page of each run."""
-    elements: list[Element] = [facts("Sweep", _sweep(sweep))]
     template = sweep.spec.template if sweep.spec is not None else None
     made: tuple[Variant, ...] = ()
     # None where the matrix does not fit its template: the sweep was refused for it.
     with suppress(ValueError):
         made = planned_variants(sweep.spec) if sweep.spec is not None else ()
-    if made:
-        rows = tuple((str(variant.number), variant.name, _set_by(variant.spec, template)) for variant in made)
-        settings = Rows(("number", "variant", "beyond the template"), rows)
-        elements.append(Table("What each variant sets", settings, stacked=True))
+    rows = tuple((str(variant.number), variant.name, _set_by(variant.spec, template)) for variant in made)
+    settings = Rows(("number", "variant", "beyond the template"), rows)
+    varied = html.Table("What each variant sets", settings, stacked=True)
     where = f" -n {sweep.namespace}" if sweep.namespace else ""
     lead = (
         "Each run has a report of its own, with the images that ran by digest, nodes, distributions, timeline and findings: "
         f"benchrun report {sweep.name}-v1-r1{where} --html FILE. v1 is the number of the variant, r1 that of the replication."
     )
-    return Section("provenance", "Provenance", (*elements, Prose(lead)))
+    return html.section("provenance", "Provenance", _sweep(sweep), varied, html.Prose(lead))
 
 
-def _sweep(sweep: ReportedSweep) -> _Pairs:
+def _sweep(sweep: ReportedSweep) -> html.Facts:
     status, spec = sweep.status, sweep.spec
-    template = raw.mapping(sweep.written.get("template"))
-    server = raw.mapping(template.get("server") or template.get("offline"))
-    return (
+    return html.facts(
+        "Sweep",
         ("Name", sweep.name),
         ("Namespace", sweep.namespace),
         ("UID", sweep.uid),
-        ("Model", raw.text(raw.mapping(template.get("model")).get("name"))),
-        ("Image", raw.text(server.get("image"), 1024)),
+        ("Model", run_list.model(sweep.template)),
+        ("Image", run_list.image(sweep.template)),
         ("Baseline", status.baseline),
         ("Replications", None if spec is None else str(spec.replications)),
         ("Order", None if spec is None else spec.order),
@@ -171,8 +178,7 @@ _RUN_FIELDS, _SWEEP_FIELDS = (
 )
 
 
-def repeat_section(of: Reported | ReportedSweep) -> Section:
-    """The manifest."""
+def repeat_section(of: Reported | ReportedSweep) -> html.Section:
     kind, give, ran = "run", "give it to kubectl apply -f", "what ran is under Provenance"
     if isinstance(of, ReportedSweep):
         kind, give = "sweep", "give it to benchrun run -f or kubectl apply -f"
@@ -181,7 +187,7 @@ def repeat_section(of: Reported | ReportedSweep) -> Section:
         f"Save it and {give}. It is the spec of this {kind} under another name, since a finished {kind} never starts again. Image "
         f"tags may point to other images by now; {ran}."
     )
-    return Section("repeat", "Measure it again", (Prose(lead), CodeBlock("Manifest", manifest(of))))
+    return html.section("repeat", "Measure it again", html.Prose(lead), html.CodeBlock("Manifest", manifest(of)))
 
 
 def manifest(of: Reported | ReportedSweep) -> str:

@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 
-from benchrun.api import BenchmarkRunStatus, Condition, Finding, find_condition
+from benchrun.api import BenchmarkRunStatus, Finding, find_condition
 from benchrun.api.sweep import BenchmarkSweepStatus, SweepReason, VariantStatus
 from benchrun.judge.comparison.figures import SCOPES
 from benchrun.judge.rules.all_rules import evidence_sentence
 from benchrun.judge.rules.rule import SEVERITIES
 from benchrun.judge.sweep.best import THROUGHPUT
-from benchrun.report import exit_codes
+from benchrun.report import exit_codes, html
 from benchrun.report.comparison_rows import GATES, WORDS
-from benchrun.report.html import (
-    CodeBlock,
-    Element,
-    Facts,
-    FindingCard,
-    Prose,
-    Reported,
-    ReportedSweep,
-    Section,
-    Table,
-    Verdict,
-    facts,
-)
 from benchrun.report.sweep_rows import best_rows, failure
 from benchrun.report.tables import ABSENT, Column, Rows, figure, objective_rows, table_of
 
@@ -46,42 +32,33 @@ _SWEEP_RUNS = {
 }  # fmt: skip
 
 
-def verdict_section(run: Reported) -> Section:
+def verdict_section(run: html.Reported) -> html.Section:
     """The word, why, the headline, and the objectives."""
     status = run.status
     # How it ended comes before what was measured: a failed run has no result.
     ended = {exit_codes.FAILED: "Failed", exit_codes.CANCELLED: "Cancelled"}.get(exit_codes.exit_code(status) or 0)
     word = ended or status.verdict or "Unknown"
     meaning = MEANINGS.get(word, "") + (ANOTHER_START if word == "Valid" else "")
-    elements: list[Element] = [Verdict(word, status.message or "", meaning), *_at_a_glance(_facts(status))]
-    if status.searches:
-        answers = tuple((each.workload, each.outcome, each.sentence) for each in status.searches)
-        table = Rows(("workload", "search", "answer"), answers)
-        elements.append(Table("Highest load that meets the objectives", table))
-    if (objectives := objective_rows(status)).rows:
-        elements.append(Table("Objectives", objectives, words=frozenset({"outcome"})))
-    if status.log_tail:
-        elements.append(CodeBlock("Last lines of the server's log", status.log_tail))
-    return Section("verdict", "Verdict", tuple(elements))
+    answers = tuple((each.workload, each.outcome, each.sentence) for each in status.searches)
+    return html.section(
+        "verdict",
+        "Verdict",
+        html.Verdict(word, status.message or "", meaning),
+        _facts(status),
+        html.Table("Highest load that meets the objectives", Rows(("workload", "search", "answer"), answers)),
+        html.Table("Objectives", objective_rows(status), words=frozenset({"outcome"})),
+        html.CodeBlock("Last lines of the server's log", status.log_tail or ""),
+    )
 
 
-def _at_a_glance(pairs: Sequence[tuple[str, str | None]]) -> list[Facts]:
-    found = facts("At a glance", pairs)
-    return [found] if found.pairs else []
-
-
-def _failure_reason(conditions: tuple[Condition, ...]) -> str | None:
-    failed = find_condition(conditions, "Failed")
-    return failed.reason if failed is not None and failed.status == "True" else None
-
-
-def _facts(status: BenchmarkRunStatus) -> Sequence[tuple[str, str | None]]:
+def _facts(status: BenchmarkRunStatus) -> html.Facts:
     verdicts = Counter(row.verdict for row in status.results)
     head = status.headline
     gate = status.comparison.gate if status.comparison is not None else None
     kept = find_condition(status.conditions, "ObjectivesMet")
-    return (
-        ("Ended because", _failure_reason(status.conditions)),
+    return html.facts(
+        "At a glance",
+        ("Ended because", exit_codes.failure_reason(status.conditions)),
         ("Load points", ", ".join(f"{count} {word}" for word, count in verdicts.most_common())),
         ("Best load point", head.cell if head else None),
         ("Output throughput there", f"{head.throughput} tokens/s" if head else None),
@@ -91,20 +68,20 @@ def _facts(status: BenchmarkRunStatus) -> Sequence[tuple[str, str | None]]:
     )
 
 
-def findings_section(run: Reported) -> Section:
+def findings_section(run: html.Reported) -> html.Section:
     """What was found wrong with the measurement, the worst first: its sentence and what to do; the evidence can be opened."""
     ordered = sorted(run.status.findings, key=lambda each: -SEVERITIES.index(each.severity))
     none = "No rule found anything." if run.status.results else "Nothing was measured that could be judged."
-    return Section("findings", "Findings", tuple(map(_card, ordered)) or (Prose(none),))
+    return html.section("findings", "Findings", *map(_card, ordered), html.Prose("" if ordered else none))
 
 
-def _card(found: Finding) -> FindingCard:
+def _card(found: Finding) -> html.FindingCard:
     stages = "one stage" if found.count == 1 else f"{found.count} stages"
     changed = f"; {found.default_severity} by default" if found.default_severity else ""
     where = f"{stages}, worst in {found.worst_stage}{changed}"
     sentence = evidence_sentence(found.code, found.evidence)
     evidence = [(name, evidence_text(value)) for name, value in found.evidence.items()]
-    return FindingCard(found.code, found.severity, where, found.meaning, found.remedy, sentence, evidence)
+    return html.FindingCard(found.code, found.severity, where, found.meaning, found.remedy, sentence, evidence)
 
 
 def evidence_text(value: float | str | None) -> str:
@@ -119,24 +96,27 @@ def sweep_word(status: BenchmarkSweepStatus) -> str:
     return status.phase if status.phase in ("Failed", "Cancelled") else status.verdict or "Unknown"
 
 
-def sweep_verdict_section(sweep: ReportedSweep) -> Section:
+def sweep_verdict_section(sweep: html.ReportedSweep) -> html.Section:
     """The word, why, the best of each workload, and how each variant fared."""
     status, word = sweep.status, sweep_word(sweep.status)
     complete = find_condition(status.conditions, "Complete")
     holes = HOLES if complete is not None and complete.reason == SweepReason.RUNS_FAILED else ""
-    elements: list[Element] = [Verdict(word, status.message or "", MEANINGS.get(word, "") + holes)]
-    elements += _at_a_glance(_sweep_facts(status))
-    if status.variants:
-        elements.append(Table("The variants", _variants(status), words=frozenset({"verdict", "against the baseline"})))
-    return Section("verdict", "Verdict", tuple(elements))
+    return html.section(
+        "verdict",
+        "Verdict",
+        html.Verdict(word, status.message or "", MEANINGS.get(word, "") + holes),
+        _sweep_facts(status),
+        html.Table("The variants", _variants(status), words=frozenset({"verdict", "against the baseline"})),
+    )
 
 
-def _sweep_facts(status: BenchmarkSweepStatus) -> Sequence[tuple[str, str | None]]:
+def _sweep_facts(status: BenchmarkSweepStatus) -> html.Facts:
     best = [(best.workload, f"{best.variant} at {best.cell}") for best in status.best if best.objective == THROUGHPUT]
     several = len(best) > 1
     counts = status.runs.model_dump(include=set(_SWEEP_RUNS)) if status.runs is not None else {}
-    return (
-        ("Ended because", _failure_reason(status.conditions)),
+    return html.facts(
+        "At a glance",
+        ("Ended because", exit_codes.failure_reason(status.conditions)),
         *((f"Most throughput per GPU{f', {workload}' if several else ''}", variant) for workload, variant in best),
         ("Baseline", status.baseline),
         ("Compared", SCOPES[status.scope] if status.scope is not None else None),
@@ -169,12 +149,12 @@ def _searched(variant: VariantStatus) -> str:
     return "; ".join(f"{each.workload}: {', '.join(each.loads)}" for each in variant.searches) or ABSENT
 
 
-def best_section(sweep: ReportedSweep) -> Section | None:
+def best_section(sweep: html.ReportedSweep) -> html.Section | None:
     """Where a variant can win."""
     if not (best := best_rows(sweep.status)).rows:
         return None
-    lead = Prose(
+    lead = html.Prose(
         "The best variant has the most output tokens a second and GPU, among those whose every run met the objective with "
         "certainty. The objective Throughput has no other condition. Variants not distinguishable from the best are named beside it."
     )
-    return Section("best", "Best variants", (lead, Table("Best variant by objective", best)))
+    return html.section("best", "Best variants", lead, html.Table("Best variant by objective", best))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from benchrun.report.html import Section
-from benchrun.report.html.charts.curves import OUTCOMES
-from benchrun.report.html.sections.curves import load_curves_section, searches_section
-from benchrun.report.html.sections.distributions_timeline import distributions_section, timeline_section
+from benchrun.report.html.sections.curves import OUTCOMES, load_curves_section, searches_section
+from benchrun.report.html.sections.distributions import distributions_section
+from benchrun.report.html.sections.timeline import timeline_section
 from unit.report.html.reported_runs import charts_of, data_of, prose_of, reported, tables_of
 from unit.report.html.searched_runs import TRIED, searched
 

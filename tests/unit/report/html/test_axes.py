@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from benchrun.report.html.charts.changes import Bar, reach
-from benchrun.report.html.charts.theme import MAX_TICKS, RAMP, latency_axis, load_axis, log_ticks, ramp
-from benchrun.report.html.charts.timeline import time_unit
+from benchrun.report.html.sections.comparison import Bar, reach
+from benchrun.report.html.sections.timeline import time_unit
+from benchrun.report.html.theme import MAX_TICKS, RAMP, latency_axis, load_axis, log_ticks, ramp
 from hypothesis import given, strategies as st
 
 
-def scale_of(axis: dict[str, Any]) -> str:
+def scale_of(axis: Mapping[str, Any]) -> str:
     kind: str = axis["scale"].get("type", "linear")
     return kind
 

@@ -7,18 +7,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from operator import attrgetter
+from typing import Any
 
 from benchrun.measure import Distribution
 from benchrun.measure.exposition import Sample
 from benchrun.report.html import ChartSpec
 
-SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
-"""Names the grammar. Nothing is fetched."""
+Rows = Sequence[Mapping[str, object]]
+
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"  # Names the grammar. Nothing is fetched.
 CARD_WIDTH, CARD_HEIGHT = 340, 225
 WIDE_WIDTH = 1080
 FONT_SIZE = 11.5
-RAMP = tuple(f"var(--ramp-{step})" for step in range(8))
-"""Least to most load."""
+CHARACTER_WIDTH = 7.2  # Pixels, of the widest font that a browser may fall back to.
+RAMP = tuple(f"var(--ramp-{step})" for step in range(8))  # Least to most load.
 INK, SOFT_INK, GRID, CARD = "var(--ink)", "var(--soft)", "var(--grid)", "var(--card)"
 BLUE, AMBER, GREEN, RED, GREY = "var(--blue)", "var(--amber)", "var(--green)", "var(--red)", "var(--grey)"
 OF_WORDS: Mapping[str, str] = {
@@ -26,19 +28,20 @@ OF_WORDS: Mapping[str, str] = {
     "Better": GREEN, "Worse": RED, "Equivalent": GREY, "NoDetectableDifference": GREY, "NotComparable": GREY,
 }  # fmt: skip
 
-DASHED: Mapping[str, object] = {"type": "rule", "stroke": SOFT_INK, "strokeDash": [5, 3], "strokeWidth": 1.5}
+STROKES: ChartSpec = {"symbolType": "stroke", "symbolStrokeWidth": 3}  # Of a legend of lines.
+DASHED: ChartSpec = {"type": "rule", "stroke": SOFT_INK, "strokeDash": [5, 3], "strokeWidth": 1.5}
 HAS_INTERVAL = "isValid(datum.low) && isValid(datum.high)"
 """Of a row whose figure has an interval with both ends (a Vega expression)."""
 _FONT = "Arial, Helvetica, Liberation Sans, sans-serif"
 """All of the same widths: text is measured where the chart is drawn and set where it is read."""
-_TEXT: Mapping[str, object] = {
+_TEXT: ChartSpec = {
     "labelColor": SOFT_INK,
     "titleColor": SOFT_INK,
     "titleFontWeight": "normal",
     "labelFontSize": FONT_SIZE,
     "titleFontSize": FONT_SIZE,
 }
-_CONFIG: Mapping[str, object] = {
+_CONFIG: ChartSpec = {
     "background": "transparent",
     "font": _FONT,
     "view": {"stroke": None},
@@ -56,13 +59,13 @@ _CONFIG: Mapping[str, object] = {
 }
 
 
-def card(spec: Mapping[str, object], *, height: int = CARD_HEIGHT) -> ChartSpec:
-    """A chart of the width of a phone, all its margins included."""
+def card(layers: Sequence[ChartSpec], rows: Rows | None = None, *, height: int = CARD_HEIGHT) -> ChartSpec:
+    """Layers in a chart of the width of a phone, all its margins included; `rows`: data of the layers that have no own."""
     fit = {"type": "fit", "contains": "padding"}
-    return chart({"width": CARD_WIDTH, "height": height, "autosize": fit, **spec})
+    return chart({"width": CARD_WIDTH, "height": height, "autosize": fit, **_data(rows), "layer": layers})
 
 
-def chart(spec: Mapping[str, object]) -> ChartSpec:
+def chart(spec: ChartSpec) -> ChartSpec:
     """In the common look; the size is in the spec."""
     return {"$schema": SCHEMA, "padding": 6, "config": _CONFIG, **spec}
 
@@ -74,28 +77,36 @@ def ramp(count: int) -> list[str]:
     return [RAMP[round(step * (len(RAMP) - 1) / (count - 1))] for step in range(count)]
 
 
-def quantitative(name: str, **channel: object) -> dict[str, object]:
+def layer(mark: ChartSpec, encoding: ChartSpec, rows: Rows | None = None, *, where: str | None = None) -> ChartSpec:
+    """Marks of one kind. `rows`: its own data. `where`: the rows that have a mark (a Vega expression)."""
+    kept = {"transform": [{"filter": where}]} if where is not None else {}
+    return {"mark": mark, **_data(rows), **kept, "encoding": encoding}
+
+
+def _data(rows: Rows | None) -> ChartSpec:
+    return {} if rows is None else {"data": {"values": rows}}
+
+
+def quantitative(name: str, **channel: object) -> ChartSpec:
     """A channel of numbers."""
     return {"field": name, "type": "quantitative", **channel}
 
 
-def values(rows: Sequence[Mapping[str, object]]) -> dict[str, object]:
-    """Data within the chart; there is no other."""
-    return {"values": list(rows)}
+def nominal(name: str, looks: Mapping[Any, str], legend: ChartSpec | None = None) -> ChartSpec:
+    """A channel of colours or shapes by the field's value."""
+    scale = {"domain": list(looks), "range": list(looks.values())}
+    return {"field": name, "type": "nominal", "scale": scale, "legend": legend}
 
 
-LOG_FROM_RATIO = 12.0
-"""Greatest to least value from which a logarithmic axis shows more than a linear one."""
-LEAST_MS = 0.001
-"""Stands in for 0 on a logarithmic axis: the clock's own step."""
+LOG_FROM_RATIO = 12.0  # Greatest to least value from which a logarithmic axis shows more than a linear one.
+LEAST_MS = 0.001  # Stands in for 0 on a logarithmic axis: the clock's own step.
 MILLISECONDS = "datum.value >= 1000 ? format(datum.value / 1000, '~r') + ' s' : format(datum.value, '~r') + ' ms'"
 """How a tick of milliseconds reads (a Vega expression)."""
 MAX_TICKS = 6
-MARGIN = 1.15
-"""Of a logarithmic axis, around the values."""
+MARGIN = 1.15  # Of a logarithmic axis, around the values.
 
 
-def latency_axis(values: Sequence[float], *, from_zero: bool, title: str | None = None) -> dict[str, object]:
+def latency_axis(values: Sequence[float], *, from_zero: bool, title: str | None = None) -> ChartSpec:
     """Scale and axis for milliseconds; `from_zero` where the axis is linear."""
     low, high = _range(values)
     axis = {"labelExpr": MILLISECONDS, "title": title}
@@ -106,7 +117,7 @@ def latency_axis(values: Sequence[float], *, from_zero: bool, title: str | None 
     return {"scale": scale, "axis": {**axis, "values": log_ticks(low, high)}}
 
 
-def load_axis(loads: Sequence[float], title: str) -> dict[str, object]:
+def load_axis(loads: Sequence[float], title: str) -> ChartSpec:
     """Scale and axis for loads, with a tick at each where they are few."""
     low, high = _range(loads)
     axis = {"title": title, "format": "~r", "grid": False}
@@ -132,10 +143,8 @@ def _range(values: Sequence[float]) -> tuple[float, float]:
 
 CDF_POINTS = 200
 _EVEN, _TAIL = 120, 80
-SPANS = 600
-"""Of a timeline as wide as the page."""
-FINE_SPANS = 2400
-"""Of one that scrolls."""
+SPANS = 600  # Of a timeline as wide as the page.
+FINE_SPANS = 2400  # Of one that scrolls.
 MIN_SAMPLES_A_SPAN = 2
 """Spans are at least as long as so many samples are apart: an empty one is a gap, not jitter."""
 
@@ -168,8 +177,6 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Samples of one figure."""
-
     mean: float
     low: float
     high: float
@@ -202,12 +209,10 @@ def _span(samples: Sequence[Sample], start: float, length: float) -> Span:
 
 
 def _bands(servers: Sequence[Sequence[Sample]], figure: str) -> list[Band]:
-    """One a server that has samples."""
     known = [[value for s in server if (value := getattr(s, figure)) is not None] for server in servers]
     return [Band(math.fsum(values) / len(values), min(values), max(values)) for values in known if values]
 
 
 def _total(bands: Sequence[Band], *, scale: float = 1.0) -> Band | None:
-    if not bands:
-        return None
-    return Band(*(scale * math.fsum(getattr(band, end) for band in bands) for end in ("mean", "low", "high")))
+    ends = (scale * math.fsum(getattr(band, end) for band in bands) for end in ("mean", "low", "high"))
+    return Band(*ends) if bands else None

@@ -7,14 +7,8 @@ from itertools import pairwise
 
 import pytest
 from benchrun.measure import latencies
-from benchrun.report.html.sections.distributions_timeline import (
-    MANY_STAGES,
-    MAX_LINES,
-    distributions_section,
-    evenly,
-    side_by_side_section,
-    timeline_section,
-)
+from benchrun.report.html.sections.distributions import MAX_LINES, distributions_section, evenly
+from benchrun.report.html.sections.timeline import MANY_STAGES, side_by_side_section, timeline_section
 from report_kit.simulated_run import simulated_run
 from unit.measure.timelines import readings
 from unit.report.finished_sweeps import batches

@@ -14,7 +14,7 @@ from benchrun.sizing import ServeArgs, Sizing, memory
 ARGS = "spec.server.args"
 
 
-def room_remarks(spec: BenchmarkRunSpec, sizing: Sizing | None, *, unknown: str) -> list[Remark]:
+def cache_remarks(spec: BenchmarkRunSpec, sizing: Sizing | None, *, unknown: str) -> list[Remark]:
     """About the cache as a whole, then about each workload. `unknown`: why its size is not known."""
     if sizing is None or sizing.fit is None:
         return [not_checked(ARGS, f"whether the KV cache has room for the load: {unknown}")]
@@ -47,16 +47,16 @@ def room_remarks(spec: BenchmarkRunSpec, sizing: Sizing | None, *, unknown: str)
     return remarks
 
 
-def seats_remarks(spec: BenchmarkRunSpec, sequences: int | None) -> list[Remark]:
+def concurrency_remarks(spec: BenchmarkRunSpec, sequences: int | None) -> list[Remark]:
     """Whether the server runs as many requests at once as are sent (--max-num-seqs)."""
     if sequences is None:
         return []
     servers = max(1, answering_servers(spec))
-    seats = f"{sequences:,}" if servers == 1 else f"{sequences:,} in each of {servers} servers"
+    most_at_once = f"{sequences:,}" if servers == 1 else f"{sequences:,} in each of {servers} servers"
     return [
         warning(
             f"spec.workloads[{place}].load",
-            f"{most:,} users at once, but --max-num-seqs lets {seats} run: the others wait, which raises TTFT",
+            f"{most:,} users at once, but --max-num-seqs lets {most_at_once} run: the others wait, which raises TTFT",
         )
         for place, workload in enumerate(spec.workloads)
         if (most := max(_users(workload), default=0)) > sequences * servers
@@ -93,10 +93,9 @@ def node_remarks(spec: BenchmarkRunSpec) -> list[Remark]:
     nodes, gpus = server.nodes_per_replica, gpus_of(server.resources)
     each, rest = divmod(processes, nodes)
     if rest:
-        text = (
-            f"{processes} parallel processes (the product of the parallel sizes) do not divide evenly by {nodes} nodes"
-        )
-        return [error(ARGS, f"vLLM will not start: {text}; set --tensor-parallel-size and --pipeline-parallel-size")]
+        text = f"{processes} parallel processes (the product of the parallel sizes)"
+        remedy = "set --tensor-parallel-size and --pipeline-parallel-size"
+        return [error(ARGS, f"vLLM will not start: {text} do not divide evenly by {nodes} nodes; {remedy}")]
     if gpus and each > gpus:
         return [error(ARGS, f"{each} parallel processes on each of {nodes} nodes, but {gpus} GPUs in server.resources")]
     if gpus and each < gpus:

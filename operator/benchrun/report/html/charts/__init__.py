@@ -1,1 +1,0 @@
-"""Charts as Vega-Lite: data and marks, no drawing."""

@@ -1,0 +1,116 @@
+"""How latencies are distributed: cumulative, a line a load point."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from benchrun.api import Code
+from benchrun.measure import LATENCIES, Distribution, Latency, latencies, milliseconds
+from benchrun.report import html
+from benchrun.report.html import AXIS_UNITS, ChartSpec, Curve, Reported, theme
+from benchrun.report.tables import Rows, figure
+
+MAX_LINES = len(theme.RAMP)  # More are not distinguishable.
+T = TypeVar("T")
+TITLES: dict[Latency, str] = {
+    "ttft": "TTFT: to the first token",
+    "tpot": "TPOT: a token after the first",
+    "itl": "ITL: between tokens",
+    "e2el": "E2EL: the whole request",
+}
+MARKED_SHARES = (0.5, 0.99)  # Thin lines at the median and the 99th percentile.
+PERCENTILES = (5.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9)
+
+
+def distributions_section(run: Reported) -> html.Section | None:
+    """How latencies are distributed, one chart a workload and latency; a load point whose records were not kept has no line."""
+    if not run.status.results:
+        return None
+    drawn = [element for curve in html.curves(run.status) for element in _of_curve(run, curve)]
+    lead = (
+        "Each line is a load point, its repeats pooled: the share of answered requests that took at most so long. "
+        f"A line has at most {theme.CDF_POINTS} of the values, denser towards the largest. Dashed: the median and the "
+        "99th percentile."
+    )
+    kept = {row.cell: (len(run.records_of(row.cell)), row.repeats) for row in run.status.results}
+    lost = [f"{cell}: {count} of {repeats}" for cell, (count, repeats) in kept.items() if count < repeats]
+    some = f"Not all records were kept; the lines show those that were. {'; '.join(lost)}." if lost else ""
+    shown = (html.Prose(lead), html.Prose(some), *drawn)
+    none = html.Prose("No records of requests were kept.")
+    return html.section("distributions", "Latency distributions", *(shown if drawn else (none,)))
+
+
+def evenly(items: Sequence[T], at_most: int) -> list[T]:
+    """The first, the last, and what lies evenly between."""
+    if len(items) <= at_most:
+        return list(items)
+    return [items[round(step * (len(items) - 1) / (at_most - 1))] for step in range(at_most)]
+
+
+def _of_curve(run: Reported, curve: Curve) -> list[html.Element]:
+    pools = {latency: _pools(run, curve, latency) for latency in LATENCIES}
+    charts = tuple(_chart(curve, latency, found) for latency, found in pools.items() if found)
+    tables = tuple(_table(curve, latency, found) for latency, found in pools.items() if found)
+    if not charts:
+        return []
+    count = len(curve.results)
+    some = f"{MAX_LINES} of {count} load points are drawn; the tables have all of them." if count > MAX_LINES else ""
+    folded = html.fold(f"Percentiles of {curve.workload}", *tables)
+    return [html.Heading(curve.workload), html.Charts(charts), html.Prose(some), folded]
+
+
+def _pools(run: Reported, curve: Curve, latency: Latency) -> dict[str, Distribution]:
+    """By load, lowest first. Gaps between chunks that hold several tokens are not gaps between tokens."""
+    found = {
+        html.load_text(row.value): latencies(run.records_of(row.cell), latency)
+        for row in curve.results
+        if latency != "itl" or Code.CHUNKS_ARE_NOT_TOKENS not in row.findings
+    }
+    return {load: pool for load, pool in found.items() if pool.count}
+
+
+def _chart(curve: Curve, latency: Latency, pools: Mapping[str, Distribution]) -> html.Chart:
+    shown = evenly(list(pools.items()), MAX_LINES)
+    lines = {load: [(us / 1000, share) for us, share in theme.cdf_points(pool)] for load, pool in shown}
+    title = TITLES[latency]
+    loads = f"{', '.join(lines)} {AXIS_UNITS[curve.axis]}"
+    description = f"{curve.workload}, {title}: cumulative distribution at {loads}. Percentiles are in the table below."
+    return html.Chart(title, cdf_chart(lines, legend=AXIS_UNITS[curve.axis]), description)
+
+
+def _table(curve: Curve, latency: Latency, pools: Mapping[str, Distribution]) -> html.Table:
+    counted = "requests" if latency != "itl" else "gaps"
+    headers = (AXIS_UNITS[curve.axis], counted, *(f"p{p:g}" for p in PERCENTILES), "max")
+    rows = []
+    for load, pool in pools.items():
+        levels = (pool.percentile(percent) for percent in (*PERCENTILES, 100.0))
+        rows.append((load, str(pool.count), *(figure(milliseconds(level), digits=4) for level in levels)))
+    return html.Table(f"{TITLES[latency]}, milliseconds", Rows(headers, tuple(rows)))
+
+
+def cdf_chart(lines: Mapping[str, Sequence[tuple[float, float]]], *, legend: str) -> ChartSpec:
+    """Points by load, lowest load first: milliseconds, and the share of all that is at most as long. `legend` says what the loads
+    are."""
+    axis = theme.latency_axis([ms for points in lines.values() for ms, _ in points], from_zero=False)
+    rows = [
+        {"load": load, "ms": _short(max(ms, theme.LEAST_MS)), "share": _short(share), "order": order}
+        for load, points in lines.items()
+        for order, (ms, share) in enumerate(points)
+    ]
+    looks = dict(zip(lines, theme.ramp(len(lines)), strict=True))
+    share = {"format": ".0%", "values": [0, 0.25, 0.5, 0.75, 0.99], "title": "requests at most this long"}
+    encoding = {
+        "x": theme.quantitative("ms", **axis),
+        "y": theme.quantitative("share", scale={"domain": [0, 1]}, axis=share),
+        "color": theme.nominal("load", looks, {"title": legend, **theme.STROKES, "columns": 4}),
+        "order": {"field": "order"},
+    }
+    drawn = theme.layer({"type": "line", "strokeWidth": 1.8, "interpolate": "step-after"}, encoding, rows)
+    dotted = {"type": "rule", "strokeDash": [3, 3], "stroke": theme.GREY, "strokeWidth": 1}
+    marked = theme.layer(dotted, {"y": theme.quantitative("share")}, [{"share": share} for share in MARKED_SHARES])
+    return theme.card([marked, drawn])
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.5g}")
