@@ -71,8 +71,9 @@ def read_plan(path: Path) -> Plan:
 def peek_run_uid(path: Path) -> str:
     """The run's uid even when the plan is broken elsewhere, so that the operator knows whose failure it reads; else ''."""
     try:
-        uid = json.loads(path.read_bytes()[:MAX_PLAN_BYTES])["run_uid"]
-    except (OSError, ValueError, KeyError, TypeError):
+        with path.open("rb") as file:
+            uid = json.loads(file.read(MAX_PLAN_BYTES))["run_uid"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return ""
     return uid if isinstance(uid, str) and len(uid) <= 64 else ""
 

@@ -180,7 +180,7 @@ def _endpoint(state: RunState) -> Deadline | None:
     message = f"the endpoint was not healthy within startupDeadlineSeconds ({seconds} s); check that it runs and answers /health"
     since, ready = pod.created_at if pod is not None else instant(state.status.accepted_time), _client_ready(state)
     if ready is not None:
-        since, seconds = instant(ready.last_transition_time), seconds + (CLIENT_GRACE_SECONDS if seconds else 0)
+        since, seconds = _since(state, ready), seconds + (CLIENT_GRACE_SECONDS if seconds else 0)
     return _deadline(Reason.STARTUP_DEADLINE, since, seconds, message)
 
 
@@ -205,7 +205,12 @@ def _server_creation(state: RunState, role: str) -> Deadline | None:
     refused, seconds = refusal(state), state.spec.pending_deadline_seconds
     why = _why(refused.message if refused is not None else workload.failure if workload is not None else None)
     message = f"the server's pod was not created within pendingDeadlineSeconds ({seconds} s): {why}"
-    return _deadline(Reason.PENDING_DEADLINE, instant(ready.last_transition_time), seconds, message)
+    return _deadline(Reason.PENDING_DEADLINE, _since(state, ready), seconds, message)
+
+
+def _since(state: RunState, condition: Condition) -> datetime | None:
+    """Since when it holds; where its own instant can't be read, since the spec was accepted: a deadline never goes away."""
+    return instant(condition.last_transition_time) or instant(state.status.accepted_time)
 
 
 def _startup(state: RunState) -> Deadline | None:

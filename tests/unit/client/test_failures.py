@@ -266,6 +266,7 @@ def test_a_missing_plan_is_refused_naming_the_file(tmp_path: Path) -> None:
         pytest.param("", body(run_uid="x" * 65), id="too-long"),
         pytest.param("", "[]", id="no-object"),
         pytest.param("", "{", id="no-json"),
+        pytest.param("", 50_000 * "[", id="nested"),
     ],
 )
 def test_the_run_uid_is_found_in_a_broken_plan_where_it_can_be(tmp_path: Path, expected: str, text: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from unit.decide.scenes import CLIENT_READY, SERVICE_ENDPOINT, URL_ENDPOINT, Scene
 
@@ -86,3 +88,12 @@ def test_a_record_that_came_in_time_is_not_lost_to_a_deadline() -> None:
 def test_a_deadline_that_can_not_be_judged_yet_does_not_make_the_operator_spin() -> None:
     unheard = Scene().measuring().with_spec(**LIMITS).operator_restarted().at(5000)
     assert (unheard.decide().requeue_after_seconds or 0) >= 1.0
+
+
+def test_an_instant_that_can_not_be_read_takes_no_deadline_away() -> None:
+    """The endpoint's counts from the client being ready, or from the accepting of the spec, both at 10; and 300 and 30 more."""
+    scene = Scene(spec=URL_ENDPOINT).client_ready().with_spec(**LIMITS).log_read()
+    conditions = [{**each, "lastTransitionTime": "yesterday"} for each in scene.status["conditions"]]
+    spoilt = replace(scene, status={**scene.status, "conditions": conditions})
+    assert spoilt.at(339).decide().status.phase != "Failed"
+    assert spoilt.at(340).ended().status.phase == "Failed"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from benchrun.api import BenchmarkRunSpec
 from benchrun.judge.rules.answers import chunks_are_not_tokens
+from benchrun.judge.rules.client import client_saturated, client_throttled
 from benchrun.judge.rules.load import all_at_once
 from benchrun.judge.rules.steady_state import not_steady_state
 from benchrun.judge.stage_profile import ExpectedLoad, StageProfile, expected_load
@@ -12,7 +13,7 @@ from benchrun.measure import NoPlateau
 from benchrun.plan import cells
 from benchrun_client.contract import GapCounts, StageRecord
 from unit.judge.stages import asked, context
-from unit.measure.records import record, requests
+from unit.measure.records import client, record, requests
 from unit.plan.specs import spec_body, workload
 
 SECOND = 1_000_000
@@ -51,6 +52,13 @@ def test_all_at_once_is_what_was_asked_for_and_no_news() -> None:
     assert of.all_at_once
     assert all_at_once(context(of=of)(of_batches())) == []
     assert all_at_once(context(of=asked(rate=None))(of_batches())) != []
+
+
+@pytest.mark.parametrize(("found", "offline"), [(0, True), (2, False)])
+def test_a_late_client_bends_no_time_that_the_engine_takes(found: int, offline: bool) -> None:
+    late = of_batches().model_copy(update={"client": client(lag_p99_us=10 * SECOND, throttled_periods=3)})
+    stage = context(of=asked(rate=None, offline=offline))(late)
+    assert len([*client_saturated(stage), *client_throttled(stage)]) == found
 
 
 @pytest.mark.parametrize(("found", "offline"), [(0, True), (1, False)])

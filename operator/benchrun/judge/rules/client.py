@@ -38,10 +38,12 @@ class Sign(NamedTuple):
 
 
 def client_saturated(stage: StageProfile) -> Found:
-    """Late sends, a late event loop or a full core; and TTFT beyond the server's own, where these account for it."""
+    """Late sends, a late event loop or a full core; and TTFT beyond the server's own, where these account for it. Offline
+    the engine's own process takes the times."""
     client, crossed = stage.record.client, crossed_signs(stage)
     if not crossed:
-        return [] if client.lag_p99_us is not None else [NotChecked(Code.CLIENT_SATURATED, "unknown: event-loop lag")]
+        known = client.lag_p99_us is not None or stage.expected.offline
+        return [] if known else [NotChecked(Code.CLIENT_SATURATED, "unknown: event-loop lag")]
     worst = max(crossed, key=lambda sign: (sign.load > sign.invalid_factor, sign.load))
     evidence: Evidence = {sign.name: rounded(sign.value) for sign in _signs(stage)} | {
         "eventLoopLagMaxMs": rounded(milliseconds(client.lag_max_us)),
@@ -70,7 +72,7 @@ def client_throttled(stage: StageProfile) -> Found:
     periods = stage.record.client.throttled_periods
     if periods is None:
         return [NotChecked(Code.CLIENT_THROTTLED, "the client's cgroup could not be read")]
-    if periods == 0:
+    if periods == 0 or stage.expected.offline:
         return []
     evidence = {"throttledPeriods": periods, "wallSeconds": rounded(stage.record.client.wall_seconds)}
     return [StageFinding(Code.CLIENT_THROTTLED, "Suspect", stage.id, evidence, weight=periods)]
@@ -97,6 +99,8 @@ def _made_gap(stage: StageProfile) -> bool:
 
 
 def _signs(stage: StageProfile) -> list[Sign]:
+    if stage.expected.offline:
+        return []
     thresholds, client, signs = stage.thresholds, stage.record.client, []
     factor, max_lag_ms = thresholds.client_invalid_factor, _lag_threshold_ms(stage)
     gap_ms, cores = unexplained_gap_ms(stage), _cores(stage)
