@@ -53,7 +53,7 @@ def test_which_optimisation_helps_is_two_tables(namespace: Namespace) -> None:
     assert {row["variant"] for row in changes} == set(variants[1:])
     assert {"req/s", "TTFT", "TPOT", "E2EL"} <= {row["figure"] for row in changes}
     cells = [cell for row in changes if row["figure"] == "TTFT" for cell in list(row.values())[2:][: len(by_users)]]
-    assert all(re.fullmatch(r"[-+][0-9.]+ % \([-+0-9.]+ to [-+0-9.]+\) \w+( \w+)?", cell) for cell in cells)
+    assert all(re.fullmatch(r"[-+][0-9.]+ % \([-+0-9.]+ to (over )?[-+0-9.]+\) \w+( \w+)?", cell) for cell in cells)
     assert all(row["paired"] for row in status["results"] if row["variant"] != "baseline")
 
     # What the originals could not see: whether a gain came out of the cache, and whether there was anything to be found in it.
