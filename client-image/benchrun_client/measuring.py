@@ -15,7 +15,7 @@ from dataclasses import replace
 import aiohttp
 
 from benchrun_client import contract
-from benchrun_client.datasets.samples import Sample
+from benchrun_client.datasets.row_pools import Sample
 from benchrun_client.failures import type_and_text
 from benchrun_client.http_session import NETWORK_ERRORS
 from benchrun_client.load.client_cost import CostWatch
@@ -24,13 +24,13 @@ from benchrun_client.run_progress import RunState
 from benchrun_client.search import bisection
 from benchrun_client.search.prompt_writer import SearchPrompts, StagePrompts
 from benchrun_client.server.cache_reset import reset_caches
+from benchrun_client.server.counter_snapshots import Snapshot, take, take_idle, take_settled
 from benchrun_client.server.first_request import complete, words_of
 from benchrun_client.server.readiness import Found, Servers
-from benchrun_client.server.reports import Snapshot, take, take_idle, take_settled
 from benchrun_client.server.round_trips import measure_round_trips
 from benchrun_client.shards.first_shard import FirstShard, OthersResult
+from benchrun_client.stage_prompts import Traffic
 from benchrun_client.stage_record import RawEdge, RawStage, micros, scalars_of
-from benchrun_client.traffic import Traffic
 
 log = logging.getLogger(__name__)
 

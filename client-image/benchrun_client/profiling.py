@@ -15,7 +15,7 @@ import aiohttp
 from yarl import URL
 
 from benchrun_client import contract
-from benchrun_client.datasets.samples import Sample, prompts_digest
+from benchrun_client.datasets.row_pools import Sample, prompts_digest
 from benchrun_client.engines import ENGINE
 from benchrun_client.failures import error_text, shorten, type_and_text
 from benchrun_client.http_session import Answer, answer_of

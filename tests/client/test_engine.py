@@ -16,7 +16,7 @@ from client.processes import CLIENT_ROOT, TINY_MODEL, VLLM_PYTHON, free_port, si
 SPREAD = """
 import asyncio, json, sys
 from benchrun_client.contract import LoadPoint
-from benchrun_client.datasets.samples import Sample
+from benchrun_client.datasets.row_pools import Sample
 from benchrun_client.load.vllm_benchmark import VllmEngine, Load
 from benchrun_client.server.readiness import Deadline, Servers, wait_healthy
 from benchrun_client.http_session import open_session
@@ -101,7 +101,7 @@ ASKED = """
 import asyncio, json, sys
 from aiohttp import web
 from benchrun_client.contract import LoadPoint, Sampling
-from benchrun_client.datasets.samples import Sample
+from benchrun_client.datasets.row_pools import Sample
 from benchrun_client.load.vllm_benchmark import VllmEngine, Load
 from benchrun_client.server.readiness import Servers
 

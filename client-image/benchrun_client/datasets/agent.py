@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from benchrun_client.contract import AgentData, DatasetFacts
 from benchrun_client.datasets.files import invalid, json_type, json_value, opened
-from benchrun_client.datasets.samples import Counting, Portion, Sample, common_start, repeated_by
+from benchrun_client.datasets.row_pools import Counting, Portion, Sample, common_start, repeated_by
 
 BUILT_IN = Path(__file__).with_name("agent_conversation.json")
 FIRST_DAY, DAYS = date(2015, 1, 1), 3650

@@ -16,7 +16,7 @@ from statistics import NormalDist
 from typing import Any, TypeVar
 
 from benchrun_client.contract import Api, DrawnLengths, PrefixRepetitionData, RandomData
-from benchrun_client.datasets.samples import Counting, Portion, Sample, Slot
+from benchrun_client.datasets.row_pools import Counting, Portion, Sample, Slot
 from benchrun_client.failures import RunFailure
 
 DISTINCT_WORDS = 8

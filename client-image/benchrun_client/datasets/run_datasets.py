@@ -13,7 +13,7 @@ from pkgutil import iter_modules
 
 from benchrun_client.contract import AgentData, DatasetFacts, DatasetFields, TextsData, TimedTraceData
 from benchrun_client.datasets.agent import Clock, agent_samples, read_conversation
-from benchrun_client.datasets.samples import ROW_KINDS, Counting, Fitting, Portion, Sample, read_pools, repeated_by
+from benchrun_client.datasets.row_pools import ROW_KINDS, Counting, Fitting, Portion, Sample, read_pools, repeated_by
 from benchrun_client.datasets.timed_trace import read_trace
 
 for _module in iter_modules([str(Path(__file__).parent)]):

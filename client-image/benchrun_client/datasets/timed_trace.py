@@ -18,7 +18,7 @@ from typing import Any
 from benchrun_client.contract import DatasetFacts, TimedTraceData
 from benchrun_client.datasets.files import invalid, json_lines, json_type, listed, opened
 from benchrun_client.datasets.random_words import Draft, WordWriter, batches
-from benchrun_client.datasets.samples import TOO_LONG, Portion, Sample
+from benchrun_client.datasets.row_pools import TOO_LONG, Portion, Sample
 from benchrun_client.failures import RunFailure
 
 Block = int | str

@@ -17,7 +17,7 @@ from typing import Any
 
 from benchrun_client.contract import CustomData, HuggingFaceData, ShareGPTData, TextsData
 from benchrun_client.datasets import files
-from benchrun_client.datasets.samples import ROW_KINDS, Fitting, Row, RowFile, RowKind, Sample, row_file
+from benchrun_client.datasets.row_pools import ROW_KINDS, Fitting, Row, RowFile, RowKind, Sample, row_file
 from benchrun_client.failures import RunFailure, error_text
 
 

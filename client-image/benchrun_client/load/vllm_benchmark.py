@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NoReturn, Protocol
 
 from benchrun_client.contract import GREEDY, Api, Engine as EngineName, LoadPoint, Sampling
-from benchrun_client.datasets.samples import Sample
+from benchrun_client.datasets.row_pools import Sample
 from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import proxies_set
 from benchrun_client.light_imports import vllm_benchmark

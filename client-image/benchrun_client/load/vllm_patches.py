@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import Any
 
-from benchrun_client.server.reports import read_metrics
+from benchrun_client.server.counter_snapshots import read_metrics
 
 
 async def always_ready(*_: Any, **__: Any) -> SimpleNamespace:

@@ -15,7 +15,7 @@ from typing import Any
 
 from benchrun_client.contract import RandomData, Search, Stage, Target
 from benchrun_client.datasets.random_words import RandomPrompts, Start
-from benchrun_client.datasets.samples import Sample, prompts_digest
+from benchrun_client.datasets.row_pools import Sample, prompts_digest
 from benchrun_client.failures import RunFailure
 from benchrun_client.processes import ChildProcess, serve
 from benchrun_client.search.bisection import Position, may_follow, stage_at

@@ -21,10 +21,10 @@ from benchrun_client.engines import ENGINE
 from benchrun_client.failures import RunFailure, error_text, first_line, shorten
 from benchrun_client.http_session import NETWORK_ERRORS, answer_of, host_and_port, open_session
 from benchrun_client.run_progress import RunState
+from benchrun_client.server.counter_snapshots import identify
 from benchrun_client.server.first_request import send_canary, served_models
-from benchrun_client.server.reports import identify
+from benchrun_client.stage_prompts import Material, check_lengths
 from benchrun_client.stage_record import Identity, micros
-from benchrun_client.traffic import Material, check_lengths
 
 POLL_SECONDS = 0.05
 RESOLVE_SECONDS = 0.1

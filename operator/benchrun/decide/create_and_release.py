@@ -15,8 +15,9 @@ from benchrun_client.contract import digest_of_token
 
 from benchrun import names, plan
 from benchrun.api import Reason, Truncated, as_many_as_fit
-from benchrun.decide.deadlines import deadlines, results_refused
+from benchrun.decide.deadlines import deadlines
 from benchrun.decide.decision import RESULT_ROLES, Facts, Manifest, Ref
+from benchrun.decide.refusals import results_refused
 from benchrun.decide.run_state import RunState
 from benchrun.decide.server_status import endpoint_addresses
 from benchrun.measure import bucket_size, bucketed, encode

@@ -1,4 +1,4 @@
-"""Refusals, instants and deadlines: what keeps a run waiting, and for how long.
+"""Deadlines, and the instants that they are counted from.
 
 Instants are noted in the status, and three deadlines are counted from them: waiting for a node, starting, running. 0 is no limit. Pods
 that no node could take have a grace, since an autoscaler may add one.
@@ -12,77 +12,10 @@ from datetime import UTC, datetime, timedelta
 
 from benchrun import names
 from benchrun.api import Condition, Reason, find_condition, timestamp
-from benchrun.decide.condition_table import Step
-from benchrun.decide.decision import RESULT_ROLES, RefusedObject
+from benchrun.decide.refusals import no_pod, refusal
 from benchrun.decide.run_state import RunState
 from benchrun.observe import Diagnosis, Pod, instant
-from benchrun.observe.last_words import bounded
 from benchrun.plan import estimate, nodes, role_replicas
-
-NO_POD_SECONDS = 10  # how long a Job may take to make its pod before that is worth saying
-QUOTA = "exceeded quota"
-_REMEDIES = {
-    Reason.QUOTA_EXCEEDED: "It goes on when the namespace's quota has room.",
-    Reason.CHILD_REFUSED: "It goes on when an admission policy, or the operator's rights, let it pass.",
-    Reason.NOT_INSTALLED: "Install LeaderWorkerSet (https://lws.sigs.k8s.io), which servers over several nodes are made of; "
-    "it then goes on by itself.",
-}
-
-
-def diagnose_refusal(refused: RefusedObject, *, server_field: str = "spec.server") -> Diagnosis:
-    """Why it was refused, in the API server's words, and what to do."""
-    words = bounded(refused.message).rstrip(". ")
-    if refused.is_transient:
-        message = f"{refused.kind} {refused.name} could not be created yet: {words}. It is retried."
-        return Diagnosis(Reason.CHILD_REFUSED, message, False)
-    what = f"{refused.kind} {refused.name} is refused by the API server: {words}"
-    if not refused.curable:
-        fields = {names.ROLE_CLIENT: "spec.client", **dict.fromkeys(names.SERVING_ROLES, server_field)}
-        where = fields.get(refused.role, "the spec")
-        return Diagnosis(Reason.CHILD_INVALID, f"{what}. Correct {where}; a new run is needed.", True)
-    reason = Reason.QUOTA_EXCEEDED if QUOTA in refused.message else Reason.CHILD_REFUSED
-    reason = Reason.NOT_INSTALLED if refused.is_kind_missing else reason
-    return Diagnosis(reason, f"{what}. {_REMEDIES[reason]}", False)
-
-
-def refusal(state: RunState) -> Diagnosis | None:
-    """What is refused now, if anything. What was measured is never thrown away because it can't be stored."""
-    refused = state.collected.refused_object
-    if refused is None:
-        return None
-    found = diagnose_refusal(refused, server_field=state.spec.started_field)
-    return replace(found, terminal=False) if refused.role in RESULT_ROLES else found
-
-
-def results_refused(state: RunState) -> bool:
-    refused = state.collected.refused_object
-    return refused is not None and refused.role in RESULT_ROLES
-
-
-def no_pod_at(state: RunState) -> datetime | None:
-    """When the status begins to say that the client's Job has no pod. The Job itself does not mention a quota on pods."""
-    job = state.child("Job", names.ROLE_CLIENT)
-    if job is None or job.created_at is None or state.client_pod is not None or state.begun:
-        return None
-    return job.created_at + timedelta(seconds=NO_POD_SECONDS)
-
-
-def with_refusal(state: RunState, step: Step) -> Step:
-    """The step, with what keeps it waiting if that is an object which does not come to be."""
-    found = refusal(state)
-    if found is not None:
-        return replace(step, reason=found.reason, message=found.message)
-    since = no_pod_at(state)
-    if since is not None and state.now >= since:
-        return replace(step, reason=Reason.NO_POD, message=no_pod(state))
-    return step
-
-
-def no_pod(state: RunState) -> str:
-    """Where to look, for a Job whose pod is not made."""
-    job = names.child_name(state.owner.name, state.owner.uid, names.ROLE_CLIENT)
-    return f"Job {job} has no pod: a quota or an admission policy may refuse it; `kubectl describe job {job}` says why"
-
 
 CLIENT_GRACE_SECONDS = 30  # the client gives up an endpoint by itself; how long its report of the last answer may take
 _LAST_US = 253_402_300_799_000_000  # the end of the year 9999: datetime has no later instant

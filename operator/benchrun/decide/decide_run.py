@@ -13,8 +13,9 @@ from benchrun import api, names
 from benchrun.api import BenchmarkRunStatus, Reason, sentence, timestamp
 from benchrun.decide import condition_table, create_and_release, early_endings, server_status
 from benchrun.decide.condition_table import Step, current_step, progress
-from benchrun.decide.deadlines import deadlines, grace_ends, no_pod_at, noticed, results_refused, with_refusal
+from benchrun.decide.deadlines import deadlines, grace_ends, noticed
 from benchrun.decide.decision import Answer, Decision, Ending, EndpointPods, Event, Facts, Judging, Question
+from benchrun.decide.refusals import no_pod_at, results_refused, with_refusal
 from benchrun.decide.run_state import RunState, Unacceptable, accept
 from benchrun.measure import live, power_sentence
 from benchrun.observe import Diagnosis, instant

@@ -8,8 +8,9 @@ from datetime import datetime, timedelta
 
 from benchrun import names, observe
 from benchrun.api import Reason
-from benchrun.decide.deadlines import deadlines, refusal, with_grace
+from benchrun.decide.deadlines import deadlines, with_grace
 from benchrun.decide.decision import CANCELLED, Ending, LogTail
+from benchrun.decide.refusals import refusal
 from benchrun.decide.run_state import RunState
 from benchrun.observe import Diagnosis, Pod, instant
 from benchrun.plan import nodes

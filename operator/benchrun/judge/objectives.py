@@ -14,11 +14,11 @@ from benchrun_client.contract import ERROR, LatencySample, StageRecord, decided
 
 from benchrun.api import Objective, ObjectiveResult, Verdict
 from benchrun.judge.stage_profile import ExpectedLoad
-from benchrun.measure import Samples, cells, latency_samples
+from benchrun.measure import Samples, latency_samples, request_figures
 
 TRUSTED: tuple[Verdict, ...] = ("Valid", "Suspect")  # Verdicts of cells whose numbers mean something.
 
-_SINCE_DUE: Mapping[str, str] = {"ttft": cells.QUEUED_TTFT, "e2el": cells.QUEUED_E2EL}
+_SINCE_DUE: Mapping[str, str] = {"ttft": request_figures.QUEUED_TTFT, "e2el": request_figures.QUEUED_E2EL}
 
 
 def expected_samples(records: Sequence[StageRecord], expected: ExpectedLoad, *, failed: bool = True) -> Samples:
@@ -48,7 +48,9 @@ def _result(objective: Objective, sample: LatencySample | None, error: float) ->
     percentile, limit_us = float(objective.percentile), 1000.0 * objective.max_milliseconds
     found, value = decided(sample, percentile, limit_us, error=error)
     update = {
-        "measured_milliseconds": cells.rounded(cells.milliseconds(value)) if math.isfinite(value) else None,
+        "measured_milliseconds": request_figures.rounded(request_figures.milliseconds(value))
+        if math.isfinite(value)
+        else None,
         "independent": math.floor(found.independent),
         "outcome": found.outcome,
     }
@@ -60,17 +62,19 @@ def inconclusive(objectives: Sequence[ObjectiveResult]) -> list[ObjectiveResult]
     return [objective.model_copy(update={"outcome": "Inconclusive"}) for objective in objectives]
 
 
-def request_limits(objectives: Sequence[Objective]) -> cells.RequestLimits:
+def request_limits(objectives: Sequence[Objective]) -> request_figures.RequestLimits:
     """What a single request must keep to meet every objective: of several on one latency the strictest. A limit on gaps
     (ITL) is none on requests."""
 
     def strictest(metric: str) -> float:
         return min((float(o.max_milliseconds) for o in objectives if o.metric == metric), default=math.inf)
 
-    return cells.RequestLimits(ttft_ms=strictest("TTFT"), tpot_ms=strictest("TPOT"), e2el_ms=strictest("E2EL"))
+    return request_figures.RequestLimits(
+        ttft_ms=strictest("TTFT"), tpot_ms=strictest("TPOT"), e2el_ms=strictest("E2EL")
+    )
 
 
 def sample_of(objective: Objective, samples: Samples) -> LatencySample | None:
     """The values an objective is about; None where they were not measured."""
-    latency = next(each for each in cells.LATENCIES if each.upper() == objective.metric)
+    latency = next(each for each in request_figures.LATENCIES if each.upper() == objective.metric)
     return samples.get(_SINCE_DUE.get(latency, latency)) or samples.get(latency)

@@ -12,7 +12,7 @@ from benchrun_client.contract import StageRecord, interval
 
 from benchrun import api
 from benchrun.judge.explain.cell_explanations import Explanation
-from benchrun.judge.explain.questions import figures_by_repeat, length_explanations
+from benchrun.judge.explain.true_run import figures_by_repeat, length_explanations
 from benchrun.judge.objectives import TRUSTED, inconclusive, objective_results, request_limits
 from benchrun.judge.rules.all_rules import verdict_of_findings
 from benchrun.judge.rules.rule import SEVERITIES, CellContext, Code, StageFinding
@@ -21,9 +21,9 @@ from benchrun.measure import (
     GpuFigures,
     Plateau,
     Samples,
-    cells,
     counters,
     gpu_figures,
+    request_figures,
     rounded_figures,
     significance,
     windows,
@@ -44,19 +44,21 @@ def intervals(samples: Samples, percentiles: Sequence[str]) -> Intervals:
     found = Intervals({}, [])
     for latency, sample in samples.items():
         for percentile in percentiles if sample.count else ():
-            key = f"p{cells.percentile_word(percentile)}_{latency}_ms"
+            key = f"p{request_figures.percentile_word(percentile)}_{latency}_ms"
             ends = interval(sample, float(percentile))
             if ends is None:
                 found.uncertain.append(key)
             else:
-                found.intervals[key] = [end for each in ends if (end := cells.rounded(each / 1000)) is not None]
+                found.intervals[key] = [
+                    end for each in ends if (end := request_figures.rounded(each / 1000)) is not None
+                ]
     return found
 
 
 def tokens_per_joule(gpus: GpuFigures, roles: Sequence[api.RoleFigures]) -> dict[str, float | None]:
     """Nothing where no exporter was read. None where the power of a role is not known: the tokens are the work of all."""
     read = any(role.gpu_power_mean_watts is not None or role.no_power_reason is not None for role in roles)
-    return {api.TOKENS_PER_JOULE: cells.rounded(gpus.output_tokens_per_joule)} if read else {}
+    return {api.TOKENS_PER_JOULE: request_figures.rounded(gpus.output_tokens_per_joule)} if read else {}
 
 
 def row(measured: api.Result, found: Sequence[StageFinding], explanation: Explanation | None) -> api.Result:
@@ -104,7 +106,7 @@ def measured_row(context: CellContext, found: Sequence[StageFinding], *, spec: a
         metrics=metrics | tokens_per_joule(gpu_figures(sampled), roles),
         intervals=sure.intervals,
         uncertain=sure.uncertain,
-        steady=cells.plateau_metrics(plateaus, context.percentiles) if plateaus else {},
+        steady=request_figures.plateau_metrics(plateaus, context.percentiles) if plateaus else {},
         throughput_of=throughput_of(context.stages, found),
         repeat_cv_percent={name: cv for name, cv in noise.items() if name != "mean_itl_ms" or "itl" in shown},
         traffic=hashlib.sha256(digests.encode()).hexdigest() if records else None,
@@ -140,7 +142,7 @@ def proxy_role(records: Sequence[StageRecord]) -> list[api.RoleFigures]:
     """What the proxy did over all these stages; nothing where requests went straight to a server."""
     if (found := counters.proxy_figures(records)) is None:
         return []
-    added_ms, cores = cells.rounded(found.added_mean_ms), cells.rounded(found.cores)
+    added_ms, cores = request_figures.rounded(found.added_mean_ms), request_figures.rounded(found.cores)
     return [api.RoleFigures(role=ROLE_PROXY, added_mean_ms=added_ms, cores=cores)]
 
 
@@ -150,14 +152,16 @@ def _codes(found: Sequence[StageFinding]) -> list[str]:
     return list(dict.fromkeys(finding.code.value for finding in ordered))
 
 
-def _metrics(context: CellContext, shown: cells.Pools, spec: api.BenchmarkRunSpec) -> dict[str, float | None]:
+def _metrics(context: CellContext, shown: request_figures.Pools, spec: api.BenchmarkRunSpec) -> dict[str, float | None]:
     records = [stage.record for stage in context.stages]
-    metrics = cells.pooled_metrics(records, shown, context.percentiles)
+    metrics = request_figures.pooled_metrics(records, shown, context.percentiles)
     if spec.objectives:
         limits = request_limits(spec.objectives)
-        metrics["request_goodput"] = cells.rounded(cells.goodput(records, limits, since_due=context.expected.capped))
+        metrics["request_goodput"] = request_figures.rounded(
+            request_figures.goodput(records, limits, since_due=context.expected.capped)
+        )
     for name, pool in context.queued.items():
-        metrics |= cells.level_metrics(pool, name, context.percentiles)
+        metrics |= request_figures.level_metrics(pool, name, context.percentiles)
     return metrics
 
 
@@ -175,7 +179,7 @@ def with_throughput_per_gpu(row: api.Result, gpus: int) -> api.Result:
     if not gpus:
         return row
     throughput = row.figure("output_throughput")
-    each = None if throughput is None else cells.rounded(throughput / gpus)
+    each = None if throughput is None else request_figures.rounded(throughput / gpus)
     return row.model_copy(update={"metrics": row.metrics | {PER_GPU: each}})
 
 
@@ -193,7 +197,7 @@ def cost_status(cost: api.Cost | None, servers: Sequence[api.ServerStatus]) -> a
     if (tokens := cost.per_million_tokens) is not None:
         prices = f"{tokens.input} input, {tokens.cached_input} cached, {tokens.output} output"
         return api.CostStatus(currency=cost.currency, per_million_tokens=prices)
-    by_gpu = cells.rounded(float(cost.per_gpu_hour or 0) * gpus) if gpus else None
+    by_gpu = request_figures.rounded(float(cost.per_gpu_hour or 0) * gpus) if gpus else None
     return api.CostStatus(currency=cost.currency, per_hour=by_gpu if cost.per_hour is None else float(cost.per_hour))
 
 
@@ -211,7 +215,10 @@ def costs(rates: Mapping[str, float | None], cost: api.CostStatus | None) -> dic
         return {}
     keys = {api.OUTPUT_COST: "output_throughput", api.TOTAL_COST: "total_token_throughput"}
     a_second = None if cost.per_hour is None else cost.per_hour / 3600
-    return {name: cells.rounded(cells.ratio(a_second, rates.get(key), 1e6)) for name, key in keys.items()}
+    return {
+        name: request_figures.rounded(request_figures.ratio(a_second, rates.get(key), 1e6))
+        for name, key in keys.items()
+    }
 
 
 def token_costs(records: Sequence[StageRecord], cost: api.Cost | None) -> dict[str, float | None]:
@@ -232,11 +239,11 @@ def token_costs(records: Sequence[StageRecord], cost: api.Cost | None) -> dict[s
         if lookups is None:
             return {api.OUTPUT_COST: None, api.TOTAL_COST: None}
         looked_up, *found = lookups
-        share = min(1.0, max(0.0, cells.ratio(sum(found), looked_up) or 0.0))
+        share = min(1.0, max(0.0, request_figures.ratio(sum(found), looked_up) or 0.0))
         tokens = sum(compress(columns.input_tokens, columns.ok))
         prompts, cached = prompts + tokens, cached + share * tokens
         outputs += sum(compress(columns.output_tokens, columns.ok))
     price = (prompts - cached) * float(prices.input) + cached * float(prices.cached_input)
     price += outputs * float(prices.output)
     whole = {api.OUTPUT_COST: outputs, api.TOTAL_COST: prompts + outputs}
-    return {key: cells.rounded(cells.ratio(price, tokens)) for key, tokens in whole.items()}
+    return {key: request_figures.rounded(request_figures.ratio(price, tokens)) for key, tokens in whole.items()}

@@ -9,7 +9,7 @@ from benchrun_client.contract import StageRecord, interval
 
 from benchrun import api
 from benchrun.judge.explain.cell_explanations import Limits, Seen, explanations, seen_at
-from benchrun.judge.explain.questions import with_true_runs
+from benchrun.judge.explain.true_run import with_true_runs
 from benchrun.judge.objectives import TRUSTED
 from benchrun.judge.result_row import cost_status, gpus_of, measured_row, row, with_costs, with_throughput_per_gpu
 from benchrun.judge.rules.all_rules import aggregate, judge_cell, judge_run, verdict_of_findings, worst
@@ -18,7 +18,7 @@ from benchrun.judge.search_results import SEARCH_BYTES, deciding, search_results
 from benchrun.judge.stage_profile import expected_load
 from benchrun.judge.status_size import COMPARISON_BYTES, MAX_BYTES, PROFILE_BYTES, fitted
 from benchrun.judge.thresholds import Thresholds, thresholds_of
-from benchrun.measure import cells, exposition, queueing, stage_windows
+from benchrun.measure import exposition, queueing, request_figures, stage_windows
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_SERVER
 
 UNCERTAIN = "?"  # Follows a figure that so few requests can't bound.
@@ -45,9 +45,9 @@ def _marked(figure: str) -> str:
 def p99_ttft(cell: CellContext) -> str:
     """For the column. Where a cap held back an open loop it includes the wait in the client: "143 ms with queue"; of too few
     requests: "143? ms"."""
-    name = cells.QUEUED_TTFT if cell.queued else "ttft"
+    name = request_figures.QUEUED_TTFT if cell.queued else "ttft"
     pool = cell.queued.get(name, cell.pools["ttft"])
-    value = cells.milliseconds(pool.percentile(99))
+    value = request_figures.milliseconds(pool.percentile(99))
     if value is None:
         return shown(None)
     mark = UNCERTAIN if interval(cell.answered[name], 99) is None else ""
@@ -95,7 +95,7 @@ def cell_context(
         StageProfile(r, expected, thresholds, stage_windows(r, samples, scrape_interval=seconds), compilations, servers)
         for r in records
     )
-    pools, percentiles = cells.pools_of(records), spec.measurement.percentiles
+    pools, percentiles = request_figures.pools_of(records), spec.measurement.percentiles
     return CellContext(cell, thresholds, expected, percentiles, tuple(stages), pools, spec.objectives)
 
 

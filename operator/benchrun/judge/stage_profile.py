@@ -14,7 +14,17 @@ from benchrun_client.contract import RequestColumns, ServerEdge, StageRecord
 
 from benchrun.api import BenchmarkRunSpec, CachePolicy, Cell, Sample, ServerStatus, datasets_of
 from benchrun.judge.thresholds import Thresholds
-from benchrun.measure import InFlight, NoPlateau, Plateau, Window, cells, counters, find_plateau, in_flight, percentiles
+from benchrun.measure import (
+    InFlight,
+    NoPlateau,
+    Plateau,
+    Window,
+    counters,
+    find_plateau,
+    in_flight,
+    percentiles,
+    request_figures,
+)
 from benchrun.plan import model_path, role_replicas, served_name
 
 
@@ -143,7 +153,7 @@ class StageProfile:
     @property
     def seconds(self) -> float:
         """From the first request to the last answer."""
-        return cells.duration_seconds(self.record)
+        return request_figures.duration_seconds(self.record)
 
     @cached_property
     def due_us(self) -> Sequence[int]:

@@ -1,12 +1,12 @@
 """Metrics pages and records made into samples, windows, percentiles and cells. Pure."""
 
-from benchrun.measure.cells import *
 from benchrun.measure.counters import *
 from benchrun.measure.exposition import *
 from benchrun.measure.gpus import *
 from benchrun.measure.percentiles import *
 from benchrun.measure.plateau import *
 from benchrun.measure.queueing import *
+from benchrun.measure.request_figures import *
 from benchrun.measure.response_to_load import *
 from benchrun.measure.significance import *
 from benchrun.measure.timeline import *

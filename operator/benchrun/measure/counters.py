@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from benchrun_client.contract import PROCESS_CPU, PROXY_COUNTERS, START_TIME, ServerEdge, StageRecord
 from benchrun_client.engines import ENGINE
 
-from benchrun.measure.cells import duration_seconds, is_believable, ratio, sum_of_all, sum_of_known
+from benchrun.measure.request_figures import duration_seconds, is_believable, ratio, sum_of_all, sum_of_known
 from benchrun.names import ANSWERING_ROLES, PREFILLING_ROLES, ROLE_PROXY
 
 ADMISSION_REJECTIONS = "admission_rejections_total"

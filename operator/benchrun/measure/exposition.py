@@ -16,7 +16,7 @@ from typing import NamedTuple
 from benchrun_client.engines import ENGINE
 
 from benchrun.api import SAMPLE_FIGURES, Sample as Sample, plain_text
-from benchrun.measure.cells import is_believable
+from benchrun.measure.request_figures import is_believable
 
 MAX_SERIES = 4096  # Wanted series of one endpoint: 8 families of 512 engines. More is not one server.
 MAX_LINES = 65_536  # Lines of one endpoint, wanted or not; a server of eight engines has some 2,400.

@@ -11,8 +11,8 @@ from statistics import fmean
 from typing import NamedTuple
 
 from benchrun.api import GPU_SERIES, Sample
-from benchrun.measure.cells import known, ratio, risen, sum_of_all
 from benchrun.measure.exposition import UnreadableMetrics, combined, series_of
+from benchrun.measure.request_figures import known, ratio, risen, sum_of_all
 from benchrun.measure.timeline import by_server
 from benchrun.measure.windows import Window
 from benchrun.names import ANSWERING_ROLES

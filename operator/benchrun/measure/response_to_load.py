@@ -9,8 +9,8 @@ from itertools import combinations, pairwise
 from typing import NamedTuple
 
 from benchrun.api import Sample
-from benchrun.measure.cells import known, risen
 from benchrun.measure.queueing import Lengths, Pressure
+from benchrun.measure.request_figures import known, risen
 from benchrun.measure.timeline import by_server
 from benchrun.measure.windows import Window
 

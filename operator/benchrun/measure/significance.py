@@ -12,8 +12,8 @@ from statistics import NormalDist, fmean, median
 
 from benchrun_client.contract import StageRecord, regularized_beta, student_p_value
 
-from benchrun.measure.cells import LATENCIES, known, mean_ms, rounded
 from benchrun.measure.percentiles import BATCHES, batch_means, variance_inflation
+from benchrun.measure.request_figures import LATENCIES, known, mean_ms, rounded
 
 CONFIDENCE = 0.95
 

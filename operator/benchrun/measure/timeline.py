@@ -18,7 +18,7 @@ from statistics import fmean
 from typing import Any, Literal
 
 from benchrun.api import SAMPLE_FIGURES, Live, Sample, timestamp
-from benchrun.measure.cells import is_believable, known, risen, sum_of_known
+from benchrun.measure.request_figures import is_believable, known, risen, sum_of_known
 
 SCHEMA: Literal["benchrun.timeline/1"] = "benchrun.timeline/1"
 FULL_DETAIL_SAMPLES = 2048  # Samples of a run that are kept one by one: 34 minutes at one a second.

@@ -12,8 +12,8 @@ from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
 
 from benchrun.api import ROLE_FIGURES, START_DECIMALS, SUMMED, Figure, RoleFigures, Sample
 from benchrun.measure import counters
-from benchrun.measure.cells import duration_seconds, known, ratio, rounded, sum_of_all, sum_of_known
 from benchrun.measure.exposition import COMBINE
+from benchrun.measure.request_figures import duration_seconds, known, ratio, rounded, sum_of_all, sum_of_known
 from benchrun.measure.timeline import by_server
 
 # A stage's window is found by each server's own count of generated tokens, which both the client's edges and the operator's

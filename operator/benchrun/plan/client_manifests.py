@@ -11,9 +11,17 @@ from benchrun_client.contract import GATE_PORT, PLAN_FILE, RECORD_PORT, Plan
 
 from benchrun import names
 from benchrun.api import MAX_PROCESSES, BenchmarkRunSpec, ChatTemplate, Resources, Workload
-from benchrun.plan import pods
+from benchrun.plan import child_objects
+from benchrun.plan.child_objects import (
+    MAX_HOLD_SECONDS,
+    Manifest,
+    Owner,
+    client_seconds,
+    headless_service,
+    metadata,
+    stamped,
+)
 from benchrun.plan.mounted_files import TEMPLATE_KEY, data_files, endpoint_files, model_files, template_files
-from benchrun.plan.pods import MAX_HOLD_SECONDS, Manifest, Owner, client_seconds, headless_service, metadata, stamped
 from benchrun.plan.stages import load_points, requests_of
 
 STREAMS_A_PROCESS = 150
@@ -114,7 +122,7 @@ def client_job(
                 "completionMode": "Indexed",
                 "activeDeadlineSeconds": client_seconds(spec, max_hold_seconds),
                 "template": {
-                    "metadata": {"labels": meta["labels"], "annotations": pods.STAY},
+                    "metadata": {"labels": meta["labels"], "annotations": child_objects.STAY},
                     "spec": _pod_spec(owner, spec, image=spec.client.image or default_image, pull_policy=pull_policy),
                 },
             },
@@ -151,7 +159,7 @@ def _pod_spec(owner: Owner, spec: BenchmarkRunSpec, *, image: str, pull_policy: 
         "image": image,
         "imagePullPolicy": pull_policy,
         "args": [f"--plan={PLAN_DIRECTORY}/{PLAN_FILE}", f"--port={RECORD_PORT}", *_together(owner, division)],
-        "env": pods.environment(_HOME, model.env, endpoint.env, *(each.env for each in data)),
+        "env": child_objects.environment(_HOME, model.env, endpoint.env, *(each.env for each in data)),
         "ports": [{"name": "records", "containerPort": RECORD_PORT}, *gate],
         "readinessProbe": {
             "httpGet": {"path": "/ready", "port": "records"},
@@ -159,13 +167,13 @@ def _pod_spec(owner: Owner, spec: BenchmarkRunSpec, *, image: str, pull_policy: 
             "timeoutSeconds": 5,
             "failureThreshold": 30,
         },
-        "resources": pods.resources(spec.client.resources, requests=requests),
-        "securityContext": {**pods.CONTAINER_SECURITY, "readOnlyRootFilesystem": True},
+        "resources": child_objects.resources(spec.client.resources, requests=requests),
+        "securityContext": {**child_objects.CONTAINER_SECURITY, "readOnlyRootFilesystem": True},
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": mounts,
     }
     subdomain = {"subdomain": names.child_name(owner.name, owner.uid, names.ROLE_CLIENT)} if division.pods > 1 else {}
-    pod = pods.pod_spec(container, volumes, spec.client.pod, user=CLIENT_USER)
+    pod = child_objects.pod_spec(container, volumes, spec.client.pod, user=CLIENT_USER)
     return {**pod, "restartPolicy": "Never", **subdomain}
 
 

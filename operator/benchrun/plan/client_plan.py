@@ -12,10 +12,10 @@ from benchrun_client.engines import ENGINE
 from pydantic import TypeAdapter
 
 from benchrun.api import BenchmarkRunSpec, Load, Workload
+from benchrun.plan.child_objects import Owner
 from benchrun.plan.mounted_files import CA_FILE, TEMPLATE_FILE, data_in_plan, model_path, served_name
-from benchrun.plan.pods import Owner
-from benchrun.plan.roles import answering_args, answering_servers, front_role, role_replicas, role_url
 from benchrun.plan.searches import client_sampling, client_search
+from benchrun.plan.server_manifests import answering_args, answering_servers, front_role, role_replicas, role_url
 from benchrun.plan.stages import PlannedStage, planned_stages, requests_of, warmup_seed
 from benchrun.sizing import ServeArgs, UnreadableValue
 

@@ -10,7 +10,7 @@ from benchrun_client.contract import DataFile, S3Object
 
 from benchrun import names
 from benchrun.api import ChatTemplate, DatasetFile, Endpoint, Model, Workload
-from benchrun.plan.pods import Owner
+from benchrun.plan.child_objects import Owner
 
 DATA_DIRECTORY = "/data"
 MODEL_DIRECTORY = "/model"

@@ -10,8 +10,8 @@ from benchrun_client.engines import ENGINE
 
 from benchrun import names
 from benchrun.api import BenchmarkRunSpec
-from benchrun.plan.pods import Manifest, Owner, metadata, stamped
-from benchrun.plan.roles import nodes, role_replicas
+from benchrun.plan.child_objects import Manifest, Owner, metadata, stamped
+from benchrun.plan.server_manifests import nodes, role_replicas
 
 OPERATOR_LABELS = {"app.kubernetes.io/part-of": "benchrun", "app.kubernetes.io/component": "operator"}
 """What the chart gives the operator's pod, whatever the release is called."""

@@ -12,9 +12,9 @@ from benchrun_client.engines import ENGINE, ServedFiles
 
 from benchrun import names
 from benchrun.api import BenchmarkRunSpec, Env, Offline, Resources, Started
-from benchrun.plan import pods
+from benchrun.plan import child_objects
+from benchrun.plan.child_objects import Owner
 from benchrun.plan.mounted_files import TEMPLATE_FILE, model_files, model_path, served_name, template_files
-from benchrun.plan.pods import Owner
 
 TERMINATION_GRACE_SECONDS = 10
 CODE_DIRECTORY = "/opt/benchrun-client"
@@ -79,15 +79,17 @@ def engine_pod(
         "imagePullPolicy": "IfNotPresent",
         **({"command": command} if command else {}),
         "args": args,
-        "env": pods.environment(ENGINE.environment, model.env, pods.env_vars(server.env), own_env),
+        "env": child_objects.environment(ENGINE.environment, model.env, child_objects.env_vars(server.env), own_env),
         # No liveness or start-up probe: a restart voids the measurement, and how long loading may take is the run's own deadline.
-        **pods.http_port(ENGINE.port, health_path=ENGINE.health_path),
-        "resources": pods.resources(resources or server.resources),
-        "securityContext": pods.CONTAINER_SECURITY,
+        **child_objects.http_port(ENGINE.port, health_path=ENGINE.health_path),
+        "resources": child_objects.resources(resources or server.resources),
+        "securityContext": child_objects.CONTAINER_SECURITY,
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": mounts,
     }
-    return pods.pod_spec(container, volumes, server.pod, user=ENGINE.user, grace_seconds=TERMINATION_GRACE_SECONDS)
+    return child_objects.pod_spec(
+        container, volumes, server.pod, user=ENGINE.user, grace_seconds=TERMINATION_GRACE_SECONDS
+    )
 
 
 def without_api_server(
@@ -102,7 +104,7 @@ def without_api_server(
         "imagePullPolicy": pull_policy,
         "command": ["cp", "-r", f"{IMAGE_CODE_DIRECTORY}/.", CODE_DIRECTORY],
         "resources": {"requests": {"cpu": "50m", "memory": "32Mi"}, "limits": {"memory": "256Mi"}},
-        "securityContext": {**pods.CONTAINER_SECURITY, "readOnlyRootFilesystem": True},
+        "securityContext": {**child_objects.CONTAINER_SECURITY, "readOnlyRootFilesystem": True},
         "volumeMounts": [code],
     }
     engine = pod["containers"][0]
@@ -159,7 +161,7 @@ def with_profiler(owner: Owner, spec: BenchmarkRunSpec, pod: dict[str, Any]) -> 
         "imagePullPolicy": "IfNotPresent",
         "command": ["python3", "-c", reader_source(), directory, str(READER_PORT)],
         "resources": {"requests": READER_RESOURCES, "limits": READER_RESOURCES},
-        "securityContext": {**pods.CONTAINER_SECURITY, "readOnlyRootFilesystem": True},
+        "securityContext": {**child_objects.CONTAINER_SECURITY, "readOnlyRootFilesystem": True},
         "volumeMounts": [{**mount, "readOnly": True}],
     }
     kept: dict[str, Any] = {"emptyDir": {}}

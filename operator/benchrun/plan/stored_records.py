@@ -10,7 +10,7 @@ from typing import Any
 from benchrun_client.contract import StageRecord, open_record
 
 from benchrun import names
-from benchrun.plan.pods import Manifest, Owner, metadata, stamped
+from benchrun.plan.child_objects import Manifest, Owner, metadata, stamped
 
 RECORD_KEY = "record.json.gz"
 TIMELINE_KEY = "timeline.json.gz"

@@ -15,7 +15,7 @@ from benchrun import names
 from benchrun.api import BenchmarkRunSpec, Resources, Started, first_problem, json_name
 from benchrun.api.sweep import KIND as SWEEP_KIND, MAX_RETRIES, BenchmarkSweepSpec, Settings, combinations
 from benchrun.names import API_VERSION, KIND
-from benchrun.plan.pods import Manifest, Owner
+from benchrun.plan.child_objects import Manifest, Owner
 from benchrun.plan.stages import block_seed, gpus
 
 _OF_A_SERVER = ("replicas", "nodes_per_replica", "disaggregated")

@@ -18,14 +18,14 @@ from typing import Any
 from benchrun import names
 from benchrun.api import Reason, has_only_progress, status_changes, timestamp
 from benchrun.decide import RESULT_ROLES, SERVER_KINDS, Context, Decision, Event, Facts, Judging, Ref, RefusedObject
-from benchrun.decide.deadlines import diagnose_refusal
+from benchrun.decide.refusals import diagnose_refusal
 from benchrun.effects import About, ClusterError, Forbidden, Invalid, LookUps, NotServed, Occupied
 from benchrun.observe import Run, RunKey, is_finished
 from benchrun.plan import TIMELINE_KEY
 from benchrun.runtime.memory import Memories, RunMemory
 from benchrun.runtime.queue import Later
 from benchrun.runtime.reconciler import Reconciler
-from benchrun.runtime.scrape_and_follow import Sessions
+from benchrun.runtime.sessions import Sessions
 
 logger = logging.getLogger(__name__)
 

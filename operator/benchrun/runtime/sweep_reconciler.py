@@ -11,7 +11,7 @@ from typing import Any
 from benchrun.api import BenchmarkRunStatus, status_changes
 from benchrun.api.sweep import SweepTable, essence
 from benchrun.decide import Ref
-from benchrun.decide.deadlines import QUOTA
+from benchrun.decide.refusals import QUOTA
 from benchrun.decide.sweep.decide_sweep import decide
 from benchrun.decide.sweep.sweep_state import NotCreated, SweepDecision, SweepFacts, TableMade, TableWanted
 from benchrun.effects import ClusterError, Forbidden, Invalid, JudgeChild, NotFound, NotJudged, Occupied

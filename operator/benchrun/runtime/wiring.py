@@ -18,7 +18,7 @@ from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import ResultMetrics
 from benchrun.runtime.queue import WorkQueue
 from benchrun.runtime.run_reconciler import Decide, RunReconciler
-from benchrun.runtime.scrape_and_follow import Sessions
+from benchrun.runtime.sessions import Sessions
 from benchrun.runtime.settings import Settings
 from benchrun.runtime.sweep_reconciler import SweepReconciler
 from benchrun.runtime.telemetry import MAX_LAG_SECONDS, MAX_LIVE_RUNS, MAX_SILENCE_SECONDS, Health, Pulse, Telemetry

@@ -6,7 +6,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 from benchrun_client.contract import ServedModel, ServerEdge
-from benchrun_client.server.reports import identify, models_text, served_model, settings_digest
+from benchrun_client.server.counter_snapshots import identify, models_text, served_model, settings_digest
 from benchrun_client.stage_record import Identity
 from unit.client.servers import Handler, answering, serving
 

@@ -14,14 +14,14 @@ import pytest
 from aiohttp import web
 from benchrun_client import profiling
 from benchrun_client.contract import PROFILE_STAGE, Engine, Profile, ProfilePlan, StageRecord, open_record, seal
-from benchrun_client.datasets.samples import Sample, prompts_digest
+from benchrun_client.datasets.row_pools import Sample, prompts_digest
 from benchrun_client.engines.vllm.trace_reader import summary_of
 from benchrun_client.load.vllm_benchmark import Load, Outcome
 from benchrun_client.profiling import Profiling
 from benchrun_client.server.readiness import Servers
+from benchrun_client.stage_prompts import find_material, write_traffic
 from benchrun_client.stage_record import Instants
 from benchrun_client.tokenizer import TokenCounter
-from benchrun_client.traffic import find_material, write_traffic
 from unit.client.plans import plan, stage, warmup
 from unit.client.servers import Handler, serving_paths
 from unit.client.words import HubTokenizer

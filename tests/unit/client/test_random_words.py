@@ -8,7 +8,7 @@ from statistics import NormalDist, fmean, pstdev
 import pytest
 from benchrun_client.contract import Api, DrawnLengths, RandomData
 from benchrun_client.datasets.random_words import DISTINCT_WORDS, RandomPrompts, drawn_lengths
-from benchrun_client.datasets.samples import Sample, Slot
+from benchrun_client.datasets.row_pools import Sample, Slot
 from benchrun_client.failures import RunFailure
 from unit.client.plans import stage, warmup
 from unit.client.words import WORDS, WordCounter

@@ -9,7 +9,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 from aiohttp import web
-from benchrun_client.server.reports import Snapshot, parse_metrics, take, take_idle, take_settled
+from benchrun_client.server.counter_snapshots import Snapshot, parse_metrics, take, take_idle, take_settled
 from unit.client.servers import Handler, answering, serving
 
 FINISH_REASONS = ("stop", "length", "abort", "error", "repetition")
@@ -193,12 +193,12 @@ async def test_a_snapshot_is_taken_as_it_is_when_the_count_never_comes() -> None
 async def test_a_server_that_cannot_be_read_any_more_is_waited_for_until_it_is_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("benchrun_client.server.reports.SETTLE_SECONDS", 0.01)
+    monkeypatch.setattr("benchrun_client.server.counter_snapshots.SETTLE_SECONDS", 0.01)
     assert await settled(10, 3, showing(*["garbage"] * 9, page(0))) == [snapshot(0)]
 
 
 async def test_a_server_that_does_not_come_back_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchrun_client.server.reports.GONE_SECONDS", 0.1)
+    monkeypatch.setattr("benchrun_client.server.counter_snapshots.GONE_SECONDS", 0.1)
     assert await settled(10, 3, showing("garbage")) == [None]
 
 

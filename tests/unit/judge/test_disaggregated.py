@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 from benchrun.judge.results import results
-from benchrun.judge.rules.answers import token_counts_disagree
 from benchrun.judge.rules.client import gap_beyond_client
+from benchrun.judge.rules.failures_and_tokens import token_counts_disagree
 from benchrun.judge.rules.kv_cache import kv_recomputed, prefix_cache
 from benchrun.judge.rules.replicas import load_uneven, proxy_saturated, replicas_unequal, role_idle
 from benchrun.judge.rules.rule import Code, Found, NotChecked, StageFinding

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from benchrun.api import Severity
-from benchrun.judge.rules.answers import output_too_short
+from benchrun.judge.rules.failures_and_tokens import output_too_short
 from benchrun.judge.rules.generation import (
     prompt_tokens_disagree,
     requests_aborted,

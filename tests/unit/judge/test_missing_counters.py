@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.judge.rules.answers import token_counts_disagree
+from benchrun.judge.rules.failures_and_tokens import token_counts_disagree
 from benchrun.judge.rules.kv_cache import preempted, prefix_cache
 from benchrun.judge.rules.rule import Code, NotChecked, StageRule
 from benchrun.judge.rules.server_identity import foreign_traffic

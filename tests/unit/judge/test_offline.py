@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from benchrun.api import BenchmarkRunSpec
-from benchrun.judge.rules.answers import chunks_are_not_tokens
 from benchrun.judge.rules.client import client_saturated, client_throttled
+from benchrun.judge.rules.failures_and_tokens import chunks_are_not_tokens
 from benchrun.judge.rules.load import all_at_once
 from benchrun.judge.rules.steady_state import not_steady_state
 from benchrun.judge.stage_profile import ExpectedLoad, StageProfile, expected_load

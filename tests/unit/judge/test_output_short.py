@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from benchrun.api import Severity
-from benchrun.judge.rules.answers import (
+from benchrun.judge.rules.failures_and_tokens import (
     chunks_are_not_tokens,
     output_too_short,
     stream_truncated,

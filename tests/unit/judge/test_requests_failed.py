@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.judge.rules.answers import no_output, requests_failed, requests_rejected
+from benchrun.judge.rules.failures_and_tokens import no_output, requests_failed, requests_rejected
 from benchrun.judge.rules.rule import Code
 from benchrun.judge.thresholds import Thresholds
 from benchrun_client.contract import ServerEdge, StageRecord

@@ -13,7 +13,7 @@ from benchrun.judge.rules.server_identity import wrong_model, wrong_server
 from benchrun.judge.stage_profile import ExpectedLoad, expected_load
 from benchrun.plan import started_command
 from benchrun_client.contract import ServedModel, ServerEdge
-from benchrun_client.server.reports import identify
+from benchrun_client.server.counter_snapshots import identify
 from benchrun_simulator.launch import running
 from unit.judge.specs import SERVER, spec
 from unit.judge.stages import asked, context

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 from benchrun.judge.comparison.figures import Figure
-from benchrun.judge.comparison.questions import Question, answers
+from benchrun.judge.comparison.hypotheses import Question, answers
 from benchrun.measure import POWER, detectable_percent, detectable_shift, mean_of, power_sentence, welch
 
 

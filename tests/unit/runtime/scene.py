@@ -16,7 +16,7 @@ from benchrun.observe import RunKey
 from benchrun.plan import Arrival, Owner, TimelinePart, metadata, stage_config_map, stamped
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.run_reconciler import RunReconciler
-from benchrun.runtime.scrape_and_follow import Sessions
+from benchrun.runtime.sessions import Sessions
 from benchrun.runtime.telemetry import Telemetry
 from benchrun_client.contract import seal
 from unit.measure.records import record

@@ -12,7 +12,7 @@ import pytest
 from benchrun.decide import MAX_BACKLOG_BYTES, Collected, PullTarget
 from benchrun.effects import FetchError
 from benchrun.plan import Arrival
-from benchrun.runtime.scraping_and_polling import (
+from benchrun.runtime.scrapers import (
     BETWEEN_ANSWERS_SECONDS,
     LONGEST_RETRY_SECONDS,
     MISMATCHED_AFTER,

@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestServer
 from benchrun.decide import Collected, GpuEndpoint, ScrapeTarget
 from benchrun.effects import FetchError, HttpFetcher
 from benchrun.measure.exposition import Sample
-from benchrun.runtime.scraping_and_polling import Scraper
+from benchrun.runtime.scrapers import Scraper
 from benchrun.runtime.telemetry import Telemetry
 from unit.measure.gpu_pages import Gpu, gpu_page
 from unit.runtime.fakes import PAGE, Web, loop_now

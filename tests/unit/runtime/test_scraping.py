@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from benchrun.decide import Collected, ScrapeTarget
 from benchrun.effects import FetchError
-from benchrun.runtime.scraping_and_polling import Scraper
+from benchrun.runtime.scrapers import Scraper
 from benchrun.runtime.telemetry import Telemetry
 from unit.runtime.fakes import PAGE, Web, loop_now
 from unit.runtime.fast_time import in_fast_time, passing, run_fast

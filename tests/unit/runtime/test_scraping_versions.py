@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from benchrun.decide import Collected, ScrapeTarget
 from benchrun.effects import FetchError
-from benchrun.runtime.scraping_and_polling import Scraper
+from benchrun.runtime.scrapers import Scraper
 from benchrun.runtime.telemetry import Telemetry
 from unit.runtime.fakes import PAGE, Web, loop_now
 from unit.runtime.fast_time import passing, run_fast

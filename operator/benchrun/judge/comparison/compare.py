@@ -12,7 +12,7 @@ from benchrun.judge.comparison import comparability
 from benchrun.judge.comparison.comparability import MeasuredRun, Side, cell_obstacle, obstacle
 from benchrun.judge.comparison.figures import figure_of, sentence, throughput_at
 from benchrun.judge.comparison.gate import gate
-from benchrun.judge.comparison.questions import MOST_PERCENT, Question, answers, family_error
+from benchrun.judge.comparison.hypotheses import MOST_PERCENT, Question, answers, family_error
 from benchrun.judge.explain import bottleneck
 from benchrun.judge.explain.waiting import percent
 from benchrun.judge.status_size import fitted_cells

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from benchrun.api import Gate
 from benchrun.judge.comparison.figures import HIGHER_IS_BETTER
-from benchrun.judge.comparison.questions import Question, family_error
+from benchrun.judge.comparison.hypotheses import Question, family_error
 from benchrun.measure import percent_text, significance
 
 ERROR = 1 - significance.CONFIDENCE

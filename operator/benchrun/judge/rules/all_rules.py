@@ -8,8 +8,8 @@ from itertools import islice
 from benchrun.api import Code, Finding, Verdict
 from benchrun.judge.finding_pages import page_of
 from benchrun.judge.rules import (
-    answers,
     client,
+    failures_and_tokens,
     generation,
     gpus,
     kv_cache,
@@ -25,7 +25,7 @@ from benchrun.judge.rules import (
 from benchrun.judge.rules.rule import SEVERITIES, CellContext, Evidence, Found, NotChecked, RunContext, StageFinding
 from benchrun.judge.stage_profile import StageProfile
 
-_FAMILIES = [answers, sample_size, server_identity, kv_cache, replicas]
+_FAMILIES = [failures_and_tokens, sample_size, server_identity, kv_cache, replicas]
 _FAMILIES += [generation, gpus, load, client, warm_up, steady_state, scraping, rule]
 SENTENCES: Mapping[Code, rule.Sentence] = {
     code: sentence for (_, code), sentence in sorted(entry for f in _FAMILIES for entry in f.RULES.sentences.items())

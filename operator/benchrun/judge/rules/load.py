@@ -9,7 +9,7 @@ from typing import NamedTuple
 from benchrun.api import Severity
 from benchrun.judge.rules.rule import Code, Found, NotChecked, Rules, StageFinding, StageProfile
 from benchrun.judge.rules.steady_state import BEYOND_CAPACITY
-from benchrun.measure import cells, percentiles
+from benchrun.measure import percentiles, request_figures
 
 
 def rate_not_achieved(stage: StageProfile) -> Found:
@@ -33,9 +33,9 @@ def rate_not_achieved(stage: StageProfile) -> Found:
     evidence = {
         "requests": len(starts),
         "askedRate": rate,
-        "sentRate": cells.rounded(len(starts) / took),
-        "sentPercent": cells.rounded(percent),
-        "sendingSeconds": cells.rounded(took),
+        "sentRate": request_figures.rounded(len(starts) / took),
+        "sentPercent": request_figures.rounded(percent),
+        "sendingSeconds": request_figures.rounded(took),
         "suspectPercent": thresholds.sent_rate_suspect_percent,
         "invalidPercent": thresholds.sent_rate_invalid_percent,
     }
@@ -45,7 +45,7 @@ def rate_not_achieved(stage: StageProfile) -> Found:
 def concurrency_not_reached(stage: StageProfile) -> Found:
     """Mean requests in flight, from where they first reach the users until the last request is sent."""
     users, thresholds = stage.expected.concurrency, stage.thresholds
-    failed, requests = cells.failed_requests(stage.record), len(stage.requests.ok)
+    failed, requests = request_figures.failed_requests(stage.record), len(stage.requests.ok)
     if not stage.expected.closed_loop or users is None or failed == requests:
         return []
     if 100 * failed / requests > thresholds.max_failed_percent:
@@ -60,8 +60,8 @@ def concurrency_not_reached(stage: StageProfile) -> Found:
         return []
     evidence = {
         "users": users,
-        "meanInFlight": cells.rounded(reached),
-        "reachedPercent": cells.rounded(percent),
+        "meanInFlight": request_figures.rounded(reached),
+        "reachedPercent": request_figures.rounded(percent),
         "requests": requests,
         "suspectPercent": thresholds.concurrency_suspect_percent,
     }
@@ -72,22 +72,25 @@ def queue_wait_hidden(stage: StageProfile) -> Found:
     """Under a rate and a cap: waits for a free place that are more than bookkeeping."""
     thresholds = stage.thresholds
     latencies = percentiles.Distribution.of(stage.e2el_us if stage.expected.capped else ())
-    latency = cells.milliseconds(latencies.mean())
+    latency = request_figures.milliseconds(latencies.mean())
     if latency is None:
         return []
     waits = percentiles.Distribution.of(stage.requests.queue_us)
-    mean, p99 = cells.milliseconds(waits.mean()) or 0.0, cells.milliseconds(waits.percentile(99)) or 0.0
+    mean, p99 = (
+        request_figures.milliseconds(waits.mean()) or 0.0,
+        request_figures.milliseconds(waits.percentile(99)) or 0.0,
+    )
     threshold = max(thresholds.queue_wait_note_ms, thresholds.queue_wait_note_percent / 100 * latency)
     if max(mean, p99) <= threshold:
         return []
     evidence = {
-        "meanQueueWaitMs": cells.rounded(mean),
-        "p99QueueWaitMs": cells.rounded(p99),
-        "meanE2elMs": cells.rounded(latency),
-        "meanE2elWithQueueMs": cells.rounded(mean + latency),
+        "meanQueueWaitMs": request_figures.rounded(mean),
+        "p99QueueWaitMs": request_figures.rounded(p99),
+        "meanE2elMs": request_figures.rounded(latency),
+        "meanE2elWithQueueMs": request_figures.rounded(mean + latency),
         "maxConcurrency": stage.expected.concurrency,
         "askedRate": stage.expected.rate,
-        "lineMs": cells.rounded(threshold),
+        "lineMs": request_figures.rounded(threshold),
         "noteMs": thresholds.queue_wait_note_ms,
         "notePercent": thresholds.queue_wait_note_percent,
     }
@@ -98,7 +101,7 @@ def all_at_once(stage: StageProfile) -> Found:
     """A rate of "inf" without a cap."""
     if not stage.expected.all_at_once or stage.expected.offline:
         return []
-    mean_ms = cells.rounded(cells.milliseconds(percentiles.Distribution.of(stage.ttft_us).mean()))
+    mean_ms = request_figures.rounded(request_figures.milliseconds(percentiles.Distribution.of(stage.ttft_us).mean()))
     evidence = {"requests": len(stage.requests.ok), "meanTtftMs": mean_ms}
     return [StageFinding(Code.ALL_AT_ONCE, "Note", stage.id, evidence)]
 

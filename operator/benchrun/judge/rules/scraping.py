@@ -9,7 +9,7 @@ from itertools import pairwise
 from statistics import median
 
 from benchrun.judge.rules.rule import Code, Found, NotChecked, Rules, StageFinding, StageProfile
-from benchrun.measure import Window, cells, exposition, percentiles, rounded
+from benchrun.measure import Window, exposition, percentiles, request_figures, rounded
 from benchrun.names import ROLE_PREFILL
 
 
@@ -65,7 +65,7 @@ def littles_law(stage: StageProfile) -> Found:
     line_ms = thresholds.littles_law_floor_ms
     if client > server:
         # A gauge shows a request after two steps: the one under way when it came, and its own, a long gap between others' tokens.
-        long_step_ms = (cells.latencies([stage.record], "itl").percentile(99) or 0.0) / 1000
+        long_step_ms = (request_figures.latencies([stage.record], "itl").percentile(99) or 0.0) / 1000
         line_ms = max(line_ms, thresholds.littles_law_steps * long_step_ms)
     if percent <= thresholds.littles_law_suspect_percent or per_request_ms <= line_ms:
         return []

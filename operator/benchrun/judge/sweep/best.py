@@ -11,7 +11,7 @@ from benchrun.api import KEYS, Objective, Result
 from benchrun.api.sweep import BestVariant, FrontPoint
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.comparison.figures import Figure, figure_of
-from benchrun.judge.comparison.questions import Question
+from benchrun.judge.comparison.hypotheses import Question
 from benchrun.judge.objectives import TRUSTED
 from benchrun.measure import CONFIDENCE, rounded
 from benchrun.plan import Variant

@@ -15,7 +15,7 @@ from benchrun.api.sweep import MAX_BEST, MAX_FRONT, MAX_ROWS, BenchmarkSweepSpec
 from benchrun.judge.comparison.comparability import MeasuredRun, cell_obstacle, obstacle
 from benchrun.judge.comparison.compare import limits, outcome_of, paired, questions_at
 from benchrun.judge.comparison.figures import figure_of, throughput_at
-from benchrun.judge.comparison.questions import Question, answers
+from benchrun.judge.comparison.hypotheses import Question, answers
 from benchrun.judge.result_row import PER_GPU
 from benchrun.judge.rules.all_rules import worst
 from benchrun.judge.status_size import cut_to, json_bytes, truncations, without_changes

@@ -19,7 +19,7 @@ from benchrun.api import (
     exported_figures,
 )
 from benchrun.judge.result_row import costs, gpus_of, intervals, token_costs, tokens_per_joule
-from benchrun.measure import Replica, cells
+from benchrun.measure import Replica, request_figures
 from benchrun.report.export import formats
 from benchrun.report.export.encoders import Column, Files, Table, Value, as_csv, as_parquet, table_of
 from benchrun.report.export.formats import ExportedRun, ExportedStage, TableName
@@ -47,8 +47,8 @@ def _stage_row(run: ExportedRun, stage: ExportedStage) -> _StageRow:
     shown, percentiles = formats.pools([stage]), run.spec.measurement.percentiles
     queued = stage.workload.load.max_concurrency is not None
     if queued:
-        shown = {**shown, **cells.queue_pools([stage.record])}
-    metrics = cells.pooled_metrics([stage.record], shown, percentiles)
+        shown = {**shown, **request_figures.queue_pools([stage.record])}
+    metrics = request_figures.pooled_metrics([stage.record], shown, percentiles)
     steady = {f"steady_{key}": stage.steady.get(key) for key in THROUGHPUTS}
     throughputs = {key: stage.steady.get(key, metrics[key]) for key in THROUGHPUTS}
     spent = steady | tokens_per_joule(stage.gpus, stage.servers) | costs(throughputs, run.status.cost)
@@ -101,7 +101,7 @@ def _of_role(name: str, attribute: str | None = None) -> Column[Any]:
 
 
 def _of_gpus(name: str) -> Column[_StageRow]:
-    return Column(name, "number", lambda row: cells.rounded(getattr(row.stage.gpus, name)))
+    return Column(name, "number", lambda row: request_figures.rounded(getattr(row.stage.gpus, name)))
 
 
 _SPENT_COLUMNS: tuple[Column[_StageRow], ...] = (
@@ -123,11 +123,15 @@ def stage_table(run: ExportedRun) -> Table:
 
 
 def _latency_names(run: ExportedRun) -> list[str]:
-    percentiles = [f"p{cells.percentile_word(each)}" for each in run.spec.measurement.percentiles]
-    names = [f"{figure}_{each}_ms" for each in cells.LATENCIES for figure in ("mean", "median", "std", *percentiles)]
+    percentiles = [f"p{request_figures.percentile_word(each)}" for each in run.spec.measurement.percentiles]
+    names = [
+        f"{figure}_{each}_ms"
+        for each in request_figures.LATENCIES
+        for figure in ("mean", "median", "std", *percentiles)
+    ]
     if all(workload.load.max_concurrency is None for workload in run.spec.workloads):
         return names
-    queued = (cells.QUEUE_TIME, cells.QUEUED_TTFT, cells.QUEUED_E2EL)
+    queued = (request_figures.QUEUE_TIME, request_figures.QUEUED_TTFT, request_figures.QUEUED_E2EL)
     return names + [f"{figure}_{each}_ms" for each in queued for figure in ("mean", "median", *percentiles)]
 
 
@@ -187,7 +191,7 @@ def _server_count(name: str) -> Column[_ReplicaRow]:
 
 
 def _of_replica(name: str) -> Column[_ReplicaRow]:
-    return Column(name, "number", lambda row: cells.rounded(getattr(row.replica.figures, name)))
+    return Column(name, "number", lambda row: request_figures.rounded(getattr(row.replica.figures, name)))
 
 
 _REPLICA_COLUMNS: tuple[Column[_ReplicaRow], ...] = (
@@ -198,8 +202,8 @@ _REPLICA_COLUMNS: tuple[Column[_ReplicaRow], ...] = (
     Column("pod", "text", lambda row: row.replica.pod),
     *map(_server_count, ("requests_finished", "prompt_tokens", "generation_tokens")),
     # By the server's own counters: other figures than `mean_ttft_ms` and `queue_ms` of the client.
-    Column("server_mean_ttft_ms", "number", lambda row: cells.rounded(row.replica.mean_ttft_ms)),
-    Column("server_mean_queue_ms", "number", lambda row: cells.rounded(row.replica.mean_queue_ms)),
+    Column("server_mean_ttft_ms", "number", lambda row: request_figures.rounded(row.replica.mean_ttft_ms)),
+    Column("server_mean_queue_ms", "number", lambda row: request_figures.rounded(row.replica.mean_queue_ms)),
     *map(_of_replica, dict.fromkeys(("prefix_hit_percent", "preemptions", *exported_figures("replicas")))),
 )
 

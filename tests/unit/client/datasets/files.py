@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from benchrun_client.contract import Data, DataFile
+from benchrun_client.datasets.row_pools import Portion, Sample
 from benchrun_client.datasets.run_datasets import RunDatasets
-from benchrun_client.datasets.samples import Portion, Sample
 from unit.client.words import WordCounter
 
 

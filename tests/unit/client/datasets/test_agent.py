@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from benchrun_client.contract import AgentData, DataFile
-from benchrun_client.datasets.samples import Sample, common_start
+from benchrun_client.datasets.row_pools import Sample, common_start
 from benchrun_client.failures import RunFailure
 from unit.client.datasets.files import drawn, portion, written
 

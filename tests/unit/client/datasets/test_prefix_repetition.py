@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from benchrun_client.contract import Api, PrefixRepetitionData
 from benchrun_client.datasets.random_words import WordWriter, write_prefix_repetition
-from benchrun_client.datasets.samples import Sample
+from benchrun_client.datasets.row_pools import Sample
 from benchrun_client.failures import RunFailure
 from unit.client.datasets.files import portion
 from unit.client.words import WORDS, WordCounter

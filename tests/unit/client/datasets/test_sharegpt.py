@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from benchrun_client.contract import DataFile, ShareGPTData
+from benchrun_client.datasets.row_pools import Sample
 from benchrun_client.datasets.run_datasets import RunDatasets
-from benchrun_client.datasets.samples import Sample
 from benchrun_client.failures import RunFailure
 from unit.client.datasets.files import drawn, portion, written
 from unit.client.words import WordCounter

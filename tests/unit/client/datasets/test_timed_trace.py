@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from benchrun_client.contract import TimedTraceData
 from benchrun_client.datasets.random_words import WordWriter
-from benchrun_client.datasets.samples import Sample
+from benchrun_client.datasets.row_pools import Sample
 from benchrun_client.datasets.timed_trace import Trace, read_trace, write_trace
 from benchrun_client.failures import RunFailure
 from unit.client.datasets.files import json_lines, portion, written

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from aiohttp import web
 from benchrun_client.contract import LoadPoint
-from benchrun_client.datasets.samples import Sample
+from benchrun_client.datasets.row_pools import Sample
 from benchrun_client.load.vllm_benchmark import Load
 from benchrun_client.offline.engine_client import OfflineEngine
 from benchrun_client.offline.engine_server import OfflineAnswer, OfflineTimes

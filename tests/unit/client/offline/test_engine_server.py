@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 from benchrun_client.http_session import BackgroundLoop
 from benchrun_client.offline.engine_server import EngineServer, OfflineAnswer, OfflineLoad, OfflineTimes
-from benchrun_client.server.reports import identify, take
+from benchrun_client.server.counter_snapshots import identify, take
 
 PAGE = b"""# TYPE vllm:prompt_tokens_total counter
 vllm:prompt_tokens_total{engine="0"} 42

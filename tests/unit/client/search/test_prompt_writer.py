@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from benchrun_client.contract import RandomData, Stage, Target
-from benchrun_client.datasets.samples import prompts_digest
+from benchrun_client.datasets.row_pools import prompts_digest
 from benchrun_client.failures import RunFailure
 from benchrun_client.search import prompt_writer
 from benchrun_client.search.prompt_writer import PromptWriter, WriterProcess, opened

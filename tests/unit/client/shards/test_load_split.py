@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from benchrun_client.contract import LoadPoint
-from benchrun_client.datasets.samples import Sample
+from benchrun_client.datasets.row_pools import Sample
 from benchrun_client.load.vllm_benchmark import Divided, Load
 from benchrun_client.shards.first_shard import IN_THE_POD, shard_setup
 from benchrun_client.shards.load_split import Shard, Share, arrivals_of, share_of

@@ -10,7 +10,7 @@ import pytest
 from benchrun.api import ComparedMetric, Gate
 from benchrun.judge.comparison.figures import Figure
 from benchrun.judge.comparison.gate import Gated, gate
-from benchrun.judge.comparison.questions import Question
+from benchrun.judge.comparison.hypotheses import Question
 from benchrun.measure import Mean, detectable_percent, mean_of
 from unit.judge.comparison.sides import compared, repeated, row, run
 

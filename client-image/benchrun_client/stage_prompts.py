@@ -12,8 +12,8 @@ from itertools import chain, cycle, islice
 
 from benchrun_client import contract
 from benchrun_client.datasets.random_words import RandomPrompts, Start, write_prefix_repetition
+from benchrun_client.datasets.row_pools import Portion, Sample, Slot, interleaved, portions_of, prompts_digest
 from benchrun_client.datasets.run_datasets import RunDatasets, is_drawn
-from benchrun_client.datasets.samples import Portion, Sample, Slot, interleaved, portions_of, prompts_digest
 from benchrun_client.datasets.timed_trace import Entry, write_trace
 from benchrun_client.failures import RunFailure
 from benchrun_client.search.bisection import every_stage, first, stage_at

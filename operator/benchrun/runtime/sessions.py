@@ -19,7 +19,7 @@ from benchrun.observe import Run, RunKey, untrusted_json as raw
 from benchrun.runtime.background_tasks import BackgroundTask, Work, doubling
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import RunMemory
-from benchrun.runtime.scraping_and_polling import ClientPoller, Scraper
+from benchrun.runtime.scrapers import ClientPoller, Scraper
 from benchrun.runtime.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)

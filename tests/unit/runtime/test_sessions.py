@@ -15,7 +15,7 @@ from benchrun.effects import LEADER_WORKER_SET, ClusterError, Forbidden, Unavail
 from benchrun.observe import Run, RunKey
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import RunMemory
-from benchrun.runtime.scrape_and_follow import FIRST_RESTART_SECONDS, GROUP_SECONDS, LONGEST_RESTART_SECONDS, Sessions
+from benchrun.runtime.sessions import FIRST_RESTART_SECONDS, GROUP_SECONDS, LONGEST_RESTART_SECONDS, Sessions
 from benchrun.runtime.telemetry import Telemetry
 from unit.runtime.bodies import KEY, NAMESPACE, UID, child_body
 from unit.runtime.fakes import PAGE, Web, loop_now

@@ -11,8 +11,8 @@ from benchrun_client.engines import ENGINE
 
 from benchrun import names
 from benchrun.api import BenchmarkRunSpec, Disaggregated, PodOverrides, Server
-from benchrun.plan import pods, server_pod
-from benchrun.plan.pods import Manifest, Owner
+from benchrun.plan import child_objects, server_pod
+from benchrun.plan.child_objects import Manifest, Owner
 
 PROXY_CONTAINER = "proxy"
 PROXY_USER = 65532
@@ -40,14 +40,14 @@ def proxy_pod(
         "imagePullPolicy": pull_policy if proxy.image is None else "IfNotPresent",
         **(program if proxy.image is None else {"args": proxy.args}),
         "env": [{"name": name, "value": role_url(owner, role)} for name, role in roles.items()],
-        **pods.http_port(ENGINE.port, health_path="/health"),
-        "resources": pods.resources(proxy.resources, requests=PROXY_REQUESTS),
-        "securityContext": {**pods.CONTAINER_SECURITY, "readOnlyRootFilesystem": True},
+        **child_objects.http_port(ENGINE.port, health_path="/health"),
+        "resources": child_objects.resources(proxy.resources, requests=PROXY_REQUESTS),
+        "securityContext": {**child_objects.CONTAINER_SECURITY, "readOnlyRootFilesystem": True},
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
     }
     pod = PodOverrides(image_pull_secrets=server.pod.image_pull_secrets)
-    return pods.pod_spec(container, [{"name": "tmp", "emptyDir": {}}], pod, user=PROXY_USER)
+    return child_objects.pod_spec(container, [{"name": "tmp", "emptyDir": {}}], pod, user=PROXY_USER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +94,11 @@ def server_roles(
     *,
     client_image: str,
     pull_policy: str,
-    max_hold_seconds: int = pods.MAX_HOLD_SECONDS,
+    max_hold_seconds: int = child_objects.MAX_HOLD_SECONDS,
 ) -> tuple[Role, ...]:
     """The roles to start; none against an endpoint. An engine without API server takes its port's code from the client's image,
     and so does the proxy."""
-    hold = pods.hold_seconds(spec, max_hold_seconds)
+    hold = child_objects.hold_seconds(spec, max_hold_seconds)
     if spec.offline is not None:
         pod = server_pod.without_api_server(
             owner, spec, spec.offline, client_image=client_image, pull_policy=pull_policy
@@ -156,7 +156,7 @@ _A_YEAR_SECONDS = 31_536_000
 def workload(owner: Owner, role: Role) -> Manifest:
     """What makes the role's pods: a Deployment, or a LeaderWorkerSet where each server is a group of pods over several nodes."""
     labels, name = names.labels(run=owner.name, uid=owner.uid, role=role.name), None
-    pod = {"labels": labels, "annotations": pods.STAY}
+    pod = {"labels": labels, "annotations": child_objects.STAY}
     if role.nodes == 1:
         kind = {"apiVersion": "apps/v1", "kind": "Deployment"}
         spec = {
@@ -182,9 +182,9 @@ def workload(owner: Owner, role: Role) -> Manifest:
                 "workerTemplate": {"metadata": pod, "spec": server_pod.worker_pod(role.pod_spec)},
             },
         }
-    about = pods.metadata(owner, name=name, role=role.name)
+    about = child_objects.metadata(owner, name=name, role=role.name)
     about["annotations"] = {names.ANNOTATION_HOLD: str(role.hold_seconds)}
-    return pods.stamped({**kind, "metadata": about, "spec": spec})
+    return child_objects.stamped({**kind, "metadata": about, "spec": spec})
 
 
 def service(owner: Owner, role: Role) -> Manifest:
@@ -193,4 +193,4 @@ def service(owner: Owner, role: Role) -> Manifest:
     Of a server over several nodes only the leader answers.
     """
     leaders = {} if role.nodes == 1 else {names.LABEL_WORKER_INDEX: "0"}
-    return pods.headless_service(owner, role.name, port_name="http", port=ENGINE.port, selector=leaders)
+    return child_objects.headless_service(owner, role.name, port_name="http", port=ENGINE.port, selector=leaders)
