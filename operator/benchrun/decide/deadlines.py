@@ -142,7 +142,7 @@ def _server_creation(state: RunState, role: str) -> Deadline | None:
 
 
 def _since(state: RunState, condition: Condition) -> datetime | None:
-    """Since when it holds; where its own instant can't be read, since the spec was accepted: a deadline never goes away."""
+    """Since when it holds; where its own instant can't be read, since the spec was accepted: a spoilt condition takes no deadline away."""
     return instant(condition.last_transition_time) or instant(state.status.accepted_time)
 
 
