@@ -23,9 +23,9 @@ import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import accumulate, chain, compress, pairwise
 from operator import mul
 from statistics import fmean, pvariance
@@ -115,6 +115,13 @@ def _batches(requests: int, in_flight: float, *, of_one: bool = True) -> list[in
     return [requests * i // count for i in range(count + 1)]
 
 
+def _kept(known: dict[float, float], at: float, work_out: Callable[[float], float]) -> float:
+    """What was worked out before. A cache of a method would hold its object in a cycle: samples are large."""
+    if at not in known:
+        known[at] = work_out(at)
+    return known[at]
+
+
 class LatencySample(ABC):
     """The values of one latency in the stages of a load point; those of failed requests are infinite."""
 
@@ -124,7 +131,7 @@ class LatencySample(ABC):
         self._regenerates = effective_cycles(stages) >= MIN_CYCLES
         self._repeats = [0, *accumulate(map(len, sizes))]
         self._seen = [stage.seen for stage in stages]
-        self._inflation_at = cache(self._scattered)  # Several percentiles ask for the same limits.
+        self._scattered_at: dict[float, float] = {}  # Several percentiles ask for the same limits.
         self.count = sum(self._sizes)
         least = MIN_REPEATS if all(len(each) == 1 for each in sizes) else MIN_BATCHES
         self._enough = len(self._sizes) >= least
@@ -169,7 +176,7 @@ class LatencySample(ABC):
         # What the number in the system explains is known as often as it has cycles.
         weight = CYCLE_WEIGHT if self._regenerates else BATCH_WEIGHT
         by_load = 1 + weight * explained * self.count / max(1.0, self.parts)
-        return max(by_load, *map(self._inflation_at, places))
+        return max(by_load, *(_kept(self._scattered_at, place, self._scattered) for place in places))
 
     def _scattered(self, limit: float) -> float:
         hits = self.above(limit)
@@ -237,7 +244,7 @@ class RequestSample(LatencySample):
         super().__init__(stages, sizes)
         self._values = [value for own in ordered for value in own if value is not None]
         self._edges = [0, *accumulate(self._sizes)]
-        self._explained_at = cache(self._explained)
+        self._explained_at: dict[float, float] = {}
         self._in_system = [
             seen
             for stage, own in zip(stages, ordered, strict=True)
@@ -260,7 +267,7 @@ class RequestSample(LatencySample):
         if not self._in_system:
             return 0.0
         middle = self.at_rank((self.count + 1) // 2)
-        return max(map(self._explained_at, (middle, *limits)))
+        return max(_kept(self._explained_at, limit, self._explained) for limit in (middle, *limits))
 
     @cached_property
     def _level(self) -> tuple[float, float]:

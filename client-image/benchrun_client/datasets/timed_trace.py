@@ -109,8 +109,9 @@ class _Blocks:
     """The words of each block of a stage, drawn when it first comes up."""
 
     def __init__(self, writer: WordWriter, *, seed: int, words: int) -> None:
-        self._writer, self._seed, self._length = writer, seed, words
-        self._of = cache(self._draw)
+        self._writer = writer
+        # Without `self`: a cycle would keep the words of one stage while the next one's are made.
+        self._of = cache(lambda block: writer.distinct(random.Random(f"{seed}/{block!r}"), words))
         self._rest = random.Random(f"{seed}/rest")
 
     def joined(self, blocks: Sequence[Block], *, length: int) -> list[str]:
@@ -124,9 +125,6 @@ class _Blocks:
         if missing > 0:
             words += self._writer.distinct(self._rest, missing)
         return words[:length]
-
-    def _draw(self, block: Block) -> list[str]:
-        return self._writer.distinct(random.Random(f"{self._seed}/{block!r}"), self._length)
 
 
 class _Seen:

@@ -12,6 +12,7 @@ import csv
 import hashlib
 import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -117,12 +118,15 @@ def read_hugging_face(data: HuggingFaceData) -> RowFile:
     """Every row's text; rows without one are dropped.
     Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming row and column."""
     name, digest = called(data), hashlib.sha256()
-    rows: list[Row | str] = []
-    try:
+
+    def rows() -> Iterator[Row | str]:
         for number, row in enumerate(islice(_stream(data), data.max_rows)):
             text = _text(row, data.column, where=f"{name}, row {number}")
             digest.update(f"{len(text.encode())}\n{text}".encode())
-            rows.append(Row(text) if text.strip() else EMPTY)
+            yield Row(text) if text.strip() else EMPTY
+
+    try:
+        read = row_file(rows(), name=name, sha256="")
     except RunFailure:
         raise
     # Anything can come out of a foreign library here: hub errors, parsers' errors, a ValueError for a wrong split.
@@ -131,7 +135,7 @@ def read_hugging_face(data: HuggingFaceData) -> RowFile:
             f"cannot read {name} from the hub: {error_text(error)}. Check its name, subset, split and "
             "revision, and that the client can reach the hub."
         ) from error
-    return row_file(rows, name=name, sha256=digest.hexdigest())
+    return replace(read, sha256=digest.hexdigest())
 
 
 def _stream(data: HuggingFaceData) -> Iterable[Mapping[str, Any]]:

@@ -178,7 +178,7 @@ class Trend:
 
 
 def trend(values: Sequence[float], *, batches: int = BATCHES) -> Trend | None:
-    """The trend of values in order of time, none negative; None below `MIN_BATCHES` values."""
+    """The trend of values in order of time, their mean not negative; None below `MIN_BATCHES` values."""
     means = batch_means(values, batches=batches)
     if len(means) < MIN_BATCHES:
         return None

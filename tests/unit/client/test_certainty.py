@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import heapq
 import math
+import weakref
 from collections import Counter
 from itertools import pairwise
 from random import Random
@@ -243,3 +245,16 @@ def test_nothing_measured_is_certain_of_nothing() -> None:
     of = RequestSample([], [])
     assert certainty(of, 50.0, 1.0) == ("Inconclusive", 0.0)
     assert interval(of, 50.0) is None
+
+
+def test_a_sample_is_let_go_of_at_once() -> None:
+    """The judge has 320 MiB, and the collector of cycles seldom runs among long lists of numbers."""
+    large = sample(1, 0.5, 2000, 1)
+    assert large.inflation(99, 5.0) is not None
+    gone = weakref.ref(large)
+    gc.disable()
+    try:
+        del large
+        assert gone() is None
+    finally:
+        gc.enable()

@@ -70,10 +70,10 @@ def _saturated_sentence(evidence: Evidence) -> str:
 def client_throttled(stage: StageProfile) -> Found:
     """Any period in which the kernel held the client back."""
     periods = stage.record.client.throttled_periods
-    if periods is None:
-        return [NotChecked(Code.CLIENT_THROTTLED, "the client's cgroup could not be read")]
     if periods == 0 or stage.expected.offline:
         return []
+    if periods is None:
+        return [NotChecked(Code.CLIENT_THROTTLED, "the client's cgroup could not be read")]
     evidence = {"throttledPeriods": periods, "wallSeconds": rounded(stage.record.client.wall_seconds)}
     return [StageFinding(Code.CLIENT_THROTTLED, "Suspect", stage.id, evidence, weight=periods)]
 
