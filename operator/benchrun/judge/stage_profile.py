@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -140,14 +141,13 @@ class StageProfile:
         return [sample for window in self.windows for sample in window.samples]
 
     @cached_property
-    def gpus(self) -> Mapping[tuple[str, str], tuple[float, float]]:
-        """The first and the greatest of each of `GPU_STATES`, by server and figure."""
-        found: dict[tuple[str, str], tuple[float, float]] = {}
+    def gpus(self) -> Mapping[tuple[str, str], Sequence[float]]:
+        """Each of `GPU_STATES` in order of time, by server and figure; a value that stays is there once."""
+        found = defaultdict[tuple[str, str], list[float]](list)
         for sample in self.samples:
             for name in GPU_STATES:
-                if (value := getattr(sample, name)) is not None:
-                    first, greatest = found.get((sample.pod, name), (value, value))
-                    found[sample.pod, name] = first, max(value, greatest)
+                if (value := getattr(sample, name)) is not None and found[sample.pod, name][-1:] != [value]:
+                    found[sample.pod, name].append(value)
         return found
 
     @property

@@ -167,13 +167,14 @@ def test_errors_from_before_the_run_do_not_count() -> None:
     assert errors([{}], [{}]) == []
 
 
+@pytest.mark.parametrize("new", [94.0, 31.0])
 @pytest.mark.parametrize("between", [False, True])
-def test_a_new_xid_is_found_where_it_is_first_seen(between: bool) -> None:
+def test_a_new_xid_is_found_where_it_is_first_seen(between: bool, new: float) -> None:
     """Within the second stage, or between it and the first."""
-    second = [{"gpu_xid": 45.0 if not between else 94.0}, {"gpu_xid": 94.0}]
-    (found,) = errors([{"gpu_xid": 45.0}], second, [{"gpu_xid": 94.0}])
+    second = [{"gpu_xid": 45.0 if not between else new}, {"gpu_xid": new}]
+    (found,) = errors([{"gpu_xid": 45.0}], second, [{"gpu_xid": new}])
     assert found[:2] == ("chat/rate=2", "Suspect")
-    assert (found[2]["error"], found[2]["before"], found[2]["after"]) == (XID, 45.0, 94.0)
+    assert (found[2]["error"], found[2]["before"], found[2]["after"]) == (XID, 45.0, new)
 
 
 @pytest.mark.parametrize("more", [1.0, 2.0, 50.0])

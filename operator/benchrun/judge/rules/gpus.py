@@ -5,6 +5,7 @@ Nothing is found, and nothing missed, where the run starts no server with GPUs.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
@@ -92,9 +93,10 @@ def gpus_unread(stage: StageProfile) -> Found:
     return [NotChecked(code, "no figures of the servers' GPUs were read") for code in codes]
 
 
+XID = "gpu_xid"
 _ERRORS: Mapping[str, tuple[str, Severity]] = {
     "gpu_memory_errors": ("Uncorrected memory errors", "Invalid"),
-    "gpu_xid": ("The last XID error", "Suspect"),
+    XID: ("The last XID error", "Suspect"),
 }
 
 
@@ -103,13 +105,15 @@ def gpu_errors(run: RunContext) -> Found:
     stages = [(stage, cell.cell.id) for cell in run.cells.values() for stage in cell.stages]
     level: dict[tuple[str, str], float] = {}
     for stage, cell_id in sorted(stages, key=lambda each: each[0].sequence):
-        for (pod, figure), (first, greatest) in stage.gpus.items():
-            before, (error, severity) = level.setdefault((pod, figure), first), _ERRORS[figure]
-            if greatest > before:
-                level[pod, figure] = greatest
+        for (pod, figure), values in stage.gpus.items():
+            before, (error, severity) = level.setdefault((pod, figure), values[0]), _ERRORS[figure]
+            # The number of an XID says which error it is; 0 is a driver that was loaded anew.
+            is_new = (lambda value, old: value not in (0, old)) if figure == XID else operator.gt
+            if after := [value for value in values if is_new(value, before)]:
+                level[pod, figure] = after[-1]
                 where = {"error": error, "server": pod, "stage": stage.stage_id}
-                evidence: Evidence = {**where, "before": before, "after": greatest}
-                yield StageFinding(Code.GPU_ERRORS, severity, cell_id, evidence, weight=greatest - before)
+                evidence: Evidence = {**where, "before": before, "after": after[-1]}
+                yield StageFinding(Code.GPU_ERRORS, severity, cell_id, evidence, weight=after[-1])
 
 
 def gpu_shared(stage: StageProfile) -> Found:
@@ -123,7 +127,7 @@ RULES = Rules(
     of_cells=(gpu_clocks_differ,),
     of_runs=(gpu_errors,),
     sentences={
-        (95, Code.GPU_ERRORS): "{error} of the GPUs of {server} rose from {before} to {after}, first seen in {stage}.",
+        (95, Code.GPU_ERRORS): "{error} of the GPUs of {server} went from {before} to {after}, first seen in {stage}.",
         (235, Code.GPU_SHARED): "{pods} pods use one GPU.",
         (245, Code.GPU_SLOWED): "GPU clocks: {cause}[; slowed for heat or by hardware in {slowedPercent} % of the "
         "samples (threshold {suspectSlowedPercent} %)][; at the power limit in {powerCappedPercent} % (threshold {notePercent} %)]"

@@ -94,7 +94,7 @@ class StageSummary:
     probe: Probe | None
     # As its profile has them:
     batches: Mapping[str, Sequence[float]]
-    gpus: Mapping[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
+    gpus: Mapping[tuple[str, str], Sequence[float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
