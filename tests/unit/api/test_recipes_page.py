@@ -57,13 +57,13 @@ def test_a_run_from_git_is_never_made_anew_by_itself() -> None:
 
 def test_its_table_of_gpus_is_what_counts_as_one() -> None:
     rows = re.findall(r"^\| (`[^|]*/[^|]*) \| ([^|]*) \|$", PAGE, re.MULTILINE)
-    told = {
+    described = {
         name: not counted.startswith("**no**")
         for names, counted in rows
         for name in re.findall(r"`(\S+\.\S+/\S+)`", names)
     }
-    assert len(told) == 9
-    assert {name: is_gpu(name) for name in told} == told
+    assert len(described) == 9
+    assert {name: is_gpu(name) for name in described} == described
 
 
 def test_what_argo_cd_is_told_to_read_are_conditions_that_runs_and_sweeps_have() -> None:

@@ -82,8 +82,8 @@ def test_a_request_that_was_cut_off_has_no_status_and_ends_with_its_connection()
 
 
 def test_a_port_used_again_is_another_connection() -> None:
-    again = Talk(sequence=77).ask(REQUEST).answer(PLAIN)
-    assert len(exchanges([*Talk().ask(REQUEST).answer(PLAIN).packets, *again.packets])) == 2
+    repeated = Talk(sequence=77).ask(REQUEST).answer(PLAIN)
+    assert len(exchanges([*Talk().ask(REQUEST).answer(PLAIN).packets, *repeated.packets])) == 2
 
 
 def test_only_the_servers_own_reset_shows_that_it_did_not_listen_yet() -> None:

@@ -20,7 +20,7 @@ def test_a_table_of_all_runs(kubectl: FakeKubectl, capsys: Capture) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[:4] == ["run", "state", "stages", "load"]
     assert {line.split()[0]: line.split()[1] for line in lines[1:]} == {"a": "Running", "b": "Valid"}
-    assert kubectl.asked() == [
+    assert kubectl.commands() == [
         ["get", RUNS, "--selector=team=x", "--output=json", "--namespace=lab"],
         ["get", SWEEPS, "--selector=team=x", "--output=json", "--namespace=lab"],
     ]
@@ -31,11 +31,11 @@ def test_of_all_namespaces(kubectl: FakeKubectl, capsys: Capture) -> None:
     kubectl.gives("get", SWEEPS, "--all-namespaces", body={"items": []})
     assert main(["get", "-A", "-n", "lab"]) == 0
     assert capsys.readouterr().out.splitlines()[1].split()[:2] == ["far", "chat"]
-    assert "--namespace=lab" not in kubectl.asked()[0]
+    assert "--namespace=lab" not in kubectl.commands()[0]
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ([], "no runs in this namespace; -A lists all\n"),
         (["-n", "lab"], "no runs in namespace lab; -A lists all\n"),
@@ -43,10 +43,10 @@ def test_of_all_namespaces(kubectl: FakeKubectl, capsys: Capture) -> None:
         (["-A"], "no runs in this cluster; benchrun run -f FILE makes one; examples/ has some\n"),
     ],
 )
-def test_an_empty_list_says_so(options: list[str], said: str, kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_an_empty_list_says_so(options: list[str], message: str, kubectl: FakeKubectl, capsys: Capture) -> None:
     kubectl.gives("get", body={"items": []})
     assert main(["get", *options]) == 0
-    assert capsys.readouterr().out == said
+    assert capsys.readouterr().out == message
 
 
 def test_one_run_is_summed_up(kubectl: FakeKubectl, capsys: Capture) -> None:
@@ -123,7 +123,7 @@ def test_a_sweep_is_summed_up_where_there_is_no_such_run(kubectl: FakeKubectl, c
     assert main(["get", "seqs", "-n", "lab"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("lab/seqs: Valid - measured 1 of 2 variants")
-    told = [" ".join(line.split()) for line in lines]
-    assert "runs 1 completed, 1 failed" in told
-    assert "note wide: OutOfGPUMemory in seqs-v2-r1: CUDA out of memory" in told
+    lines_shown = [" ".join(line.split()) for line in lines]
+    assert "runs 1 completed, 1 failed" in lines_shown
+    assert "note wide: OutOfGPUMemory in seqs-v2-r1: CUDA out of memory" in lines_shown
     assert lines[-1] == "$ benchrun report seqs -n lab"

@@ -19,7 +19,7 @@ FORBIDDEN = (
 
 
 @pytest.mark.parametrize(
-    ("said", "trouble"),
+    ("message", "trouble"),
     [
         pytest.param(f"{LIBRARY}\n{LIBRARY}\n" + REFUSED.format("localhost:8080"), "NoCluster", id="no kubeconfig"),
         pytest.param(REFUSED.format("10.0.0.1:6443"), "NoCluster", id="cluster down"),
@@ -79,8 +79,8 @@ FORBIDDEN = (
         pytest.param("", "Other", id="nothing"),
     ],
 )
-def test_one_line_with_the_remedy(said: str, trouble: str, request: pytest.FixtureRequest) -> None:
-    error = explained(said)
+def test_one_line_with_the_remedy(message: str, trouble: str, request: pytest.FixtureRequest) -> None:
+    error = explained(message)
     assert error.trouble == trouble
     assert_golden("kubectl", request.node.callspec.id, str(error))
 

@@ -57,7 +57,7 @@ def test_of_both_each_line_says_who_wrote_it(kubectl: FakeKubectl, capsys: Captu
         "server | [bold]ready[/bold] " + "x" * 300,
         'client | {"schema":"benchrun.headline/1"}',
     ]
-    assert ["logs", "s", "--container=vllm", "--tail=5", "--namespace=lab"] in kubectl.asked()
+    assert ["logs", "s", "--container=vllm", "--tail=5", "--namespace=lab"] in kubectl.commands()
 
 
 def test_of_one_the_lines_are_as_they_were_written(kubectl: FakeKubectl, capsys: Capture) -> None:
@@ -108,13 +108,13 @@ def test_when_the_pods_are_gone_the_last_words_are_shown(kubectl: FakeKubectl, c
     pods(kubectl, SERVER)
     pods(kubectl, CLIENT)
     assert main(["logs", "chat"]) == 0
-    said = capsys.readouterr()
-    assert said.out.splitlines() == [
+    output = capsys.readouterr()
+    assert output.out.splitlines() == [
         "the server's pod is gone; this end of its log is kept in the run's status:",
         "ValueError: [x] too small",
         "  line 2",
     ]
-    assert said.err.startswith("client: the pods were deleted")
+    assert output.err.startswith("client: the pods were deleted")
 
 
 def test_when_nothing_is_kept_that_is_said_with_where_to_look(kubectl: FakeKubectl, capsys: Capture) -> None:
@@ -122,9 +122,9 @@ def test_when_nothing_is_kept_that_is_said_with_where_to_look(kubectl: FakeKubec
     for role in (SERVER, CLIENT):
         pods(kubectl, role)
     assert main(["logs", "chat"]) == 1
-    said = capsys.readouterr().err
-    assert said.startswith("benchrun: server and client: ")
-    assert "label benchrun.dev/run=chat" in said
+    output = capsys.readouterr().err
+    assert output.startswith("benchrun: server and client: ")
+    assert "label benchrun.dev/run=chat" in output
 
 
 def test_a_pod_that_goes_while_it_is_asked_is_a_pod_that_is_gone(kubectl: FakeKubectl, capsys: Capture) -> None:

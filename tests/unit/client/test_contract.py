@@ -277,8 +277,8 @@ def test_gaps_ascend() -> None:
         GapCounts(us=(2, 1), count=(1, 1))
 
 
-def _messages(of: type[BaseModel]) -> list[type[BaseModel]]:
-    return [of, *(found for each in of.__subclasses__() for found in _messages(each))]
+def _messages(model: type[BaseModel]) -> list[type[BaseModel]]:
+    return [model, *(found for each in model.__subclasses__() for found in _messages(each))]
 
 
 @pytest.mark.parametrize(

@@ -43,17 +43,17 @@ async def canary(handler: Handler, *, api: Api = "Completions") -> None:
 
 @pytest.mark.parametrize("api", ["Completions", "Chat"])
 async def test_a_completion_with_a_token_is_good(api: Api) -> None:
-    asked: list[dict[str, object]] = []
+    requests: list[dict[str, object]] = []
 
     async def answer(request: web.Request) -> web.Response:
-        asked.append(await request.json())
+        requests.append(await request.json())
         return web.json_response(COMPLETION)
 
     await canary(answer, api=api)
-    assert len(asked) == 1
-    assert asked[0]["model"] == "tiny"
-    assert asked[0]["temperature"] == 0
-    assert ("messages" in asked[0], "prompt" in asked[0]) == (api == "Chat", api == "Completions")
+    assert len(requests) == 1
+    assert requests[0]["model"] == "tiny"
+    assert requests[0]["temperature"] == 0
+    assert ("messages" in requests[0], "prompt" in requests[0]) == (api == "Chat", api == "Completions")
 
 
 @pytest.mark.parametrize(
@@ -290,10 +290,10 @@ async def test_models_that_break_off_are_none(parts: tuple[bytes, ...]) -> None:
 
 
 async def test_nobody_is_asked_to_compress() -> None:
-    asked: list[str] = []
+    requests: list[str] = []
 
     async def note(request: web.Request) -> web.Response:
-        asked.append(request.headers["Accept-Encoding"])
+        requests.append(request.headers["Accept-Encoding"])
         return web.Response(text="up")
 
     async with (
@@ -302,4 +302,4 @@ async def test_nobody_is_asked_to_compress() -> None:
         session.get(f"{url}/metrics"),
     ):
         pass
-    assert asked == ["identity"]
+    assert requests == ["identity"]

@@ -69,10 +69,10 @@ async def test_of_several_servers_the_furthest_counts() -> None:
 @pytest.mark.parametrize("status", [404, 405, 503])
 async def test_a_gateway_without_a_health_check_is_asked_for_its_models(status: int) -> None:
     """It would refuse by itself, without a server behind it."""
-    asked: Counter[str] = Counter()
+    requests: Counter[str] = Counter()
 
     async def models(request: web.Request) -> web.Response:
-        asked[request.path] += 1
+        requests[request.path] += 1
         return web.Response()
 
     async with (
@@ -81,7 +81,7 @@ async def test_a_gateway_without_a_health_check_is_asked_for_its_models(status: 
     ):
         trips = await measure_round_trips(session, [url])
     assert trips is not None
-    assert asked == {"/v1/models": ROUND_TRIPS + 1}
+    assert requests == {"/v1/models": ROUND_TRIPS + 1}
 
 
 async def test_a_long_way_ends_it_early() -> None:

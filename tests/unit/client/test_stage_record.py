@@ -112,8 +112,8 @@ def test_connections_that_were_opened(connects: list[float] | None, noted: Conne
 
 
 def test_a_record_says_how_tokens_were_chosen() -> None:
-    asked = Sampling(temperature=0.7)
-    assert record_of(raw_stage(sampling=asked)).sampling == asked
+    sampling = Sampling(temperature=0.7)
+    assert record_of(raw_stage(sampling=sampling)).sampling == sampling
 
 
 def test_a_record_says_which_chat_template_was_given() -> None:
@@ -190,12 +190,12 @@ def test_a_stage_without_gaps_tells_none_by_time() -> None:
 
 def test_a_record_of_the_version_before_is_read() -> None:
     """It tells neither of the warm-up, nor of the models, nor of the path or the node, nor of the client's own count of prompts."""
-    told = record_of(raw_stage()).model_dump(mode="json", by_alias=True)
-    del told["warmup"], told["expected_input_tokens"], told["gap_slices"]
-    del told["round_trips"], told["client"]["node_cpu_seconds"], told["client"]["stolen_seconds"]
-    for edge in told["servers"]:
+    stored = record_of(raw_stage()).model_dump(mode="json", by_alias=True)
+    del stored["warmup"], stored["expected_input_tokens"], stored["gap_slices"]
+    del stored["round_trips"], stored["client"]["node_cpu_seconds"], stored["client"]["stolen_seconds"]
+    for edge in stored["servers"]:
         del edge["models"]
-    read = StageRecord.model_validate_json(json.dumps(told))
+    read = StageRecord.model_validate_json(json.dumps(stored))
     assert (read.warmup, read.expected_input_tokens, [edge.models for edge in read.servers]) == (None, None, [None])
     assert read.gap_slices is None
     assert (read.round_trips, read.client.node_cpu_seconds, read.client.stolen_seconds) == (None, None, None)
@@ -308,8 +308,8 @@ def test_a_small_headline_holds_all_figures() -> None:
 
 
 def test_columns_are_equally_long() -> None:
-    told = record_of(raw_stage()).requests.model_dump()
+    stored = record_of(raw_stage()).requests.model_dump()
     with pytest.raises(ValueError, match="equally long"):
-        RequestColumns.model_validate({**told, "start_us": ()})
+        RequestColumns.model_validate({**stored, "start_us": ()})
     with pytest.raises(ValueError, match="equally long"):
-        RequestColumns.model_validate({**told, "ended": (1,)})
+        RequestColumns.model_validate({**stored, "ended": (1,)})

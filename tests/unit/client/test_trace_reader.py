@@ -23,9 +23,9 @@ TRACES = Path(__file__).parent / "traces"
 ONE_STEP = TRACES / "one-step.pt.trace.json.gz"
 
 
-def trace(tmp_path: Path, *of: dict[str, Any], **further: Any) -> TraceSummary:
+def trace(tmp_path: Path, *events: dict[str, Any], **further: Any) -> TraceSummary:
     file = tmp_path / "rank0.pt.trace.json"
-    file.write_text(json.dumps({"schemaVersion": 1, **further, "traceEvents": of}))
+    file.write_text(json.dumps({"schemaVersion": 1, **further, "traceEvents": events}))
     return TraceSummary.model_validate(summary_of(file))
 
 
@@ -138,7 +138,7 @@ def test_a_broken_archive_is_refused(tmp_path: Path) -> None:
             summary_of(file)
 
 
-def asked(url: str) -> tuple[int, dict[str, Any]]:
+def get_json(url: str) -> tuple[int, dict[str, Any]]:
     try:
         with urllib.request.urlopen(url, timeout=20) as answer:
             return answer.status, json.load(answer)
@@ -157,14 +157,14 @@ def test_the_server_needs_nothing_but_its_own_text(tmp_path: Path) -> None:
         try:
             for _ in polling("the reader answers", seconds=30):
                 try:
-                    assert asked(url) == (404, {"problem": f"no trace in {tmp_path}"})
+                    assert get_json(url) == (404, {"problem": f"no trace in {tmp_path}"})
                     break
                 except urllib.error.URLError:
                     continue
             (tmp_path / "vm.async_llm.1.pt.trace.json.gz").write_bytes(b"of the API server")
             (tmp_path / ONE_STEP.name).write_bytes(ONE_STEP.read_bytes())
-            assert asked(url) == (200, summary_of(ONE_STEP))
+            assert get_json(url) == (200, summary_of(ONE_STEP))
             (tmp_path / ONE_STEP.name).write_bytes(b"broken")
-            assert asked(url)[0] == 404
+            assert get_json(url)[0] == 404
         finally:
             process.kill()

@@ -64,11 +64,11 @@ def shared(path: str) -> Plan:
 def test_under_share_all_stages_of_a_workload_send_the_same_and_rows_may_be_sent_again(tmp_path: Path) -> None:
     given = shared(rows_file(tmp_path, 8))
     traffic = write_traffic(given, find_material(given, COUNTER), COUNTER)
-    short, long, rows, fewer_rows, again = traffic.stages
+    short, long, rows, fewer_rows, repeated = traffic.stages
     assert [len(samples) for samples in traffic.stages] == [3, 5, 6, 4, 3]
-    assert short == long[:3] == again
+    assert short == long[:3] == repeated
     assert fewer_rows == rows[:4]
-    assert prompts_digest(short) == prompts_digest(again)
+    assert prompts_digest(short) == prompts_digest(repeated)
     prompts = {s.prompt for s in (*long, *rows)}
     assert len(prompts) == 11
     assert not prompts & {s.prompt for samples in traffic.warmups for s in samples}

@@ -86,16 +86,16 @@ def test_everything_else_is_aiohttps_own() -> None:
     assert Sessions(aiohttp, tls=None, trust_env=False).ClientTimeout is aiohttp.ClientTimeout
 
 
-@pytest.mark.parametrize("asked", [True, False])
-def test_our_certificates_are_used_where_verification_is_asked_for(asked: bool) -> None:
+@pytest.mark.parametrize("verified", [True, False])
+def test_our_certificates_are_used_where_verification_is_asked_for(verified: bool) -> None:
     class Module:
         @staticmethod
         def TCPConnector(**arguments: Any) -> Any:  # noqa: N802 (the name it stands in for)
             return arguments["ssl"]
 
     context = ssl.create_default_context()
-    used = Sessions(Module, tls=context, trust_env=False).TCPConnector(ssl=asked)
-    assert used is (context if asked else False)
+    used = Sessions(Module, tls=context, trust_env=False).TCPConnector(ssl=verified)
+    assert used is (context if verified else False)
 
 
 async def all_at_once(users: int, requests: int) -> list[tuple[float | None, float]]:

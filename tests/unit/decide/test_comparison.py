@@ -85,7 +85,7 @@ def test_condition_and_exit_code(condition: str, code: int, before: Run | None) 
 
 
 @pytest.mark.parametrize(
-    ("said", "before"),
+    ("reason", "before"),
     [
         pytest.param("there is no run before in the namespace", None, id="no such run"),
         pytest.param("before has not finished", a_run(status={}), id="still measuring"),
@@ -97,11 +97,11 @@ def test_condition_and_exit_code(condition: str, code: int, before: Run | None) 
         ),
     ],
 )
-def test_a_baseline_that_says_nothing_is_not_a_regression(said: str, before: Run | None) -> None:
+def test_a_baseline_that_says_nothing_is_not_a_regression(reason: str, before: Run | None) -> None:
     status = ended(before)
     assert status.comparison is not None
     assert status.comparison.outcome == "NotComparable"
-    assert said in message(status)
+    assert reason in message(status)
     assert standing(status, "NotRegressed") == {"NotRegressed": "Unknown (Inconclusive)"}
 
 

@@ -45,7 +45,7 @@ def fair_round(cluster: SimulatedCluster, operator: SimulatedOperator) -> None:
     """Everything gets through."""
     cluster.tick(1)
     operator.watch(255)
-    operator.hear()
+    operator.follow_client()
     operator.scrape()
     operator.look_up()
     operator.work()
@@ -93,7 +93,7 @@ def suffer(cluster: SimulatedCluster, operator: SimulatedOperator, what: str, ho
         case "watch":
             operator.watch(how)
         case "hear":
-            operator.hear()
+            operator.follow_client()
         case "scrape":
             operator.scrape()
         case "look up":
@@ -127,7 +127,7 @@ def test_the_operator_may_die_at_any_moment(seconds: int, cut_after: int | None)
         fair_round(cluster, operator)
     cluster.tick(1)
     operator.watch(255)
-    operator.hear()
+    operator.follow_client()
     operator.work(cut_after=cut_after)
     operator.start()
     assert run_to_the_end(cluster, operator) == undisturbed(broken=False)

@@ -41,10 +41,12 @@ def pods(scene: Scene) -> Scene:
 
 def measuring() -> Scene:
     made = RUN.client_ready().having(*(("Deployment", role) for role in ROLES)).at(SERVER_CREATED).settled()
-    healthy = pods(made).says(phase="WarmingUp", healthy_unix_us=unix_us(HEALTHY)).at(HEALTHY).settled()
+    healthy = pods(made).reports(phase="WarmingUp", healthy_unix_us=unix_us(HEALTHY)).at(HEALTHY).settled()
     first = unix_us(FIRST_REQUEST)
     return (
-        healthy.says(phase="Measuring", first_request_unix_us=first, stage="chat/rate=1/r1").at(FIRST_REQUEST).settled()
+        healthy.reports(phase="Measuring", first_request_unix_us=first, stage="chat/rate=1/r1")
+        .at(FIRST_REQUEST)
+        .settled()
     )
 
 

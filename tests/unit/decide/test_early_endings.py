@@ -72,8 +72,8 @@ def test_the_log_is_asked_for_once_and_the_server_goes_all_the_same() -> None:
     first = DIED_LOADING.decide()
     assert (first.status.phase, deleted(first), first.forget) == ("Collecting", ["Deployment", "Job"], False)
     assert first.last_words is not None
-    told = DIED_LOADING.knowing(ending=first.ending).settled().told({first.last_words: Answer(LOG)})
-    second = told.without("Deployment", "server").without("Job", "client").decide()
+    answered = DIED_LOADING.knowing(ending=first.ending).settled().with_answers({first.last_words: Answer(LOG)})
+    second = answered.without("Deployment", "server").without("Job", "client").decide()
     assert (second.status.phase, second.status.log_tail, second.last_words) == ("Failed", LOG, None)
     assert standing(second.status, "Failed") == {"Failed": "True (UsageError)"}
 
@@ -112,12 +112,12 @@ def test_nothing_measured_has_no_results_and_no_verdict() -> None:
     assert (status.results, status.findings, status.verdict, status.results_ref) == ([], [], "Unknown", None)
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_a_restart_before_the_first_request_is_another_start_not_another_server(told: bool) -> None:
+@pytest.mark.parametrize("settled", [True, False])
+def test_a_restart_before_the_first_request_is_another_start_not_another_server(settled: bool) -> None:
     """`told`: in time. With many runs a status waits its turn, and the operator may have been away."""
     loading = Scene().server_loading().pod("server", restarts=1)
     began = {"healthy_unix_us": unix_us(60), "first_request_unix_us": unix_us(70)}
-    measured = (loading.settled() if told else loading).says(phase="Measuring", **began).at(70).settled()
+    measured = (loading.settled() if settled else loading).reports(phase="Measuring", **began).at(70).settled()
     assert reason_of(measured) == "False (Measuring)"
 
 
@@ -128,8 +128,8 @@ def test_what_the_client_says_is_kept_whole() -> None:
 
 def test_a_restart_that_nobody_counted_is_told_by_its_instant() -> None:
     """The operator was away; its first pass after that already counts the restart as known."""
-    again = Scene().measuring().pod("server", restarts=1, started_at=instant(FIRST_REQUEST + 40))
-    noticed_late = again.at(FIRST_REQUEST + 50).operator_restarted().settled().says(phase="Measuring")
+    repeated = Scene().measuring().pod("server", restarts=1, started_at=instant(FIRST_REQUEST + 40))
+    noticed_late = repeated.at(FIRST_REQUEST + 50).operator_restarted().settled().reports(phase="Measuring")
     assert noticed_late.status["servers"][0]["restarts"] == 1
     assert reason_of(noticed_late) == "True (ServerRestarted)"
 

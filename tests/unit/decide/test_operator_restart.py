@@ -75,10 +75,10 @@ def test_the_server_goes_as_soon_as_all_records_are_known_to_be_stored() -> None
 def test_a_server_that_was_let_go_with_the_last_record_is_not_missed_while_the_records_come_again() -> None:
     """A quota refused them; the client has kept them, and gives 16 at a time."""
     released = Scene().measuring().arrived(0, 1).settled()
-    again = released.operator_restarted().without("Deployment", "server").says(phase="Done", records=2)
+    repeated = released.operator_restarted().without("Deployment", "server").reports(phase="Done", records=2)
     assert released.status["serverReleasedTime"]
-    assert again.arrived(0).decide().ending is None
-    assert again.arrived(0, 1).ended().status.phase == "Completed"
+    assert repeated.arrived(0).decide().ending is None
+    assert repeated.arrived(0, 1).ended().status.phase == "Completed"
 
 
 def test_the_results_are_those_it_would_have_had() -> None:

@@ -12,7 +12,7 @@ from unit.plan.specs import endpoint_body, rates, spec_body, workload
 WORKLOADS = [workload("chat", load=rates("1", "4"))]
 SPEC = spec_body(workloads=WORKLOADS, measurement={"profile": {}})
 URL = endpoint_body({"url": "http://llm.example"}, workloads=WORKLOADS, measurement={"profile": {}})
-MEASURED = Scene(spec=SPEC).measuring().stored(0).at(300).arrived(1).says(stage=PROFILE_STAGE)
+MEASURED = Scene(spec=SPEC).measuring().stored(0).at(300).arrived(1).reports(stage=PROFILE_STAGE)
 ENDLESS = MEASURED.at(FIRST_REQUEST + 14_400)
 
 

@@ -84,9 +84,9 @@ def test_a_job_without_a_pod_is_told_after_a_while() -> None:
     young = PODLESS.at(4).decide()
     assert standing(young.status, "Complete") == {"Complete": "False (PreparingClient)"}
     assert young.requeue_after_seconds == pytest.approx(6.0)
-    told = PODLESS.at(10).decide().status
-    assert standing(told, "Complete") == {"Complete": "False (NoPod)"}
-    assert "kubectl describe job br-qwen-6316e01c-client" in (told.message or "")
+    status = PODLESS.at(10).decide().status
+    assert standing(status, "Complete") == {"Complete": "False (NoPod)"}
+    assert "kubectl describe job br-qwen-6316e01c-client" in (status.message or "")
 
 
 def test_a_job_without_a_pod_meets_the_startup_deadline() -> None:

@@ -47,14 +47,14 @@ def test_a_service_comes_with_several_pods_only() -> None:
     ],
 )
 def test_the_client_is_ready_when_all_its_pods_are(expected: str, changes: dict[str, Any]) -> None:
-    scene = second(TWO.client_created().pod(names.ROLE_CLIENT, ready=True), **changes).says(phase="Waiting")
+    scene = second(TWO.client_created().pod(names.ROLE_CLIENT, ready=True), **changes).reports(phase="Waiting")
     decision = scene.ended()
     assert standing(decision.status, "ClientReady")["ClientReady"] == expected
     assert ("Deployment server" in applied(decision)) is (expected == "True (Ready)")
 
 
 def test_a_pod_that_is_not_there_yet_is_waited_for() -> None:
-    decision = TWO.client_created().pod(names.ROLE_CLIENT, ready=True).says(phase="Waiting").ended()
+    decision = TWO.client_created().pod(names.ROLE_CLIENT, ready=True).reports(phase="Waiting").ended()
     assert standing(decision.status, "ClientReady")["ClientReady"].startswith("False")
 
 
@@ -66,8 +66,8 @@ def test_before_it_measures_any_pod_ends_the_run_with_its_own_word() -> None:
 def test_while_it_measures_the_first_pod_is_left_to_say_what_became_of_another() -> None:
     scene = second(measuring(), phase="Failed", terminated=KILLED)
     assert standing(scene.ended().status, "Failed")["Failed"].startswith("False")
-    told = scene.fails("ShardLost", "shard 1 of 2 was lost in stage chat/rate=1/r1: its connection closed")
-    decision = told.ended()
+    failed = scene.fails("ShardLost", "shard 1 of 2 was lost in stage chat/rate=1/r1: its connection closed")
+    decision = failed.ended()
     assert standing(decision.status, "Failed")["Failed"] == "True (ShardLost)"
     assert "shard 1 of 2" in str(decision.status.message)
     assert "Job" in deleted(decision)
@@ -98,8 +98,10 @@ def test_records_are_asked_for_at_the_first_pod() -> None:
     assert decision.pull.pod == "client-1"
 
 
-@pytest.mark.parametrize(("told", "shards"), [(3, Shards(count=3, start_skew_us=1, clock_error_us=1)), (None, None)])
-def test_the_status_tells_how_many_processes_sent_the_load(told: int | None, shards: Shards | None) -> None:
+@pytest.mark.parametrize(
+    ("processes", "shards"), [(3, Shards(count=3, start_skew_us=1, clock_error_us=1)), (None, None)]
+)
+def test_the_status_tells_how_many_processes_sent_the_load(processes: int | None, shards: Shards | None) -> None:
     client = Scene().measuring().arrived(0, 1, shards=shards).ended().status.client
     assert client is not None
-    assert client.shards == told
+    assert client.shards == processes

@@ -58,7 +58,7 @@ def test_the_timeline_goes_with_the_first_record_of_a_pass() -> None:
 def test_a_stage_is_told_with_the_record_of_the_one_before() -> None:
     """Two writes a stage, once: the client names the next one a moment before its record comes."""
     first = Scene().measuring().settled()
-    ahead = first.says(stage="chat/rate=4/r1").settled()
+    ahead = first.reports(stage="chat/rate=4/r1").settled()
     progress = [scene.decide().status.progress for scene in (first, ahead, ahead.arrived(0))]
     assert [(p.stages_done, p.stage) for p in progress if p is not None] == [
         (0, "chat/rate=1/r1"),

@@ -53,6 +53,6 @@ def test_a_cluster_of_ones_own_is_not_given_images_that_exist_nowhere(goal: str,
     done = typed("make", goal, "CLUSTER=current", *given)
     assert done.returncode == 2
     assert done.stdout == ""
-    (said,) = done.stderr.splitlines()
-    assert "CLUSTER=current needs OPERATOR_IMAGE=... and CLIENT_IMAGE=..." in said
-    assert "docs/install.md" in said
+    (line,) = done.stderr.splitlines()
+    assert "CLUSTER=current needs OPERATOR_IMAGE=... and CLIENT_IMAGE=..." in line
+    assert "docs/install.md" in line

@@ -27,8 +27,8 @@ def addresses(slices: list[Any], port: str = "http") -> tuple[str, ...]:
 
 def test_the_same_reason_of_the_same_run_is_the_same_event() -> None:
     one = event_body(RUN, Event("Running", "first"), now=NOW)
-    again = event_body(RUN, Event("Running", "worded otherwise"), now=NOW.replace(hour=13))
-    assert one["metadata"] == again["metadata"]
+    repeated = event_body(RUN, Event("Running", "worded otherwise"), now=NOW.replace(hour=13))
+    assert one["metadata"] == repeated["metadata"]
 
 
 def test_another_reason_or_another_run_is_another_event() -> None:

@@ -63,8 +63,8 @@ def _on_gpus(**figures: float) -> list[Sample]:
 
 def _gpu_sample(place: int, figures: Mapping[str, float]) -> Sample:
     first: Mapping[str, float] = {"gpu_xid": 0.0}
-    told: dict[str, Any] = dict(figures if place else first)
-    return sample(1000.2 + place, gpu_joules=700.0 * place, sm_clock_mhz=1980.0, **told)
+    values: dict[str, Any] = dict(figures if place else first)
+    return sample(1000.2 + place, gpu_joules=700.0 * place, sm_clock_mhz=1980.0, **values)
 
 
 GPU_SERVER = (ServerStatus(role="server", gpus=1),)

@@ -28,26 +28,26 @@ OPEN_LOOP = ExpectedLoad(
 )
 
 
-def asked(**changes: Any) -> ExpectedLoad:
+def open_loop_load(**changes: Any) -> ExpectedLoad:
     """An open loop at four requests a second."""
     return replace(OPEN_LOOP, **changes)
 
 
 def users(concurrency: int, **changes: Any) -> ExpectedLoad:
     """A closed loop."""
-    return asked(rate=None, concurrency=concurrency, closed_loop=True, **changes)
+    return open_loop_load(rate=None, concurrency=concurrency, closed_loop=True, **changes)
 
 
 def context(
     thresholds: Thresholds | None = None,
     *,
-    of: ExpectedLoad = OPEN_LOOP,
+    load: ExpectedLoad = OPEN_LOOP,
     windows: tuple[Window, ...] = (),
     compilations: tuple[float, ...] | None = (),
     servers: Sequence[ServerStatus] = (),
 ) -> Profiled:
     """A stage whose server log could be read and tells of no compiling."""
-    return lambda record: StageProfile(record, of, thresholds or Thresholds(), windows, compilations, servers)
+    return lambda record: StageProfile(record, load, thresholds or Thresholds(), windows, compilations, servers)
 
 
 def findings(found: Found) -> list[StageFinding]:

@@ -11,7 +11,7 @@ from benchrun.judge.rules.warm_up import cold_start, compilation_in_window, warm
 from benchrun.judge.stage_profile import ExpectedLoad
 from benchrun_client.contract import StageRecord, WarmupOutcome
 from unit.judge.queues import Server, closed_loop, open_loop
-from unit.judge.stages import asked, context, findings, one_finding, unchecked, users
+from unit.judge.stages import context, findings, one_finding, open_loop_load, unchecked, users
 from unit.measure.records import record, requests
 
 # ---- compilation ----------------------------------------------------------------------------------------------------
@@ -45,7 +45,7 @@ def test_evidence_of_compiling() -> None:
 
 # ---- cold start -----------------------------------------------------------------------------------------------------
 
-OPEN = asked(rate=10.0)
+OPEN = open_loop_load(rate=10.0)
 
 
 def stage(ttft_ms: Sequence[float], **changes: Any) -> StageRecord:
@@ -59,8 +59,8 @@ def stage(ttft_ms: Sequence[float], **changes: Any) -> StageRecord:
     return record(requests=requests(**(columns | changes)))
 
 
-def is_cold(measured: StageRecord, of: ExpectedLoad = OPEN) -> bool:
-    return [f.code for f in findings(cold_start(context(of=of)(measured)))] == [Code.COLD_START]
+def is_cold(measured: StageRecord, load: ExpectedLoad = OPEN) -> bool:
+    return [f.code for f in findings(cold_start(context(load=load)(measured)))] == [Code.COLD_START]
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_long_first_prompt_may_take_its_time(cold: bool, tokens: int) -> None:
 
 
 def test_a_load_sent_all_at_once_has_no_first_requests() -> None:
-    assert not is_cold(stage([900] * 3 + [20] * 97), asked(rate=None))
+    assert not is_cold(stage([900] * 3 + [20] * 97), open_loop_load(rate=None))
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_a_first_wave_that_waits_for_its_own_prefills_is_not_cold(
 
 
 def test_evidence_of_a_cold_start() -> None:
-    assert cold_start(context(of=OPEN)(stage([800, 900, 1000] + [20] * 97))) == one_finding(
+    assert cold_start(context(load=OPEN)(stage([800, 900, 1000] + [20] * 97))) == one_finding(
         Code.COLD_START,
         "Suspect",
         45.0,

@@ -162,11 +162,11 @@ def test_each_stage_counts_by_its_own_hits_and_failed_requests_for_nothing() -> 
 
 
 def test_a_second_tier_is_cached_too_and_a_cache_that_is_off_finds_nothing() -> None:
-    of = requests(input_tokens=(400, 600), output_tokens=(5, 5))
+    columns = requests(input_tokens=(400, 600), output_tokens=(5, 5))
     prices = Cost.model_validate(PRICES)
-    off = record(requests=of, servers=(read(0, looked_up=0),))
+    off = record(requests=columns, servers=(read(0, looked_up=0),))
     assert token_costs([off], prices)[OUTPUT_COST] == rounded((3000 + 150) / 10)
-    behind = record(requests=of, servers=(read(200, **{EXTERNAL_HITS: 300.0, EXTERNAL_QUERIES: 800.0}),))
+    behind = record(requests=columns, servers=(read(200, **{EXTERNAL_HITS: 300.0, EXTERNAL_QUERIES: 800.0}),))
     assert token_costs([behind], prices)[OUTPUT_COST] == rounded((500 * 3 + 500 * 0.3 + 150) / 10)
 
 
@@ -189,7 +189,7 @@ def role(name: str, watts: float | None = None, reason: str | None = None) -> Ro
 
 
 @pytest.mark.parametrize(
-    ("told", "gpus", "roles"),
+    ("expected", "gpus", "roles"),
     [
         ({TOKENS_PER_JOULE: 3.0}, GpuFigures(output_tokens_per_joule=3.0), [role("server", 400.0)]),
         ({TOKENS_PER_JOULE: None}, GpuFigures(), [role("prefill", 300.0), role("decode")]),
@@ -199,9 +199,9 @@ def role(name: str, watts: float | None = None, reason: str | None = None) -> Ro
     ],
 )
 def test_tokens_per_joule_stand_where_an_exporter_was_read(
-    told: dict[str, float | None], gpus: GpuFigures, roles: list[RoleFigures]
+    expected: dict[str, float | None], gpus: GpuFigures, roles: list[RoleFigures]
 ) -> None:
-    assert tokens_per_joule(gpus, roles) == told
+    assert tokens_per_joule(gpus, roles) == expected
 
 
 def test_it_stands_in_the_row_of_a_run_whose_gpus_were_read() -> None:

@@ -23,7 +23,7 @@ from benchrun.measure import Plateau
 from benchrun_client.contract import StageRecord
 from unit.judge.queues import Server, closed_loop
 from unit.judge.specs import spec, workload
-from unit.judge.stages import asked, context, findings, only, unchecked, users
+from unit.judge.stages import context, findings, only, open_loop_load, unchecked, users
 from unit.measure.records import cell, edge, record, requests, served
 
 N = 200
@@ -64,7 +64,10 @@ def test_answers_that_stopped_though_their_length_is_fixed(
 
 
 def test_where_models_may_stop_they_stop() -> None:
-    assert list(output_too_short(context(of=asked(ignore_eos=False))(answered({"finished_stop_total": 200.0})))) == []
+    assert (
+        list(output_too_short(context(load=open_loop_load(ignore_eos=False))(answered({"finished_stop_total": 200.0}))))
+        == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -101,9 +104,9 @@ def test_records_without_reasons_are_not_checked() -> None:
 
 def counted(*server: int, expected: int = 100) -> StageRecord:
     """Prompts of this length by the client's count, and of these by the server's, in turns."""
-    of = answered(expected_input_tokens=N * expected)
+    columns = answered(expected_input_tokens=N * expected)
     tokens = tuple(server[i % len(server)] for i in range(N))
-    return of.model_copy(update={"requests": of.requests.model_copy(update={"input_tokens": tokens})})
+    return columns.model_copy(update={"requests": columns.requests.model_copy(update={"input_tokens": tokens})})
 
 
 @pytest.mark.parametrize(
@@ -143,7 +146,7 @@ DRAFTED = {"spec_decode_num_draft_tokens_total": 1000.0, "spec_decode_num_accept
     [(None, {}, True), (None, DRAFTED, False), ("Suspect", DRAFTED, True)],
 )
 def test_speculation(expected: Severity | None, rises: dict[str, float], random_text: bool) -> None:
-    found = speculation_on_random_text(context(of=asked(random_text=random_text))(answered(rises)))
+    found = speculation_on_random_text(context(load=open_loop_load(random_text=random_text))(answered(rises)))
     assert severity(found) == expected
     if expected:
         assert only(found).evidence == {"draftTokens": 1000.0, "acceptedPercent": 18.0}
@@ -186,7 +189,7 @@ def rounds(
     columns = requests(start_us=starts, ttft_us=waits, e2el_us=[999_000] * total, output_tokens=[100] * total)
     end = round(1e6 * (n + spread))
     made = record(requests=columns, last_receive_unix_us=1_000_000_000 + end, scalars={"duration": end / 1e6})
-    return context(of=users(concurrency))(made)
+    return context(load=users(concurrency))(made)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +216,7 @@ def test_bursts_in_which_no_prompt_waits_are_no_matter() -> None:
 
 def test_few_users_and_open_loops_have_no_rounds() -> None:
     assert list(users_in_step(rounds(spread=0.05, concurrency=7))) == []
-    assert list(users_in_step(replace(rounds(spread=0.05), expected=asked(rate=32.0)))) == []
+    assert list(users_in_step(replace(rounds(spread=0.05), expected=open_loop_load(rate=32.0)))) == []
 
 
 def test_two_rounds_are_too_few() -> None:

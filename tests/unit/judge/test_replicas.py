@@ -10,7 +10,7 @@ import pytest
 from benchrun.judge.rules.replicas import load_uneven, replicas_unequal
 from benchrun.judge.rules.rule import Code, StageFinding
 from benchrun_client.contract import ServerEdge
-from unit.judge.stages import asked, context, findings, one_finding, unchecked
+from unit.judge.stages import context, findings, one_finding, open_loop_load, unchecked
 from unit.measure.records import ZERO, edge, record, requests
 
 FINISHED = "request_success_total"
@@ -18,8 +18,8 @@ FINISHED = "request_success_total"
 
 def server(address: str, finished: float = 10.0, **changes: Any) -> ServerEdge:
     """A server that tells version and settings."""
-    told = {"version": "0.32.0", "settings": "f" * 64}
-    return edge(address, rises={FINISHED: finished}).model_copy(update=told | changes)
+    identity = {"version": "0.32.0", "settings": "f" * 64}
+    return edge(address, rises={FINISHED: finished}).model_copy(update=identity | changes)
 
 
 def unequal(*servers: ServerEdge) -> list[StageFinding]:
@@ -91,13 +91,13 @@ def test_long_names_have_equal_room() -> None:
     assert found.evidence["modelsNamed"] == f"{'a' * 100}; {'b' * 100}"
 
 
-SERVICE = asked(through_service=True)
+SERVICE = open_loop_load(through_service=True)
 
 
 def behind_service(answered: int, *counted: float) -> list[StageFinding]:
     columns = requests(ttft_us=[1] * answered, e2el_us=[2] * answered, output_tokens=[2] * answered)
     servers = tuple(server(f"s{n}", each) for n, each in enumerate(counted))
-    return findings(replicas_unequal(context(of=SERVICE)(record(requests=columns, servers=servers))))
+    return findings(replicas_unequal(context(load=SERVICE)(record(requests=columns, servers=servers))))
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,9 @@ LIMIT_MS = 100
 
 def searching(*others: dict[str, Any], **search: Any) -> BenchmarkRunSpec:
     """To 5 %, from 1 to 64."""
-    of = {"axis": "RequestRate", "from": "1", "to": "64", **search}
+    fields = {"axis": "RequestRate", "from": "1", "to": "64", **search}
     return spec(
-        workloads=[workload("chat", load={"search": of}, requests=100), *others],
+        workloads=[workload("chat", load={"search": fields}, requests=100), *others],
         objectives=[{"metric": "TTFT", "percentile": "90", "maxMilliseconds": LIMIT_MS}],
     )
 
@@ -53,8 +53,8 @@ def confirmed(probe: int, value: str, slow: int = 0, **changes: Any) -> StageRec
     return stage(probe, value, slow, **({"ends": True, "confirms": True} | changes))
 
 
-def judged(of: BenchmarkRunSpec, records: Sequence[StageRecord]) -> Judged:
-    return results((*cells(of), *probed_cells(of, records)), records, (), spec=of, compilations=())
+def judged(run_spec: BenchmarkRunSpec, records: Sequence[StageRecord]) -> Judged:
+    return results((*cells(run_spec), *probed_cells(run_spec, records)), records, (), spec=run_spec, compilations=())
 
 
 def test_the_bracket_is_the_highest_load_that_met_and_the_lowest_above_that_did_not() -> None:
@@ -188,12 +188,12 @@ def test_neighbours_are_as_narrow_as_users_get() -> None:
     def users(probe: int, value: str, slow: int, *, ends: bool = False) -> StageRecord:
         return stage(probe, value, slow, ends=ends)
 
-    of = searching(axis="Concurrency", tolerancePercent="1", to="8")
-    (answer,) = judged(of, [users(1, "1", 0), users(2, "2", 60), confirmed(3, "1")]).searches
+    run_spec = searching(axis="Concurrency", tolerancePercent="1", to="8")
+    (answer,) = judged(run_spec, [users(1, "1", 0), users(2, "2", 60), confirmed(3, "1")]).searches
     assert (answer.axis, answer.outcome, answer.lower, answer.upper) == ("concurrency", "Bracketed", "1", "2")
     assert "met up to 1 users at once" in answer.sentence
 
 
 def test_a_run_without_a_search_has_none() -> None:
-    of = spec()
-    assert judged(of, [record()]).searches == ()
+    run_spec = spec()
+    assert judged(run_spec, [record()]).searches == ()

@@ -10,7 +10,7 @@ from benchrun.judge.rules.server_identity import foreign_traffic, server_restart
 from benchrun.measure import Window
 from benchrun.measure.exposition import Sample
 from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
-from unit.judge.stages import Profiled, asked, context, findings, one_finding, unchecked
+from unit.judge.stages import Profiled, context, findings, one_finding, open_loop_load, unchecked
 from unit.measure.records import ZERO, edge, record, requests, sample
 
 QUIET = context()
@@ -189,7 +189,7 @@ def test_prompt_tokens(foreign: bool, stage: StageRecord) -> None:
 
 
 def test_prompt_tokens_of_chats_are_not_compared() -> None:
-    chat = context(of=asked(api="Chat"))
+    chat = context(load=open_loop_load(api="Chat"))
     assert foreign_traffic(chat(sent(10, served(10, 9000)))) == []
     assert findings(foreign_traffic(chat(sent(10, served(11, 9000))))) != []
 

@@ -84,7 +84,7 @@ def test_what_is_kept_fits(max_bytes: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "spared"),
+    ("reported", "spared"),
     [
         pytest.param({}, 0, id="nothing cut, nothing said"),
         pytest.param({"results[].metrics": (60, 50)}, 1, id="figures"),
@@ -94,9 +94,9 @@ def test_what_is_kept_fits(max_bytes: int) -> None:
         ),
     ],
 )
-def test_what_was_cut_is_said(said: dict[str, tuple[int, int]], spared: int) -> None:
+def test_what_was_cut_is_said(reported: dict[str, tuple[int, int]], spared: int) -> None:
     _, truncated = fitted(ROWS, max_bytes=size(ROWS) - spared)
-    assert {cut.field: (cut.total, cut.included) for cut in truncated} == said
+    assert {cut.field: (cut.total, cut.included) for cut in truncated} == reported
 
 
 def test_no_results_need_no_room() -> None:

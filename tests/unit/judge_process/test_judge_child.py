@@ -169,7 +169,7 @@ async def test_a_judge_that_neither_reads_nor_ends_stops_nobody(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("script", "told"),
+    ("script", "message"),
     [
         pytest.param("print('no judgement')", "not a judgement", id="text"),
         pytest.param("print('[]')", "not a judgement", id="JSON"),
@@ -181,9 +181,9 @@ async def test_a_judge_that_neither_reads_nor_ends_stops_nobody(tmp_path: Path) 
         pytest.param("import sys; sys.exit('\\x1b[2Jno room')", "?[2Jno room", id="its last words"),
     ],
 )
-async def test_what_is_no_judgement_is_none(tmp_path: Path, script: str, told: str) -> None:
+async def test_what_is_no_judgement_is_none(tmp_path: Path, script: str, message: str) -> None:
     words = await reason(JudgeChild(command=fake(tmp_path, script), wall_seconds=20), *records())
-    assert told in words
+    assert message in words
     assert len(words) <= 300
 
 

@@ -60,8 +60,8 @@ class Gpu:
             "DCGM_FI_DRIVER_VERSION": "580.105.08",
             **held,
         }
-        said = ",".join(f'{key}="{text}"' for key, text in labels.items())
-        return f"{name}{{{said}}} {value}"
+        pairs = ",".join(f'{key}="{text}"' for key, text in labels.items())
+        return f"{name}{{{pairs}}} {value}"
 
 
 def gpu_page(*gpus: Gpu) -> str:

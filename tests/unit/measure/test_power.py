@@ -14,19 +14,19 @@ from benchrun.measure import POWER, detectable_percent, detectable_shift, mean_o
 def found(random: Random, *, values: int, questions: int, change_percent: float) -> bool:
     """Whether one changed figure among others that did not is called Worse."""
     shift = math.log1p(change_percent / 100)
-    asked = []
+    requested = []
     for number in range(questions):
         sides = [mean_of([random.gauss(at, 0.015) for _ in range(values)]) for at in (0.0, 0.0 if number else shift)]
-        asked.append(Question("MeanTTFT", *(Figure(1.0, side) for side in sides)))
-    return answers(asked)[0].word == "Worse"
+        requested.append(Question("MeanTTFT", *(Figure(1.0, side) for side in sides)))
+    return answers(requested)[0].word == "Worse"
 
 
 @pytest.mark.parametrize(("values", "questions"), [(2, 1), (3, 5), (5, 1), (5, 5), (10, 3)])
 def test_a_change_as_small_as_told_is_found_in_80_percent(values: int, questions: int) -> None:
     random, rounds = Random(values * 100 + questions), 1200 // questions**0.5
-    told = detectable_percent(values, questions)
+    percents = detectable_percent(values, questions)
     share = sum(
-        found(random, values=values, questions=questions, change_percent=told) for _ in range(int(rounds))
+        found(random, values=values, questions=questions, change_percent=percents) for _ in range(int(rounds))
     ) / int(rounds)
     assert share == pytest.approx(POWER, abs=0.05)
 

@@ -63,9 +63,9 @@ def test_a_start_time_read_is_the_one_read_back() -> None:
 @given(SAMPLES, st.integers(2, 9))
 def test_so_are_buckets_but_for_the_sixth_decimal(samples: list[Sample], size: int) -> None:
     timeline = bucketed(samples, size)
-    again = decode(encode(timeline))
-    assert decode(encode(again)) == again
-    assert Counter((s.role, s.pod) for s in again.low) == Counter((s.role, s.pod) for s in timeline.low)
+    repeated = decode(encode(timeline))
+    assert decode(encode(repeated)) == repeated
+    assert Counter((s.role, s.pod) for s in repeated.low) == Counter((s.role, s.pod) for s in timeline.low)
 
 
 def test_equal_timelines_have_equal_bytes() -> None:

@@ -72,7 +72,7 @@ def ended(
     reason: str = "Error",
     restarts: int = 0,
     role: str = "server",
-    again: bool = False,
+    restarted: bool = False,
 ) -> Pod:
     """A pod whose container ended so; with `again` it is running anew."""
     ending = {
@@ -85,7 +85,11 @@ def ended(
         }
     }
     running = {"running": {"startedAt": "2026-11-21T11:47:00Z"}}
-    reported = {"restartCount": restarts, "state": running if again else ending, "lastState": ending if again else {}}
+    reported = {
+        "restartCount": restarts,
+        "state": running if restarted else ending,
+        "lastState": ending if restarted else {},
+    }
     return pod_of(pod_body(role, reported=reported))
 
 

@@ -51,8 +51,8 @@ def test_a_container_that_is_started_again_finds_its_image_there() -> None:
         pulled(f"Container image {IMAGE} already present on machine"),
         pulled(f"Successfully pulled image {IMAGE} in 9s"),
     ]
-    for told in (events, events[::-1]):
-        assert image_pull_seconds(told, container="vllm") == 9.0
+    for ordered in (events, events[::-1]):
+        assert image_pull_seconds(ordered, container="vllm") == 9.0
 
 
 ANYTHING = st.recursive(st.none() | st.text() | st.integers(), lambda s: st.lists(s) | st.dictionaries(st.text(), s))

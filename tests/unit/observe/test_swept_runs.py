@@ -20,8 +20,10 @@ def seen(status: dict[str, Any] | None = None, **fields: Any) -> SweptRun:
 
 
 def conditions(**types: tuple[str, str]) -> dict[str, Any]:
-    told = [{"type": type_, "status": status, "reason": why, "message": "m"} for type_, (status, why) in types.items()]
-    return {"conditions": told}
+    listed = [
+        {"type": type_, "status": status, "reason": why, "message": "m"} for type_, (status, why) in types.items()
+    ]
+    return {"conditions": listed}
 
 
 @pytest.mark.parametrize(

@@ -86,8 +86,8 @@ def placement(**pod: Any) -> dict[str, Any]:
 
 
 def test_placement_is_what_was_said_of_it_and_nothing_else() -> None:
-    said = {"imagePullSecrets": ["a", "b"], "volumes": [{"name": "v"}], "securityContext": {"runAsUser": 1}}
-    assert placement(**EVERYTHING, **said) == {**EVERYTHING, "imagePullSecrets": [{"name": "a"}, {"name": "b"}]}
+    pod_fields = {"imagePullSecrets": ["a", "b"], "volumes": [{"name": "v"}], "securityContext": {"runAsUser": 1}}
+    assert placement(**EVERYTHING, **pod_fields) == {**EVERYTHING, "imagePullSecrets": [{"name": "a"}, {"name": "b"}]}
     assert placement(imagePullSecrets=[]) == {}
 
 

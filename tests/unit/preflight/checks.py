@@ -34,6 +34,6 @@ def checked(changes: Mapping[str, Any] | None = None, *, known: Known = NOTHING_
     return check_run(manifest(changes, **outside), known)
 
 
-def said(found: Checked, level: Level) -> dict[str, str]:
+def messages(found: Checked, level: Level) -> dict[str, str]:
     """What was said at a level, by field."""
     return {remark.path: remark.text for remark in found.remarks if remark.level == level}

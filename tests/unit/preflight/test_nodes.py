@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from unit.preflight.checks import checked, said
+from unit.preflight.checks import checked, messages
 
 ARGS = "spec.server.args"
 
@@ -12,7 +12,7 @@ def about(level: str, *args: str, nodes: int = 2, gpus: int | None = 8) -> str |
     """What is said of the arguments at this level."""
     resources = {"limits": {"nvidia.com/gpu": gpus}} if gpus is not None else {}
     server = {"server.args": list(args), "server.nodesPerReplica": nodes, "server.resources": resources}
-    return said(checked(server), level).get(ARGS)  # type: ignore[arg-type]
+    return messages(checked(server), level).get(ARGS)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

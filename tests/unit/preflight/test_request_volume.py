@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from benchrun.preflight.request_volume import volume_of
-from unit.preflight.checks import checked, said, spec
+from unit.preflight.checks import checked, messages, spec
 
 DEADLINE = "spec.runDeadlineSeconds"
 
@@ -44,5 +44,5 @@ def test_of_a_search_the_most_is_counted() -> None:
 def test_a_deadline_before_the_end_is_said(deadline: int, level: str | None) -> None:
     # 100 requests at 1/s and at 4/s; warm-up up to 60 s.
     found = checked({"runDeadlineSeconds": deadline})
-    assert (DEADLINE in said(found, "Error")) is (level == "Error")
-    assert (DEADLINE in said(found, "Warning")) is (level == "Warning")
+    assert (DEADLINE in messages(found, "Error")) is (level == "Error")
+    assert (DEADLINE in messages(found, "Warning")) is (level == "Warning")

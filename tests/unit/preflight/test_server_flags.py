@@ -14,7 +14,7 @@ from benchrun.preflight.server_flags import (
     version_of_image,
 )
 from benchrun_client.engines import ENGINE
-from unit.preflight.checks import checked, said as said_of
+from unit.preflight.checks import checked, messages as said_of
 
 IMAGE = "vllm/vllm-openai:v0.32.0"
 
@@ -155,7 +155,7 @@ TABLE = FlagTable(
 )
 
 
-def said(*args: str) -> list[tuple[str, str, str]]:
+def findings_of(*args: str) -> list[tuple[str, str, str]]:
     return [(remark.level, remark.path, remark.text) for remark in table_remarks(args, TABLE, path="args")]
 
 
@@ -194,7 +194,7 @@ def said(*args: str) -> list[tuple[str, str, str]]:
     ids=" ".join,
 )
 def test_what_argparse_takes(args: tuple[str, ...]) -> None:
-    assert said(*args) == []
+    assert findings_of(*args) == []
 
 
 @pytest.mark.parametrize(
@@ -240,24 +240,24 @@ def test_what_argparse_takes(args: tuple[str, ...]) -> None:
     ids=lambda value: " ".join(value) if value[0] not in ("Error", "Note") else "",
 )
 def test_what_it_does_not_take_or_what_may_surprise(args: tuple[str, ...], remark: tuple[str, str, str]) -> None:
-    assert remark in said(*args)
-    assert len([each for each in said(*args) if each[1] == remark[1]]) == 1
+    assert remark in findings_of(*args)
+    assert len([each for each in findings_of(*args) if each[1] == remark[1]]) == 1
 
 
 def test_an_abbreviation_of_two_flags_is_none() -> None:
-    ((level, _, text),) = said("--length-=8")
+    ((level, _, text),) = findings_of("--length-=8")
     assert level == "Error"
     assert text.startswith("vLLM 9.9 has no flag --length-; did you mean --length-")
 
 
 def test_after_an_unknown_flag_its_value_is_passed_over() -> None:
-    assert [path for _, path, _ in said("--unknown", "value", "--switch=1")] == ["args[0]", "args[2]"]
-    assert [path for _, path, _ in said("--unknown=value", "stray")] == ["args[0]", "args[1]"]
-    assert [path for _, path, _ in said("--unknown", "--switch")] == ["args[0]"]
+    assert [path for _, path, _ in findings_of("--unknown", "value", "--switch=1")] == ["args[0]", "args[2]"]
+    assert [path for _, path, _ in findings_of("--unknown=value", "stray")] == ["args[0]", "args[1]"]
+    assert [path for _, path, _ in findings_of("--unknown", "--switch")] == ["args[0]"]
 
 
 def test_every_fault_is_told_in_the_order_of_the_words() -> None:
-    assert [path for _, path, _ in said("stray", "--one", "--switch=1", "--choice=blue")] == [
+    assert [path for _, path, _ in findings_of("stray", "--one", "--switch=1", "--choice=blue")] == [
         "args[0]",
         "args[1]",
         "args[2]",

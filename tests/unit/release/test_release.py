@@ -359,20 +359,20 @@ def test_a_bound_that_would_release_everything_is_refused(bound: str, monkeypatc
 
 def test_without_a_way_to_the_api_server_it_says_so(cluster: Cluster, tmp_path: Path) -> None:
     (tmp_path / "kubeconfig").unlink()
-    code, said = run()
-    assert (code, "Traceback" in said) == (1, False)
+    code, output = run()
+    assert (code, "Traceback" in output) == (1, False)
 
 
 def test_an_api_server_that_is_gone_is_a_failure(cluster: Cluster, tmp_path: Path) -> None:
     file = tmp_path / "kubeconfig"
     file.write_text(file.read_text().replace(cluster.url, "http://127.0.0.1:1"))
-    code, said = run()
-    assert (code, "Traceback" in said) == (1, False)
+    code, output = run()
+    assert (code, "Traceback" in output) == (1, False)
 
 
 def test_nothing_of_the_operator_is_imported() -> None:
-    code, said = run(program=("-c", IMPORTS))
-    imported = set(said.partition("imported ")[2].split())
+    code, output = run(program=("-c", IMPORTS))
+    imported = set(output.partition("imported ")[2].split())
     assert code == 0
     assert "benchrun.release.main" in imported
     assert {module.split(".")[0] for module in imported}.isdisjoint({"kopf", "aiohttp", "benchrun_client"})

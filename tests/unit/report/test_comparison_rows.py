@@ -71,7 +71,7 @@ def test_a_row_a_figure_in_order_and_one_for_a_cell_that_can_not_be_compared() -
 
 
 def test_reasons_are_told_once_and_those_of_cells_first() -> None:
-    told = reasons(
+    found = reasons(
         [
             cell("a", change(reason="one repeat"), change(reason="one repeat"), change()),
             cell("b", change(reason="too few")),
@@ -79,7 +79,7 @@ def test_reasons_are_told_once_and_those_of_cells_first() -> None:
             cell("d", reason="another GPU"),
         ]
     )
-    assert told == ["c: another GPU", "d: another GPU", "one repeat", "too few"]
+    assert found == ["c: another GPU", "d: another GPU", "one repeat", "too few"]
     assert reasons([cell("a", change())]) == []
 
 

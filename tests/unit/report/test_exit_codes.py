@@ -75,8 +75,10 @@ GATES = ("ObjectivesMet", "NotRegressed")
 
 def status(**conditions: str) -> BenchmarkRunStatus:
     """Conditions by type; a word after a slash is the reason."""
-    told = {type_: (text.partition("/")[0], text.partition("/")[2] or "Any") for type_, text in conditions.items()}
-    made = [Condition(type=type_, status=word, reason=why) for type_, (word, why) in told.items()]
+    documented = {
+        type_: (text.partition("/")[0], text.partition("/")[2] or "Any") for type_, text in conditions.items()
+    }
+    made = [Condition(type=type_, status=word, reason=why) for type_, (word, why) in documented.items()]
     return BenchmarkRunStatus(conditions=tuple(made))
 
 

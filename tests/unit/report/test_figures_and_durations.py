@@ -49,7 +49,7 @@ SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86_400, "m": 60}
 LENGTHS = st.floats(min_value=0, max_value=1e8, allow_nan=False)
 
 
-def said(text: str) -> int:
+def parsed_seconds(text: str) -> int:
     """Seconds of `2 h 5 min`."""
     return sum(int(number) * SECONDS[unit] for number, unit in re.findall(r"(\d+) ?([a-z]+)", text))
 
@@ -59,7 +59,7 @@ def test_what_is_told_is_short_by_less_than_its_smallest_unit(seconds: float) ->
     text = format_seconds(seconds)
     assert re.fullmatch(r"\d+ s|\d+ min( \d+ s)?|\d+ h( \d+ min)?|\d+ d", text), text
     smallest = 1 if seconds < 3599 else 60 if seconds < 86_399 else 86_400
-    assert -0.5 <= seconds - said(text) < smallest + 0.5
+    assert -0.5 <= seconds - parsed_seconds(text) < smallest + 0.5
 
 
 @given(LENGTHS)

@@ -30,7 +30,7 @@ def test_a_load_point_far_beyond_saturation_does_not_move_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("loads", "says"),
+    ("loads", "message"),
     [
         pytest.param((60, 70, 80), "at or below 60 requests/s", id="lowest"),
         pytest.param((10, 20, 30), "at or above 30 requests/s", id="highest"),
@@ -38,10 +38,10 @@ def test_a_load_point_far_beyond_saturation_does_not_move_it() -> None:
         pytest.param((), "takes 3 load points", id="none"),
     ],
 )
-def test_a_knee_that_is_not_bracketed_is_not_marked(loads: tuple[float, ...], says: str) -> None:
+def test_a_knee_that_is_not_bracketed_is_not_marked(loads: tuple[float, ...], message: str) -> None:
     found = knee([saturating(load) for load in loads], unit="requests/s")
     assert found.load is None
-    assert says in found.sentence
+    assert message in found.sentence
 
 
 def test_neighbours_whose_repeats_reach_as_much_power_are_said() -> None:

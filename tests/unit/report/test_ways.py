@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 from unit.report.going_on import BEGIN, at, ended, followed, live, run_body, running
 
 
-def told(status: BenchmarkRunStatus, after: float = 100) -> list[tuple[str, str, float | None]]:
+def timed_steps(status: BenchmarkRunStatus, after: float = 100) -> list[tuple[str, str, float | None]]:
     return [(s.name, s.state, s.seconds) for s in steps(status, now=BEGIN + timedelta(seconds=after))]
 
 
@@ -22,22 +22,26 @@ def told(status: BenchmarkRunStatus, after: float = 100) -> list[tuple[str, str,
 def test_a_client_that_is_not_ready_is_under_way(condition: str) -> None:
     not_yet = (Condition(type="ClientReady", status=condition, reason="x", last_transition_time=at(10)),)
     early = running(conditions=not_yet, scheduled_time=None, server_ready_time=None, start_time=None)
-    assert told(early, 7)[:2] == [("client", "UnderWay", 7), ("node", "ToCome", None)]
+    assert timed_steps(early, 7)[:2] == [("client", "UnderWay", 7), ("node", "ToCome", None)]
 
 
 def test_while_a_node_is_sought_it_is_a_part_of_the_way() -> None:
     seeking = running(scheduled_time=None, server_ready_time=None, start_time=None)
-    assert told(seeking, 30)[:3] == [("client", "Done", 10), ("node", "UnderWay", 20), ("server", "ToCome", None)]
+    assert timed_steps(seeking, 30)[:3] == [
+        ("client", "Done", 10),
+        ("node", "UnderWay", 20),
+        ("server", "ToCome", None),
+    ]
 
 
 def test_a_run_that_was_not_accepted_is_under_way_nowhere() -> None:
-    assert {state for _, state, _ in told(running(accepted_time=None))} == {"Done", "UnderWay"}
-    assert told(BenchmarkRunStatus(phase="Pending"))[0] == ("client", "ToCome", None)
+    assert {state for _, state, _ in timed_steps(running(accepted_time=None))} == {"Done", "UnderWay"}
+    assert timed_steps(BenchmarkRunStatus(phase="Pending"))[0] == ("client", "ToCome", None)
 
 
 def test_parts_without_an_instant_before_one_with_it_are_done_but_not_timed() -> None:
     blurred = running(conditions=(), server_ready_time=None, scheduled_time=at(12))
-    assert told(blurred) == [
+    assert timed_steps(blurred) == [
         ("client", "Done", None),
         ("node", "Done", None),
         ("server", "Done", None),
@@ -78,10 +82,10 @@ def test_a_workload_called_search_is_no_search() -> None:
     assert left(followed(running(stage="search-engine/rate=1/r1"))) == "about 50 s left"
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(SILENT_SECONDS - 1, None), (SILENT_SECONDS, NO_OPERATOR)])
-def test_silence_is_told_from_then_on(seconds: float, said: str | None) -> None:
+@pytest.mark.parametrize(("seconds", "message"), [(SILENT_SECONDS - 1, None), (SILENT_SECONDS, NO_OPERATOR)])
+def test_silence_is_told_from_then_on(seconds: float, message: str | None) -> None:
     run = updated_run(None, {**run_body(BenchmarkRunStatus()), "status": {"observedGeneration": -1}})
-    assert live_view(run, now=BEGIN + timedelta(seconds=seconds)).trouble == said
+    assert live_view(run, now=BEGIN + timedelta(seconds=seconds)).trouble == message
 
 
 @pytest.mark.parametrize("status", [{"observedGeneration": 0}, {"phase": "Pending", "observedGeneration": -1}])

@@ -91,11 +91,11 @@ class Scene:
         await asyncio.gather(task, return_exceptions=True)
 
     def queries(self) -> list[str]:
-        return [url.partition("?")[2] for url, _ in self.web.asked]
+        return [url.partition("?")[2] for url, _ in self.web.requests]
 
     def pauses(self) -> list[float]:
         """Between one question and the next."""
-        return [round(b - a, 3) for a, b in pairwise(at for _, at in self.web.asked)]
+        return [round(b - a, 3) for a, b in pairwise(at for _, at in self.web.requests)]
 
     def value(self, name: str) -> float:
         return self.telemetry.registry.get_sample_value(name) or 0.0
@@ -150,13 +150,13 @@ def test_next_stage_is_told_together_with_the_record_of_the_one_before() -> None
 
 
 def test_client_that_answers_at_once_without_news_is_not_asked_without_pause() -> None:
-    assert len(after(60, answer()).web.asked) <= 62
+    assert len(after(60, answer()).web.requests) <= 62
 
 
 def test_client_that_does_not_answer_is_asked_less_and_less_often() -> None:
     scene = after(300, FetchError("connection refused"))
-    asked = scene.web.asked_for("20")
-    pauses = [round(b - a, 3) for a, b in pairwise(asked)]
+    times = scene.web.times_of("20")
+    pauses = [round(b - a, 3) for a, b in pairwise(times)]
     assert pauses[:4] == [0.5, 1.0, 2.0, 4.0]
     assert set(pauses[4:]) == {LONGEST_RETRY_SECONDS}
 
@@ -174,7 +174,7 @@ def test_client_that_never_answers_the_first_question_counts_as_silent() -> None
     scene = Scene(answer())
     scene.web.takes_seconds = 1e9
     run_fast(scene.go_on(SILENT_AFTER_SECONDS + 1))
-    assert (len(scene.web.asked), scene.collected.client.silent, scene.news) == (1, True, 1)
+    assert (len(scene.web.requests), scene.collected.client.silent, scene.news) == (1, True, 1)
 
 
 def test_client_that_speaks_again_is_no_longer_silent() -> None:
@@ -226,7 +226,10 @@ def test_client_whose_progress_changes_all_the_time_is_not_asked_in_a_hurry_whil
     scene.web.pages["/records"] = changing()
     run_fast(scene.go_on(60))
     assert min(scene.pauses()) >= LONGEST_RETRY_SECONDS
-    assert (scene.collected.sequences, scene.value("benchrun_records_refused_total")) == (set(), len(scene.web.asked))
+    assert (scene.collected.sequences, scene.value("benchrun_records_refused_total")) == (
+        set(),
+        len(scene.web.requests),
+    )
 
 
 def test_client_that_has_news_all_the_time_is_asked_ten_times_a_second_at_most() -> None:
@@ -256,7 +259,7 @@ def test_three_answers_in_a_row_that_can_not_be_used_are_a_mismatch(unusable: by
     assert scene.collected.client.mismatch is not None
     assert scene.collected.client.answered
     assert scene.news >= 1
-    assert (set(scene.pauses()), len(scene.web.asked)) == ({LONGEST_RETRY_SECONDS}, MISMATCHED_AFTER)
+    assert (set(scene.pauses()), len(scene.web.requests)) == ({LONGEST_RETRY_SECONDS}, MISMATCHED_AFTER)
 
 
 def test_one_answer_with_many_records_that_can_not_be_used_is_one() -> None:
@@ -313,7 +316,7 @@ def test_client_is_not_asked_while_too_much_waits_to_be_stored() -> None:
 
     async def go_on() -> None:
         await scene.go_on(60)
-        assert scene.web.asked == []
+        assert scene.web.requests == []
         scene.collected.arrivals.clear()
         await scene.go_on(0.5)
 

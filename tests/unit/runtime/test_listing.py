@@ -34,10 +34,10 @@ async def test_everything_of_every_run_is_known_afterwards() -> None:
 async def test_only_labelled_objects_are_asked_for_and_of_configmaps_only_metadata() -> None:
     cluster = filled()
     await list_everything(cluster, Indexes(), ())
-    asked = {entry[1]: entry[3:] for entry in cluster.log}
+    listed = {entry[1]: entry[3:] for entry in cluster.log}
     expected: dict[str, tuple[str, ...]] = dict.fromkeys((*CHILD_KINDS, *EXTENSION_KINDS), (names.LABEL_RUN, "whole"))
     owners = dict.fromkeys(("BenchmarkRun", "BenchmarkSweep"), ("*", "whole"))
-    assert asked == expected | owners | {"ConfigMap": (names.LABEL_RUN, "metadata")}
+    assert listed == expected | owners | {"ConfigMap": (names.LABEL_RUN, "metadata")}
 
 
 async def test_owners_come_last_so_that_none_is_known_without_its_children() -> None:
@@ -69,11 +69,11 @@ async def test_list_that_fails_leaves_what_was_known() -> None:
 async def test_an_unreadable_namespace_is_told_and_stops_nobody_else() -> None:
     cluster, indexes = Fenced("closed"), Indexes()
     cluster.add("BenchmarkRun", run_body())
-    told: list[tuple[str, bool]] = []
-    lister = Lister(cluster, indexes, ("closed", NAMESPACE), turned=lambda *turn: told.append(turn))
+    events: list[tuple[str, bool]] = []
+    lister = Lister(cluster, indexes, ("closed", NAMESPACE), turned=lambda *turn: events.append(turn))
     await lister.list_all()
     assert indexes.runs() == [KEY]
-    assert told == [("closed", True), (NAMESPACE, False)]
+    assert events == [("closed", True), (NAMESPACE, False)]
     assert (lister.knows("closed"), lister.knows(NAMESPACE), bool(lister.known)) == (False, True, True)
     assert list(lister.unreadable) == ["closed"]
     cluster.fenced.clear()
@@ -82,7 +82,7 @@ async def test_an_unreadable_namespace_is_told_and_stops_nobody_else() -> None:
     assert {entry[2] for entry in cluster.log} == {"closed"}
     assert lister.knows("closed")
     assert lister.unreadable == {}
-    assert told[2:] == [("closed", False)]
+    assert events[2:] == [("closed", False)]
 
 
 async def test_a_namespace_of_which_one_kind_is_unreadable_is_not_known_but_the_other_kinds_are_listed() -> None:

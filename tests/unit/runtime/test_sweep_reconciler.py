@@ -46,9 +46,9 @@ class JudgeAtHand(JudgeChild):
         sent = [job.line(), *(part.head.line() + part.data for part in parts), END]
         found = read_job(io.BytesIO(b"".join(sent)))
         assert found is not None
-        asked, received = found
-        assert isinstance(asked, SweepJob)
-        table = table_job(asked, received)
+        verb, received = found
+        assert isinstance(verb, SweepJob)
+        table = table_job(verb, received)
         assert isinstance(table, answer)
         return table
 
@@ -91,9 +91,9 @@ class Scene:
         for _ in range(10):
             version = self.cluster.objects[SWEEP_KIND, NAMESPACE, NAME]["metadata"]["resourceVersion"]
             known = len(self.cluster.objects)
-            again = await self.once()
+            retry = await self.once()
             now = self.cluster.objects[SWEEP_KIND, NAMESPACE, NAME]["metadata"]["resourceVersion"]
-            if again != 0.0 and (version, known) == (now, len(self.cluster.objects)):
+            if retry != 0.0 and (version, known) == (now, len(self.cluster.objects)):
                 return
         raise AssertionError("it does not come to rest")
 
@@ -102,7 +102,7 @@ class Scene:
         body = self.cluster.objects[KIND, NAMESPACE, name]
         self.cluster.change(KIND, body, {"status": status or {**ended(), "results": results}})
 
-    def asked(self, *verbs: str) -> list[tuple[str, ...]]:
+    def calls(self, *verbs: str) -> list[tuple[str, ...]]:
         return [entry for entry in self.cluster.log if entry[0] in verbs]
 
     @property
@@ -121,7 +121,7 @@ def scene() -> Scene:
 
 async def test_a_run_that_was_created_is_put_on_the_queue_since_its_event_will_be_no_news(scene: Scene) -> None:
     await scene.once()
-    assert scene.asked("apply", "status", "event") == [
+    assert scene.calls("apply", "status", "event") == [
         ("apply", KIND, FIRST),
         ("status", SWEEP_KIND, NAME),
         ("event", "Running", NAME),
@@ -151,7 +151,7 @@ async def test_figures_are_read_once_a_run(scene: Scene) -> None:
     await scene.until_settled()
     scene.end(FIRST)
     await scene.once()
-    assert scene.asked("get").count(("get", KIND, FIRST)) == 1
+    assert scene.calls("get").count(("get", KIND, FIRST)) == 1
     scene.end(SECOND)
     await scene.once()
     assert ("get", KIND, FIRST) not in scene.cluster.log
@@ -199,10 +199,10 @@ async def test_cancel_is_told_to_what_runs_and_waited_for() -> None:
     body = scene.cluster.objects[SWEEP_KIND, NAMESPACE, NAME]
     scene.cluster.change(SWEEP_KIND, body, {"spec": {"cancel": True}})
     await scene.once()
-    assert scene.asked("cancel") == [("cancel", KIND, FIRST), ("cancel", KIND, SECOND)]
+    assert scene.calls("cancel") == [("cancel", KIND, FIRST), ("cancel", KIND, SECOND)]
     assert scene.status["phase"] == "Running"
     await scene.once()
-    assert scene.asked("cancel") == []
+    assert scene.calls("cancel") == []
     for name in (FIRST, SECOND):
         scene.end(name, failed("Cancelled"))
     await scene.until_settled()

@@ -149,9 +149,9 @@ async def test_a_change_that_is_taken_back_is_not_written(scene: Scene) -> None:
 
 @scenario
 async def test_events_come_after_the_status_that_they_tell_of(scene: Scene) -> None:
-    told = {"status": status(start_time="a"), "events": (Event("Running", "go"),)}
-    await scene.once(**told)
+    written = {"status": status(start_time="a"), "events": (Event("Running", "go"),)}
+    await scene.once(**written)
     assert scene.cluster.events == []
     await passing(SETTLE_SECONDS)
-    await scene.once(**told)
+    await scene.once(**written)
     assert [entry[0] for entry in scene.cluster.writes()] == ["status", "event"]

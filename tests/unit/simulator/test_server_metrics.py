@@ -123,8 +123,8 @@ async def test_an_aborted_request_counts_its_tokens_but_no_request(serve: Serve,
 async def test_the_cache_configuration_is_told(serve: Serve, http: aiohttp.ClientSession) -> None:
     seen = await scrape(http, serve("--block-size=32", "--sim-kv-tokens=64K").url)
     sample = seen["vllm:cache_config_info"].samples[0]
-    told = {name: sample.labels[name] for name in ("block_size", "num_gpu_blocks", "kv_cache_size_tokens")}
-    assert told == {"block_size": "32", "num_gpu_blocks": "2048", "kv_cache_size_tokens": "65536"}
+    info = {name: sample.labels[name] for name in ("block_size", "num_gpu_blocks", "kv_cache_size_tokens")}
+    assert info == {"block_size": "32", "num_gpu_blocks": "2048", "kv_cache_size_tokens": "65536"}
 
 
 @pytest.mark.parametrize("arguments", [("--sim-metrics=none",), ("--disable-log-stats",)])

@@ -16,8 +16,8 @@ QUICK = ("--sim-ttft-ms=1", "--sim-tpot-ms=1")
 DEVELOPMENT = {"VLLM_SERVER_DEV_MODE": "1"}
 
 
-async def complete(http: aiohttp.ClientSession, url: str, **asked: Any) -> tuple[int, Any]:
-    body = {"prompt": "abc", "max_tokens": 10, "ignore_eos": True, **asked}
+async def complete(http: aiohttp.ClientSession, url: str, **fields: Any) -> tuple[int, Any]:
+    body = {"prompt": "abc", "max_tokens": 10, "ignore_eos": True, **fields}
     async with http.post(f"{url}/v1/completions", json=body) as response:
         return response.status, await response.json()
 

@@ -101,7 +101,7 @@ def test_jitter_is_seeded_and_bounded() -> None:
         draw = jitter_source(parse(["m", *arguments], environment={}))
         return [draw() for _ in range(100)]
 
-    once, again, other = (delays("--sim-jitter-ms=5", f"--seed={seed}") for seed in (1, 1, 2))
-    assert once == again != other
+    once, repeated, other = (delays("--sim-jitter-ms=5", f"--seed={seed}") for seed in (1, 1, 2))
+    assert once == repeated != other
     assert 0 <= min(once) < max(once) <= 0.005
     assert set(delays()) == {0.0}

@@ -98,7 +98,7 @@ def test_a_checkpoint_may_ask_for_a_type_of_its_cache(quantization: Config, dtyp
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("config", "message"),
     [
         pytest.param({}, "does not say num_hidden_layers", id="empty"),
         pytest.param(configs.LLAMA_8B | {"num_attention_heads": "32"}, "num_attention_heads is '32'", id="a word"),
@@ -109,8 +109,8 @@ def test_a_checkpoint_may_ask_for_a_type_of_its_cache(quantization: Config, dtyp
         pytest.param(configs.LLAMA_8B | {"layer_types": ["mamba"] * 32}, "no layer", id="no cache at all"),
     ],
 )
-def test_what_is_not_known_is_an_error_and_no_guess(config: Config, said: str) -> None:
-    with pytest.raises(UnknownShape, match=said):
+def test_what_is_not_known_is_an_error_and_no_guess(config: Config, message: str) -> None:
+    with pytest.raises(UnknownShape, match=message):
         model_shape(config)
 
 

@@ -135,7 +135,7 @@ def test_without_a_longest_sequence_all_common_lengths_are_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "flags", "said"),
+    ("config", "flags", "message"),
     [
         pytest.param(configs.GEMMA_3_4B, (), "29 of 34 layers keep the last 1,024 tokens", id="window"),
         pytest.param(
@@ -147,8 +147,8 @@ def test_without_a_longest_sequence_all_common_lengths_are_shown() -> None:
         pytest.param(configs.QWEN3_NEXT, (), "An estimate: 36 layers keep a state", id="state"),
     ],
 )
-def test_said(config: Config, flags: tuple[str, ...], said: str) -> None:
-    assert said in " ".join(changes(sized(config, *flags)))
+def test_said(config: Config, flags: tuple[str, ...], message: str) -> None:
+    assert message in " ".join(changes(sized(config, *flags)))
 
 
 def test_plain_attention_has_nothing_to_say() -> None:

@@ -150,9 +150,9 @@ def test_figures_are_asked_for_when_one_more_run_has_ended_and_nothing_else_is_d
 def test_a_restarted_operator_does_not_read_again_what_is_in_the_table() -> None:
     runs = [*done("seqs-v1-r1"), a_run("seqs-v2-r1")]
     status = settled(runs=runs)
-    again = decided(runs=runs, status=status, figures={})
-    assert again.read == ()
-    assert again.status == status
+    repeated = decided(runs=runs, status=status, figures={})
+    assert repeated.read == ()
+    assert repeated.status == status
 
 
 def test_the_last_table_is_made_of_what_is_read_then() -> None:
@@ -276,16 +276,16 @@ def test_a_run_that_is_invalid_for_the_api_server_ends_it() -> None:
 def test_nothing_is_done_to_a_sweep_that_has_ended() -> None:
     runs = done("seqs-v1-r1", "seqs-v2-r1")
     over = settled(runs=runs)
-    again = decided(runs=runs[:1], status=over, now=later(3600), figures={})
-    assert again == SweepDecision(status=over, forget=True)
+    repeated = decided(runs=runs[:1], status=over, now=later(3600), figures={})
+    assert repeated == SweepDecision(status=over, forget=True)
 
 
 def test_a_status_of_a_newer_operator_is_read_as_far_as_it_can_be() -> None:
     newer = {"phase": "Paused", "variants": [{"name": 3}], "fromTheFuture": 1}
     assert created(decided(status=newer)) == ["seqs-v1-r1"]
     over = settled(runs=done("seqs-v1-r1", "seqs-v2-r1")).model_dump(mode="json", by_alias=True, exclude_none=True)
-    again = decided(status={**over, "phase": "Archived"}, figures={})
-    assert (again.create, again.cancel, again.forget) == ((), (), True)
+    repeated = decided(status={**over, "phase": "Archived"}, figures={})
+    assert (repeated.create, repeated.cancel, repeated.forget) == ((), (), True)
 
 
 def test_a_sweep_that_is_being_deleted_is_left_to_the_garbage_collector() -> None:
@@ -298,7 +298,7 @@ def test_a_sweep_that_is_being_deleted_is_left_to_the_garbage_collector() -> Non
 
 
 @pytest.mark.parametrize(
-    ("spec", "said"),
+    ("spec", "message"),
     [
         pytest.param(sweep_body(baseline="none"), "spec.baseline: no variant of the matrix is called none", id="baseline"),
         pytest.param(
@@ -330,9 +330,9 @@ def test_a_sweep_that_is_being_deleted_is_left_to_the_garbage_collector() -> Non
         ),
     ],
 )  # fmt: skip
-def test_a_spec_that_cannot_be_acted_on_ends_at_once_and_names_the_field(spec: dict[str, Any], said: str) -> None:
+def test_a_spec_that_cannot_be_acted_on_ends_at_once_and_names_the_field(spec: dict[str, Any], message: str) -> None:
     decision = decided(spec)
     assert created(decision) == []
-    assert (decision.status.message or "").startswith(said)
+    assert (decision.status.message or "").startswith(message)
     assert condition(decision.status, "Accepted") == ("False", "InvalidSpec")
     assert condition(decision.status, "Failed") == ("True", "InvalidSpec")

@@ -127,8 +127,8 @@ def test_a_restart_that_only_the_judge_saw_is_a_loss_too() -> None:
     runs = done(FIRST, "seqs-v2-r1")
     known = figures(*runs, spoiled=FIRST)
     assert created(decided(runs=runs, figures=known)) == [SECOND]
-    again = [*runs, *done(SECOND)]
-    status = decided(runs=again, figures=known | {again[-1].uid: measured()}).status
+    repeated = [*runs, *done(SECOND)]
+    status = decided(runs=repeated, figures=known | {repeated[-1].uid: measured()}).status
     assert (status.verdict, status.variants[0].lost) == ("Valid", 1)
 
 

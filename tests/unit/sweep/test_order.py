@@ -87,8 +87,8 @@ def test_seeds_differ_by_block_and_are_equal_within_one() -> None:
 
 
 def test_the_block_of_a_run_stands_in_its_name() -> None:
-    of = {attempt.name: run for run in planned("s-v1-r9", replications=3) for attempt in attempts(run)}
-    assert all(block_of(name, sweep_variant=run.variant.number) == run.replication for name, run in of.items())
+    run_of = {attempt.name: run for run in planned("s-v1-r9", replications=3) for attempt in attempts(run)}
+    assert all(block_of(name, sweep_variant=run.variant.number) == run.replication for name, run in run_of.items())
     assert block_of("other", sweep_variant=1) is None
 
 

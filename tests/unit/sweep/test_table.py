@@ -67,10 +67,10 @@ def test_what_splitting_a_server_does_is_asked_of_ttft_and_e2el_first() -> None:
     split = {"prefill": {}, "decode": {}, "kvTransfer": {"connector": "C"}}
     given = {"base": [repeated("b")], "split": [repeated("s")], "wide": [repeated("w")]}
     found = tabled(given, split={"disaggregated": split})
-    asked = {row.variant: [change.metric for change in row.changes] for row in found.results}
-    assert asked["split"][:2] == ["MeanTTFT", "MeanE2EL"]
-    assert asked["wide"][0] == "OutputThroughput"
-    assert sorted(asked["split"]) == sorted(asked["wide"])
+    compared = {row.variant: [change.metric for change in row.changes] for row in found.results}
+    assert compared["split"][:2] == ["MeanTTFT", "MeanE2EL"]
+    assert compared["wide"][0] == "OutputThroughput"
+    assert sorted(compared["split"]) == sorted(compared["wide"])
 
 
 def test_one_repeat_on_one_server_has_a_change_and_no_word() -> None:
@@ -159,9 +159,10 @@ def test_model_and_gpus_may_differ_since_they_are_what_is_varied() -> None:
 
 
 def test_what_the_runs_say_of_a_gpu_is_not_what_the_variant_is_told_by() -> None:
-    said = row().model_copy(update={"metrics": row().metrics | {PER_GPU: 7.0}})
+    with_metric = row().model_copy(update={"metrics": row().metrics | {PER_GPU: 7.0}})
     [base, wide] = sides(
-        {"base": [run("b", [said])], "wide": [run("w", [said])]}, wide={"resources": {"limits": {"nvidia.com/gpu": 2}}}
+        {"base": [run("b", [with_metric])], "wide": [run("w", [with_metric])]},
+        wide={"resources": {"limits": {"nvidia.com/gpu": 2}}},
     )
     found = table([base, wide], baseline="base", planned=[CELL], replications=1, missing={})
     assert [each.metrics[PER_GPU] for each in found.results] == [1200, 600]

@@ -181,7 +181,7 @@ def test_all_turns_are_in_flight_at_any_time_and_those_of_a_conversation_far_apa
     places: dict[date, list[int]] = {}
     for n, (_, day) in enumerate(headers(samples)):
         places.setdefault(day, []).append(n)
-    assert {later - earlier for of in places.values() for earlier, later in pairwise(of)} == {10}
+    assert {later - earlier for positions in places.values() for earlier, later in pairwise(positions)} == {10}
 
 
 def test_growing_copies_declare_the_longest_that_was_sent() -> None:

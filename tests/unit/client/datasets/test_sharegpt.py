@@ -21,7 +21,7 @@ def text(name: str, tokens: int) -> str:
 
 def entry(name: str, *, prompt_tokens: int = 10, answer_tokens: int = 20) -> dict[str, Any]:
     turns = {"human": text(name, prompt_tokens), "gpt": text("answer", answer_tokens)}
-    return {"id": name, "conversations": [{"from": role, "value": said} for role, said in turns.items()]}
+    return {"id": name, "conversations": [{"from": role, "value": value} for role, value in turns.items()]}
 
 
 def talks(folder: Path, *entries: dict[str, Any], **changes: Any) -> ShareGPTData:

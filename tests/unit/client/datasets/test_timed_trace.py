@@ -27,9 +27,9 @@ def trace(folder: Path, *lines: dict[str, Any], **changes: Any) -> TimedTraceDat
 
 def sent(data: TimedTraceData, *, seed: int = 1, writer: WordWriter | None = None) -> tuple[Sample, ...]:
     read = read_trace(data, context_tokens=None)
-    asked = portion(data, requests=len(read.entries), seed=seed)
+    sent_portion = portion(data, requests=len(read.entries), seed=seed)
     used = writer or WordWriter(words=WORDS, counter=COUNTER)
-    return write_trace(used, asked, read.entries, block_tokens=data.block_tokens)
+    return write_trace(used, sent_portion, read.entries, block_tokens=data.block_tokens)
 
 
 def start(sample: Sample, words: int) -> list[str]:
@@ -60,8 +60,8 @@ def test_equal_blocks_in_front_are_equal_words_and_declared(tmp_path: Path) -> N
 
 
 def test_the_same_prompt_again_is_declared_as_far_as_it_goes(tmp_path: Path) -> None:
-    _, again = sent(trace(tmp_path, *[{"hash_ids": [1, 2, 3]}] * 2))
-    assert again.repeated_tokens == 19
+    _, repeated = sent(trace(tmp_path, *[{"hash_ids": [1, 2, 3]}] * 2))
+    assert repeated.repeated_tokens == 19
 
 
 def test_a_request_without_blocks_is_like_no_other(tmp_path: Path) -> None:

@@ -142,11 +142,11 @@ def test_figures_are_those_of_their_definitions(raw: RawStage) -> None:
         "itl": [us / 1000 for us, n in zip(record.gaps.us, record.gaps.count, strict=True) for _ in range(n)],
         "e2el": [columns.e2el_us[i] / 1000 for i in ok],
     }
-    for of, sample in values.items():
-        assert figures[f"mean_{of}_ms"] == pytest.approx(fmean(sample) if sample else 0.0)
-        assert figures[f"std_{of}_ms"] == pytest.approx(pstdev(sample) if sample else 0.0, abs=1e-6)
+    for latency, sample in values.items():
+        assert figures[f"mean_{latency}_ms"] == pytest.approx(fmean(sample) if sample else 0.0)
+        assert figures[f"std_{latency}_ms"] == pytest.approx(pstdev(sample) if sample else 0.0, abs=1e-6)
         for percent, name in ((Fraction(50), "median"), (Fraction(50), "p50"), (Fraction("99.9"), "p99.9")):
-            assert figures[f"{name}_{of}_ms"] == pytest.approx(linear(sample, percent))
+            assert figures[f"{name}_{latency}_ms"] == pytest.approx(linear(sample, percent))
     assert figures["completed"] == len(ok)
     assert figures["failed"] == len(columns.ok) - len(ok)
     assert figures["request_throughput"] == len(ok) / 2.0

@@ -80,11 +80,11 @@ def test_what_shows_no_limit(before: MeasuredRun, after: MeasuredRun) -> None:
     assert limits([before], [after], [CELL]) == {}
 
 
-@pytest.mark.parametrize(("waiting", "told"), [(0.9, False), (1.0, True), (64.0, True)])
-def test_a_client_that_is_late_starves_no_server_that_has_requests_waiting(waiting: float, told: bool) -> None:
+@pytest.mark.parametrize(("waiting", "reported"), [(0.9, False), (1.0, True), (64.0, True)])
+def test_a_client_that_is_late_starves_no_server_that_has_requests_waiting(waiting: float, reported: bool) -> None:
     role = _server(60, 50) | {"waiting_mean": waiting}
     late = at("b", 60, 100, findings=["ClientSaturated"], roles=[role])
-    assert (limits([at("a", 30, 100)], [late], [CELL]) != {}) is told
+    assert (limits([at("a", 30, 100)], [late], [CELL]) != {}) is reported
 
 
 def test_under_a_rate_throughput_is_that_of_the_arrivals() -> None:

@@ -127,7 +127,7 @@ def stage(stage_id: str) -> ExportedStage:
     return next(each for each in run().stages if each.id == stage_id)
 
 
-def reading(stage_id: str, **figures: Any) -> Sample:
+def server_sample(stage_id: str, **figures: Any) -> Sample:
     """What a server said a second after the stage began, by the tokens that it had generated."""
     tokens = 1000.0 * STAGES.index(stage_id) + 5
     return sample(measured(stage_id).first_send_unix_us / 1e6 + 1, generation_tokens=tokens, **figures)

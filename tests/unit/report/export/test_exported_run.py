@@ -105,7 +105,7 @@ def test_a_stage_of_a_search_belongs_to_the_load_that_was_tried() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "in_status", "version"),
+    ("reported", "in_status", "version"),
     [
         pytest.param(("0.33.0",), "0.32.0", "0.33.0", id="the-server-itself-before-the-status"),
         pytest.param((None,), "0.32.0", "0.32.0", id="else-the-status"),
@@ -115,9 +115,9 @@ def test_a_stage_of_a_search_belongs_to_the_load_that_was_tried() -> None:
     ],
 )
 def test_the_version_is_what_the_server_said_of_itself(
-    said: tuple[str | None, ...], in_status: str | None, version: str | None
+    reported: tuple[str | None, ...], in_status: str | None, version: str | None
 ) -> None:
-    edges = tuple(edge().model_copy(update={"version": each}) for each in said)
+    edges = tuple(edge().model_copy(update={"version": each}) for each in reported)
     whole = run(measured(CHAT, servers=edges), of_status=status(version=in_status))
     assert server_version(whole.stages[0], whole.server) == version
 

@@ -92,9 +92,9 @@ def test_what_ran_comes_before_what_was_asked_for() -> None:
     assert flags_of(run(of_status=BenchmarkRunStatus())) == parsed(ARGS)
 
 
-@pytest.mark.parametrize("told", [True, False], ids=["by-what-ran", "by-what-was-asked-for"])
-def test_every_role_has_flags_of_its_own_and_decode_answers(told: bool) -> None:
-    split = split_run(of_status=split_status(args=told))
+@pytest.mark.parametrize("documented", [True, False], ids=["by-what-ran", "by-what-was-asked-for"])
+def test_every_role_has_flags_of_its_own_and_decode_answers(documented: bool) -> None:
+    split = split_run(of_status=split_status(args=documented))
     assert parallelism_of(flags_of(split, "prefill")) == Parallelism(1, 1, 1, 1)
     assert parallelism_of(flags_of(split, "decode")) == Parallelism(1, 1, 2, 2)
     assert flags_of(split) == flags_of(split, "decode")

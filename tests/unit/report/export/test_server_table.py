@@ -7,8 +7,8 @@ from benchrun.measure.exposition import Sample
 from benchrun.report.export.csv_parquet import server_table, stage_table
 from benchrun.report.export.encoders import Table, Value
 from benchrun.report.export.formats import ExportedRun
-from unit.report.export.runs import CHAT, GPU, STAGES, UID, endpoint_spec, measured, reading, renewed, run, status
-from unit.report.export.split_runs import split_reading, split_run
+from unit.report.export.runs import CHAT, GPU, STAGES, UID, endpoint_spec, measured, renewed, run, server_sample, status
+from unit.report.export.split_runs import split_run, split_sample
 
 
 def rows(table: Table) -> list[dict[str, Value]]:
@@ -16,13 +16,13 @@ def rows(table: Table) -> list[dict[str, Value]]:
     return [dict(zip(names, values, strict=True)) for values in table.rows]
 
 
-def roles(of: ExportedRun) -> dict[str, dict[str, Value]]:
-    return {str(each["role"]): each for each in rows(server_table(of))}
+def roles(exported: ExportedRun) -> dict[str, dict[str, Value]]:
+    return {str(each["role"]): each for each in rows(server_table(exported))}
 
 
 READ: tuple[Sample, ...] = (
     *renewed(
-        split_reading,
+        split_sample,
         watts=300.0,
         role="prefill",
         running=1.0,
@@ -31,7 +31,7 @@ READ: tuple[Sample, ...] = (
         sm_clock_mhz=1_980.0,
     ),
     *renewed(
-        split_reading,
+        split_sample,
         watts=500.0,
         role="decode",
         running=4.0,
@@ -93,19 +93,19 @@ def test_rows_are_joined_with_stages_by_run_and_stage() -> None:
 
 
 def test_a_role_without_a_reading_has_a_row_of_what_is_known() -> None:
-    (said,) = rows(server_table(run(measured(CHAT, servers=()))))
-    assert (said["role"], said["replicas"], said["gpus"]) == ("server", 1, 2)
-    assert [said[name] for name in ("running_mean", "preemptions", "coverage_percent")] == [None] * 3
+    (row,) = rows(server_table(run(measured(CHAT, servers=()))))
+    assert (row["role"], row["replicas"], row["gpus"]) == ("server", 1, 2)
+    assert [row[name] for name in ("running_mean", "preemptions", "coverage_percent")] == [None] * 3
 
 
 def test_of_an_endpoint_only_what_it_says_itself_is_known() -> None:
     of_status = status(image=None, gpu=None, gpus=0, kv_cache_tokens=5_000)
-    (said,) = rows(server_table(run(measured(CHAT), of_spec=endpoint_spec(), of_status=of_status)))
-    assert (said["server_version"], said["kv_cache_tokens"]) == ("0.32.0", 5_000)
-    assert [said[name] for name in ("replicas", "gpus", "gpu", "server_image")] == [None] * 4
+    (row,) = rows(server_table(run(measured(CHAT), of_spec=endpoint_spec(), of_status=of_status)))
+    assert (row["server_version"], row["kv_cache_tokens"]) == ("0.32.0", 5_000)
+    assert [row[name] for name in ("replicas", "gpus", "gpu", "server_image")] == [None] * 4
 
 
 def test_a_role_that_the_status_does_not_have_is_told_all_the_same() -> None:
-    whole = run(measured(CHAT), of_status=BenchmarkRunStatus(), samples=[reading(CHAT, running=3.0)])
-    (said,) = rows(server_table(whole))
-    assert (said["role"], said["running_mean"], said["replicas"]) == ("server", 3.0, None)
+    whole = run(measured(CHAT), of_status=BenchmarkRunStatus(), samples=[server_sample(CHAT, running=3.0)])
+    (row,) = rows(server_table(whole))
+    assert (row["role"], row["running_mean"], row["replicas"]) == ("server", 3.0, None)

@@ -47,9 +47,9 @@ def reported(run: SimulatedRun | None = None, **changes: Any) -> Reported:
     return replace(whole, **changes)
 
 
-def with_status(of: Reported, **changes: Any) -> Reported:
+def with_status(report: Reported, **changes: Any) -> Reported:
     """With other fields in its status."""
-    return replace(of, status=of.status.model_copy(update=changes))
+    return replace(report, status=report.status.model_copy(update=changes))
 
 
 def hostile() -> Reported:
@@ -89,9 +89,9 @@ def plain(spec: ChartSpec) -> str:
     return '<svg xmlns="http://www.w3.org/2000/svg" width="10" height="10"><path d="M0,0h1"/></svg>'
 
 
-def page_of(of: Reported) -> str:
+def page_of(report: Reported) -> str:
     """The page, without its drawings."""
-    return page(of, plain, made_by="0.1.0")
+    return page(report, plain, made_by="0.1.0")
 
 
 def charts_of(section: Section) -> list[Chart]:

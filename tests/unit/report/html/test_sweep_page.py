@@ -121,7 +121,7 @@ def test_every_load_point_is_a_point_and_those_of_the_front_stand_out() -> None:
     [chart] = charts_of(made(front_section(several())))
     points = {row["text"]: row["on_front"] for row in data_of(chart.spec) if "text" in row}
     assert len(points) == 10, "five variants were measured at two load points"
-    front = {told.split(":")[0] for told, on_front in points.items() if on_front}
+    front = {label.split(":")[0] for label, on_front in points.items() if on_front}
     assert front == {f"{point.variant} at {point.cell}" for point in several().status.front}
     assert "eager at chat/concurrency=16" not in front
 

@@ -10,7 +10,7 @@ from benchrun.measure import latencies
 from benchrun.report.html.sections.distributions import MAX_LINES, distributions_section, evenly
 from benchrun.report.html.sections.timeline import MANY_STAGES, side_by_side_section, timeline_section
 from report_kit.simulated_run import simulated_run
-from unit.measure.timelines import readings
+from unit.measure.timelines import gauge_samples
 from unit.report.finished_sweeps import batches
 from unit.report.html.reported_runs import charts_of, data_of, measured, prose_of, reported, tables_of, with_status
 
@@ -57,8 +57,8 @@ def test_variants_stand_over_time_in_one_figure_each_from_its_own_start() -> Non
     """Steps of 10,000, 80,000 and 160,000 tokens: what ran, what waited, and how full the KV cache was."""
     gauges = {"10000": (33.0, 491.0, 0.094), "80000": (267.0, 436.0, 0.78), "160000": (276.0, 367.0, 0.99)}
     series = {
-        name: [replace(each, at=each.at + 1000 * place) for each in readings([of] * 60, every_seconds=5.0)]
-        for place, (name, of) in enumerate(gauges.items())
+        name: [replace(each, at=each.at + 1000 * place) for each in gauge_samples([values] * 60, every_seconds=5.0)]
+        for place, (name, values) in enumerate(gauges.items())
     }
     assert side_by_side_section(batches().reported) is None
     section = side_by_side_section(replace(batches().reported, series={**series, "failed": ()}))

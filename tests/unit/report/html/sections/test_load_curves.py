@@ -25,11 +25,11 @@ def test_latencies_and_throughput_are_drawn_against_load() -> None:
 def test_the_knee_is_marked_in_every_chart_and_said() -> None:
     section = load_curves_section(reported())
     assert section is not None
-    said = prose_of(section)
-    assert "The knee is at 16 requests/s" in said
+    text = prose_of(section)
+    assert "The knee is at 16 requests/s" in text
     marked = [[row["load"] for row in data_of(chart.spec) if set(row) == {"load"}] for chart in charts_of(section)]
     assert all(loads == [16.0, 16.0] for loads in marked)
-    assert "Kleinrock" in said
+    assert "Kleinrock" in text
 
 
 def test_load_points_that_are_invalid_make_no_knee() -> None:
