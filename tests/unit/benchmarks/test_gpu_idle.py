@@ -116,11 +116,8 @@ ARM = [
 def test_idle_is_what_no_request_covers() -> None:
     arm = seen(ARM, deleted_at=32, stages=2, requests=2)
     assert arm.idle_spans() == [(10, 11), (12, 12.5), (14, 15), (20, 20.5), (30, 32)]
-    assert arm.idle_seconds == 5
-    assert arm.warmup_seconds == 2.5
-    assert arm.ready_to_first_seconds == 1
-    assert arm.between_stages_seconds == 0.5
-    assert arm.last_to_deleted_seconds == 2
+    assert (arm.idle_seconds, arm.warmup_seconds, arm.ready_to_first_seconds) == (5, 2.5, 1)
+    assert (arm.between_stages_seconds, arm.last_to_deleted_seconds) == (0.5, 2)
 
 
 @pytest.mark.parametrize(

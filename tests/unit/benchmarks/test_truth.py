@@ -53,8 +53,7 @@ def test_a_simulated_stage_is_judged_as_a_measured_one() -> None:
 
 
 def test_both_sides_differ_by_what_was_put_between_them() -> None:
-    sides = gates.Sides(200, 5, 0.6, 10.0)
-    baseline, candidate = sides.draw(Random(1))
+    baseline, candidate = gates.Sides(200, 5, 0.6, 10.0).draw(Random(1))
     means = [
         fmean(run.status.results[0].metrics[key] or 0.0 for run in side)
         for key in ("output_throughput", "mean_ttft_ms")

@@ -243,8 +243,7 @@ def test_where_there_is_nothing_to_say_there_is_no_line() -> None:
 
 def test_figures_stand_under_one_another() -> None:
     lines = shown(comparison(cell(), cell("chat/concurrency=1024")))
-    ends = [line.index("60") + 2 for line in lines[2:4]]
-    assert ends == [lines[1].index("value") + len("value")] * 2
+    assert [line.index("60") + 2 for line in lines[2:4]] == [lines[1].index("value") + len("value")] * 2
 
 
 def test_long_sentences_fold_at_100_columns_however_wide_the_terminal() -> None:

@@ -44,8 +44,7 @@ def judge(tmp_path: Path, capsys: Capture) -> Judge:
     """The command on a run in files, with options: exit code and what it says."""
 
     def judged(run: FinishedRun, *options: str) -> tuple[int, str]:
-        code = main([*saved(tmp_path, run), *options])
-        return code, printed(capsys)
+        return main([*saved(tmp_path, run), *options]), printed(capsys)
 
     return judged
 
@@ -281,8 +280,7 @@ def test_a_run_of_another_version_is_an_error(judge: Judge) -> None:
 
 
 def test_files_go_together(tmp_path: Path, capsys: Capture) -> None:
-    arguments = saved(tmp_path, finished_run())
-    assert main(arguments[:3]) == 1
+    assert main(saved(tmp_path, finished_run())[:3]) == 1
     assert "go together" in printed(capsys)
     assert main(["judge"]) == 1
     assert "which run?" in printed(capsys)

@@ -113,8 +113,7 @@ def test_a_dataset_is_applied_before_its_run_and_handed_on_unchanged(tmp_path: P
     new(kubectl)
     kubectl.watch(run_body(ended()))
     assert main(["run", "-f", file(tmp_path, data, manifest())]) == 0
-    given = [yaml.safe_load(text) for text in kubectl.given("apply")]
-    assert given == [data, manifest()]
+    assert [yaml.safe_load(text) for text in kubectl.given("apply")] == [data, manifest()]
 
 
 def test_a_file_without_a_run_is_applied_and_that_is_all(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:

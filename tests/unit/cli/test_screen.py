@@ -122,8 +122,7 @@ def test_on_a_terminal_it_is_drawn_and_taken_away_again(kubectl: FakeKubectl) ->
     assert code == 0
     assert "\x1b[?25l" in screen, "the cursor is hidden while it is drawn"
     assert screen.rindex("\x1b[?25h") > screen.rindex("\x1b[?25l"), "and shown again"
-    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen)
-    assert plain.rstrip().endswith("chat: Valid - ended: Valid")
+    assert re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen).rstrip().endswith("chat: Valid - ended: Valid")
 
 
 def test_a_terminal_that_can_not_be_drawn_on_gets_lines(kubectl: FakeKubectl) -> None:

@@ -120,10 +120,7 @@ async def test_all_servers_must_do_it_and_those_that_did_are_not_asked_again(ord
 
 async def test_the_server_that_failed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchrun_client.server.cache_reset.RESET_SECONDS", 0.2)
-    async with (
-        serving_at(PATH, resetting(DONE)) as good,
-        serving_at(PATH, resetting(HELD)) as bad,
-    ):
+    async with serving_at(PATH, resetting(DONE)) as good, serving_at(PATH, resetting(HELD)) as bad:
         failed = await reset(good, bad)
     assert failed.answer.startswith(bad.removeprefix("http://"))
 

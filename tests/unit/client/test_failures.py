@@ -234,8 +234,7 @@ def written(tmp_path: Path, text: str) -> Path:
 def test_a_broken_plan_is_refused_naming_what_is_wrong(tmp_path: Path, expected: str, text: str) -> None:
     with pytest.raises(RunFailure, match=expected) as failure:
         read_plan(written(tmp_path, text))
-    assert failure.value.reason == "InvalidPlan"
-    assert failure.value.exit_code == 2
+    assert (failure.value.reason, failure.value.exit_code) == ("InvalidPlan", 2)
 
 
 def test_a_refusal_tells_no_values(tmp_path: Path) -> None:

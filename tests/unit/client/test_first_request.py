@@ -34,10 +34,7 @@ def html(status: int) -> Handler:
 
 
 async def canary(handler: Handler, *, api: Api = "Completions") -> None:
-    async with (
-        serving(v1_completions=handler, v1_chat_completions=handler) as url,
-        aiohttp.ClientSession() as session,
-    ):
+    async with serving(v1_completions=handler, v1_chat_completions=handler) as url, aiohttp.ClientSession() as session:
         await send_canary(session, url, api=api, model="tiny", run_uid="run-1", served=("big", "small"))
 
 
@@ -51,8 +48,7 @@ async def test_a_completion_with_a_token_is_good(api: Api) -> None:
 
     await canary(answer, api=api)
     assert len(requests) == 1
-    assert requests[0]["model"] == "tiny"
-    assert requests[0]["temperature"] == 0
+    assert (requests[0]["model"], requests[0]["temperature"]) == ("tiny", 0)
     assert ("messages" in requests[0], "prompt" in requests[0]) == (api == "Chat", api == "Completions")
 
 

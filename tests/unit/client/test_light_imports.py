@@ -103,5 +103,4 @@ for load in (light_imports.transformers, light_imports.vllm_benchmark):
     except ImportError as error:
         print(error.name.partition(".")[0], "torch" in sys.modules)
 """
-    lines = printed(tmp_path, code).splitlines()
-    assert lines[-1] == "vllm False"
+    assert printed(tmp_path, code).splitlines()[-1] == "vllm False"

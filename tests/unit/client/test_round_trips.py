@@ -75,10 +75,7 @@ async def test_a_gateway_without_a_health_check_is_asked_for_its_models(status: 
         requests[request.path] += 1
         return web.Response()
 
-    async with (
-        serving(health=answering(status), v1_models=models) as url,
-        aiohttp.ClientSession() as session,
-    ):
+    async with serving(health=answering(status), v1_models=models) as url, aiohttp.ClientSession() as session:
         trips = await measure_round_trips(session, [url])
     assert trips is not None
     assert requests == {"/v1/models": ROUND_TRIPS + 1}

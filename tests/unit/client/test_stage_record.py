@@ -43,17 +43,10 @@ from unit.client.plans import raw_stage
 
 
 def test_a_record_holds_every_request_in_microseconds() -> None:
-    record = record_of(raw_stage(due=[100.0, 100.25]))
-    columns = record.requests
-    assert columns.start_us == (0, 500_000)
-    assert columns.queue_us == (0, 250_000)
-    assert columns.ttft_us == (100_000, 0)
-    assert columns.e2el_us == (170_000, 0)
-    assert columns.input_tokens == (32, 32)
-    assert columns.output_tokens == (4, 0)
-    assert columns.asked_tokens == (4, 4)
-    assert columns.ended == (1, 0)
-    assert columns.ok == (1, 0)
+    columns = record_of(raw_stage(due=[100.0, 100.25])).requests
+    assert (columns.start_us, columns.queue_us, columns.ttft_us) == ((0, 500_000), (0, 250_000), (100_000, 0))
+    assert (columns.e2el_us, columns.input_tokens, columns.output_tokens) == ((170_000, 0), (32, 32), (4, 0))
+    assert (columns.asked_tokens, columns.ended, columns.ok) == ((4, 4), (1, 0), (1, 0))
 
 
 def test_the_clients_own_count_is_of_answers_that_the_server_counted() -> None:
@@ -65,21 +58,18 @@ def test_the_clients_own_count_is_of_answers_that_the_server_counted() -> None:
 
 def test_where_no_gaps_are_known_the_time_to_the_last_token_is() -> None:
     record = record_of(raw_stage(itls=[[], []], decodes=[0.5, 0.0]))
-    assert record.requests.e2el_us == (600_000, 0)
-    assert record.gaps.us == ()
+    assert (record.requests.e2el_us, record.gaps.us) == ((600_000, 0), ())
 
 
 def test_instants_are_unix_time_and_the_idle_time_is_since_the_answer_before() -> None:
     record = record_of(raw_stage())
     assert record.first_send_unix_us == 1_700_000_100_000_000
-    assert record.last_receive_unix_us == 1_700_000_101_500_000
-    assert record.idle_before_us == 250_000
+    assert (record.last_receive_unix_us, record.idle_before_us) == (1_700_000_101_500_000, 250_000)
 
 
 def test_gaps_and_errors_are_those_of_the_requests_they_belong_to() -> None:
     record = record_of(raw_stage(itls=[[0.02, 0.03, 0.02], [9.0]], errors=["ignored", "Bad Request"]))
-    assert (record.gaps.us, record.gaps.count) == ((20_000, 30_000), (2, 1))
-    assert record.errors == {"Bad Request": 1}
+    assert (record.gaps.us, record.gaps.count, record.errors) == ((20_000, 30_000), (2, 1), {"Bad Request": 1})
 
 
 @pytest.mark.parametrize(
@@ -179,8 +169,7 @@ def test_gaps_are_told_by_time() -> None:
     assert sum(found.gaps) == 250
     of_edge = dict(zip(found.edges_us, range(len(found.edges_us)), strict=True))
     above = [found.above[number * len(found.edges_us) + of_edge[10_000]] for number in range(MAX_GAP_SLICES)]
-    assert above[:19] == [0] * 19
-    assert above[21:] == list(found.gaps[21:])
+    assert (above[:19], above[21:]) == ([0] * 19, list(found.gaps[21:]))
     assert sum(above) == 50
 
 
@@ -259,8 +248,7 @@ def test_a_traceback_becomes_its_last_line() -> None:
 
 
 def test_only_the_most_frequent_errors_are_kept_and_none_is_long() -> None:
-    errors = [f"error {n} " + "x" * 1000 for n in range(20) for _ in range(n)]
-    counts = error_counts(errors)
+    counts = error_counts([f"error {n} " + "x" * 1000 for n in range(20) for _ in range(n)])
     assert list(counts.values()) == [19, 18, 17, 16, 15, 14, 13, 12]
     assert len(counts) == MAX_ERRORS
     assert {len(text) for text in counts} == {300}

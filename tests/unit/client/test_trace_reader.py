@@ -50,8 +50,7 @@ def test_a_real_trace_has_the_times_of_vllms_own_table() -> None:
 
 def test_the_time_between_steps_is_the_hosts() -> None:
     found = TraceSummary.model_validate(summary_of(TRACES / "twelve-steps.pt.trace.json.gz"))
-    assert (found.steps, found.step_tokens) == (12, 2)
-    assert (found.window_us, found.busy_us) == (1_273_795, 472_932)
+    assert (found.steps, found.step_tokens, found.window_us, found.busy_us) == (12, 2, 1_273_795, 472_932)
 
 
 def test_kernels_of_a_gpu_run_beside_each_other(tmp_path: Path) -> None:

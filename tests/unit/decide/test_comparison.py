@@ -57,11 +57,7 @@ def test_what_it_was_compared_with_stays_to_be_seen() -> None:
     assert comparison is not None
     assert (comparison.baseline.name, comparison.baseline.uid) == ("before", "uid-before")
     assert comparison.baseline.digest == results_digest(before)
-    assert (comparison.scope, comparison.outcome, comparison.gate) == (
-        "WithinOneServer",
-        "Equivalent",
-        "NotRegressed",
-    )
+    assert (comparison.scope, comparison.outcome, comparison.gate) == ("WithinOneServer", "Equivalent", "NotRegressed")
     assert comparison.detectable_percent is not None
     assert 0 < comparison.detectable_percent < 0.1
     assert [(cell.cell, cell.paired) for cell in comparison.cells] == [("chat/rate=1", True), ("chat/rate=4", True)]

@@ -105,8 +105,7 @@ def test_one_that_was_replaced_ends_the_run(role: str) -> None:
 
 @pytest.mark.parametrize("role", ROLES)
 def test_one_whose_deployment_is_deleted_ends_the_run(role: str) -> None:
-    gone = MEASURING.without("Deployment", role).ended()
-    assert ended(gone) == ("Failed", Reason.SERVER_GONE)
+    assert ended(MEASURING.without("Deployment", role).ended()) == ("Failed", Reason.SERVER_GONE)
 
 
 @pytest.mark.parametrize("role", ROLES)

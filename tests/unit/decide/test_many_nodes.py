@@ -93,8 +93,7 @@ def test_groups_that_vanish_while_they_are_measured_are_the_end() -> None:
 
 
 def test_with_the_last_record_groups_and_service_are_released() -> None:
-    done = MEASURING.arrived(0, 1).ended()
-    assert deleted(done)[:1] == ["LeaderWorkerSet"]
+    assert deleted(MEASURING.arrived(0, 1).ended())[:1] == ["LeaderWorkerSet"]
 
 
 def test_of_a_run_whose_spec_is_refused_groups_are_released_too() -> None:

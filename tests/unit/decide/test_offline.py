@@ -25,8 +25,7 @@ def test_its_figures_are_scraped_like_a_servers() -> None:
 
 
 def test_what_it_died_of_is_told_at_the_field_that_describes_it() -> None:
-    died = RUN.server_loading().pod("server", terminated=SERVER_DIED).log_read()
-    status = died.ended().status
+    status = RUN.server_loading().pod("server", terminated=SERVER_DIED).log_read().ended().status
     assert standing(status, "Failed")["Failed"] == "True (UsageError)"
     assert "spec.offline.args" in str(status.message)
     assert "spec.server" not in str(status.message)

@@ -99,8 +99,7 @@ def its_own_outcome_seen_again_changes_nothing(scene: Scene, decision: Decision)
         scene.with_status(decision.status).knowing(ending=decision.ending),
     ):
         repeated = second.decide()
-        assert repeated.status == decision.status
-        assert repeated.events == ()
+        assert (repeated.status, repeated.events) == (decision.status, ())
 
 
 def an_end_applies_nothing_but_what_was_measured(decision: Decision) -> None:

@@ -69,8 +69,7 @@ def test_the_one_that_never_gets_a_node_is_the_one_that_is_named() -> None:
 
 def test_what_they_have_is_told_together() -> None:
     (server,) = MEASURING.ended().status.servers
-    assert server.replicas == 3
-    assert server.pod == "server-1"
+    assert (server.replicas, server.pod) == (3, "server-1")
 
 
 def test_what_they_were_is_told_however_many_of_their_pods_are_gone() -> None:

@@ -67,8 +67,7 @@ def test_without_deadlines_a_pass_is_wanted_for_live_figures_only(expected: floa
 
 
 def test_pods_are_reached_through_the_api_server_where_the_operator_is_told_to() -> None:
-    outside = replace(Scene().measuring(), context=replace(CONTEXT, pod_road="Proxy"))
-    decision = outside.decide()
+    decision = replace(Scene().measuring(), context=replace(CONTEXT, pod_road="Proxy")).decide()
     assert [target.url for target in decision.scrape] == ["/api/v1/namespaces/lab/pods/server-1:8000/proxy/metrics"]
     assert decision.pull is not None
     assert decision.pull.url == "/api/v1/namespaces/lab/pods/client-1:8090/proxy"

@@ -65,8 +65,7 @@ def measuring(spec_changes: Json = SEARCHING) -> Scene:
 
 
 def test_the_bound_is_told_while_nobody_knows_the_end() -> None:
-    scene = measuring().delivered(probe(0, "1"))
-    status = scene.ended().status
+    status = measuring().delivered(probe(0, "1")).ended().status
     assert status.estimate is not None
     assert (status.estimate.stages, status.estimate.requests) == (MOST, MOST * REQUESTS)
     assert status.progress is not None
@@ -81,8 +80,7 @@ def test_the_bound_is_told_while_nobody_knows_the_end() -> None:
 def test_records_are_stored_and_acknowledged_as_they_come() -> None:
     decision = measuring().delivered(probe(0, "1"), probe(1, "2")).ended()
     assert [m["metadata"]["labels"][names.LABEL_SEQUENCE] for m in decision.apply] == ["0", "1"]
-    assert decision.acknowledge == 2
-    assert decision.delete == ()
+    assert (decision.acknowledge, decision.delete) == (2, ())
 
 
 def test_with_the_record_that_ends_the_search_the_server_goes_and_the_run_is_judged() -> None:
@@ -102,9 +100,7 @@ def test_with_the_record_that_ends_the_search_the_server_goes_and_the_run_is_jud
 
 def test_the_last_record_alone_is_no_end_while_one_before_it_is_missing() -> None:
     decision = measuring().delivered(probe(0, "1"), probe(2, "4", ends=True)).ended()
-    assert decision.delete == ()
-    assert decision.status.phase == "Running"
-    assert decision.acknowledge == 1
+    assert (decision.delete, decision.status.phase, decision.acknowledge) == ((), "Running", 1)
     assert decision.pull is not None
 
 
@@ -122,8 +118,7 @@ def test_stored_records_without_the_end_are_waited_on() -> None:
 
 
 def test_every_search_must_have_ended_and_what_is_listed_comes_first() -> None:
-    first = measuring(MIXED).delivered(*_mixed(ends_more=False)).ended()
-    assert first.status.phase == "Running"
+    assert measuring(MIXED).delivered(*_mixed(ends_more=False)).ended().status.phase == "Running"
     last = measuring(MIXED).delivered(*_mixed(ends_more=True)).ended()
     assert last.status.phase == "Completed"
     assert [s.workload for s in last.status.searches] == ["chat", "more"]

@@ -36,8 +36,7 @@ def test_provenance_outlives_the_server() -> None:
 
 
 def test_when_it_was_scheduled_stays_when_the_pod_is_gone() -> None:
-    ended = KNOWN.without("Deployment", "server").ended().status
-    assert ended.scheduled_time == "2026-01-01T00:00:20Z"
+    assert KNOWN.without("Deployment", "server").ended().status.scheduled_time == "2026-01-01T00:00:20Z"
 
 
 def test_nothing_of_a_pod_is_said_of_its_successor() -> None:

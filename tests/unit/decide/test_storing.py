@@ -76,8 +76,7 @@ def test_the_timeline_of_a_long_stage_is_stored_every_four_minutes(stored: list[
 
 
 def test_timeline_chunks_are_numbered_on() -> None:
-    three = MEASURING.having(*[("ConfigMap", "timeline")] * 3)
-    (manifest,) = three.sampled(80).at(320).decide().apply
+    (manifest,) = MEASURING.having(*[("ConfigMap", "timeline")] * 3).sampled(80).at(320).decide().apply
     assert manifest["metadata"]["name"] == "br-qwen-6316e01c-chunk-003"
 
 
@@ -191,5 +190,4 @@ def test_records_stored_with_the_end_count_too() -> None:
 
 
 def test_a_small_run_keeps_all_and_says_nothing() -> None:
-    small = Scene().measuring().arrived(0, 1)
-    assert notes(small) == []
+    assert notes(Scene().measuring().arrived(0, 1)) == []

@@ -106,8 +106,7 @@ async def test_a_question_is_answered_once_and_told_once() -> None:
     await passing(2)
     desk.ask(Slow())
     await passing(100)
-    assert desk.answers == {Slow(): Answer("found")}
-    assert (desk.requests, desk.news) == ([0.0], [(KEY, 1.0)])
+    assert (desk.answers, desk.requests, desk.news) == ({Slow(): Answer("found")}, [0.0], [(KEY, 1.0)])
 
 
 @scenario
@@ -212,8 +211,7 @@ async def test_what_is_stopped_is_never_answered_and_gives_its_place_back() -> N
     await passing(0.5)
     desk.lookups.stop(KEY)
     await passing(10)
-    assert (desk.answers, others) == ({}, {Slow("other"): Answer("found")})
-    assert desk.news == [(OTHER, 1.5)]
+    assert (desk.answers, others, desk.news) == ({}, {Slow("other"): Answer("found")}, [(OTHER, 1.5)])
 
 
 @scenario

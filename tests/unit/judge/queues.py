@@ -90,8 +90,7 @@ def _stage(
     for number, sent in enumerate(instants):
         factor = server.slower(sent, number)
         prompt, output = _lengths(server, chance)
-        arrived = sent + NETWORK_SECONDS
-        begin = max(arrived, heappop(free), prefill_free)
+        begin = max(sent + NETWORK_SECONDS, heappop(free), prefill_free)
         prefilled = begin + factor * prompt * server.prefill_seconds * _around_one(server, chance)
         prefill_free = prefilled
         first = prefilled + server.held_up(number)

@@ -143,8 +143,7 @@ def test_nothing_is_said_of_users_whom_nobody_answered() -> None:
 
 
 def test_a_slow_ramp_and_the_drain_do_not_count() -> None:
-    stage = closed_loop(Server(), concurrency=16, count=200, seed=3)
-    assert concurrency_not_reached(stage) == []
+    assert concurrency_not_reached(closed_loop(Server(), concurrency=16, count=200, seed=3)) == []
 
 
 def test_evidence_of_missing_users() -> None:

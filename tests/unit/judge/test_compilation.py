@@ -88,8 +88,7 @@ def test_first_requests_under_a_rate(cold: bool, ttft_ms: list[float]) -> None:
 
 
 def test_failed_requests_are_not_the_first() -> None:
-    ttft_ms = [0, 0, *[900] * 3, *[20] * 97]
-    assert is_cold(stage(ttft_ms, ok=[0, 0] + [1] * 100))
+    assert is_cold(stage([0, 0, *[900] * 3, *[20] * 97], ok=[0, 0] + [1] * 100))
 
 
 @pytest.mark.parametrize(("cold", "tokens"), [(True, 100), (True, 400), (False, 1000)])

@@ -176,8 +176,7 @@ def test_hits_that_are_not_known_leave_the_cost_unknown(edges: tuple[ServerEdge,
 
 
 def test_prices_of_tokens_are_told_and_have_no_hour() -> None:
-    prices = Cost.model_validate(PRICES)
-    status = cost_status(prices, servers(2))
+    status = cost_status(Cost.model_validate(PRICES), servers(2))
     assert status == CostStatus(currency="EUR", per_million_tokens="3 input, 0.3 cached, 15 output")
     row = measured(output_throughput=10.0, total_token_throughput=10.0)
     assert with_costs(row, status) == row

@@ -225,12 +225,10 @@ def test_each_role_has_figures_and_a_limit_of_its_own_and_the_row_names_the_one_
         decode().model_copy(update={"before": {START_TIME: 2.0}, "after": {START_TIME: 2.0}}),
         proxy(added_seconds_sum=0.004, added_seconds_count=2, cpu=1.0),
     )
-    judged = results([cell()], [stage(*servers)], [*QUEUED, *decoding], spec=SPLIT)
-    (row,) = judged.results
+    (row,) = results([cell()], [stage(*servers)], [*QUEUED, *decoding], spec=SPLIT).results
     by_role = {figures.role: figures for figures in row.roles}
     assert (by_role["prefill"].waiting, by_role["decode"].waiting) == ("SequenceLimit", "None")
-    assert by_role["prefill"].waiting_mean == 8
-    assert by_role["proxy"].added_mean_ms == 2
+    assert (by_role["prefill"].waiting_mean, by_role["proxy"].added_mean_ms) == (8, 2)
     assert by_role["proxy"].cores == pytest.approx(0.1)
     assert row.waiting is not None
     assert row.waiting.reason == "SequenceLimit"
@@ -238,8 +236,7 @@ def test_each_role_has_figures_and_a_limit_of_its_own_and_the_row_names_the_one_
 
 
 def test_what_was_fetched_is_a_figure_of_the_role_that_fetched() -> None:
-    judged = results([cell()], [stage(PREFILL, decode(0.9 * PROMPTS))], [], spec=SPLIT)
-    (row,) = judged.results
+    (row,) = results([cell()], [stage(PREFILL, decode(0.9 * PROMPTS))], [], spec=SPLIT).results
     by_role = {figures.role: figures for figures in row.roles}
     assert by_role["decode"].fetched_percent == pytest.approx(90)
     assert by_role["decode"].fetched_tokens == pytest.approx(0.9 * PROMPTS)

@@ -98,9 +98,7 @@ def test_a_stage_that_is_too_short_for_its_queue_tells_how_many_cycles_it_has() 
     sent = [i * 3_000 for i in range(900)]
     columns = requests(start_us=sent, ttft_us=waits, e2el_us=[w + 1000 for w in waits], output_tokens=[2] * 900)
     (found,) = findings(too_few_samples(measured([record(requests=columns)], "99")))
-    assert found.severity == "Note"
-    assert found.evidence["parts"] == 3
-    assert found.evidence["partsNeeded"] == 30
+    assert (found.severity, found.evidence["parts"], found.evidence["partsNeeded"]) == ("Note", 3, 30)
     assert "needed" not in found.evidence
 
 

@@ -72,15 +72,7 @@ def test_where_models_may_stop_they_stop() -> None:
 
 @pytest.mark.parametrize(
     ("expected", "aborted", "failed"),
-    [
-        (None, 0, 0),
-        (None, 0, 9),
-        (None, 9, 9),
-        ("Note", 1, 0),
-        ("Note", 10, 9),
-        ("Suspect", 2, 0),
-        ("Suspect", 50, 0),
-    ],
+    [(None, 0, 0), (None, 0, 9), (None, 9, 9), ("Note", 1, 0), ("Note", 10, 9), ("Suspect", 2, 0), ("Suspect", 50, 0)],
 )
 @pytest.mark.parametrize("reason", ["finished_abort_total", "finished_error_total"])
 def test_requests_that_servers_broke_off(expected: Severity | None, aborted: int, failed: int, reason: str) -> None:
@@ -142,8 +134,7 @@ DRAFTED = {"spec_decode_num_draft_tokens_total": 1000.0, "spec_decode_num_accept
 
 
 @pytest.mark.parametrize(
-    ("expected", "rises", "random_text"),
-    [(None, {}, True), (None, DRAFTED, False), ("Suspect", DRAFTED, True)],
+    ("expected", "rises", "random_text"), [(None, {}, True), (None, DRAFTED, False), ("Suspect", DRAFTED, True)]
 )
 def test_speculation(expected: Severity | None, rises: dict[str, float], random_text: bool) -> None:
     found = speculation_on_random_text(context(load=open_loop_load(random_text=random_text))(answered(rises)))

@@ -68,8 +68,7 @@ def healthy(n: int = 20, *, sd: float = 0.0, seed: int = 1) -> list[float]:
 
 
 @pytest.mark.parametrize(
-    ("expected", "slowed_samples"),
-    [(None, 0), (None, 1), ("Suspect", 2), ("Suspect", 50), ("Suspect", 100)],
+    ("expected", "slowed_samples"), [(None, 0), (None, 1), ("Suspect", 2), ("Suspect", 50), ("Suspect", 100)]
 )
 def test_heat_in_more_than_one_sample_in_a_hundred(expected: Severity | None, slowed_samples: int) -> None:
     samples = gpu_samples(healthy(100))

@@ -68,8 +68,7 @@ def test_gaps_that_nobody_counts_are_no_chunks(found: int, offline: bool) -> Non
 
 
 def test_batches_have_no_plateau_and_nobody_asks_for_one() -> None:
-    shape = StageProfile(of_batches(), BATCHES)
-    assert shape.plateau is NoPlateau.WHOLE_BATCHES
+    assert StageProfile(of_batches(), BATCHES).plateau is NoPlateau.WHOLE_BATCHES
     assert not_steady_state(context(load=BATCHES)(of_batches())) == []
 
 

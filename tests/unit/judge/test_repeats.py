@@ -166,8 +166,7 @@ def drifting(found: Sequence[StageFinding]) -> list[str]:
     ],
 )
 def test_a_single_cell(found: bool, factors: list[float]) -> None:
-    of_one = repeated(factors, variation=0.02)
-    assert drifting(findings(drift(run(of_one)))) == [CELL] * found
+    assert drifting(findings(drift(run(repeated(factors, variation=0.02))))) == [CELL] * found
 
 
 def test_several_cells_need_fewer_repeats() -> None:
@@ -200,8 +199,7 @@ def test_the_order_of_measurement_counts_not_that_of_the_repeats() -> None:
 
 
 def test_a_change_within_the_noise_is_no_drift() -> None:
-    noisy = repeated([1.0, 1.05, 1.1, 1.15], count=24, variation=0.4)
-    assert findings(drift(run(noisy))) == []
+    assert findings(drift(run(repeated([1.0, 1.05, 1.1, 1.15], count=24, variation=0.4)))) == []
 
 
 def test_evidence_of_a_drift() -> None:

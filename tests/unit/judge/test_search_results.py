@@ -114,8 +114,7 @@ def test_without_any_load_confirmed_the_objectives_are_neither_met_nor_missed() 
         stage(2, "1.04", 60),
         *(confirmed(3, "1", 10, repeat=r, ends=r == 3) for r in (1, 2, 3)),
     ]
-    found = judged(searching(), records)
-    (answer,) = found.searches
+    (answer,) = judged(searching(), records).searches
     assert (answer.outcome, answer.lower, answer.upper, answer.upper_outcome) == (
         "Inconclusive",
         None,
@@ -195,5 +194,4 @@ def test_neighbours_are_as_narrow_as_users_get() -> None:
 
 
 def test_a_run_without_a_search_has_none() -> None:
-    run_spec = spec()
-    assert judged(run_spec, [record()]).searches == ()
+    assert judged(spec(), [record()]).searches == ()

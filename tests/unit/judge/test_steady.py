@@ -39,8 +39,7 @@ def test_arrivals_beyond_capacity_are_named(slots: int, times: float, count: int
 
 def test_both_rates_are_told() -> None:
     server = Server(slots=10, prefill_seconds=0.005, decode_seconds=0.995)
-    stage = open_loop(server, rate=13.0, count=900, seed=1)
-    evidence = only(not_steady_state(stage)).evidence
+    evidence = only(not_steady_state(open_loop(server, rate=13.0, count=900, seed=1))).evidence
     assert (evidence["figure"], evidence["cause"]) == ("requestsInSystem", BEYOND_CAPACITY)
     assert evidence["arrivalsPerSecond"] == pytest.approx(13.0, rel=0.1)
     assert evidence["completionsPerSecond"] == pytest.approx(10.0, rel=0.1)
@@ -50,8 +49,7 @@ def test_both_rates_are_told() -> None:
 
 def test_both_rates_are_told_where_answers_outlast_the_sending() -> None:
     server = Server(slots=10, prefill_seconds=0.005, decode_seconds=0.995)
-    stage = open_loop(server, rate=40.0, count=400, seed=1)
-    evidence = only(not_steady_state(stage)).evidence
+    evidence = only(not_steady_state(open_loop(server, rate=40.0, count=400, seed=1))).evidence
     assert (evidence["figure"], evidence["cause"]) == ("queueWaitAndTtft", BEYOND_CAPACITY)
     assert evidence["suspectPercent"] == 100.0
     assert evidence["arrivalsPerSecond"] == pytest.approx(40.0, rel=0.1)

@@ -185,8 +185,7 @@ def test_what_sweeps_and_small_statuses_keep_of_it() -> None:
     assert (kept.throughput_of, kept.figure(KEYS["OutputThroughput"])) == ("Plateau", 70)
     size = len(found.model_dump_json(by_alias=True))
     [cut], _ = fitted([found], max_bytes=size - 100)
-    assert cut.steady == dict.fromkeys(THROUGHPUTS, 70)
-    assert cut.cell == CELL
+    assert (cut.steady, cut.cell) == (dict.fromkeys(THROUGHPUTS, 70), CELL)
 
 
 def test_requests_of_no_stage_are_of_nothing() -> None:

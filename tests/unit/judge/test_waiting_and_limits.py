@@ -140,8 +140,7 @@ def test_throughput_that_grows_until_the_cache_is_full() -> None:
 
 
 def test_throughput_that_stays_flat_while_the_cache_fills() -> None:
-    point = LoadPoint(FILLING, columns=answered(400, prompt=1000, output=100))
-    (row,) = judged(point, args=[])
+    (row,) = judged(LoadPoint(FILLING, columns=answered(400, prompt=1000, output=100)), args=[])
     assert words(row) == ("KVCacheFull", "Compute")
     assert "Throughput stays flat within this load point" in explained(row)[1].sentence
 
@@ -209,8 +208,7 @@ def test_invalid_load_points_are_no_evidence() -> None:
 
 def test_a_client_that_comes_too_late() -> None:
     late = client(lag_p99_us=80_000)
-    slow = LoadPoint([(7.5, 0, 0.2)] * 40, columns=answered(80), client=late)
-    (row,) = judged(slow, args=[])
+    (row,) = judged(LoadPoint([(7.5, 0, 0.2)] * 40, columns=answered(80), client=late), args=[])
     assert words(row)[1] == "Client"
     assert explained(row)[1].sentence == (
         "The client falls behind before the server does: its event loop comes 80 ms late (p99)."

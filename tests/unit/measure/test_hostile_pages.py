@@ -142,5 +142,4 @@ def test_whatever_numbers_a_page_has_its_sample_can_be_stored(names: list[str], 
         st.floats().map(repr) | st.integers(-(10**20), 10**20).map(str) | st.sampled_from(["1e999", "-1e999", "1_0"])
     )
     page = "# page\n" + "".join(f'{name}{{engine="{n}"}} {data.draw(numbers)}\n' for n, name in enumerate(names))
-    sample = read(page)
-    assert len(decode(encode(Timeline((sample,)))).samples) == 1
+    assert len(decode(encode(Timeline((read(page),)))).samples) == 1

@@ -88,8 +88,7 @@ def test_the_maximum_is_that_of_all_instants(rows: list[Row]) -> None:
 
 @given(ROWS)
 def test_the_mean_over_all_is_the_sum_of_durations_over_the_window(rows: list[Row]) -> None:
-    whole = in_flight(columns(rows)).mean(0, 8_000)
-    assert whole == pytest.approx(sum(row[2] for row in rows) / 8_000)
+    assert in_flight(columns(rows)).mean(0, 8_000) == pytest.approx(sum(row[2] for row in rows) / 8_000)
     waiting_too = in_flight(columns(rows), with_client_queue=True).mean(-3_000, 8_000)
     assert waiting_too == pytest.approx(sum(row[1] + row[2] for row in rows) / 11_000)
 

@@ -40,10 +40,7 @@ def test_the_same_of_many_questions(values: int, questions: int) -> None:
     assert sum(welch(*side).p_value <= level for side in sides) / rounds == pytest.approx(POWER, abs=0.04)
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "expected"),
-    [(6, 0, 3.5139), (100, 0, 2.8291), (100, 100, 2.8153)],
-)
+@pytest.mark.parametrize(("first", "second", "expected"), [(6, 0, 3.5139), (100, 0, 2.8291), (100, 100, 2.8153)])
 def test_the_shift_of_a_noncentral_t(first: int, second: int, expected: float) -> None:
     """As SciPy's nct gives it at 5 %: of Student's test exactly, of Welch's for many values nearly."""
     assert detectable_shift(first, second, error=0.05) == pytest.approx(expected, rel=2e-4)

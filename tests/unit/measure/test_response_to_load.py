@@ -144,8 +144,7 @@ def test_a_pace() -> None:
 def test_readings_that_make_no_pace(changes: dict[str, float | None]) -> None:
     whole = {"at": 2.0, "prompt_tokens": 9.0, "generation_tokens": 9.0}
     last = sample(**{**whole, **changes})  # type: ignore[arg-type]
-    first = sample(1.0, prompt_tokens=2.0, generation_tokens=2.0)
-    assert stretches([window([first, last])]) == [[]]
+    assert stretches([window([sample(1.0, prompt_tokens=2.0, generation_tokens=2.0), last])]) == [[]]
 
 
 def test_a_mean_is_weighted_by_time() -> None:

@@ -73,8 +73,7 @@ def test_a_failed_pod_is_left_to_be_looked_at() -> None:
 
 
 def test_the_client_is_sent_to_the_leaders_and_waits_for_as_many_servers_as_there_are_groups() -> None:
-    manifests = made()
-    assert of_kind(manifests, "Service")["spec"]["selector"][names.LABEL_WORKER_INDEX] == "0"
+    assert of_kind(made(), "Service")["spec"]["selector"][names.LABEL_WORKER_INDEX] == "0"
     assert plan_of_client(OWNER, spec(server=server()), token_digest=TOKEN_DIGEST).target.servers == 2
 
 

@@ -33,8 +33,7 @@ def test_names_of_the_longest_run_are_dns_labels() -> None:
 
 
 def test_the_clients_host_name_is_a_dns_label() -> None:
-    job = of_kind(objects(LONGEST, spec()), "Job")
-    assert len(job["metadata"]["name"]) + JOB_POD_SUFFIX <= 63
+    assert len(of_kind(objects(LONGEST, spec()), "Job")["metadata"]["name"]) + JOB_POD_SUFFIX <= 63
 
 
 def test_groups_of_the_longest_run_leave_room_for_their_pods_and_differ_from_those_of_its_namesake() -> None:

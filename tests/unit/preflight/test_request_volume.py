@@ -21,9 +21,7 @@ def test_stages_requests_time_and_gpus_are_counted() -> None:
         )
     )
     assert (found.stages, found.requests, found.open_stages, found.gpus) == (9, 3600, 6, 2)
-    assert found.least_seconds == 3 * (400 + 100)
-    assert found.gpu_seconds == 2 * 1500
-    assert found.warmup_seconds == 60
+    assert (found.least_seconds, found.gpu_seconds, found.warmup_seconds) == (3 * (400 + 100), 2 * 1500, 60)
 
 
 def test_a_closed_loop_tells_no_time() -> None:

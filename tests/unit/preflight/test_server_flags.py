@@ -68,12 +68,7 @@ def test_what_vllm_would_end_on_is_an_error_at_its_place(args: tuple[str, ...], 
     assert text in errors[0].text
 
 
-@pytest.mark.parametrize(
-    ("args", "text"),
-    [
-        (("--disable-log-stats",), "metrics"),
-    ],
-)
+@pytest.mark.parametrize(("args", "text"), [(("--disable-log-stats",), "metrics")])
 def test_what_works_against_the_measurement_is_a_warning(args: tuple[str, ...], text: str) -> None:
     warnings = [remark for remark in remarks(*args) if remark.level == "Warning"]
     assert len(warnings) == 1
@@ -266,11 +261,7 @@ def test_every_fault_is_told_in_the_order_of_the_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "flag"),
-    [
-        ("--disable_log_stats", "--disable-log-stats"),
-        ("--disable-log-stats", "--disable-log-stats"),
-    ],
+    ("word", "flag"), [("--disable_log_stats", "--disable-log-stats"), ("--disable-log-stats", "--disable-log-stats")]
 )
 def test_flags_that_work_against_the_measurement_are_warned_of(word: str, flag: str) -> None:
     for version in ("0.32", "1.0", None):

@@ -51,8 +51,7 @@ def test_a_kind_that_is_none_of_ours(body: dict[str, Any], level: str, text: str
     ],
 )
 def test_an_object_is_called_what_it_is_called(metadata: Any, name: str) -> None:
-    found = check_object(manifest(metadata=metadata), Known())
-    assert found.name == name
+    assert check_object(manifest(metadata=metadata), Known()).name == name
 
 
 def test_a_kind_is_checked_by_its_own_rules() -> None:

@@ -26,16 +26,7 @@ GOOD, BAD = Measured(), Measured(verdict="Invalid")
 
 
 @pytest.mark.parametrize(
-    ("codes", "worst"),
-    [
-        ([], 0),
-        ([0, 0], 0),
-        ([0, 5], 5),
-        ([5, 3], 3),
-        ([3, 4], 4),
-        ([4, 2, 3], 2),
-        ([2, 1], 1),
-    ],
+    ("codes", "worst"), [([], 0), ([0, 0], 0), ([0, 5], 5), ([5, 3], 3), ([3, 4], 4), ([4, 2, 3], 2), ([2, 1], 1)]
 )
 def test_the_worst_decides(codes: list[int], worst: int) -> None:
     assert worst_code(codes) == worst

@@ -196,8 +196,7 @@ def test_a_figure_is_a_plain_number_as_near_as_its_digits_allow(value: float, di
     text = figure(value, digits=digits)
     assert re.fullmatch(r"-?\d+(\.\d+)?", text), text
     assert float(text) == float(f"{value:.{digits}g}")
-    significant = text.lstrip("-").replace(".", "").strip("0")
-    assert len(significant) <= digits
+    assert len(text.lstrip("-").replace(".", "").strip("0")) <= digits
 
 
 @given(FINITE)

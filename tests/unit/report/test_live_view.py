@@ -50,11 +50,9 @@ def test_gauges_show_every_reading_once() -> None:
         status = running(live=live(seconds, running=running_now, waiting=0 if seconds > 75 else 16))
         run = updated_run(run, run_body(status))
     gauges = {gauge.label: gauge for gauge in view(run).gauges}
-    assert gauges["running"].values == (4, 8, 6)
-    assert gauges["waiting"].values == (16, 0, 0)
+    assert (gauges["running"].values, gauges["waiting"].values) == ((4, 8, 6), (16, 0, 0))
     assert gauges["running"].top is None
-    assert (gauges["KV cache"].now, gauges["KV cache"].top) == ("40 %", 100)
-    assert gauges["output"].now == "500 tok/s"
+    assert (gauges["KV cache"].now, gauges["KV cache"].top, gauges["output"].now) == ("40 %", 100, "500 tok/s")
 
 
 def test_without_a_reading_there_is_no_gauge() -> None:

@@ -203,10 +203,7 @@ def test_a_page_has_both() -> None:
             "3 input, 0.3 cached, 15 output, EUR a million tokens",
             CostStatus(currency="EUR", per_million_tokens="3 input, 0.3 cached, 15 output"),
         ),
-        (
-            "not known: the price is per GPU, and no server holds one",
-            CostStatus(currency="USD", per_hour=None),
-        ),
+        ("not known: the price is per GPU, and no server holds one", CostStatus(currency="USD", per_hour=None)),
     ],
 )
 def test_the_price_itself_is_told_with_the_run(expected: str, cost: CostStatus) -> None:

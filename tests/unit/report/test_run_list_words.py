@@ -75,8 +75,7 @@ def test_the_limit_is_that_of_the_headlines_load_point(
     text: str, headline: str | None, rows: tuple[tuple[str, str | None], ...]
 ) -> None:
     best = Headline(cell=headline, throughput="1", p99_ttft="1") if headline is not None else None
-    status = BenchmarkRunStatus(results=[limited(*row) for row in rows], headline=best)
-    assert limit(status) == text
+    assert limit(BenchmarkRunStatus(results=[limited(*row) for row in rows], headline=best)) == text
 
 
 @pytest.mark.parametrize(

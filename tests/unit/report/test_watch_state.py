@@ -96,8 +96,7 @@ def test_the_time_left_takes_runs_for_equally_long() -> None:
     head = view(followed(sweep=sweep_going_on(done=("", ""))), 100)
     assert head.left == "about 20 s left"  # two and a half runs in 100 s; half a run is to come
     assert view(followed(), 100).left is None, "nobody can tell before one has ended"
-    suspended = followed(sweep=sweep_going_on(done=("",), suspend=True))
-    assert view(suspended, 100).left is None
+    assert view(followed(sweep=sweep_going_on(done=("",), suspend=True)), 100).left is None
 
 
 def test_a_run_that_goes_on_shows_all_that_its_own_screen_would() -> None:
@@ -136,8 +135,7 @@ def test_the_end_of_a_run_is_a_line_and_then_how_many_have_ended() -> None:
     before, over = followed(going), followed(going, done)
     counted = updated_sweep(over, sweep_going_on(done=("",)))
     lines = printed((100, before), (200, over), (201, counted))
-    assert lines[1] == [f"03:20  {TITLE}: Valid"]
-    assert lines[2] == ["03:21  Running · 1/3 runs"]
+    assert (lines[1], lines[2]) == ([f"03:20  {TITLE}: Valid"], ["03:21  Running · 1/3 runs"])
 
 
 def test_why_a_run_failed_is_said_at_once() -> None:
@@ -160,5 +158,4 @@ def test_signs_of_life_come_from_the_runs_or_from_the_sweep_itself() -> None:
 def test_trouble_is_told_and_that_it_is_over() -> None:
     sweep = followed(run_of_sweep(1, running()))
     lines = printed((80, sweep), (81, replace(sweep, trouble="no answer; trying again")), (85, sweep))
-    assert lines[1] == ["01:21  no answer; trying again"]
-    assert lines[2] == ["01:25  Running · 0/3 runs"]
+    assert (lines[1], lines[2]) == (["01:21  no answer; trying again"], ["01:25  Running · 0/3 runs"])

@@ -154,8 +154,7 @@ def test_client_that_answers_at_once_without_news_is_not_asked_without_pause() -
 
 
 def test_client_that_does_not_answer_is_asked_less_and_less_often() -> None:
-    scene = after(300, FetchError("connection refused"))
-    times = scene.web.times_of("20")
+    times = after(300, FetchError("connection refused")).web.times_of("20")
     pauses = [round(b - a, 3) for a, b in pairwise(times)]
     assert pauses[:4] == [0.5, 1.0, 2.0, 4.0]
     assert set(pauses[4:]) == {LONGEST_RETRY_SECONDS}
@@ -185,8 +184,7 @@ def test_client_that_speaks_again_is_no_longer_silent() -> None:
 
 def test_client_that_is_only_not_understood_counts_as_silent_too() -> None:
     """Or it would keep every deadline from passing for as long as it likes."""
-    scene = after(SILENT_AFTER_SECONDS + 1, b"<html>")
-    assert scene.collected.client.silent is True
+    assert after(SILENT_AFTER_SECONDS + 1, b"<html>").collected.client.silent is True
 
 
 def test_client_that_makes_the_follower_break_off_counts_as_silent_however_often_it_is_started_again() -> None:
@@ -202,8 +200,7 @@ def test_client_that_makes_the_follower_break_off_counts_as_silent_however_often
 
 
 def test_client_that_answers_again_is_followed_as_before() -> None:
-    scene = after(3, REFUSED, REFUSED, answer(sealed(0)))
-    assert scene.collected.sequences == {0}
+    assert after(3, REFUSED, REFUSED, answer(sealed(0))).collected.sequences == {0}
 
 
 # ---- what can't be used ----------------------------------------------------------------------------------------------
@@ -272,8 +269,7 @@ def test_one_answer_with_many_records_that_can_not_be_used_is_one() -> None:
 
 def test_answers_that_can_be_used_begin_the_count_anew() -> None:
     bad, good = b"<html>", answer(version=1)
-    scene = after(60, bad, bad, good, bad, bad, good)
-    assert scene.collected.client.mismatch is None
+    assert after(60, bad, bad, good, bad, bad, good).collected.client.mismatch is None
 
 
 def test_good_record_beside_a_refused_one_is_taken() -> None:
@@ -282,8 +278,7 @@ def test_good_record_beside_a_refused_one_is_taken() -> None:
 
 
 def test_client_of_another_token_is_not_asked_in_a_hurry() -> None:
-    scene = after(60, FetchError("HTTP 401", status=401))
-    assert set(scene.pauses()) == {LONGEST_RETRY_SECONDS}
+    assert set(after(60, FetchError("HTTP 401", status=401)).pauses()) == {LONGEST_RETRY_SECONDS}
 
 
 # ---- records that are nowhere, records that are too many -------------------------------------------------------------
@@ -301,8 +296,7 @@ def test_record_between_others_can_be_lost() -> None:
 
 @pytest.mark.parametrize("made", [0, 1])
 def test_record_that_is_not_made_yet_or_has_just_come_is_not_lost(made: int) -> None:
-    scene = after(30, answer(*[sealed(0)][:made], made=made))
-    assert scene.collected.client.lost_record is None
+    assert after(30, answer(*[sealed(0)][:made], made=made)).collected.client.lost_record is None
 
 
 def test_record_that_was_refused_is_not_lost() -> None:

@@ -105,8 +105,7 @@ async def test_queue_is_started_once() -> None:
 @in_fast_time
 async def test_nothing_is_handled_before_start() -> None:
     passes = Passes()
-    queue = WorkQueue(passes, workers=1)
-    queue.add(run("a"))
+    WorkQueue(passes, workers=1).add(run("a"))
     await passing(60)
     assert passes.calls == []
 
@@ -120,8 +119,7 @@ async def test_key_added_while_handled_is_handled_once_more_and_never_twice_at_a
         await passing(1)
         queue.add(run("a"))
     await passing(100)
-    assert passes.instants == [0, 10]
-    assert passes.most_at_once == 1
+    assert (passes.instants, passes.most_at_once) == ([0, 10], 1)
     await queue.stop()
 
 
@@ -384,8 +382,7 @@ async def test_urgent_key_is_not_held_up_by_slow_passes_over_the_others() -> Non
     await passing(5)
     queue.add(run("holds"))
     await passing(1)
-    assert passes.calls[-1] == ("holds", 5.0)
-    assert passes.most_at_once == 3
+    assert (passes.calls[-1], passes.most_at_once) == (("holds", 5.0), 3)
     await queue.stop()
 
 

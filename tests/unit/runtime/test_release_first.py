@@ -65,8 +65,7 @@ async def test_servers_go_first_whatever_fails(verb: str, error: ClusterError) -
     scene.cluster.broken[verb] = error
     with suppress(Later):
         await scene.once(**ending())
-    writes = scene.cluster.writes()
-    assert (writes[:3], held(scene)) == (DELETED, [])
+    assert (scene.cluster.writes()[:3], held(scene)) == (DELETED, [])
     assert [child.deleting for child in scene.indexes.children(KEY).objects if child.kind != "Service"] == [True] * 3
     await scene.lookups.close()
 

@@ -128,11 +128,9 @@ def test_answer_that_is_no_metrics_page_is_a_failure() -> None:
 
 
 def test_page_that_comes_back_is_news() -> None:
-    scene = after(100, Web(metrics=changing(PAGE, PAGE, "", "", PAGE), version=VERSION))
-    assert scene.news == 3
+    assert after(100, Web(metrics=changing(PAGE, PAGE, "", "", PAGE), version=VERSION)).news == 3
 
 
 def test_server_that_started_anew_is_news() -> None:
     anew = PAGE.replace("start_time_seconds 1000.0", "start_time_seconds 2000.0")
-    scene = after(100, Web(metrics=changing(PAGE, PAGE, anew), version=VERSION))
-    assert scene.news == 2
+    assert after(100, Web(metrics=changing(PAGE, PAGE, anew), version=VERSION)).news == 2

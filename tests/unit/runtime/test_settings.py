@@ -67,8 +67,7 @@ def test_no_namespaces_is_the_whole_cluster() -> None:
 
 
 def test_ipv6_address_to_listen_on() -> None:
-    settings = Settings.from_environment(IMAGE | {"BENCHRUN_LISTEN": "[::]:8080"})
-    assert settings.listen == ("::", 8080)
+    assert Settings.from_environment(IMAGE | {"BENCHRUN_LISTEN": "[::]:8080"}).listen == ("::", 8080)
 
 
 @pytest.mark.parametrize(

@@ -177,8 +177,7 @@ async def test_a_restarted_operator_creates_nothing_twice_and_comes_to_the_same_
             each.end(name)
         await each.until_settled()
     assert list(scene.run_names()) == [FIRST, SECOND]
-    assert scene.status == undisturbed.status
-    assert scene.status["phase"] == "Completed"
+    assert (scene.status, scene.status["phase"]) == (undisturbed.status, "Completed")
 
 
 async def test_an_answer_that_was_lost_is_made_good_by_the_run_that_is_found(scene: Scene) -> None:

@@ -177,8 +177,7 @@ async def test_a_namespace_that_cannot_be_read_stops_nobody_else(cluster: Fenced
     cluster.add("BenchmarkRun", elsewhere)
     settings = SETTINGS.model_copy(update={"namespaces": ("closed", NAMESPACE)})
     async with running(settings) as operator:
-        written = ("status", "BenchmarkRun", "chat")
-        assert written in cluster.log
+        assert ("status", "BenchmarkRun", "chat") in cluster.log
         assert operator.problems() == []
         assert [remark.split(":")[0] for remark in operator.remarks()] == ["namespace closed can't be read"]
         assert counted(operator, "benchrun_namespace_unreadable", namespace="closed") == 1

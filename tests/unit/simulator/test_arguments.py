@@ -19,8 +19,7 @@ def parsed(*arguments: str, **environment: str) -> Settings:
 
 
 @pytest.mark.parametrize(
-    ("text", "number"),
-    [("32768", 32768), ("32k", 32_000), ("32K", 32_768), ("25.6k", 25_600), ("2M", 2 * 2**20)],
+    ("text", "number"), [("32768", 32768), ("32k", 32_000), ("32K", 32_768), ("25.6k", 25_600), ("2M", 2 * 2**20)]
 )
 def test_lengths_take_vllms_suffixes(text: str, number: int) -> None:
     assert human_readable_int(text) == number
@@ -50,8 +49,7 @@ def test_other_flags_of_vllm_are_taken_and_reported() -> None:
         *("--ec-transfer-config", '{"ec_connector": "Some"}', "--compilation-config.mode", "3"),
     )
     assert settings.declared["enforce_eager"] is True
-    assert settings.declared["dtype"] == "bfloat16"
-    assert settings.declared["tensor_parallel_size"] == 2
+    assert (settings.declared["dtype"], settings.declared["tensor_parallel_size"]) == ("bfloat16", 2)
     assert settings.declared["ec_transfer_config"] == {"ec_connector": "Some"}
 
 
@@ -73,9 +71,7 @@ def test_keys_come_from_flag_or_environment_and_are_never_reported() -> None:
     ],
 )
 def test_usage_errors_read_and_end_as_vllms_do(
-    capsys: pytest.CaptureFixture[str],
-    arguments: tuple[str, ...],
-    words: str,
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], words: str
 ) -> None:
     with pytest.raises(SystemExit) as ended:
         parsed(*arguments)

@@ -18,10 +18,7 @@ Instants = dict[int, list[float]]
 
 
 def scheduler(
-    disturbances: Disturbances | None = None,
-    *,
-    per_running: float = 0.0,
-    budget: int | None = None,
+    disturbances: Disturbances | None = None, *, per_running: float = 0.0, budget: int | None = None
 ) -> Scheduler:
     timing = Timing(
         first_token_seconds=0.1,

@@ -13,9 +13,7 @@ FOREVER = 1e9
 
 def scheduler(*, blocks: int = 1000, block_size: int = 4, max_sequences: int = 8) -> Scheduler:
     return Scheduler(
-        pace=Pace(TIMING),
-        cache=KvCache(blocks=blocks, block_size=block_size),
-        max_sequences=max_sequences,
+        pace=Pace(TIMING), cache=KvCache(blocks=blocks, block_size=block_size), max_sequences=max_sequences
     )
 
 
@@ -184,10 +182,7 @@ def test_a_waiting_sequence_can_be_aborted() -> None:
 def test_jitter_delays_single_tokens_and_does_not_add_up() -> None:
     delays = iter([0.005, 0.0, 0.01, 0.0])
     target = Scheduler(
-        pace=Pace(TIMING),
-        cache=KvCache(blocks=10, block_size=4),
-        max_sequences=1,
-        jitter=lambda: next(delays),
+        pace=Pace(TIMING), cache=KvCache(blocks=10, block_size=4), max_sequences=1, jitter=lambda: next(delays)
     )
     one = sequence(prompt=[], tokens=4)
     submit(target, one)
@@ -195,18 +190,12 @@ def test_jitter_delays_single_tokens_and_does_not_add_up() -> None:
 
 
 @given(
-    st.lists(
-        st.tuples(st.integers(0, 20), st.integers(1, 20), st.floats(0, 2)),
-        min_size=1,
-        max_size=25,
-    ),
+    st.lists(st.tuples(st.integers(0, 20), st.integers(1, 20), st.floats(0, 2)), min_size=1, max_size=25),
     st.integers(10, 40),
     st.integers(1, 6),
 )
 def test_every_sequence_gets_all_its_tokens_whatever_the_pressure(
-    load: list[tuple[int, int, float]],
-    blocks: int,
-    max_sequences: int,
+    load: list[tuple[int, int, float]], blocks: int, max_sequences: int
 ) -> None:
     kv = KvCache(blocks=blocks, block_size=4)
     target = Scheduler(pace=Pace(TIMING), cache=kv, max_sequences=max_sequences)

@@ -129,9 +129,7 @@ async def test_the_cache_configuration_is_told(serve: Serve, http: aiohttp.Clien
 
 @pytest.mark.parametrize("arguments", [("--sim-metrics=none",), ("--disable-log-stats",)])
 async def test_without_statistics_only_the_process_is_left(
-    serve: Serve,
-    http: aiohttp.ClientSession,
-    arguments: tuple[str, ...],
+    serve: Serve, http: aiohttp.ClientSession, arguments: tuple[str, ...]
 ) -> None:
     families = await scrape(http, serve(*arguments).url)
     assert "process_start_time_seconds" in families

@@ -91,12 +91,7 @@ async def test_usage_counts_are_wrong_and_the_servers_own_right(serve: Serve, ht
 
 
 @pytest.mark.parametrize(("tokens", "sizes"), [(11, [1, 4, 4, 2]), (1, [1]), (5, [1, 4])])
-async def test_chunks_bundle_tokens(
-    serve: Serve,
-    http: aiohttp.ClientSession,
-    tokens: int,
-    sizes: list[int],
-) -> None:
+async def test_chunks_bundle_tokens(serve: Serve, http: aiohttp.ClientSession, tokens: int, sizes: list[int]) -> None:
     url = serve(*QUICK, "--stream-interval=4").url
     events = await streamed(http, url, tokens=tokens)
     _, whole = await complete(http, url, max_tokens=tokens)
@@ -111,10 +106,7 @@ async def test_chunks_bundle_tokens(
     [(("--sim-output-percent=60",), 6), (("--sim-early-stop-after-tokens=4", "--sim-ignore-ignore-eos"), 4)],
 )
 async def test_answers_are_short_although_the_end_is_to_be_ignored(
-    serve: Serve,
-    http: aiohttp.ClientSession,
-    flags: tuple[str, ...],
-    tokens: int,
+    serve: Serve, http: aiohttp.ClientSession, flags: tuple[str, ...], tokens: int
 ) -> None:
     url = serve(*QUICK, *flags).url
     _, answer = await complete(http, url)

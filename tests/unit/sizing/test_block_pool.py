@@ -132,8 +132,7 @@ def test_windows_of_two_lengths_have_tables_of_their_own() -> None:
 
 
 def test_beside_latent_vectors_windows_gain_nothing() -> None:
-    latent = Layer(kind="Latent", heads=1, values=32)
-    pool = pool_of(shape_of(latent, sliding()), engine())
+    pool = pool_of(shape_of(Layer(kind="Latent", heads=1, values=32), sliding()), engine())
     assert [group.window_tokens for group in pool.groups] == [None]
     assert pool.block_bytes == 2 * 1024
 
@@ -238,8 +237,7 @@ def test_a_sequence_is_told_in_whole_blocks(tokens: int, size: int) -> None:
 
 def test_memory_is_what_is_used_less_weights_and_overhead() -> None:
     memory = Memory(total=80 * GIB, utilization=0.9, weights=15 * GIB, overhead=2 * GIB)
-    assert memory.usable == 72 * GIB
-    assert memory.cache == 55 * GIB
+    assert (memory.usable, memory.cache) == (72 * GIB, 55 * GIB)
     assert replace(memory, weights=72 * GIB).cache == -2 * GIB
 
 
@@ -274,8 +272,7 @@ def test_a_size_among_the_flags_takes_the_place_of_the_memory() -> None:
 
 
 def test_a_number_of_blocks_among_the_flags_needs_no_memory() -> None:
-    found = sizing("--num-gpu-blocks-override=65", "--max-model-len=1024")
-    assert found.tokens == int(65 / 64 * 1024)
+    assert sizing("--num-gpu-blocks-override=65", "--max-model-len=1024").tokens == int(65 / 64 * 1024)
 
 
 def test_a_cache_of_no_bytes_holds_nothing() -> None:

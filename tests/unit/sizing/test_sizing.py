@@ -70,8 +70,7 @@ def test_bytes_of_a_token_on_each_gpu(flags: tuple[str, ...], bytes_per_gpu: int
 
 @pytest.mark.parametrize("gpus", [1, 8])
 def test_latent_vectors_are_not_divided_by_heads(gpus: int) -> None:
-    found = sized(configs.DEEPSEEK_V3, f"-tp={gpus}")
-    assert found.token_bytes_per_gpu == 61 * 576 * 2
+    assert sized(configs.DEEPSEEK_V3, f"-tp={gpus}").token_bytes_per_gpu == 61 * 576 * 2
 
 
 def test_deepseeks_own_format_has_its_own_size() -> None:
@@ -108,8 +107,7 @@ def test_without_the_hybrid_manager_every_layer_keeps_every_token() -> None:
     found = sized(configs.GEMMA_3_4B, "--disable-hybrid-kv-cache-manager")
     assert not found.drops
     assert found.pool.blocks_for(1600) == 100
-    assert found.pool.block_bytes == 34 * 16 * 4096
-    assert found.far_token_bytes == found.token_bytes
+    assert (found.pool.block_bytes, found.far_token_bytes) == (34 * 16 * 4096, found.token_bytes)
 
 
 def test_pages_of_different_size_are_made_equal() -> None:

@@ -135,8 +135,7 @@ def test_no_run_is_started_that_would_go_beyond_the_budget(
 
 def test_the_budget_counts_gpus() -> None:
     two = [variant("base", resources={"limits": {"nvidia.com/gpu": 2}}), variant("wide")]
-    status = settled(sweep_body(two), done("seqs-v1-r1"))
-    assert status.gpu_seconds == 2 * HELD_SECONDS
+    assert settled(sweep_body(two), done("seqs-v1-r1")).gpu_seconds == 2 * HELD_SECONDS
 
 
 # ---- reading -------------------------------------------------------------------------------------------------------
@@ -151,14 +150,12 @@ def test_a_restarted_operator_does_not_read_again_what_is_in_the_table() -> None
     runs = [*done("seqs-v1-r1"), a_run("seqs-v2-r1")]
     status = settled(runs=runs)
     repeated = decided(runs=runs, status=status, figures={})
-    assert repeated.read == ()
-    assert repeated.status == status
+    assert (repeated.read, repeated.status) == ((), status)
 
 
 def test_the_last_table_is_made_of_what_is_read_then() -> None:
     runs = done("seqs-v1-r1", "seqs-v2-r1")
-    status = settled(runs=runs)
-    unfinished = status.model_copy(update={"conditions": (), "phase": "Running"})
+    unfinished = settled(runs=runs).model_copy(update={"conditions": (), "phase": "Running"})
     assert decided(runs=runs, status=unfinished, figures={}).read == ("seqs-v1-r1", "seqs-v2-r1")
 
 
@@ -259,8 +256,7 @@ def test_cancel_before_anything_was_started() -> None:
 
 def test_what_was_measured_before_the_cancel_stays_in_the_table() -> None:
     status = settled(sweep_body(cancel=True), done("seqs-v1-r1"))
-    assert status.results[0].metrics["output_throughput"] == 1200
-    assert status.results[1].reason == "not measured"
+    assert (status.results[0].metrics["output_throughput"], status.results[1].reason) == (1200, "not measured")
 
 
 def test_a_conflict_ends_it() -> None:

@@ -37,9 +37,7 @@ def test_variants_come_as_listed_the_last_axis_fastest(body: dict[str, Any], exp
 
 
 @given(MATRICES)
-def test_every_matrix_that_is_taken_makes_variants_each_of_its_own_name(
-    body: dict[str, Any],
-) -> None:
+def test_every_matrix_that_is_taken_makes_variants_each_of_its_own_name(body: dict[str, Any]) -> None:
     try:
         made = matrix(body)
     except ValidationError:

@@ -68,8 +68,7 @@ def test_what_splitting_a_server_does_is_asked_of_ttft_and_e2el_first() -> None:
     given = {"base": [repeated("b")], "split": [repeated("s")], "wide": [repeated("w")]}
     found = tabled(given, split={"disaggregated": split})
     compared = {row.variant: [change.metric for change in row.changes] for row in found.results}
-    assert compared["split"][:2] == ["MeanTTFT", "MeanE2EL"]
-    assert compared["wide"][0] == "OutputThroughput"
+    assert (compared["split"][:2], compared["wide"][0]) == (["MeanTTFT", "MeanE2EL"], "OutputThroughput")
     assert sorted(compared["split"]) == sorted(compared["wide"])
 
 
@@ -234,8 +233,7 @@ def test_variants_that_cannot_be_told_from_the_best_are_named() -> None:
         "same": [repeated("s", OutputThroughput=1203.0)],
         "slow": [repeated("l", OutputThroughput=600.0)],
     }
-    made = sides(given)
-    [best] = best_variants(contenders(made, [CELL]), [])
+    [best] = best_variants(contenders(sides(given), [CELL]), [])
     assert (best.variant, best.tied_with) == ("same", ["base"])
 
 
@@ -251,8 +249,7 @@ def test_among_those_that_serve_the_same_arrivals_none_is_best() -> None:
         "base": serving_arrivals(OutputThroughput=1000.0, MeanTPOT=10.0),
         "luck": serving_arrivals(OutputThroughput=1004.0, MeanTPOT=12.0),
     }
-    made = sides({name: [run(name, [each])] for name, each in rows.items()})
-    able = contenders(made, [CELL])
+    able = contenders(sides({name: [run(name, [each])] for name, each in rows.items()}), [CELL])
     [best] = best_variants(able, [])
     assert (best.variant, best.throughput_per_gpu, best.tied_with) == ("luck", 1004, ["base"])
     assert [point.variant for point in pareto_front(able)] == ["base"]
@@ -282,8 +279,7 @@ def test_the_best_of_equals_is_among_those_named_and_its_figure_is_too_high() ->
     random, rounds = Random(13), 60
     made = [sides({name: servers(name, random, count=4) for name in "abcdef"}) for _ in range(rounds)]
     best = [best_variants(contenders(each, [CELL]), [])[0] for each in made]
-    lost = sum("a" not in (each.variant, *each.tied_with) for each in best)
-    assert lost <= 0.05 * rounds
+    assert sum("a" not in (each.variant, *each.tied_with) for each in best) <= 0.05 * rounds
     too_high = fmean(100 * (each.throughput_per_gpu / 1200 - 1) for each in best)
     assert too_high > 0.5
     assert fmean(each.optimism_percent or 0 for each in best) == pytest.approx(too_high, abs=0.35)

@@ -61,8 +61,7 @@ def test_what_servers_said_goes_before_the_words_that_count_and_it_is_told() -> 
 
 
 def test_what_other_figures_give_goes_before_whole_rows() -> None:
-    whole = SweepTable(results=with_figures(rows(100, []), SERVER | DERIVED))
-    kept = fitted(whole, max_bytes=20_000)
+    kept = fitted(SweepTable(results=with_figures(rows(100, []), SERVER | DERIVED)), max_bytes=20_000)
     assert len(kept.results) == 100
     assert all(set(row.metrics) == {"output_throughput", "mean_ttft_ms"} for row in kept.results)
     assert [(t.field, t.total, t.included) for t in kept.truncated] == [("results[].metrics", 800, 200)]
@@ -103,8 +102,7 @@ def test_the_largest_sweep_has_a_status_below_100_kb() -> None:
             cluster.runs[name] = a_run(name, status=failed("R" * 128, "m" * 4096))
     SimulatedOperator(cluster).make_pass()
     assert cluster.is_over
-    text = json.dumps(cluster.status)
-    assert len(text) < 100_000
+    assert len(json.dumps(cluster.status)) < 100_000
     assert MAX_BYTES < 100_000
 
 

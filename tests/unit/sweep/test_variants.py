@@ -53,8 +53,7 @@ def test_amounts_that_are_not_named_stay() -> None:
 def test_image_and_model_take_the_place_of_the_templates() -> None:
     [only] = made(variant("v", image="vllm:2", model={"name": "other", "revision": "r1"}))
     body = spec_body(only.spec)
-    assert body["server"]["image"] == "vllm:2"
-    assert body["model"] == {"name": "other", "revision": "r1"}
+    assert (body["server"]["image"], body["model"]) == ("vllm:2", {"name": "other", "revision": "r1"})
 
 
 def test_an_engine_without_api_server_is_varied_like_a_server() -> None:

@@ -40,8 +40,7 @@ def test_requests_come_by_weight_in_an_order_drawn_by_the_seed() -> None:
     assert [sorted(each) for each in lengths] == [[20] * 30 + [40] * 10] * 2
     assert lengths[0] != lengths[1]
     assert lengths[0] != sorted(lengths[0])
-    prompts = [s.prompt for s in (*first, *second)]
-    assert len(set(prompts)) == 80
+    assert len({s.prompt for s in (*first, *second)}) == 80
 
 
 def test_samples_of_a_part_keep_their_order() -> None:

@@ -79,8 +79,7 @@ def test_stages_that_replay_the_same_trace_share_nothing(tmp_path: Path) -> None
 
 
 def test_what_the_model_cannot_take_is_left_out_and_counted(tmp_path: Path) -> None:
-    data = trace(tmp_path, {}, {"input_length": 96}, {"timestamp": 9})
-    read = read_trace(data, context_tokens=100)
+    read = read_trace(trace(tmp_path, {}, {"input_length": 96}, {"timestamp": 9}), context_tokens=100)
     assert [entry.at_seconds for entry in read.entries] == [0, 0.009]
     facts = read.facts(used=1)
     assert (facts.rows_read, facts.rows_used, facts.rows_dropped) == (3, 1, {"TooLongForModel": 1})

@@ -16,12 +16,7 @@ from benchrun_client.server.readiness import Servers
 from unit.client.servers import Handler, answering, serving
 
 TIMES = OfflineTimes(
-    sent=(0.0, 0.5),
-    ttft=(0.25, 0.5),
-    e2el=(1.0, 1.5),
-    output_tokens=(4, 8),
-    call_seconds=(1.0, 0.75),
-    took_seconds=2.0,
+    sent=(0.0, 0.5), ttft=(0.25, 0.5), e2el=(1.0, 1.5), output_tokens=(4, 8), call_seconds=(1.0, 0.75), took_seconds=2.0
 )
 
 
@@ -64,10 +59,8 @@ async def test_the_whole_load_is_asked_for_at_once() -> None:
     async with serving(load=handler) as url:
         await OfflineEngine(chat_template="{{ x }}").run(load(LoadPoint(batch_size=2)), servers(url))
     (body,) = bodies
-    assert body["chat_template"] == "{{ x }}"
-    assert body["prompts"] == ["one", "two"]
-    assert body["output_tokens"] == [8, 8]
-    assert body["batch_size"] == 2
+    assert (body["chat_template"], body["prompts"]) == ("{{ x }}", ["one", "two"])
+    assert (body["output_tokens"], body["batch_size"]) == ([8, 8], 2)
 
 
 @pytest.mark.parametrize("heartbeats", [0, 3])
@@ -79,10 +72,8 @@ async def test_what_the_engine_tells_is_what_is_recorded(heartbeats: int) -> Non
         )
         outcome = await OfflineEngine().run(watched, servers(url))
     assert messages == ["sent", "answered", "answered"]
-    assert outcome.result["ttfts"] == [0.25, 0.5]
-    assert outcome.result["decodes"] == [0.75, 1.0]
-    assert outcome.result["input_lens"] == [10, 10]
-    assert outcome.result["output_lens"] == [4, 8]
+    assert (outcome.result["ttfts"], outcome.result["decodes"]) == ([0.25, 0.5], [0.75, 1.0])
+    assert (outcome.result["input_lens"], outcome.result["output_lens"]) == ([10, 10], [4, 8])
     assert outcome.instants.ok == outcome.instants.ended == [True, True]
     first, second = outcome.instants.sent
     assert second - first == pytest.approx(0.5)
@@ -95,8 +86,7 @@ async def test_figures_have_the_names_of_the_offline_commands() -> None:
         outcome = await OfflineEngine().run(load(), servers(url))
     result = outcome.result
     assert result["elapsed_time"] == result["duration"] == 1.75
-    assert result["num_requests"] == 2
-    assert result["total_num_tokens"] == 10 + 10 + 4 + 8
+    assert (result["num_requests"], result["total_num_tokens"]) == (2, 10 + 10 + 4 + 8)
     assert result["requests_per_second"] == pytest.approx(2 / 1.75)
     assert result["tokens_per_second"] == pytest.approx(32 / 1.75)
     assert "avg_latency" not in result

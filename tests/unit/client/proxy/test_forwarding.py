@@ -67,8 +67,7 @@ async def test_a_chat_is_limited_in_the_words_that_it_used(limit: str) -> None:
     async with between(prefilling(), Server(saying("{}"))) as proxy:
         assert (await proxy.ask(body, path="/v1/chat/completions"))[0] == 200
         (first,), (second,) = proxy.prefill.requests, proxy.decode.requests
-    limits = {name: value for name, value in first.json.items() if name.startswith("max_")}
-    assert limits == {limit: 1}
+    assert {name: value for name, value in first.json.items() if name.startswith("max_")} == {limit: 1}
     assert second.json == body
 
 

@@ -99,13 +99,11 @@ def test_one_repeat_that_settles_it_is_enough() -> None:
 
 
 def test_where_the_lowest_load_is_too_much_it_ends() -> None:
-    steps = walked(search(), keeps(Decimal("0.5")))
-    assert values(steps) == ["1"]
+    assert values(walked(search(), keeps(Decimal("0.5")))) == ["1"]
 
 
 def test_where_the_highest_load_is_kept_it_ends_there() -> None:
-    steps = walked(search(highest="6"), keeps(Decimal(100)))
-    assert values(looks(steps)) == ["1", "2", "4", "6"]
+    assert values(looks(walked(search(highest="6"), keeps(Decimal(100))))) == ["1", "2", "4", "6"]
 
 
 def test_users_are_whole_and_the_bracket_ends_at_neighbours() -> None:

@@ -141,8 +141,7 @@ async def test_rows_that_were_drawn_before_are_sent_as_they_are() -> None:
     rows = tuple(Sample(f"row {n}", 2, 2) for n in range(40))
     prompts = SearchPrompts({"chat/search-01/r1": rows}, write=None)
     taken = await prompts.take(stage_at(search(requests=30), first(search())))
-    assert taken.samples == rows[:30]
-    assert taken.digest == prompts_digest(rows[:30])
+    assert (taken.samples, taken.digest) == (rows[:30], prompts_digest(rows[:30]))
 
 
 async def test_a_writer_that_can_not_write_ends_the_run_with_its_reason() -> None:

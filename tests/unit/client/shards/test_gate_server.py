@@ -208,9 +208,7 @@ async def test_strangers_are_refused_before_they_say_anything(changes: dict[str,
     async with meeting(2) as here, aiohttp.ClientSession() as session:
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
             await session.ws_connect(
-                f"http://127.0.0.1:{here.port}{GATE_PATH}",
-                params=query,
-                headers={"Authorization": f"Bearer {word}"},
+                f"http://127.0.0.1:{here.port}{GATE_PATH}", params=query, headers={"Authorization": f"Bearer {word}"}
             )
         assert refused.value.status == status
 

@@ -46,9 +46,7 @@ NAMES = dict.fromkeys(
     0.0,
 )
 TOGETHER = ShardedStage(
-    shards=Shards(count=2, start_skew_us=300, clock_error_us=40),
-    began_unix_us=1_700_000_100_000_000,
-    max_concurrency=7,
+    shards=Shards(count=2, start_skew_us=300, clock_error_us=40), began_unix_us=1_700_000_100_000_000, max_concurrency=7
 )
 
 
@@ -117,8 +115,7 @@ def test_a_stage_split_any_way_is_the_same_put_together(data: st.DataObject) -> 
         mine, theirs = getattr(several.requests, name), getattr(one.requests, name)
         # Another clock's instants are other floats: the last microsecond may round the other way.
         assert mine == (pytest.approx(theirs, abs=2) if name in ("start_us", "queue_us") else theirs), name
-    assert several.gaps == one.gaps
-    assert several.errors == one.errors
+    assert (several.gaps, several.errors) == (one.gaps, one.errors)
     assert several.first_send_unix_us == pytest.approx(one.first_send_unix_us, abs=2)
     assert several.last_receive_unix_us == pytest.approx(one.last_receive_unix_us, abs=2)
     assert several.idle_before_us == pytest.approx(one.idle_before_us, abs=2)
@@ -147,8 +144,7 @@ def test_figures_are_those_of_their_definitions(raw: RawStage) -> None:
         assert figures[f"std_{latency}_ms"] == pytest.approx(pstdev(sample) if sample else 0.0, abs=1e-6)
         for percent, name in ((Fraction(50), "median"), (Fraction(50), "p50"), (Fraction("99.9"), "p99.9")):
             assert figures[f"{name}_{latency}_ms"] == pytest.approx(linear(sample, percent))
-    assert figures["completed"] == len(ok)
-    assert figures["failed"] == len(columns.ok) - len(ok)
+    assert (figures["completed"], figures["failed"]) == (len(ok), len(columns.ok) - len(ok))
     assert figures["request_throughput"] == len(ok) / 2.0
     assert "max_output_tokens_per_s" not in figures
 
@@ -167,8 +163,7 @@ def linear(sample: Sequence[float], percent: Fraction) -> float:
 def test_percentiles_are_rounded_as_numpys_are() -> None:
     """`numpy.percentile` of these, which reckons from the upper neighbour where that is nearer; from the lower it is
     904.1974500000001."""
-    sample = Values.of(Counter([332.695, 721.484, 711.192, 936.441]))
-    assert sample.percentile(95.0) == 904.19745
+    assert Values.of(Counter([332.695, 721.484, 711.192, 936.441])).percentile(95.0) == 904.19745
 
 
 def test_the_busiest_second_counts_those_under_way_in_it() -> None:
@@ -245,8 +240,7 @@ def test_of_several_nodes_the_one_counts_from_which_most_was_stolen(
 def test_what_only_the_first_has_seen_is_told_by_it() -> None:
     first, _ = both = parts()
     record = merged(both, TOGETHER)
-    assert record.servers == first.servers
-    assert record.repeated_tokens == 5
+    assert (record.servers, record.repeated_tokens) == (first.servers, 5)
     assert record.shards is not None
     assert (record.shards.count, record.shards.start_skew_us, record.shards.clock_error_us) == (2, 300, 40)
     assert record.scalars["max_concurrency"] == 7

@@ -133,9 +133,7 @@ def test_a_mix_is_compared_by_what_its_parts_send(names: str, tokens: int, same:
         pytest.param("api differs between a and b", _workload(api="Chat"), id="api"),
         pytest.param("ignoreEOS differs between a and b", _workload(ignoreEOS=False), id="ignoreEOS"),
         pytest.param(
-            "sampling.temperature differs between a and b",
-            _workload(sampling={"temperature": "0.7"}),
-            id="temperature",
+            "sampling.temperature differs between a and b", _workload(sampling={"temperature": "0.7"}), id="temperature"
         ),
         pytest.param(
             "sampling.repetitionPenalty differs between a and b",

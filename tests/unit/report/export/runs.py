@@ -71,10 +71,7 @@ def spec(**changes: Any) -> BenchmarkRunSpec:
             workload("chat", dataset=random, load=concurrencies(4), requests=24),
             workload("capped", dataset=random, load={"requestRates": ["40"], "maxConcurrency": 2}, requests=24),
             workload(
-                "first",
-                dataset={"random": {"inputTokens": 64, "outputTokens": 1}},
-                load=concurrencies(2),
-                requests=8,
+                "first", dataset={"random": {"inputTokens": 64, "outputTokens": 1}}, load=concurrencies(2), requests=8
             ),
         ],
         repeats=2,

@@ -94,8 +94,7 @@ def test_any_text_comes_back_and_none_is_a_formula(text: str) -> None:
 
 
 def test_lines_end_as_rfc_4180_says() -> None:
-    text = as_csv(Table("t", (Column("x", "integer", str),), [(1,), (2,)]))
-    assert text == b"x\r\n1\r\n2\r\n"
+    assert as_csv(Table("t", (Column("x", "integer", str),), [(1,), (2,)])) == b"x\r\n1\r\n2\r\n"
 
 
 # ---- formats ---------------------------------------------------------------------------------------------------------

@@ -189,8 +189,7 @@ def test_no_limit_on_the_rate_is_no_rate() -> None:
 
 def test_of_an_endpoint_nobody_knows_the_hardware() -> None:
     (server,) = stage_report(CHAT, run(of_spec=endpoint_spec()))["scenario"]["stack"]
-    assert server["standardized"]["kind"] == "generic"
-    assert server["native"] == {}
+    assert (server["standardized"]["kind"], server["native"]) == ("generic", {})
 
 
 def test_equal_configurations_have_equal_ids() -> None:
@@ -380,5 +379,4 @@ def test_a_verdict_without_findings_stands_alone() -> None:
     exported = run(measured(CHAT), of_status=status([row(CELLS[0], "Valid")]))
     section = report(exported, exported.stages[0])["run"]
     assert section["description"].endswith("]: Valid")
-    assert section["keywords"] == ["benchrun", "verdict=Valid"]
-    assert section["uid"] == f"{exported.uid}/{CHAT}"
+    assert (section["keywords"], section["uid"]) == (["benchrun", "verdict=Valid"], f"{exported.uid}/{CHAT}")

@@ -97,8 +97,7 @@ def test_two_pods_of_one_start_are_not_both_the_server_that_has_it() -> None:
 def test_what_a_server_did_not_say_is_unknown_and_never_zero() -> None:
     silent = ServerEdge(address=A, before=None, after=edges()[0].after)
     found = values_of(two(servers=(silent, edges()[1]), samples=[]), *COUNTS, *MEANS, *READ)
-    assert found[A] == (None,) * 12
-    assert found[B] == (8, 800, 96, 25.0, 0.0, 0.0, 0.0, *(None,) * 5)
+    assert (found[A], found[B]) == ((None,) * 12, (8, 800, 96, 25.0, 0.0, 0.0, 0.0, *(None,) * 5))
 
 
 def test_a_server_without_a_request_has_counts_of_zero_and_no_mean() -> None:

@@ -212,8 +212,7 @@ def test_csv_is_read_back_value_for_value() -> None:
                 assert float(text) == value
             elif column.kind == "text":
                 assert text == value
-    assert back[0]["findings"] == "Drift;TooFewSamples"
-    assert back[0]["began"] == "2027-01-15T08:00:00.250000Z"
+    assert (back[0]["findings"], back[0]["began"]) == ("Drift;TooFewSamples", "2027-01-15T08:00:00.250000Z")
     assert list(back[0]) == [column.name for column in table.columns]
 
 

@@ -89,8 +89,7 @@ def test_however_little_there_is_it_makes_a_page(sweep: ReportedSweep) -> None:
 
 
 def test_the_verdict_comes_first_and_names_the_best() -> None:
-    section = sweep_verdict_section(several())
-    first, facts = section.elements[:2]
+    first, facts = sweep_verdict_section(several()).elements[:2]
     assert isinstance(first, Verdict)
     assert (first.word, first.meaning.endswith(HOLES)) == ("Suspect", True)
     assert isinstance(facts, Facts)
@@ -101,9 +100,7 @@ def test_the_verdict_comes_first_and_names_the_best() -> None:
 def test_each_variant_has_a_row_with_its_outcome_and_why_it_failed() -> None:
     [table] = tables_of(sweep_verdict_section(several()))
     rows = {row[0]: row for row in table.rows.rows}
-    assert rows["baseline"][1] == "baseline"
-    assert rows["prefix-caching"][1] == "Better"
-    assert rows["eager"][1] == "Worse"
+    assert (rows["baseline"][1], rows["prefix-caching"][1], rows["eager"][1]) == ("baseline", "Better", "Worse")
     assert rows["chunked-8192"][1] == "not detected"
     assert rows["long-context-with-a-long-name"][-1] == "OutOfGPUMemory in seqs-v6-r1: CUDA out of memory"
 

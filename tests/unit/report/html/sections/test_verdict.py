@@ -17,8 +17,7 @@ def condition(type_: str, status: str, reason: str) -> Condition:
 def test_the_verdict_is_the_first_word() -> None:
     first = verdict_section(reported()).elements[0]
     assert isinstance(first, Verdict)
-    assert first.word == measured().status.verdict
-    assert first.message == "measured all 6 load points"
+    assert (first.word, first.message) == (measured().status.verdict, "measured all 6 load points")
 
 
 @pytest.mark.parametrize(("reason", "word"), [("ServerStartFailed", "Failed"), ("Cancelled", "Cancelled")])
