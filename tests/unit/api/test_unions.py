@@ -82,14 +82,14 @@ def counted(how_many: int) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("name", "place", "listed", "members"), [*counted(1)])
-def test_one_member_is_taken(name: str, place: str, listed: str, members: Members) -> None:
+def test_a_union_with_one_member_is_accepted(name: str, place: str, listed: str, members: Members) -> None:
     body = spec(place, members)
     assert broken_in_python(BenchmarkRunSpec, body) == (set(), False)
     assert broken_in_cel(body, SCHEMA) == set()
 
 
 @pytest.mark.parametrize(("name", "place", "listed", "members"), [*counted(0), *counted(2)])
-def test_none_or_two_are_refused_at_the_field_by_a_list_of_all(
+def test_none_or_two_are_rejected_at_the_field_by_a_list_of_all(
     name: str, place: str, listed: str, members: Members
 ) -> None:
     body = spec(place, members)

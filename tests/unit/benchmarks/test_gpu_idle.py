@@ -129,6 +129,6 @@ def test_idle_is_what_no_request_covers() -> None:
         pytest.param([*ARM, *load((29, 31))], "overlap", id="not the stages that were asked for"),
     ],
 )
-def test_what_is_no_such_measurement_is_refused(found: list[Exchange], why: str) -> None:
+def test_an_unknown_measurement_is_rejected(found: list[Exchange], why: str) -> None:
     with pytest.raises(NotAsExpected, match=why):
         seen(found, deleted_at=32, stages=2, requests=2)

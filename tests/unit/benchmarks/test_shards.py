@@ -40,6 +40,6 @@ def test_good_figures_keep_every_limit() -> None:
         (replace(KEPT, failed=1), "1 requests failed"),
     ],
 )
-def test_each_limit_is_told_by_itself(changed: Figures, message: str) -> None:
+def test_each_limit_is_reported_by_itself(changed: Figures, message: str) -> None:
     (line,) = changed.beyond_limits()
     assert message in line

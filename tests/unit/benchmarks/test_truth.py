@@ -82,7 +82,7 @@ def seen(harm: float, verdict: str, *blamed: doses.Cause, extra: tuple[str, ...]
         (SERVER, seen(20, "Invalid", "client"), "wrongly"),
     ],
 )
-def test_who_is_named(mistake: doses.Mistake, cell: Seen, named: str | None) -> None:
+def test_each_mistake_is_named(mistake: doses.Mistake, cell: Seen, named: str | None) -> None:
     assert cell.named(mistake) == named
 
 
@@ -130,7 +130,7 @@ GOOD: dict[str, float | str | None] = {
         ({"false_suspect": 1}, 1),
     ],
 )
-def test_what_is_let_pass(changed: dict[str, float | str | None], beyond: int) -> None:
+def test_values_beyond_the_limit_are_counted(changed: dict[str, float | str | None], beyond: int) -> None:
     assert len(list(_beyond(GOOD | changed))) == beyond
 
 

@@ -189,7 +189,7 @@ def test_errors_are_counted_even_where_there_are_none(summary: str, remarks: tup
     assert shown(checked(*remarks))[-1] == summary
 
 
-def test_objects_are_told_apart_and_counted_together() -> None:
+def test_objects_are_distinguished_and_counted_together() -> None:
     lines = shown(checked(error("a", "x"), volume=volume()), checked(error("b", "y"), name="", kind=""))
     assert lines == [
         "chat BenchmarkRun",

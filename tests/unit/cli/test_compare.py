@@ -118,7 +118,7 @@ def test_what_is_not_comparable_says_why(file: str, capsys: Capture) -> None:
     assert "not compared: one repeat: no idea of the noise" in output
 
 
-def test_traffic_that_differs_is_said(tmp_path: Path, capsys: Capture) -> None:
+def test_traffic_that_differs_is_reported(tmp_path: Path, capsys: Capture) -> None:
     other = body("b")
     other["status"]["results"][0]["traffic"] = "another"
     main(["compare", "-f", written(tmp_path / "two.yaml", body("a"), other), "a", "b"])

@@ -109,14 +109,14 @@ def test_a_folder_gets_every_file_and_each_is_named(
 
 
 @pytest.mark.parametrize("name", ["out/", "already"])
-def test_what_is_a_folder(export: Export, tmp_path: Path, name: str) -> None:
+def test_an_output_path_without_suffix_is_a_folder(export: Export, tmp_path: Path, name: str) -> None:
     (tmp_path / "already").mkdir()
     export("--format=csv", f"--output={tmp_path}/{name}")
     assert made(tmp_path / name) == ["replicas.csv", "requests.csv", "servers.csv", "stages.csv"]
 
 
 @pytest.mark.parametrize(("table", "rows"), [("requests", 80), ("servers", 4), ("replicas", 4), ("stages", 4)])
-def test_a_file_gets_the_table_asked_for(export: Export, tmp_path: Path, table: str, rows: int) -> None:
+def test_a_file_gets_the_table_requested(export: Export, tmp_path: Path, table: str, rows: int) -> None:
     file = tmp_path / "new" / "all.csv"
     output = export("--format=csv", f"--table={table}", f"--output={file}")
     assert f"wrote {file}" in output.err
@@ -133,7 +133,7 @@ def test_stages_can_be_chosen(export: Export) -> None:
 # ---- what is left out --------------------------------------------------------------------------------------------------
 
 
-def test_invalid_numbers_are_left_out_and_it_is_said(export: Export) -> None:
+def test_invalid_numbers_are_left_out_with_a_remark(export: Export) -> None:
     output = export("--format=vllm", rows=INVALID)
     assert [json.loads(line)["benchrun_stage"] for line in output.out.splitlines()] == [
         s for s in STAGES if s != CAPPED
@@ -155,7 +155,7 @@ def test_where_nothing_can_be_trusted_nothing_is_exported(export: Export, tmp_pa
     assert not (tmp_path / "out").exists()
 
 
-def test_records_that_are_gone_are_said(export: Export) -> None:
+def test_records_that_are_gone_are_reported(export: Export) -> None:
     output = export("--format=csv", stages=STAGES[:2])
     assert output.code == 0
     assert "first/concurrency=2: 0 of its 1 records are kept" in output.err
@@ -171,7 +171,7 @@ def test_records_that_are_gone_are_said(export: Export) -> None:
         (["--format=csv", "--stage=chat/concurrency=4/r3"], "there is no stage 'chat/concurrency=4/r3'; did you mean"),
     ],
 )
-def test_what_can_not_be_done_is_said(export: Export, options: list[str], sentence: str) -> None:
+def test_an_impossible_option_is_reported(export: Export, options: list[str], sentence: str) -> None:
     output = export(*options)
     assert (output.code, output.out) == (1, b"")
     assert f"benchrun: {sentence}" in output.err
@@ -188,7 +188,7 @@ def test_a_run_without_records_says_why(export: Export) -> None:
     assert "nightly has no stored records" in output.err
 
 
-def test_a_path_that_can_not_be_written_is_named(export: Export, tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_written_is_named(export: Export, tmp_path: Path) -> None:
     (tmp_path / "plain").write_text("a file", encoding="utf-8")
     output = export("--format=csv", f"--output={tmp_path / 'plain' / 'x.csv'}")
     assert (output.code, str(tmp_path / "plain") in output.err) == (1, True)

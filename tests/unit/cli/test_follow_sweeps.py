@@ -111,7 +111,7 @@ def test_its_runs_go_by_in_a_log(tmp_path: Path, kubectl: FakeKubectl) -> None:
     assert "compute is the limit" in rest
 
 
-def test_a_watch_of_its_runs_that_fails_before_there_are_any_is_begun_anew(
+def test_a_watch_of_its_runs_that_fails_before_there_are_any_is_started_again(
     tmp_path: Path, kubectl: FakeKubectl
 ) -> None:
     may_end = tmp_path / "may-end"
@@ -230,7 +230,7 @@ def test_waiting_has_an_end(kubectl: FakeKubectl, capsys: Capture) -> None:
     assert output.err == "benchrun: seqs: not ended within the timeout\n"
 
 
-def test_a_run_and_a_sweep_of_one_name_are_told_apart_by_hand() -> None:
+def test_a_run_and_a_sweep_of_one_name_are_distinguished_by_hand() -> None:
     run, sweep = Target(Kubectl("lab")), Target(Kubectl("lab"), "BenchmarkSweep")
     with pytest.raises(CommandError, match="a run and a sweep are both called chat"):
         by_name([("chat", run), ("chat", sweep)])

@@ -26,7 +26,7 @@ def test_a_table_of_all_runs(kubectl: FakeKubectl, capsys: Capture) -> None:
     ]
 
 
-def test_of_all_namespaces(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_get_lists_all_namespaces(kubectl: FakeKubectl, capsys: Capture) -> None:
     kubectl.gives("get", RUNS, "--all-namespaces", body={"items": [run_body(running(), namespace="far")]})
     kubectl.gives("get", SWEEPS, "--all-namespaces", body={"items": []})
     assert main(["get", "-A", "-n", "lab"]) == 0
@@ -43,7 +43,9 @@ def test_of_all_namespaces(kubectl: FakeKubectl, capsys: Capture) -> None:
         (["-A"], "no runs in this cluster; benchrun run -f FILE makes one; examples/ has some\n"),
     ],
 )
-def test_an_empty_list_says_so(options: list[str], message: str, kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_an_empty_list_prints_a_message(
+    options: list[str], message: str, kubectl: FakeKubectl, capsys: Capture
+) -> None:
     kubectl.gives("get", body={"items": []})
     assert main(["get", *options]) == 0
     assert capsys.readouterr().out == message
@@ -68,7 +70,7 @@ def test_a_name_and_a_choice_do_not_go_together(option: list[str], capsys: Captu
     assert "-A and -l choose from a list; leave them out where a run is named" in capsys.readouterr().err
 
 
-def test_a_run_of_another_version_can_not_be_summed_up(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_a_run_of_another_version_cannot_be_summed_up(kubectl: FakeKubectl, capsys: Capture) -> None:
     kubectl.gives("get", "chat", body={**run_body(running()), "status": {"progress": {"stages": 1}}})
     assert main(["get", "chat"]) == 1
     assert "chat was written by another version of the API" in capsys.readouterr().err

@@ -77,7 +77,9 @@ def _is_ours(pid: Path, folder: Path) -> bool:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_by_default_the_run_goes_on(path: str, kubectl: FakeKubectl, number: signal.Signals, code: int) -> None:
+def test_an_interrupt_leaves_the_run_running_by_default(
+    path: str, kubectl: FakeKubectl, number: signal.Signals, code: int
+) -> None:
     command = Command("run", "-f", path, "-n", "lab")
     command.until("Running")
     ended_with, output = command.interrupted(number)
@@ -176,7 +178,7 @@ def test_a_run_that_is_just_being_created_is_cancelled_too(
     assert (command.process.returncode, "cancelling chat-x7f2k" in out) == (5, True), out + error
 
 
-def test_who_may_not_cancel_is_told_and_does_not_wait(path: str, kubectl: FakeKubectl) -> None:
+def test_missing_permission_to_cancel_is_reported_without_waiting(path: str, kubectl: FakeKubectl) -> None:
     kubectl.gives("get", "chat", body=run_body(running()), unless="--watch")
     kubectl.fails(
         "patch",

@@ -49,7 +49,7 @@ def judge(tmp_path: Path, capsys: Capture) -> Judge:
     return judged
 
 
-def test_by_the_same_lines_the_same_comes_out(judge: Judge) -> None:
+def test_the_same_thresholds_give_the_same_verdict(judge: Judge) -> None:
     code, output = judge(finished_run())
     assert code == 0
     assert "judged: Valid - re-evaluated by version 1 of the rules, with the same thresholds" in output
@@ -81,7 +81,7 @@ def test_the_table_is_that_of_the_report(tmp_path: Path, capsys: Capture) -> Non
 
 
 @pytest.mark.parametrize("name", ["max-failed-percent", "max_failed_percent"])
-def test_a_stricter_line_makes_a_cell_invalid(judge: Judge, name: str) -> None:
+def test_a_stricter_threshold_makes_a_cell_invalid(judge: Judge, name: str) -> None:
     code, output = judge(finished_run(ONE_FAILED), "--threshold", f"{name}=0.5")
     assert code == 4
     assert "judged: Invalid" in output
@@ -90,7 +90,7 @@ def test_a_stricter_line_makes_a_cell_invalid(judge: Judge, name: str) -> None:
     assert "chat/rate=8: was" not in output
 
 
-def test_a_looser_line_makes_a_cell_valid(judge: Judge) -> None:
+def test_a_looser_threshold_makes_a_cell_valid(judge: Judge) -> None:
     code, output = judge(finished_run(SHORT_OUTPUT), "--threshold", "output-suspect-percent=85")
     assert code == 0
     assert "chat/rate=4: was Suspect, now Valid: no OutputTooShort" in output
@@ -164,7 +164,7 @@ def test_compilations_that_were_not_kept_are_not_forgotten_silently(judge: Judge
 # ---- records that are gone -------------------------------------------------------------------------------------------
 
 
-def test_a_lost_record_is_said_and_not_held_against_its_cell(judge: Judge) -> None:
+def test_a_lost_record_is_reported_and_not_held_against_its_cell(judge: Judge) -> None:
     code, output = judge(finished_run(kept=(0, 1, 2)))
     assert (code, "judged: Valid" in output) == (0, True)
     assert "chat/rate=8: judged by 1 of its 2 repeats, since the other records are not kept" in output
@@ -186,7 +186,7 @@ def test_a_stage_that_was_never_measured_stays_missing(tmp_path: Path, capsys: C
     assert output["notes"] == ["chat/rate=4: judged by 1 of its 2 repeats, since the other records are not kept"]
 
 
-def test_a_timeline_that_was_cut_is_said(judge: Judge) -> None:
+def test_a_timeline_that_was_cut_is_reported(judge: Judge) -> None:
     run = finished_run()
     run.body["status"]["truncated"] = [{"field": "timeline", "total": 5, "included": 3}]
     assert "3 of 5 chunks of the timeline were kept" in judge(run)[1]
@@ -198,7 +198,7 @@ def test_no_record_is_nothing_to_judge(judge: Judge) -> None:
     assert "judged has no stored records" in output
 
 
-def test_a_record_that_can_not_be_read_is_named(judge: Judge) -> None:
+def test_a_record_that_cannot_be_read_is_named(judge: Judge) -> None:
     run = finished_run()
     run.config_maps[3]["binaryData"]["record.json.gz"] = "bm90IGd6aXA="
     code, output = judge(run)
@@ -234,7 +234,7 @@ def test_a_row_whose_codes_were_cut_is_compared_by_its_verdict(judge: Judge) -> 
     assert "chat/rate=4: was Suspect, now Invalid" in judge(run, "--severity", "OutputTooShort=Invalid")[1]
 
 
-def test_of_rows_that_were_cut_from_the_status_not_much_is_known(tmp_path: Path, capsys: Capture) -> None:
+def test_truncated_rows_have_few_figures(tmp_path: Path, capsys: Capture) -> None:
     run = finished_run(kept=(0, 1, 2))
     del run.body["status"]["results"][1]
     output = as_json(saved(tmp_path, run), capsys)
@@ -260,7 +260,7 @@ def test_of_rows_that_were_cut_from_the_status_not_much_is_known(tmp_path: Path,
         pytest.param("--severity=RecordMissing=Off", "RecordMissing can't be changed", id="fixed"),
     ],
 )
-def test_what_does_not_exist_is_an_error(judge: Judge, option: str, message: str) -> None:
+def test_an_unknown_name_is_an_error(judge: Judge, option: str, message: str) -> None:
     code, text = judge(finished_run(), option)
     assert (code, message in text) == (1, True), text
 

@@ -81,7 +81,7 @@ def test_weights_are_read_from_the_headers(tmp_path: Path, capsys: Capture) -> N
     assert "less weights 3 GiB" in printed(capsys)
 
 
-def test_a_limit_that_does_not_fit_is_said(tmp_path: Path, capsys: Capture) -> None:
+def test_a_limit_that_does_not_fit_is_reported(tmp_path: Path, capsys: Capture) -> None:
     words = ["kv-cache", str(model(tmp_path, QWEN_32B)), "--serve", "--kv-cache-memory-bytes=8GiB"]
     assert main(words) == 0
     assert "vLLM will not start with --max-model-len 131,072" in printed(capsys)
@@ -98,7 +98,7 @@ def test_a_limit_that_does_not_fit_is_said(tmp_path: Path, capsys: Capture) -> N
         (json.dumps(QWEN_32B), ["--serve", "--kv-cache-dtype=fp9"], "fp9"),
     ],
 )
-def test_what_can_not_be_sized_is_an_error(
+def test_a_model_of_unknown_size_is_an_error(
     tmp_path: Path, content: str, words: list[str], text: str, capsys: Capture
 ) -> None:
     (tmp_path / "config.json").write_text(content)

@@ -45,7 +45,7 @@ def run_is(kubectl: FakeKubectl, status: Any, *, once: bool = False) -> None:
     kubectl.gives("get", "benchmarkruns.benchrun.dev", body=run_body(status), once=once)
 
 
-def test_of_both_each_line_says_who_wrote_it(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_with_two_pods_each_line_names_its_pod(kubectl: FakeKubectl, capsys: Capture) -> None:
     run_is(kubectl, running())
     pods(kubectl, SERVER, pod("s", "server"))
     pods(kubectl, CLIENT, pod("c", "client"))
@@ -60,7 +60,7 @@ def test_of_both_each_line_says_who_wrote_it(kubectl: FakeKubectl, capsys: Captu
     assert ["logs", "s", "--container=vllm", "--tail=5", "--namespace=lab"] in kubectl.commands()
 
 
-def test_of_one_the_lines_are_as_they_were_written(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_with_one_pod_lines_are_printed_unchanged(kubectl: FakeKubectl, capsys: Capture) -> None:
     run_is(kubectl, running())
     pods(kubectl, SERVER, pod("s", "server"))
     kubectl.answer("logs", "s", out="a\n  b\n")
@@ -68,7 +68,7 @@ def test_of_one_the_lines_are_as_they_were_written(kubectl: FakeKubectl, capsys:
     assert capsys.readouterr().out == "a\n  b\n"
 
 
-def test_a_line_can_not_steer_the_terminal(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_a_line_cannot_steer_the_terminal(kubectl: FakeKubectl, capsys: Capture) -> None:
     run_is(kubectl, running())
     pods(kubectl, SERVER, pod("s", "server"))
     kubectl.answer("logs", "s", out="\x1b[2Ja\x1b]0;t\x07\n50%\r99%\n")
@@ -96,7 +96,7 @@ def test_several_pods_of_a_role_are_named(kubectl: FakeKubectl, capsys: Capture)
     assert capsys.readouterr().out.splitlines() == ["s-0 | here", "s-1 | here", "client | here"]
 
 
-def test_what_has_not_begun_is_said_with_what_it_waits_for(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_what_has_not_begun_is_reported_with_what_it_waits_for(kubectl: FakeKubectl, capsys: Capture) -> None:
     run_is(kubectl, running(message="waiting for a node to take the server"))
     pods(kubectl, SERVER, pod("s", "server", begun=False))
     assert main(["logs", "chat", "--role", "server"]) == 1
@@ -117,7 +117,7 @@ def test_when_the_pods_are_gone_the_last_words_are_shown(kubectl: FakeKubectl, c
     assert output.err.startswith("client: the pods were deleted")
 
 
-def test_when_nothing_is_kept_that_is_said_with_where_to_look(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_when_nothing_is_kept_that_is_reported_with_where_to_look(kubectl: FakeKubectl, capsys: Capture) -> None:
     run_is(kubectl, ended())
     for role in (SERVER, CLIENT):
         pods(kubectl, role)
@@ -135,7 +135,7 @@ def test_a_pod_that_goes_while_it_is_asked_is_a_pod_that_is_gone(kubectl: FakeKu
     assert capsys.readouterr().out.splitlines()[-1] == "last"
 
 
-def test_who_may_not_read_logs_is_told(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_missing_permission_to_read_logs_is_reported(kubectl: FakeKubectl, capsys: Capture) -> None:
     run_is(kubectl, running())
     pods(kubectl, SERVER, pod("s", "server"))
     kubectl.fails(

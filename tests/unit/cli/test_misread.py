@@ -87,7 +87,7 @@ def test_a_list_of_nothing_holds_no_run(tmp_path: Path, items: str) -> None:
         runs_in(file(tmp_path, f"kind: List\nitems: {items}\n"))
 
 
-def test_of_a_folder_the_files_with_known_endings_are_read_in_order(tmp_path: Path) -> None:
+def test_files_of_a_folder_are_read_in_order(tmp_path: Path) -> None:
     for name in ("b.yaml", "a.json", "c.yml", "d.txt", "e.yaml.bak", "README"):
         file(tmp_path, json.dumps({**MAP, "metadata": {"name": name}}), name)
     assert [each["metadata"]["name"] for each in config_maps_in(tmp_path)] == ["a.json", "b.yaml", "c.yml"]  # type: ignore[index]

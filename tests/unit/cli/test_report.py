@@ -96,7 +96,7 @@ def test_a_run_that_goes_on_has_no_page_yet(tmp_path: Path, capsys: Capture) -> 
     assert not page.exists()
 
 
-def test_a_file_that_can_t_be_written_is_said(tmp_path: Path, capsys: Capture) -> None:
+def test_a_file_that_can_t_be_written_is_reported(tmp_path: Path, capsys: Capture) -> None:
     file = saved(tmp_path, finished_run())
     assert main(["report", "-f", str(file), "--html", str(tmp_path / "no" / "such.html")]) == 1
     assert "No such file or directory" in capsys.readouterr().err

@@ -66,7 +66,7 @@ def test_figures_then_changes_then_who_did_best(file: str, capsys: Capture) -> N
     assert ["chat", "throughput", "wide", "chat/rate=4", "1250", "-", "0%"] in output
 
 
-def test_what_is_to_be_known_of_the_table_is_said(file: str, capsys: Capture) -> None:
+def test_a_remark_explains_the_table(file: str, capsys: Capture) -> None:
     main(["report", NAME, "--sweep", "-f", file])
     output = " ".join(capsys.readouterr().out.split())
     assert "against base, within one server: the intervals hold the noise of repeats" in output
@@ -74,7 +74,7 @@ def test_what_is_to_be_known_of_the_table_is_said(file: str, capsys: Capture) ->
 
 
 @pytest.mark.parametrize("options", [[], ["--sweep"]])
-def test_it_is_asked_of_the_cluster(
+def test_a_report_by_name_queries_the_cluster_for_the_sweep(
     options: list[str], kubectl: FakeKubectl, body: dict[str, Any], capsys: Capture
 ) -> None:
     kubectl.fails("get", "benchmarkruns.benchrun.dev", NAME, error=NO_RUN)
@@ -94,7 +94,7 @@ def test_where_a_run_has_its_name_the_option_says_which_is_meant(
     assert "against base" in capsys.readouterr().out
 
 
-def test_a_sweep_that_nobody_looked_at_yet(kubectl: FakeKubectl, body: dict[str, Any], capsys: Capture) -> None:
+def test_a_sweep_that_was_not_looked_at_yet(kubectl: FakeKubectl, body: dict[str, Any], capsys: Capture) -> None:
     kubectl.gives("get", "benchmarksweeps.benchrun.dev", NAME, body={**body, "status": {"observedGeneration": -1}})
     assert main(["report", NAME, "--sweep"]) == 0
     assert capsys.readouterr().out.startswith("seqs: Unknown")
@@ -259,7 +259,7 @@ def test_rows_that_the_status_has_no_room_for_come_from_the_runs(
     assert "did not fit" not in output
 
 
-def test_of_a_file_that_holds_the_runs_as_well(large: FinishedSweep, tmp_path: Path, capsys: Capture) -> None:
+def test_a_file_may_hold_the_sweep_and_its_runs(large: FinishedSweep, tmp_path: Path, capsys: Capture) -> None:
     file = tmp_path / "all.json"
     file.write_text(json.dumps({"kind": "List", "items": [large.body, *large.runs]}))
     assert main(["report", NAME, "-f", str(file)]) == 2

@@ -154,7 +154,7 @@ def test_one_that_has_ended_is_not_measured_again_and_does_not_look_so(
 
 
 @pytest.mark.parametrize("status", [running(), ended()], ids=["under way", "ended"])
-def test_another_spec_under_its_name_is_refused_with_what_to_do(
+def test_another_spec_under_its_name_is_rejected_with_what_to_do(
     status: BenchmarkRunStatus, tmp_path: Path, kubectl: FakeKubectl, capsys: Capture
 ) -> None:
     kubectl.gives("get", "chat", "--ignore-not-found", body=run_body(status))
@@ -209,7 +209,7 @@ def test_one_that_is_deleted_does_not_keep_the_other_from_its_end(
     assert "b: Valid - " in output
 
 
-def test_what_was_applied_before_an_error_is_said(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_what_was_applied_before_an_error_is_reported(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:
     kubectl.answer("get", "--ignore-not-found")
     kubectl.answer("apply", out=json.dumps(fresh("a")), once=True)
     kubectl.fails("apply", error='Error from server (BadRequest): strict decoding error: unknown field "spec.sever"')
@@ -219,7 +219,7 @@ def test_what_was_applied_before_an_error_is_said(tmp_path: Path, kubectl: FakeK
     assert "to follow it:  benchrun watch a -n lab" in output.out
 
 
-def test_runs_of_one_name_in_two_namespaces_are_told_apart_by_hand(
+def test_runs_of_one_name_in_two_namespaces_are_distinguished_by_hand(
     tmp_path: Path, kubectl: FakeKubectl, capsys: Capture
 ) -> None:
     kubectl.answer("get", "--ignore-not-found")
@@ -230,7 +230,7 @@ def test_runs_of_one_name_in_two_namespaces_are_told_apart_by_hand(
     assert "two runs of different namespaces are called chat; follow one after the other" in capsys.readouterr().err
 
 
-def test_two_namespaces_that_disagree_are_refused(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_two_namespaces_that_disagree_are_rejected(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:
     assert main(["run", "-n", "lab", "-f", file(tmp_path, manifest(namespace="prod"))]) == 1
     assert "metadata.namespace is prod, but -n is lab" in capsys.readouterr().err
     assert kubectl.commands() == []

@@ -125,7 +125,7 @@ def test_on_a_terminal_it_is_drawn_and_taken_away_again(kubectl: FakeKubectl) ->
     assert re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen).rstrip().endswith("chat: Valid - ended: Valid")
 
 
-def test_a_terminal_that_can_not_be_drawn_on_gets_lines(kubectl: FakeKubectl) -> None:
+def test_a_terminal_that_cannot_be_drawn_on_gets_lines(kubectl: FakeKubectl) -> None:
     kubectl.watch(run_body(running(done=0)), run_body(ended()))
     code, screen = on_a_terminal("watch", "chat", width=100, height=30, kind="dumb")
     assert code == 0

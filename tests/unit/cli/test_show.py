@@ -81,7 +81,7 @@ def test_a_wide_table_takes_the_room_that_it_needs() -> None:
     assert max(map(len, lines[3:])) <= TABLE_WIDTH, "sentences fold all the same"
 
 
-def test_intervals_are_shown_when_asked_for() -> None:
+def test_intervals_are_shown_when_requested() -> None:
     assert "at most" in shown(status(result()), wide=True).partition("SequenceLimit")[2]
     assert "83.25" not in shown(status(result()))
     assert "83.25" in shown(status(result()), wide=True)
@@ -128,7 +128,7 @@ def test_no_command_passes_on_what_a_terminal_would_obey(
     assert OBEYED.search(output.out + output.err) is None
 
 
-def test_nor_does_following_a_run(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_a_followed_run_cannot_steer_the_terminal(kubectl: FakeKubectl, capsys: Capture) -> None:
     kubectl.watch(evil_run())
     main(["watch", "chat"])
     output = capsys.readouterr()
@@ -137,7 +137,7 @@ def test_nor_does_following_a_run(kubectl: FakeKubectl, capsys: Capture) -> None
 
 
 @pytest.mark.parametrize("form", [[], ["--markdown"]])
-def test_nor_does_a_report_of_a_file(form: list[str], tmp_path: Path, capsys: Capture) -> None:
+def test_a_report_of_a_file_cannot_steer_the_terminal(form: list[str], tmp_path: Path, capsys: Capture) -> None:
     run = finished_run()
     finding = {"code": "ClientSaturated", "severity": "Note", "count": 1, "worstStage": EVIL, "meaning": EVIL}
     status = {**run.body["status"], "message": EVIL, "logTail": EVIL, "findings": [finding]}

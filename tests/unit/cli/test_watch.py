@@ -41,7 +41,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("last", ["MODIFIED", "ERROR"])
-def test_a_watch_that_the_api_server_ends_is_begun_anew(last: str, kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_a_watch_that_the_api_server_ends_is_started_again(last: str, kubectl: FakeKubectl, capsys: Capture) -> None:
     kubectl.watch(run_body(running(done=0)), run_body(running(done=0)), last=last, once=True, stays=False)
     kubectl.watch(run_body(ended()))
     assert main(["watch", "chat"]) == 0
@@ -49,7 +49,7 @@ def test_a_watch_that_the_api_server_ends_is_begun_anew(last: str, kubectl: Fake
     assert "trying again" not in capsys.readouterr().out
 
 
-def test_a_cluster_that_goes_away_for_a_while_is_told_and_waited_for(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_a_cluster_that_goes_away_for_a_while_is_reported_and_waited_for(kubectl: FakeKubectl, capsys: Capture) -> None:
     kubectl.watch(run_body(running(done=0)), once=True, stays=False)
     kubectl.fails("--watch", error=DOWN, once=True)
     kubectl.watch(run_body(ended()))

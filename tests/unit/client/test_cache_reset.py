@@ -47,7 +47,7 @@ async def test_a_reset_asks_for_external_tiers_too_and_believes_the_body() -> No
     assert requests == [("POST", "/reset_prefix_cache?reset_external=true")]
 
 
-async def test_a_refusal_with_status_200_is_tried_again() -> None:
+async def test_a_refusal_with_status_200_is_retried() -> None:
     assert await reset_of(resetting(HELD, HELD, DONE)) == CacheReset(succeeded=True, attempts=3, answer=DONE[1])
 
 
@@ -80,7 +80,7 @@ async def test_an_empty_answer_is_that_of_older_versions_which_the_hit_ratio_wil
         pytest.param("HTTP 405: go away", 405, id="another method"),
     ],
 )
-async def test_what_another_attempt_would_not_change_is_told_at_once(words: str, status: int) -> None:
+async def test_what_another_attempt_would_not_change_is_reported_at_once(words: str, status: int) -> None:
     failed = await reset_of(resetting((status, "go\naway"), DONE))
     assert (failed.succeeded, failed.attempts) == (False, 1)
     assert failed.answer.endswith(words)

@@ -162,7 +162,7 @@ def test_a_field_within_a_stage_is_named_with_its_place(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "7", "null", b"\xff\xfe", "[" * 5000])
-def test_what_is_no_object_is_told_of_the_plan_as_a_whole(tmp_path: Path, text: str | bytes) -> None:
+def test_a_plan_that_is_not_an_object_is_reported_as_a_whole(tmp_path: Path, text: str | bytes) -> None:
     assert plan_error(tmp_path, text).startswith("plan: ")
 
 
@@ -231,13 +231,13 @@ def written(tmp_path: Path, text: str) -> Path:
         pytest.param("larger than", "x" * (MAX_PLAN_BYTES + 1), id="huge"),
     ],
 )
-def test_a_broken_plan_is_refused_naming_what_is_wrong(tmp_path: Path, expected: str, text: str) -> None:
+def test_a_broken_plan_is_rejected_naming_what_is_wrong(tmp_path: Path, expected: str, text: str) -> None:
     with pytest.raises(RunFailure, match=expected) as failure:
         read_plan(written(tmp_path, text))
     assert (failure.value.reason, failure.value.exit_code) == ("InvalidPlan", 2)
 
 
-def test_a_refusal_tells_no_values(tmp_path: Path) -> None:
+def test_a_rejected_plan_does_not_print_values(tmp_path: Path) -> None:
     with pytest.raises(RunFailure) as failure:
         read_plan(written(tmp_path, body(token_digest=TOKEN_DIGEST * 10, target=TOKEN_DIGEST)))
     assert TOKEN_DIGEST not in failure.value.message
@@ -249,7 +249,7 @@ def test_a_plan_holds_the_digest_of_the_token_and_not_the_token() -> None:
     assert TOKEN not in text
 
 
-def test_a_missing_plan_is_refused_naming_the_file(tmp_path: Path) -> None:
+def test_a_missing_plan_is_rejected_naming_the_file(tmp_path: Path) -> None:
     with pytest.raises(RunFailure, match=r"nowhere\.json: No such file"):
         read_plan(tmp_path / "nowhere.json")
 

@@ -139,7 +139,7 @@ ADAPTER = {"id": "lora", "created": 2, "root": "/loras/l", "parent": "m", "max_m
         pytest.param(None, ["m"], id="no models"),
     ],
 )
-def test_models_are_told_by_what_equal_servers_have_alike(text: str | None, models: object) -> None:
+def test_models_are_reported_by_what_equal_servers_have_alike(text: str | None, models: object) -> None:
     assert models_text({"object": "list", "data": models}) == text
 
 

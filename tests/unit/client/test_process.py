@@ -84,7 +84,7 @@ def client(tmp_path: Path, plan_json: str) -> Iterator[Client]:
         pytest.param("TokenizerNotFound", plan(target={"tokenizer": "/no/such/model"}).to_json(), id="no-tokenizer"),
     ],
 )
-def test_bad_input_is_told_everywhere_and_exits_2(tmp_path: Path, reason: str, plan_json: str) -> None:
+def test_bad_input_is_reported_everywhere_and_exits_2(tmp_path: Path, reason: str, plan_json: str) -> None:
     with client(tmp_path, plan_json) as running:
         delivery = running.failure()
         _, log = running.process.communicate(timeout=30)

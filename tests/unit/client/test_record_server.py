@@ -306,7 +306,7 @@ async def test_no_wait_at_all_is_an_answer_at_once(line: Line, wait: str) -> Non
 @pytest.mark.parametrize(
     "query", ["from=", "from=x", "from=1.0", "from=0x1", "seen=", "seen=new", "wait=", "wait=1s", "from=" + "9" * 5000]
 )
-async def test_a_query_that_is_not_a_number_is_refused(line: Line, query: str) -> None:
+async def test_a_query_that_is_not_a_number_is_rejected(line: Line, query: str) -> None:
     assert (await line.get(f"/records?{query}"))[0] == 400
 
 
@@ -328,7 +328,7 @@ async def test_asking_from_before_the_first_gives_all(line: Line, state: Watched
         pytest.param(b"GET /ready HTTP/1.1\r\nHost: x\r\nX: " + b"x" * 100_000 + b"\r\n\r\n", id="endless-head"),
     ],
 )
-async def test_half_a_question_disturbs_nobody(line: Line, state: WatchedState, data: bytes) -> None:
+async def test_an_incomplete_request_is_ignored(line: Line, state: WatchedState, data: bytes) -> None:
     answered = await line.send(data, no_more=True)
     assert answered == b"" or answered.split()[1].startswith(b"4")
     state.ready = True

@@ -59,7 +59,7 @@ async def test_the_connection_and_the_first_answer_are_not_counted() -> None:
     assert trips.p95_us < 150_000
 
 
-async def test_of_several_servers_the_furthest_counts() -> None:
+async def test_the_server_furthest_in_its_startup_counts() -> None:
     async with serving(health=after(0)) as near, serving(health=after(0.04)) as far, aiohttp.ClientSession() as session:
         trips = await measure_round_trips(session, [near, far])
     assert trips is not None
@@ -67,7 +67,7 @@ async def test_of_several_servers_the_furthest_counts() -> None:
 
 
 @pytest.mark.parametrize("status", [404, 405, 503])
-async def test_a_gateway_without_a_health_check_is_asked_for_its_models(status: int) -> None:
+async def test_a_gateway_without_a_health_check_is_probed_by_its_models(status: int) -> None:
     """It would refuse by itself, without a server behind it."""
     requests: Counter[str] = Counter()
 

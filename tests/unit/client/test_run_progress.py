@@ -115,7 +115,7 @@ def test_before_the_plan_is_read_anybody_may_read_and_nobody_acknowledge() -> No
     assert (RunState().may_read(""), RunState().may_acknowledge(TOKEN)) == (True, False)
 
 
-def test_after_a_failure_all_is_told_when_it_was_read_and_the_records_made_are_stored() -> None:
+def test_after_a_failure_the_records_made_are_stored() -> None:
     book = state(records=3, made=1)
     book.fail(FAILURE)
     assert not book.is_delivered()
@@ -237,7 +237,7 @@ def test_instants_that_are_known_change_nothing_and_wake_nobody() -> None:
     assert (progress.healthy_unix_us, progress.warmup_us, len(answers)) == (5, 7, 1)
 
 
-def test_a_failure_is_told_by_being_read_and_that_wakes_whoever_waits() -> None:
+def test_a_failure_is_reported_by_being_read_and_that_wakes_whoever_waits() -> None:
     book = state(records=1)
     book.fail(Failure(reason="ClientError", message="no"))
     answers: list[int] = []

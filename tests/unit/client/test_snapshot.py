@@ -214,7 +214,7 @@ async def test_a_server_that_counts_nothing_is_not_waited_for() -> None:
     assert len(reads) == 1
 
 
-async def test_idle_is_when_no_server_runs_anything_whatever_a_page_that_fails_would_say() -> None:
+async def test_servers_are_idle_when_none_runs_a_request() -> None:
     async with (
         serving(metrics=showing(page(1, running=2), page(2, running=1), page(3))) as busy,
         serving(metrics=answering(500, text="")) as mute,

@@ -160,7 +160,7 @@ def test_what_became_of_the_warm_up_is_passed_on() -> None:
     assert record_of(raw_stage()).warmup is None
 
 
-def test_gaps_are_told_by_time() -> None:
+def test_gaps_are_kept_by_time() -> None:
     """Two streams: one gap of 10 ms every 10 ms for a second, then one of 40 ms every 40 ms."""
     gaps = [0.01] * 100 + [0.04] * 25
     raw = raw_stage(sent=[100.0, 100.0], ttfts=[0.0, 0.0], itls=[gaps, gaps], ok=[True, True])

@@ -101,7 +101,7 @@ def test_events_are_found_however_the_text_is_cut(size: int) -> None:
         pytest.param(b'{"traceEvents": [' + b"{}," * 5_000 + b"{}]}", None, id="empty spans"),
     ],
 )
-def test_a_file_that_is_not_a_trace_is_refused_in_a_sentence(
+def test_a_file_that_is_not_a_trace_is_rejected_in_a_sentence(
     tmp_path: Path, content: bytes, problem: str | None
 ) -> None:
     file = tmp_path / "rank0.pt.trace.json"
@@ -113,7 +113,7 @@ def test_a_file_that_is_not_a_trace_is_refused_in_a_sentence(
         summary_of(file)
 
 
-def test_what_is_kept_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_trace_events_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace_reader, "MAX_EVENTS", 3)
     with pytest.raises(ValueError, match="profile fewer seconds"):
         trace(tmp_path, *(span("cpu_op", "mm", n, 1) for n in range(4)))
@@ -129,7 +129,7 @@ def test_spans_that_lie_are_passed_over_and_names_are_cut(tmp_path: Path) -> Non
     assert [(len(kernel.name), kernel.total_us) for kernel in found.kernels] == [(160, 1)]
 
 
-def test_a_broken_archive_is_refused(tmp_path: Path) -> None:
+def test_a_broken_archive_is_rejected(tmp_path: Path) -> None:
     file = tmp_path / "rank0.pt.trace.json.gz"
     for content in (b"plain", ONE_STEP.read_bytes()[:5000]):
         file.write_bytes(content)

@@ -86,7 +86,7 @@ def test_everything_else_is_aiohttps_own() -> None:
 
 
 @pytest.mark.parametrize("verified", [True, False])
-def test_our_certificates_are_used_where_verification_is_asked_for(verified: bool) -> None:
+def test_our_certificates_are_used_where_verification_is_requested(verified: bool) -> None:
     class Module:
         @staticmethod
         def TCPConnector(**arguments: Any) -> Any:  # noqa: N802 (the name it stands in for)

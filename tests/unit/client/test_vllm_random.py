@@ -71,7 +71,7 @@ def test_more_prompts_than_tokens_repeat_one_another() -> None:
     assert len(set(prompts)) <= 3
 
 
-def test_a_prompt_with_room_for_special_tokens_alone_is_refused() -> None:
+def test_a_prompt_with_room_for_special_tokens_alone_is_rejected() -> None:
     with pytest.raises(RunFailure, match="inputTokens 1 leaves no room") as failure:
         written(plan(stage(data=vllm(1))))
     assert failure.value.reason == "InvalidPlan"

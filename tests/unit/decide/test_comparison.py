@@ -93,7 +93,7 @@ def test_condition_and_exit_code(condition: str, code: int, before: Run | None) 
         ),
     ],
 )
-def test_a_baseline_that_says_nothing_is_not_a_regression(reason: str, before: Run | None) -> None:
+def test_a_baseline_that_reports_nothing_is_not_a_regression(reason: str, before: Run | None) -> None:
     status = ended(before)
     assert status.comparison is not None
     assert status.comparison.outcome == "NotComparable"
@@ -128,7 +128,7 @@ def test_the_condition_is_there_from_the_first_pass_on(scene: Scene) -> None:
     )
 
 
-def test_what_generated_the_load_is_told() -> None:
+def test_the_load_generator_is_shown() -> None:
     client = ended(a_run()).client
     assert client is not None
     assert (client.engine, client.engine_version) == ("vllm", "0.32.0")

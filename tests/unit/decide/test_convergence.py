@@ -150,6 +150,6 @@ def test_undisturbed_it_completes_with_every_stage_once_and_no_server_left() -> 
     assert found.results == (("chat/rate=1", "Valid", 2), ("chat/rate=4", "Valid", 2))
 
 
-def test_a_server_that_can_not_start_fails_the_run_and_is_let_go() -> None:
+def test_a_server_that_cannot_start_fails_the_run_and_is_let_go() -> None:
     found = undisturbed(broken=True)
     assert (found.phase, found.digests, found.left) == ("Failed", (), ("Service",))

@@ -74,7 +74,7 @@ def test_without_a_node_for_one_of_them_the_run_waits(role: str) -> None:
     assert pods(made).ended().status.phase == "Starting"
 
 
-def test_each_role_is_told_of_apart_and_the_proxy_has_no_gpu() -> None:
+def test_each_role_is_reported_separately_and_the_proxy_has_no_gpu() -> None:
     status = MEASURING.pod("prefill", gpus=1).pod("decode", gpus=2).ended().status
     assert [(s.role, s.pod, s.gpus, s.ready) for s in status.servers] == [
         ("prefill", "prefill-1", 1, True),

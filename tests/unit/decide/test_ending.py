@@ -35,7 +35,7 @@ def test_then_it_is_judged_and_the_client_is_still_followed() -> None:
     assert decision.requeue_after_seconds == 1.0
 
 
-def test_the_judge_is_told_of_servers_and_client_as_the_status_will_have_them() -> None:
+def test_the_judge_gets_servers_and_client_as_in_the_status() -> None:
     scene = LAST_RECORD.with_answers({LOG: Answer(None)}).pod("client", image="client:7", image_digest="sha256:1")
     _, question = scene.decide().lookups
     assert isinstance(question, Judging)
@@ -50,7 +50,7 @@ def test_with_a_judgement_the_run_has_ended() -> None:
     assert [event.reason for event in decision.events] == ["Completed"]
 
 
-def test_a_run_that_can_not_be_judged_ends_all_the_same() -> None:
+def test_a_run_that_cannot_be_judged_ends_all_the_same() -> None:
     """Once: a judgement that raised was made again for ever."""
     status = LAST_RECORD.with_answers({LOG: Answer(None), TO_THE_END: NOT_JUDGED}).decide().status
     assert (status.phase, status.verdict, status.results) == ("Completed", "Unknown", [])
@@ -162,7 +162,7 @@ def test_suspending_a_run_that_ends_does_not_bring_it_back() -> None:
 MEASURED = Scene().measuring().arrived(0, 1).at(300)
 
 
-def test_what_the_log_told_is_judged() -> None:
+def test_compilations_from_the_log_are_judged() -> None:
     within = MEASURED.measured[0].first_send_unix_us / 1e6 + 0.1
     status = MEASURED.with_answers({LOG: Answer((within,))}).ended().status
     assert "CompilationInWindow" in {finding.code for finding in status.findings}
@@ -206,7 +206,7 @@ def test_no_log_is_looked_up(scene: Scene) -> None:
 DIED_LOADING = Scene().server_loading().pod("server", terminated=SERVER_DIED)
 
 
-def test_a_log_that_can_not_be_read_never_keeps_a_server() -> None:
+def test_a_log_that_cannot_be_read_never_keeps_a_server() -> None:
     """Once: the deletion came with the pass after the log, and that pass raised for ever."""
     first = DIED_LOADING.at(SCHEDULED + 60).decide()
     assert first.last_words is not None
@@ -218,7 +218,7 @@ def test_a_log_that_can_not_be_read_never_keeps_a_server() -> None:
 
 
 @pytest.mark.parametrize("through", [{"silent": True}, {"mismatch": "the client speaks version 1, the operator 2"}])
-def test_a_client_that_can_not_be_heard_moves_no_deadline(through: dict[str, Any]) -> None:
+def test_a_client_that_cannot_be_heard_moves_no_deadline(through: dict[str, Any]) -> None:
     """Once: nothing but silence of the network counted, and a client that talked nonsense put all ends off."""
     late = Scene().measuring().settled().operator_restarted().with_spec(runDeadlineSeconds=10).at(5000)
     assert late.decide().ending is None

@@ -45,7 +45,7 @@ def reason(decision: Decision) -> str | None:
     return server.no_gpu_telemetry_reason
 
 
-def test_the_node_of_a_server_with_gpus_is_asked_for() -> None:
+def test_the_node_of_a_server_with_gpus_is_requested() -> None:
     decision = decided(MEASURING)
     assert (wanted(decision), page(decision), reason(decision)) == ([ASKED], None, None)
 
@@ -62,7 +62,7 @@ def test_nobody_else_is(scene: Scene) -> None:
     assert wanted(decided(scene)) == []
 
 
-def test_where_the_operator_was_told_of_no_exporters_there_are_none() -> None:
+def test_without_configured_exporters_there_are_none() -> None:
     decision = decided(FOUND, exporters=None)
     assert (wanted(decision), page(decision), reason(decision)) == ([], None, None)
 
@@ -84,13 +84,13 @@ def test_an_ipv6_address_stands_in_brackets() -> None:
     assert found.url == "http://[fd00::7]:9400/metrics"
 
 
-def test_a_node_without_exporter_is_the_reason_and_is_asked_for_again() -> None:
+def test_a_node_without_exporter_is_the_reason_and_is_requested_again() -> None:
     decision = decided(MEASURING.with_answers({ASKED: Answer(None, "none")}))
     assert (wanted(decision), page(decision)) == ([ASKED], None)
     assert reason(decision) == "no exporter runs on node n1"
 
 
-def test_a_page_that_tells_nothing_is_the_reason() -> None:
+def test_a_page_that_reports_nothing_is_the_reason() -> None:
     scene = FOUND.knowing(gpu_troubles={"server-1": "the exporter's page has no GPU of this pod"})
     assert reason(decided(scene)) == "the exporter's page has no GPU of this pod"
 

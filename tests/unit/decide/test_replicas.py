@@ -67,12 +67,12 @@ def test_the_one_that_never_gets_a_node_is_the_one_that_is_named() -> None:
     assert "0/3 nodes: no gpu" in str(late.log_read().ended().status.message)
 
 
-def test_what_they_have_is_told_together() -> None:
+def test_facts_of_equal_servers_are_shown_together() -> None:
     (server,) = MEASURING.ended().status.servers
     assert (server.replicas, server.pod) == (3, "server-1")
 
 
-def test_what_they_were_is_told_however_many_of_their_pods_are_gone() -> None:
+def test_server_facts_are_shown_after_their_pods_are_gone() -> None:
     """Once: of three servers that went one after the other the result told of one."""
     over = MEASURING.arrived(0, 1)
     released = over.knowing(released_at=instant(over.seconds))

@@ -124,7 +124,7 @@ def test_every_search_must_have_ended_and_what_is_listed_comes_first() -> None:
     assert [s.workload for s in last.status.searches] == ["chat", "more"]
 
 
-def test_one_search_can_not_end_another() -> None:
+def test_one_search_cannot_end_another() -> None:
     listed, one, _ = _mixed(ends_more=False)
     twice = (listed, one, probe(2, "2", ends=True, spec_changes=MIXED))
     assert measuring(MIXED).delivered(*twice).ended().status.phase == "Running"

@@ -58,12 +58,12 @@ def test_a_pod_that_is_not_there_yet_is_waited_for() -> None:
     assert standing(decision.status, "ClientReady")["ClientReady"].startswith("False")
 
 
-def test_before_it_measures_any_pod_ends_the_run_with_its_own_word() -> None:
+def test_any_failed_pod_ends_the_run_before_it_measures() -> None:
     decision = second(TWO.client_created(), phase="Failed", terminated=FAILED).ended()
     assert standing(decision.status, "Failed")["Failed"] == "True (DatasetNotFound)"
 
 
-def test_while_it_measures_the_first_pod_is_left_to_say_what_became_of_another() -> None:
+def test_a_measuring_run_waits_for_the_first_pods_report() -> None:
     scene = second(measuring(), phase="Failed", terminated=KILLED)
     assert standing(scene.ended().status, "Failed")["Failed"].startswith("False")
     failed = scene.fails("ShardLost", "shard 1 of 2 was lost in stage chat/rate=1/r1: its connection closed")
@@ -73,13 +73,13 @@ def test_while_it_measures_the_first_pod_is_left_to_say_what_became_of_another()
     assert "Job" in deleted(decision)
 
 
-def test_where_the_first_can_not_speak_the_others_are_the_answer() -> None:
+def test_where_the_first_cannot_speak_the_others_are_the_answer() -> None:
     scene = second(measuring(), phase="Failed", terminated=KILLED)
     gone = replace(scene, pods=tuple(p for p in scene.pods if p.rank != 0 or p.role != names.ROLE_CLIENT))
     assert standing(gone.ended().status, "Failed")["Failed"] == "True (ClientGone)"
 
 
-def test_what_ended_the_first_comes_before_what_others_say_of_it() -> None:
+def test_the_first_pods_failure_comes_before_reports_of_others() -> None:
     """They notice first: their word waits until it is known why."""
     scene = second(measuring(), phase="Failed", terminated=LOST)
     assert standing(scene.ended().status, "Failed")["Failed"].startswith("False")
@@ -92,7 +92,7 @@ def test_what_ended_the_first_comes_before_what_others_say_of_it() -> None:
     assert standing(ended.ended().status, "Failed")["Failed"] == "True (OutOfMemory)"
 
 
-def test_records_are_asked_for_at_the_first_pod() -> None:
+def test_records_are_requested_at_the_first_pod() -> None:
     decision = second(measuring(), ip="10.0.0.66").ended()
     assert decision.pull is not None
     assert decision.pull.pod == "client-1"

@@ -40,7 +40,7 @@ def test_once_it_is_healthy_it_is_looked_at() -> None:
     assert startup(HEALTHY_SERVER) is None
 
 
-def test_what_was_found_stands_in_the_status_and_is_not_asked_for_again() -> None:
+def test_what_was_found_stands_in_the_status_and_is_not_requested_again() -> None:
     assert startup(LOOKED_AT) == STARTUP
     assert wanted(LOOKED_AT) == []
 
@@ -66,13 +66,13 @@ def test_it_is_kept_when_the_run_has_ended() -> None:
     assert (status.phase, status.servers[0].startup) == ("Completed", STARTUP)
 
 
-def test_where_nothing_could_be_read_the_pod_is_told_and_nothing_is_asked_for_again() -> None:
+def test_an_unreadable_log_names_the_pod_and_is_not_requested_again() -> None:
     scene = HEALTHY_SERVER.with_answers({WANTED: Answer(None, "500")})
     assert startup(scene) == Startup(pod_seconds=10.0)
     assert wanted(scene) == []
 
 
-def test_of_a_container_that_was_started_again_the_first_start_is_not_known() -> None:
+def test_a_restarted_container_has_an_unknown_first_start() -> None:
     loading = Scene().server_loading().pod("server", restarts=1, started_at=instant(SCHEDULED + 10)).settled()
     healthy = loading.reports(phase="WarmingUp", healthy_unix_us=unix_us(HEALTHY)).at(HEALTHY).settled()
     assert pod_seconds(healthy.with_answers({WANTED: Answer(TOLD)})) is None

@@ -33,7 +33,7 @@ def test_the_simulator_is_on_no_cluster_but_the_embedded_one() -> None:
         pytest.param("kind: ConfigMap\nmetadata: {name: x}\n---\n", "holds no BenchmarkRun", id="nothing to show"),
     ],
 )
-def test_an_example_without_runs_is_refused(tmp_path: Path, text: str | None, problem: str) -> None:
+def test_an_example_without_runs_is_rejected(tmp_path: Path, text: str | None, problem: str) -> None:
     example = tmp_path / "example.yaml"
     if text is not None:
         example.write_text(text)

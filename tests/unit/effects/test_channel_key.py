@@ -56,7 +56,7 @@ async def test_of_two_replicas_both_take_the_one_that_was_kept() -> None:
 @pytest.mark.parametrize(
     "found", [gives({}), gives({"data": None}), gives({"data": {"key": "no base64!"}}), secret(b""), secret(KEY[:31])]
 )
-async def test_a_secret_without_a_key_is_refused_and_not_told(found: Answer) -> None:
+async def test_a_secret_without_a_key_is_rejected_and_not_told(found: Answer) -> None:
     async with answering(found) as exchange:
         with pytest.raises(Invalid) as refused:
             await requested_key(exchange)
@@ -80,7 +80,7 @@ async def test_where_the_api_server_refuses_there_is_no_key(answers: list[Answer
             await requested_key(exchange)
 
 
-async def test_it_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_channel_key_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     async with answering(refuses(404, "NotFound"), secret(KEY)) as exchange:
         await requested_key(exchange)

@@ -53,7 +53,9 @@ async def test_outside_a_cluster_the_kubeconfig_tells(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.usefixtures("_outside")
-async def test_with_neither_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_kubeconfig_or_service_account_the_error_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nowhere"))
     with pytest.raises(Unavailable, match="no way to reach an API server"):
         await configuration()
@@ -76,7 +78,7 @@ def test_a_pod_with_a_service_account_is_in_a_cluster(
 @pytest.mark.parametrize(
     ("limit", "read"), [(0, b""), (1, b"x"), (99, b"x" * 99), (100, b"x" * 100), (101, b"x" * 100)]
 )
-async def test_of_a_long_answer_the_first_bytes_are_read(limit: int, read: bytes) -> None:
+async def test_the_first_bytes_of_a_long_answer_are_read(limit: int, read: bytes) -> None:
     async with answering(Answer(body=b"x" * 100)) as exchange:
         assert await exchange.connection.request("GET", "/", limit_bytes=limit, timeout_seconds=5) == read
 

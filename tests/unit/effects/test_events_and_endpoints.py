@@ -66,7 +66,7 @@ def test_addresses_are_those_that_are_ready_or_do_not_say() -> None:
     assert addresses(slices) == ("10.0.0.1:8000", "10.0.0.2:8000")
 
 
-def test_addresses_have_the_port_that_was_asked_for() -> None:
+def test_addresses_have_the_port_that_was_requested() -> None:
     ports = ({"name": "http", "port": 8000}, {"name": "metrics", "port": 9090})
     assert addresses([slice_({"addresses": ["10.0.0.1"]}, ports=ports)], "metrics") == ("10.0.0.1:9090",)
 

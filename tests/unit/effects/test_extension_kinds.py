@@ -21,7 +21,7 @@ async def test_a_kind_that_is_not_served_is_told_from_one_that_is() -> None:
     assert exchange.writes == [("POST", "leaderworkersets", "404")]
 
 
-async def test_of_kubernetes_own_kinds_it_is_the_namespace_that_is_missing() -> None:
+async def test_a_missing_namespace_is_named_for_builtin_kinds() -> None:
     async with answering(refuses(404, "NotFound", "namespaces lab not found")) as exchange:
         with pytest.raises(NotFound, match="namespaces lab not found") as raised:
             await exchange.api.apply(manifest("Service", "v1"))
@@ -35,7 +35,7 @@ async def test_a_webhook_that_does_not_answer_is_a_refusal_with_its_name() -> No
             await exchange.api.apply(manifest("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1"))
 
 
-async def test_groups_are_deleted_from_the_foreground_so_that_all_pods_are_told_at_once() -> None:
+async def test_groups_are_deleted_in_the_foreground() -> None:
     async with answering(gives({})) as exchange:
         await exchange.api.delete(Ref("LeaderWorkerSet", "lab", "g", "uid-9"))
     (request,) = exchange.requests

@@ -134,7 +134,7 @@ async def test_a_list_that_breaks_off_gives_what_came_before_and_then_the_error(
 
 
 @pytest.mark.parametrize("spec", [{}, {"spec": {}}, {"spec": {"ports": None}}, {"spec": {"ports": [{"port": 81}]}}])
-async def test_a_service_without_that_port_is_told_with_the_port(spec: Json) -> None:
+async def test_a_service_without_that_port_is_reported_with_the_port(spec: Json) -> None:
     async with answering(gives(spec)) as exchange:
         with pytest.raises(NotFound, match="Service vllm has no port 80"):
             await exchange.api.endpoint_addresses("lab", "vllm", 80)

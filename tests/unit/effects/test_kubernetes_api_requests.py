@@ -102,7 +102,7 @@ def page(*items: str, then: str = "") -> Answer:
     return gives({"metadata": {"continue": then} if then else {}, "items": [{"metadata": {"name": n}} for n in items]})
 
 
-async def test_a_list_is_read_page_after_page_with_what_was_asked_for_on_each() -> None:
+async def test_a_list_is_read_page_after_page_with_what_was_requested_on_each() -> None:
     async with answering(page("a", "b", then="more"), page(then="still"), page("c")) as exchange:
         found = [
             each
@@ -119,7 +119,7 @@ async def test_a_list_is_read_page_after_page_with_what_was_asked_for_on_each() 
 
 
 @pytest.mark.parametrize("body", [{}, {"items": None, "metadata": None}, {"items": [], "metadata": {"continue": ""}}])
-async def test_an_empty_list_is_asked_for_once(body: Json) -> None:
+async def test_an_empty_list_is_requested_once(body: Json) -> None:
     async with answering(gives(body)) as exchange:
         assert [each async for each in exchange.api.list("Pod", namespace="lab")] == []
     (request,) = exchange.requests
@@ -197,7 +197,7 @@ async def test_an_event_is_posted_beside_what_it_is_about() -> None:
     assert request.body["metadata"]["name"].startswith("chat.")
 
 
-async def test_a_name_can_not_lead_out_of_its_place() -> None:
+async def test_a_name_cannot_lead_out_of_its_place() -> None:
     async with answering(gives({})) as exchange:
         await exchange.api.get("Pod", namespace="lab", name="p/../q")
     assert exchange.requests[0].path == "/api/v1/namespaces/lab/pods/p%2F..%2Fq"

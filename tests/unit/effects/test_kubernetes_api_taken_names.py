@@ -64,7 +64,7 @@ async def test_a_manifest_without_a_controller_takes_nothing_over() -> None:
             await exchange.api.apply(bare)
 
 
-async def test_one_that_is_gone_before_it_was_looked_at_is_asked_for_again_later() -> None:
+async def test_one_that_is_gone_before_it_was_looked_at_is_requested_again_later() -> None:
     async with answering(TAKEN, refuses(404, "NotFound")) as exchange:
         with pytest.raises(NotFound):
             await exchange.api.apply(manifest())
@@ -81,7 +81,7 @@ async def test_a_run_of_the_sweep_that_exists_is_given_back_whole_and_left_alone
     ]
 
 
-async def test_a_run_of_that_name_that_is_not_the_sweeps_is_told_apart() -> None:
+async def test_a_run_of_that_name_that_is_not_the_sweeps_is_distinguished() -> None:
     found = there(ownerReferences=ANOTHERS)
     async with answering(TAKEN, gives(found)) as exchange:
         with pytest.raises(Occupied, match="BenchmarkRun chat-server exists and is not ours"):
@@ -94,7 +94,7 @@ async def test_an_event_that_was_posted_before_is_no_trouble() -> None:
     assert exchange.writes == [("POST", "events", "409")]
 
 
-async def test_another_conflict_over_an_event_is_told() -> None:
+async def test_another_conflict_over_an_event_is_reported() -> None:
     async with answering(refuses(409, "Conflict")) as exchange:
         with pytest.raises(Conflict) as refused:
             await exchange.api.create_event(RUN, Event("Failed", "why"), now=NOW)

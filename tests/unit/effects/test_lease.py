@@ -70,7 +70,7 @@ async def test_one_that_is_not_there_is_none() -> None:
         (refuses(403, "Forbidden"), Forbidden),
     ],
 )
-async def test_who_was_too_late_or_may_not_is_told(answer: Answer, error: type[ClusterError]) -> None:
+async def test_who_was_too_late_or_may_not_is_reported(answer: Answer, error: type[ClusterError]) -> None:
     async with answering(answer, answer) as exchange:
         with pytest.raises(error):
             await api(exchange.connection).replace(LEASE)
@@ -176,7 +176,7 @@ def test_another_leads_soon_after_the_leader_was_killed_and_not_before_its_lease
     scenario(failover)
 
 
-def test_of_many_that_race_one_leads() -> None:
+def test_one_of_many_racing_processes_leads() -> None:
     async def race(lease: MemoryLease) -> None:
         processes = [Process(lease, f"p{number}") for number in range(5)]
         for _ in range(3):
@@ -306,7 +306,7 @@ def test_a_write_whose_answer_was_lost_costs_nothing() -> None:
     scenario(lost)
 
 
-def test_a_lease_that_somebody_deleted_is_made_anew() -> None:
+def test_a_lease_that_somebody_deleted_is_recreated() -> None:
     async def deleted(lease: MemoryLease) -> None:
         process = Process(lease, "a")
         await passing(0.5)
@@ -319,7 +319,7 @@ def test_a_lease_that_somebody_deleted_is_made_anew() -> None:
     scenario(deleted)
 
 
-def test_without_the_right_to_the_lease_nobody_leads_and_it_is_told() -> None:
+def test_without_the_right_to_the_lease_nobody_leads_and_it_is_reported() -> None:
     async def forbidden(lease: MemoryLease) -> None:
         lease.broken = Forbidden("leases is forbidden", code=403)
         process = Process(lease, "a")

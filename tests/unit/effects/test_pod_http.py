@@ -108,7 +108,7 @@ async def test_url_is_reached_directly_and_without_the_credentials(api: ApiServe
     assert api.tokens == {None}
 
 
-async def test_pod_can_not_send_the_operators_credentials_elsewhere(api: ApiServer, fetcher: ProxyFetcher) -> None:
+async def test_pod_cannot_send_the_operators_credentials_elsewhere(api: ApiServer, fetcher: ProxyFetcher) -> None:
     with pytest.raises(FetchError, match="redirected"):
         await fetcher.fetch(f"{POD}/away", limit_bytes=100, timeout_seconds=5)
     assert [path for _, path, _ in api.requests] == [f"{POD}/away"]
@@ -334,7 +334,7 @@ async def test_the_answer_to_what_was_posted_is_bounded_too(pages: Pages, fetche
         await fetcher.post(pages.url, "{}", timeout_seconds=5)
 
 
-async def test_a_server_that_says_nothing_to_it_is_given_up_in_time(fetcher: HttpFetcher) -> None:
+async def test_a_server_that_reports_nothing_to_it_is_given_up_in_time(fetcher: HttpFetcher) -> None:
     async with sending(stays=True) as url:
         with pytest.raises(FetchError, match="TimeoutError"):
             await fetcher.post(url, "{}", timeout_seconds=0.05)

@@ -155,7 +155,7 @@ async def test_an_answer_that_does_not_come_in_time_is_given_up() -> None:
 
 
 @scenario
-async def test_a_failure_of_some_kinds_is_tried_again_while_it_is_asked_for() -> None:
+async def test_a_failure_of_some_kinds_is_retried_while_it_is_requested() -> None:
     desk = Desk(failing(NotFoundOut("no ready pods")), takes_seconds=0.0)
     for _ in range(20):
         desk.ask(Repeated(), Slow())
@@ -171,7 +171,7 @@ async def test_a_failure_of_some_kinds_is_tried_again_while_it_is_asked_for() ->
 
 
 @scenario
-async def test_the_answer_before_stands_while_it_is_tried_again() -> None:
+async def test_the_answer_before_stands_while_it_is_retried() -> None:
     desk = Desk(failing(NotFoundOut("none")), takes_seconds=1.0)
     desk.ask(Repeated())
     await passing(6)
@@ -203,7 +203,7 @@ async def test_a_kind_does_not_wait_for_another_and_waiting_is_not_counted() -> 
 
 
 @scenario
-async def test_what_is_stopped_is_never_answered_and_gives_its_place_back() -> None:
+async def test_a_stopped_question_is_not_answered_and_frees_its_slot() -> None:
     desk = Desk()
     for number in range(2 * AT_ONCE):
         desk.ask(Slow(str(number)))
@@ -215,7 +215,7 @@ async def test_what_is_stopped_is_never_answered_and_gives_its_place_back() -> N
 
 
 @scenario
-async def test_a_run_made_anew_under_the_same_name_is_answered_anew() -> None:
+async def test_a_run_recreated_under_the_same_name_is_answered_anew() -> None:
     desk = Desk(failing(NotFoundOut("none")), takes_seconds=0.0)
     desk.ask(Repeated())
     await passing(1)

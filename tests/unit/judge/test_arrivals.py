@@ -138,7 +138,7 @@ def test_failed_requests_hide_how_many_were_under_way(known: bool, ok: list[int]
     assert (len(findings(found)), len(unchecked(found))) == ((1, 0) if known else (0, 1))
 
 
-def test_nothing_is_said_of_users_whom_nobody_answered() -> None:
+def test_nothing_is_reported_of_users_whom_nobody_answered() -> None:
     assert concurrency_not_reached(context(load=users(50))(spread(9, 10.0, ok=[0] * 9))) == []
 
 

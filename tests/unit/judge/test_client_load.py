@@ -119,7 +119,7 @@ def test_waiting_for_a_place_is_no_late_send(load: ExpectedLoad) -> None:
     assert client_saturated(context(load=load)(stage(queue_us=[9_000_000] * 100))) == []
 
 
-def test_an_unknown_lag_is_told() -> None:
+def test_an_unknown_lag_is_reported() -> None:
     (missed,) = unchecked(client_saturated(context()(stage(lag_p99_us=None))))
     assert (missed.code, missed.why) == (Code.CLIENT_SATURATED, "unknown: event-loop lag")
 
@@ -160,7 +160,7 @@ def test_evidence_names_all_figures_and_the_line_crossed_most() -> None:
     )
 
 
-def test_what_may_have_made_the_gap_is_told() -> None:
+def test_what_may_have_made_the_gap_is_reported() -> None:
     """The longest time for which nothing was read, and proxies that are looked up within every TTFT."""
     held_up = gap(30, cpu_seconds=9.5, lag_max_us=212_000)
     engine = held_up.engine.model_copy(update={"trust_env": True})
@@ -169,7 +169,7 @@ def test_what_may_have_made_the_gap_is_told() -> None:
 
 
 @pytest.mark.parametrize(("reported", "stolen"), [(False, None), (False, 0.0), (False, 0.49), (True, 0.5), (True, 1.7)])
-def test_stolen_cpu_is_told_where_it_matters(reported: bool, stolen: float | None) -> None:
+def test_stolen_cpu_is_reported_where_it_matters(reported: bool, stolen: float | None) -> None:
     finding = only(client_saturated(context()(stage(lag_p99_us=9_000, stolen_seconds=stolen))))
     assert ("hypervisor" in evidence_sentence(finding.code, finding.evidence)) == reported
     assert finding.evidence["stolenPercent"] == (None if stolen is None else pytest.approx(10 * stolen))

@@ -32,7 +32,7 @@ def test_compilations_in_the_window(inside: int, compilations: tuple[float, ...]
     assert [f.evidence["compilations"] for f in found] == [inside] * bool(inside)
 
 
-def test_a_log_that_cannot_be_read_tells_nothing() -> None:
+def test_a_log_that_cannot_be_read_reports_nothing() -> None:
     (missed,) = unchecked(compilation_in_window(context(compilations=None)(record())))
     assert missed.code is Code.COMPILATION_IN_WINDOW
 
@@ -166,7 +166,7 @@ def after(answered: int, failed: int = 0) -> StageRecord:
 @pytest.mark.parametrize(
     "measured", [pytest.param(after(16), id="all answered"), pytest.param(record(), id="a later stage, or no warm-up")]
 )
-def test_nothing_to_say(measured: StageRecord) -> None:
+def test_a_warm_stage_has_no_finding(measured: StageRecord) -> None:
     assert warmup_incomplete(context()(measured)) == []
 
 
@@ -178,7 +178,7 @@ def test_nothing_to_say(measured: StageRecord) -> None:
         pytest.param(2, 7, after(7, failed=2), id="both"),
     ],
 )
-def test_what_is_missing_is_told_apart(failed: int, cut_short: int, measured: StageRecord) -> None:
+def test_what_is_missing_is_distinguished(failed: int, cut_short: int, measured: StageRecord) -> None:
     (found,) = warmup_incomplete(context()(measured))
     assert isinstance(found, StageFinding)
     assert (found.evidence["failed"], found.evidence["cutShort"]) == (failed, cut_short)

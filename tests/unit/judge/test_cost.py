@@ -71,12 +71,12 @@ def test_without_a_gpu_its_price_is_not_that_of_the_servers(held: list[ServerSta
     assert cost_status(Cost(per_gpu_hour="2.49"), held) == CostStatus(currency="USD", per_hour=None)
 
 
-def test_without_a_price_nothing_is_said() -> None:
+def test_without_a_price_nothing_is_reported() -> None:
     assert cost_status(None, servers(1)) is None
     assert with_costs(measured(duration=1.0), None) == measured(duration=1.0)
 
 
-def test_by_hand() -> None:
+def test_costs_match_a_calculation_by_hand() -> None:
     """A dollar a second, for 2,000 tokens out a second and 8,000 in."""
     row = with_costs(measured(output_throughput=2_000, total_token_throughput=10_000), A_DOLLAR_A_SECOND)
     assert row.metrics["cost_per_million_output_tokens"] == 500.0
@@ -97,7 +97,7 @@ def test_five_digits() -> None:
         pytest.param({}, 3600.0, id="nothing measured"),
     ],
 )
-def test_what_is_not_known_is_null_and_never_free(metrics: dict[str, Any], price: float | None) -> None:
+def test_an_unknown_cost_is_null(metrics: dict[str, Any], price: float | None) -> None:
     row = with_costs(measured(**metrics), CostStatus(currency="USD", per_hour=price))
     assert [row.metrics[key] for key in COSTS] == [None, None]
 
@@ -175,7 +175,7 @@ def test_hits_that_are_not_known_leave_the_cost_unknown(edges: tuple[ServerEdge,
     assert token_costs([record(servers=edges)], Cost.model_validate(PRICES)) == {OUTPUT_COST: None, TOTAL_COST: None}
 
 
-def test_prices_of_tokens_are_told_and_have_no_hour() -> None:
+def test_prices_of_tokens_are_reported_and_have_no_hour() -> None:
     status = cost_status(Cost.model_validate(PRICES), servers(2))
     assert status == CostStatus(currency="EUR", per_million_tokens="3 input, 0.3 cached, 15 output")
     row = measured(output_throughput=10.0, total_token_throughput=10.0)
@@ -224,13 +224,13 @@ def test_gpus_of_every_role_share_the_throughput() -> None:
 
 
 @pytest.mark.parametrize("held", [servers(), servers(0, 0)])
-def test_without_a_gpu_nothing_is_said(held: list[ServerStatus]) -> None:
+def test_without_a_gpu_nothing_is_reported(held: list[ServerStatus]) -> None:
     row = measured(output_throughput=1000.0)
     assert with_throughput_per_gpu(row, gpus_of(held)) == row
 
 
 @pytest.mark.parametrize("metrics", [{}, {"output_throughput": None}])
-def test_of_an_unknown_throughput_so_is_its_share(metrics: dict[str, float | None]) -> None:
+def test_an_unknown_throughput_has_an_unknown_share(metrics: dict[str, float | None]) -> None:
     assert with_throughput_per_gpu(measured(**metrics), 2).metrics[PER_GPU] is None
 
 

@@ -218,7 +218,7 @@ def test_one_role_idles_while_the_other_queues() -> None:
     assert list(role_idle(context(record_, *QUEUED, *working)(record_))) == []
 
 
-def test_each_role_has_figures_and_a_limit_of_its_own_and_the_row_names_the_one_that_queues() -> None:
+def test_each_role_has_its_bottleneck_and_the_row_names_the_queueing_role() -> None:
     decoding = role_samples("decode", running=3.0, waiting=0.0)
     servers = (
         PREFILL.model_copy(update={"before": {START_TIME: 1.0}, "after": {START_TIME: 1.0}}),

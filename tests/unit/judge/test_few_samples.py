@@ -65,7 +65,7 @@ def with_objective(cell: CellContext, metric: Literal["TTFT", "TPOT", "ITL", "E2
     return replace(cell, objectives=(objective,))
 
 
-def test_a_percentile_that_only_an_objective_asks_for_is_asked_for() -> None:
+def test_a_percentile_that_only_an_objective_asks_for_is_requested() -> None:
     (found,) = findings(too_few_samples(with_objective(cell_of(400, "99"), "E2EL", "99.9")))
     assert (found.evidence["percentiles"], found.evidence["needed"]) == ("99.9", 3688)
 

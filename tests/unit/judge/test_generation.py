@@ -63,7 +63,7 @@ def test_answers_that_stopped_though_their_length_is_fixed(
         assert only(found).evidence["stoppedPercent"] == stopped / 2
 
 
-def test_where_models_may_stop_they_stop() -> None:
+def test_answers_end_early_where_models_may_stop() -> None:
     assert (
         list(output_too_short(context(load=open_loop_load(ignore_eos=False))(answered({"finished_stop_total": 200.0}))))
         == []

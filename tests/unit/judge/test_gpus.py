@@ -103,7 +103,7 @@ def test_a_fall_that_noise_does_not_explain_is_found_in_it() -> None:
     assert {finding.evidence["cause"] for finding in found} == {"the clock fell during the stage"}
 
 
-def test_readings_from_before_the_stage_do_not_count() -> None:
+def test_samples_from_before_the_stage_do_not_count() -> None:
     """The exporter answers with its old figures until it renews them."""
     idle, busy = [gpu_sample(0, clock=300.0)] * 3, [gpu_sample(n, clock=1980.0) for n in range(1, 9)]
     stale = [replace(s, at=1000.0 + n / 10) for n, s in enumerate(idle)]
@@ -112,7 +112,7 @@ def test_readings_from_before_the_stage_do_not_count() -> None:
     assert missed.code == Code.GPU_SLOWED
 
 
-def test_three_readings_are_too_few() -> None:
+def test_three_samples_are_too_few() -> None:
     (missed,) = unchecked(gpu_slowed(stage(gpu_samples([1980.0, 1800.0, 1700.0]))))
     assert missed.code == Code.GPU_SLOWED
 

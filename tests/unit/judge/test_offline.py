@@ -47,7 +47,7 @@ def test_a_batch_is_a_bound_and_no_closed_loop() -> None:
     assert not load.all_at_once
 
 
-def test_all_at_once_is_what_was_asked_for_and_no_news() -> None:
+def test_all_at_once_is_what_was_requested_and_no_news() -> None:
     load = offline_load({"requestRates": ["inf"]})
     assert load.all_at_once
     assert all_at_once(context(load=load)(of_batches())) == []

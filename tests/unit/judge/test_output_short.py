@@ -65,7 +65,7 @@ def test_mean_output(severity: Severity | None, output: list[int], ignore_eos: b
         pytest.param(answers([0, 0], expected=0), id="nothing was asked for"),
     ],
 )
-def test_what_is_no_short_answer(stage: StageRecord) -> None:
+def test_answers_of_full_length_have_no_finding(stage: StageRecord) -> None:
     assert output_too_short(context()(stage)) == []
 
 

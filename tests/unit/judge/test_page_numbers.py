@@ -127,13 +127,13 @@ def test_every_threshold_belongs_to_a_page() -> None:
 
 
 @pytest.mark.parametrize(("code", "name"), SAID, ids=lambda value: str(value))
-def test_the_page_says_the_threshold(code: Code, name: str) -> None:
+def test_the_page_states_the_threshold(code: Code, name: str) -> None:
     text = detection(code)
     assert spoken(name) in numbers(text), f"{code}.md does not say {name}, {VALUES[name]:g}: {text}"
 
 
 @pytest.mark.parametrize("code", list(Code))
-def test_the_page_says_no_other_threshold(code: Code) -> None:
+def test_the_page_states_no_other_threshold(code: Code) -> None:
     known = {spoken(name) for name in LINES.get(code, ())} | ALSO_SAID.get(code, set())
     text = detection(code)
     words = "|".join(IN_WORDS)

@@ -92,7 +92,7 @@ def test_numbers_that_contradict_each_other_raise_nothing(changes: dict[str, Any
 
 
 @pytest.mark.parametrize("found", [None, Profile(workload="chat", concurrency=1, problem="no /start_profile")])
-def test_without_a_summary_the_reason_is_told(found: Profile | None) -> None:
+def test_without_a_summary_the_reason_is_reported(found: Profile | None) -> None:
     status = profile_status(found)
     assert (status.limit, status.kernels, status.evidence) == ("Unknown", {}, {})
     assert ("no /start_profile" in status.sentence) == (found is not None)
@@ -174,7 +174,7 @@ def test_a_re_evaluation_keeps_the_profile() -> None:
     assert rejudged.status.profile == status()
 
 
-def test_the_page_says_the_thresholds() -> None:
+def test_the_page_states_the_thresholds() -> None:
     text = " ".join((Path(__file__).parents[3] / "docs/profile.md").read_text(encoding="utf-8").split())
     (memory, compute), of_cpu = PROFILE_STEP_TOKENS["GPU"], PROFILE_STEP_TOKENS["CPU"]
     assert f"at least {PROFILE_HOST_PERCENT:.0f} % of the time" in text

@@ -131,7 +131,7 @@ def test_a_repeat_that_was_not_measured_leaves_nothing_to_compare() -> None:
     assert missed.code is Code.REPEATS_DISAGREE
 
 
-def test_no_record_no_word() -> None:
+def test_no_records_have_no_finding() -> None:
     assert repeats_disagree(cell_of([], planned=2)) == []
 
 

@@ -63,7 +63,7 @@ def test_unequal_replicas(servers: tuple[ServerEdge, ...]) -> None:
         pytest.param((server("a", models="id=m"), server("b")), id="models are told by one only"),
     ],
 )
-def test_equality_that_cannot_be_checked_is_said(servers: tuple[ServerEdge, ...]) -> None:
+def test_equality_that_cannot_be_checked_is_reported(servers: tuple[ServerEdge, ...]) -> None:
     found = replicas_unequal(context()(record(servers=servers)))
     assert findings(found) == []
     assert [missed.code for missed in unchecked(found)] == [Code.REPLICAS_UNEQUAL]
@@ -165,7 +165,7 @@ def test_requests_spread_at_random_are_not_uneven(servers: int, requests: int) -
         pytest.param((server("a"), ServerEdge(address="b", before=ZERO, after=None)), id="one of two servers unread"),
     ],
 )
-def test_shares_that_cannot_be_checked_are_said(servers: tuple[ServerEdge, ...]) -> None:
+def test_shares_that_cannot_be_checked_are_reported(servers: tuple[ServerEdge, ...]) -> None:
     (missed,) = unchecked(load_uneven(context()(record(servers=servers))))
     assert missed.code is Code.LOAD_UNEVEN
 

@@ -152,7 +152,7 @@ def test_one_repeat_has_no_noise() -> None:
     assert row(stage(100)).repeat_cv_percent == {}
 
 
-def test_traffic_is_told_by_the_prompts_in_order_of_repeats() -> None:
+def test_traffic_is_reported_by_the_prompts_in_order_of_repeats() -> None:
     one, two = stage(9, 1, prompts_digest="1" * 64), stage(9, 2, prompts_digest="2" * 64)
     expected = hashlib.sha256(("1" * 64 + "\n" + "2" * 64).encode()).hexdigest()
     assert row(one, two).traffic == row(two, one).traffic == expected
@@ -170,7 +170,7 @@ def test_gaps_between_chunks_of_several_tokens_are_not_shown() -> None:
     assert (found.objectives[0].outcome, found.objectives[0].measured_milliseconds) == ("Inconclusive", None)
 
 
-def test_a_cell_without_records_says_nothing() -> None:
+def test_a_cell_without_records_reports_nothing() -> None:
     found = results([cell(), cell(value="8")], [record()], [], spec=spec()).results[1]
     assert (found.intervals, found.uncertain, found.steady, found.traffic) == ({}, [], {}, None)
     assert (found.waiting, found.bottleneck) == (None, None)

@@ -203,7 +203,7 @@ def test_sixty_four_cells_fit_beside_every_finding() -> None:
     assert {"results[].metrics", "results[].findings"} <= {cut.field for cut in truncated}
 
 
-def test_what_was_cut_is_said() -> None:
+def test_truncated_results_are_reported() -> None:
     judged = sixty_four_cells(record(requests=MANY), ASKED_FOR_EVERYTHING)
     cuts = {cut.field: (cut.total, cut.included) for cut in judged.truncated}
     assert cuts["results[].metrics"] == (
@@ -247,7 +247,7 @@ def stage(stage_id: str, *datasets: DatasetFacts) -> StageRecord:
     return record(stage_id=stage_id, datasets=datasets)
 
 
-def test_each_workload_is_told_once_with_its_counts() -> None:
+def test_each_workload_is_reported_once_with_its_counts() -> None:
     records = [
         stage("chat/rate=1/r1", facts()),
         stage("plain/rate=1/r1"),
@@ -263,7 +263,7 @@ def test_each_workload_is_told_once_with_its_counts() -> None:
     assert cut == ()
 
 
-def test_parts_of_a_mix_are_told_apart() -> None:
+def test_parts_of_a_mix_are_distinguished() -> None:
     found, _ = dataset_statuses([stage("chat/rate=1/r1", facts(part=0), facts(part=2))], workloads=1)
     assert [d.name for d in found] == ["chat/0", "chat/2"]
 
@@ -276,7 +276,7 @@ def test_the_end_of_a_long_name_is_kept() -> None:
     assert found.source.endswith("d/rows.jsonl")
 
 
-def test_more_than_the_status_has_room_for_are_cut_and_that_is_said() -> None:
+def test_entries_beyond_the_status_size_are_truncated_with_a_remark() -> None:
     records = [stage(f"w{n}/rate=1/r1", facts(part=0), facts(part=1)) for n in range(16)]
     found, (cut,) = dataset_statuses(records, workloads=16)
     assert (len(found), cut.field, cut.total, cut.included) == (MAX_DATASETS, "datasets", 32, MAX_DATASETS)

@@ -48,7 +48,7 @@ def test_coverage(percent: float | None, profile: Profiled) -> None:
 
 
 @pytest.mark.parametrize("profile", [context(), read(expected=10)], ids=["no window", "no reading"])
-def test_no_reading_at_all_is_not_checked(profile: Profiled) -> None:
+def test_no_sample_at_all_is_not_checked(profile: Profiled) -> None:
     (missed,) = unchecked(scrape_coverage(profile(record())))
     assert missed.code is Code.SCRAPE_COVERAGE_LOW
 
@@ -110,7 +110,7 @@ def broken(found: Found) -> bool:
         pytest.param(False, holding(*[(0, 0), (160, 0)] * 10), id="off by a fifth, yet readings differ more"),
     ],
 )
-def test_what_servers_hold(found: bool, profile: Profiled) -> None:
+def test_requests_in_flight_agree_with_littles_law(found: bool, profile: Profiled) -> None:
     assert broken(littles_law(profile(standing(100)))) == found
 
 
@@ -136,7 +136,7 @@ def test_two_long_steps_pass_before_a_gauge_shows_a_request(found: bool, held: i
         ),
     ],
 )
-def test_too_few_readings_are_not_checked(profile: Profiled) -> None:
+def test_too_few_samples_are_not_checked(profile: Profiled) -> None:
     (missed,) = unchecked(littles_law(profile(standing(100))))
     assert missed.code is Code.LITTLES_LAW_BROKEN
 

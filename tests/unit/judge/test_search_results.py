@@ -87,7 +87,7 @@ def test_none_met() -> None:
     assert answer.resolution_percent is None
 
 
-def test_the_highest_load_asked_for_is_met() -> None:
+def test_the_highest_load_requested_is_met() -> None:
     (answer,) = judged(searching(to="2"), [stage(1, "1", 0), stage(2, "2", 0), confirmed(3, "2")]).searches
     assert (answer.outcome, answer.lower, answer.upper) == ("AtUpperBound", "2", None)
 
@@ -135,7 +135,7 @@ def test_probes_ran_out() -> None:
     assert (answer.outcome, answer.resolution_percent) == ("ProbeLimit", 100.0)
 
 
-def test_a_load_whose_numbers_can_not_be_trusted_meets_nothing() -> None:
+def test_a_load_whose_numbers_cannot_be_trusted_meets_nothing() -> None:
     records = [stage(1, "1", 0), stage(2, "2", 0, failed=30), stage(3, "4", 60), confirmed(4, "1")]
     (answer,) = judged(searching(), records).searches
     assert (answer.outcome, answer.lower, answer.upper, answer.upper_outcome) == (

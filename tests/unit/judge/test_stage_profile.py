@@ -70,7 +70,7 @@ def test_demand(waiting: int, load: ExpectedLoad) -> None:
     assert StageProfile(record(requests=columns), load).demand.at(500_000) == 1 + waiting
 
 
-def test_the_plateau_is_that_of_the_load_asked_for() -> None:
+def test_the_plateau_is_that_of_the_load_requested() -> None:
     assert isinstance(open_loop(Server(), rate=10, count=200, seed=1).plateau, Plateau)
     assert isinstance(closed_loop(Server(), concurrency=8, count=100, seed=1).plateau, Plateau)
     assert StageProfile(SOME_FAILED, open_loop_load(rate=None)).plateau is NoPlateau.ALL_AT_ONCE

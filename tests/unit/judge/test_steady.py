@@ -37,7 +37,7 @@ def test_arrivals_beyond_capacity_are_named(slots: int, times: float, count: int
     assert causes(open_loop(server, rate=times * server.capacity, count=count, seed=seed)) == [BEYOND_CAPACITY]
 
 
-def test_both_rates_are_told() -> None:
+def test_the_evidence_has_both_rates() -> None:
     server = Server(slots=10, prefill_seconds=0.005, decode_seconds=0.995)
     evidence = only(not_steady_state(open_loop(server, rate=13.0, count=900, seed=1))).evidence
     assert (evidence["figure"], evidence["cause"]) == ("requestsInSystem", BEYOND_CAPACITY)
@@ -47,7 +47,7 @@ def test_both_rates_are_told() -> None:
     assert evidence["capacityPercent"] == 97.0
 
 
-def test_both_rates_are_told_where_answers_outlast_the_sending() -> None:
+def test_both_rates_are_reported_where_answers_outlast_the_sending() -> None:
     server = Server(slots=10, prefill_seconds=0.005, decode_seconds=0.995)
     evidence = only(not_steady_state(open_loop(server, rate=40.0, count=400, seed=1))).evidence
     assert (evidence["figure"], evidence["cause"]) == ("queueWaitAndTtft", BEYOND_CAPACITY)

@@ -79,7 +79,7 @@ def test_a_trace_is_not_expected_to_stand() -> None:
     assert list(all_at_once(context(load=TRACE)(stage))) == []
 
 
-def test_a_client_that_sends_late_is_told() -> None:
+def test_a_client_that_sends_late_is_reported() -> None:
     late = replayed([float(n) for n in range(100)], [0.5] * 100)
     (found,) = findings(client_saturated(context(load=TRACE)(late)))
     assert found.evidence["sendLagP99Ms"] == 500

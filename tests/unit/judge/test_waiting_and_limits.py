@@ -75,7 +75,7 @@ def test_what_an_endpoint_reports_of_itself_counts() -> None:
     assert "the server's max-num-seqs" in explained(row)[0].sentence
 
 
-def test_a_limit_that_nobody_tells_of_shows_in_the_readings() -> None:
+def test_an_unstated_limit_shows_in_the_samples() -> None:
     (row,) = judged(eight_users_in_two_places())
     assert words(row) == ("SequenceLimit", "SequenceLimit")
     assert "running stayed at 2, as high as it ever went" in explained(row)[0].sentence
@@ -100,12 +100,12 @@ def test_a_queue_of_a_moment_is_none() -> None:
     assert "a queue in 1 of 40 samples" in explained(row)[0].sentence
 
 
-def test_no_reading_no_reason() -> None:
+def test_without_samples_there_is_no_explanation() -> None:
     (row,) = judged(LoadPoint([], columns=answered(80), scalars={"duration": 10.0}))
     assert words(row) == ("Unknown", "Unknown")
 
 
-def test_no_reading_and_no_queue_by_the_servers_own_count() -> None:
+def test_no_sample_and_no_queue_by_the_servers_own_count() -> None:
     point = LoadPoint([], columns=answered(80), scalars={"duration": 10.0})
     waited = {"request_queue_time_seconds_sum": 0.004, "request_queue_time_seconds_count": 80.0}
     point.record = point.record.model_copy(update={"servers": (edge(rises=waited),)})
@@ -230,7 +230,7 @@ def test_a_late_client_that_keeps_a_queue_standing_is_not_the_limit() -> None:
     assert words(row) == ("SequenceLimit", "SequenceLimit")
 
 
-def test_a_slow_client_says_nothing_of_the_server_at_another_load() -> None:
+def test_a_slow_client_reports_nothing_of_the_server_at_another_load() -> None:
     slow = at(64, running=64, requests=408, begins_at=100)
     slow.record = slow.record.model_copy(update={"client": client(lag_p99_us=80_000)})
     rows = judged(at(16, running=16, requests=400, begins_at=0), slow, args=[])

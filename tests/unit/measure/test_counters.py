@@ -78,7 +78,7 @@ def test_a_counter_that_no_server_has_has_not_risen(value: float) -> None:
 
 
 @pytest.mark.parametrize("value", WORSE)
-def test_readings_are_found_without_it(value: float) -> None:
+def test_samples_are_found_without_it(value: float) -> None:
     snapshot = {START_TIME: value, GENERATION_TOKENS: value}
     stage = record(servers=(edge().model_copy(update={"before": snapshot, "after": snapshot}),))
     (window,) = pod_windows(stage, [sample(stage.first_send_unix_us / 1e6)])

@@ -170,7 +170,7 @@ def test_energy_is_taken_from_one_renewal_to_another(renewed_every: int) -> None
     assert found.gpu_power_mean_watts == pytest.approx(350.0)
 
 
-def test_a_figure_renewed_once_tells_nothing_of_the_stage() -> None:
+def test_a_figure_renewed_once_reports_nothing_of_the_stage() -> None:
     """It may be of the time before."""
     once = [window(*counting(40, watts=350.0, renewed_every=30))]
     assert gpu_figures(once) == GpuFigures(no_power_reason=NOT_RENEWED)
@@ -208,7 +208,7 @@ def test_a_server_that_was_not_scraped_leaves_the_power_of_all_unknown() -> None
     assert gpu_figures([replace(one, servers=2)]) == GpuFigures()
 
 
-def test_a_counter_that_fell_tells_nothing() -> None:
+def test_a_counter_that_fell_reports_nothing() -> None:
     """The driver was loaded anew."""
     fell = samples_of((t, {"gpu_joules": j}) for t, j in ((0.0, 10.0), (1.0, 20.0), (2.0, 3.0), (3.0, 9.0)))
     assert gpu_figures([window(*fell)]) == GpuFigures(no_power_reason=NOT_RENEWED)
@@ -223,7 +223,7 @@ def test_pauses_between_stages_do_not_count() -> None:
     assert gpu_figures([window(*first), window(*second)]).gpu_power_mean_watts == pytest.approx(300.0)
 
 
-def test_of_several_servers_power_adds_up_memory_is_the_most_and_clocks_are_averaged() -> None:
+def test_several_servers_add_power_take_maximum_memory_and_average_clocks() -> None:
     def of(pod: str, watts: float, mib: float, mhz: float) -> list[Sample]:
         figures = {"gpu_memory_mib": mib, "sm_clock_mhz": mhz, "generation_tokens": None}
         return samples_of(((t, {"gpu_joules": watts * t, **figures}) for t in range(3)), pod=pod)

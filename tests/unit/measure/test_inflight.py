@@ -44,7 +44,7 @@ def test_two_requests_that_overlap_and_one_that_takes_over() -> None:
     assert (flight.first_reaching(1), flight.first_reaching(2), flight.first_reaching(2.5)) == (0, 50, None)
 
 
-def test_the_wait_in_the_client_counts_where_asked_for() -> None:
+def test_the_wait_in_the_client_counts_where_requested() -> None:
     flight = in_flight(columns(TWO_AND_A_HALF), with_client_queue=True)
     assert (flight.at(19), flight.at(20), flight.maximum()) == (1, 2, 2)
     assert flight.mean(0, 150) == pytest.approx(280 / 150)

@@ -57,7 +57,7 @@ def test_thousands_of_questions_and_values_have_a_finite_shift() -> None:
     assert math.isfinite(detectable_shift(2, 2, error=0.05 / 5000))
 
 
-def test_what_is_not_known_is_not_told() -> None:
+def test_unknown_values_are_left_out() -> None:
     assert "no change can be found" in power_sentence(1, 5, unit="repeats")
     assert "unknown" in power_sentence(5, 0, unit="repeats")
     assert "5.8 % in one figure" in power_sentence(5, 20, unit="fresh servers")

@@ -87,7 +87,7 @@ def test_hold(hold: Hold | None, gauges: list[Gauges], limits: ServerLimits, pre
         pytest.param(0, (256, 0, 0.99), ServerLimits(sequences=256), id="none, at the limit"),
     ],
 )
-def test_which_readings_have_a_queue(queued: int, gauge: Gauges, limits: ServerLimits) -> None:
+def test_samples_with_a_queue_are_counted(queued: int, gauge: Gauges, limits: ServerLimits) -> None:
     gauges = [gauge] * 9 if limits.sequences else [(gauge[0] + i % 2, *gauge[1:]) for i in range(9)]
     assert under([(r, w, u) for r, w, u in gauges], limits).queued == queued
 

@@ -95,7 +95,7 @@ def test_a_load_point_whose_running_rises(word: str, rates: list[float]) -> None
         pytest.param([4.0] * 10 + [16.0] * 10, id="few readings"),
     ],
 )
-def test_a_load_point_that_tells_nothing(running: list[float]) -> None:
+def test_a_load_point_that_reports_nothing(running: list[float]) -> None:
     assert inside(running, [1000.0] * len(running)) == "unknown"
 
 
@@ -141,7 +141,7 @@ def test_a_pace() -> None:
     [{"running": None}, {"waiting": None}, {"prompt_tokens": None}, {"generation_tokens": 1.0}, {"at": 1.0}],
     ids=["no running", "no waiting", "no counter", "a counter that fell", "the same instant"],
 )
-def test_readings_that_make_no_pace(changes: dict[str, float | None]) -> None:
+def test_samples_that_make_no_pace(changes: dict[str, float | None]) -> None:
     whole = {"at": 2.0, "prompt_tokens": 9.0, "generation_tokens": 9.0}
     last = sample(**{**whole, **changes})  # type: ignore[arg-type]
     assert stretches([window([sample(1.0, prompt_tokens=2.0, generation_tokens=2.0), last])]) == [[]]
@@ -196,7 +196,7 @@ def test_steps_that_are_not_full_of_prompts(changes: dict[str, object]) -> None:
     assert found(**changes) is None  # type: ignore[arg-type]
 
 
-def test_without_a_queue_nothing_is_told() -> None:
+def test_without_a_queue_nothing_is_reported() -> None:
     seen = [window(gauge_samples([(33.0, 0.0, 0.1)] * 9))]
     under = pressure(seen, ServerLimits(), CLASSIFYING)
     assert under is not None

@@ -38,7 +38,7 @@ def inside(stage: StageRecord, *samples: Sample) -> tuple[Sample, ...]:
     ],
 )
 @pytest.mark.parametrize("at", [DURING, ELSEWHEN], ids=["clocks agree", "clocks differ"])
-def test_a_reading_belongs_by_the_servers_count(
+def test_a_sample_belongs_by_the_servers_count(
     belongs: bool, tokens: float | None, running: float | None, waiting: float | None, at: float
 ) -> None:
     latest = sample(at, generation_tokens=tokens, running=running, waiting=waiting)
@@ -62,7 +62,7 @@ def test_where_counts_cannot_tell_the_clients_clock_does(servers: tuple[ServerEd
     assert inside(record(servers=servers), before, during, after) == (during,)
 
 
-def test_readings_of_a_process_that_was_gone_before_do_not_belong() -> None:
+def test_samples_of_an_earlier_process_are_excluded() -> None:
     instant = 1763748999.1234567
     servers = (edge(before={START_TIME: instant, GENERATION_TOKENS: 5.0}, rises={GENERATION_TOKENS: 22.0}),)
     gone = sample(990.0, start_time=1763748888.0, generation_tokens=9.0, running=1.0)
@@ -98,7 +98,7 @@ def test_servers_are_matched_by_their_start_time() -> None:
     edges=st.lists(st.integers(0, 60), min_size=2, max_size=6, unique=True).map(sorted),
     busy=st.booleans(),
 )
-def test_stages_in_a_row_never_share_a_reading(counts: list[int], edges: list[int], busy: bool) -> None:
+def test_stages_in_a_row_never_share_a_sample(counts: list[int], edges: list[int], busy: bool) -> None:
     samples = [sample(float(i), generation_tokens=float(count), running=float(busy)) for i, count in enumerate(counts)]
     stages = [
         record(
@@ -191,7 +191,7 @@ def test_no_look_ups_have_no_hit_percent() -> None:
     assert only(record(servers=(edge(rises={GENERATION_TOKENS: 1.0}),)), sample(1005)).prefix_hit_percent is None
 
 
-def test_stages_of_a_cell_are_weighed_by_their_readings() -> None:
+def test_stages_of_a_cell_are_weighed_by_their_samples() -> None:
     def window(*running: float) -> Window:
         return Window("server", tuple(sample(1001, running=value) for value in running), (edge(),), expected=2.0)
 
@@ -259,7 +259,7 @@ def test_every_role_has_its_own_window_and_edges() -> None:
         pytest.param((Window("server", (), (edge(),), 10.0),), (edge(),), id="the edges alone"),
     ],
 )
-def test_without_any_reading(expected: tuple[Window, ...], servers: Any) -> None:
+def test_without_samples_the_window_has_its_edges_only(expected: tuple[Window, ...], servers: Any) -> None:
     assert stage_windows(record(servers=servers), (), scrape_interval=1.0) == expected
 
 
@@ -317,7 +317,7 @@ def samples_of(life: list[Second]) -> list[Sample]:
 
 
 @given(lives(), st.sampled_from([0.0, 30.0]))
-def test_every_reading_lands_in_its_stage(life: list[Second], client_is_ahead: float) -> None:
+def test_every_sample_lands_in_its_stage(life: list[Second], client_is_ahead: float) -> None:
     samples = samples_of(life)
     for number, stage in enumerate(stages_of(life, client_is_ahead=client_is_ahead)):
         (window,) = stage_windows(stage, samples, scrape_interval=1.0)
@@ -336,7 +336,7 @@ def test_figures_are_those_of_the_stage(life: list[Second]) -> None:
 
 
 @given(lives(), st.integers(2, 4))
-def test_a_scraper_that_misses_readings_shows_in_the_coverage(life: list[Second], every: int) -> None:
+def test_a_scraper_that_misses_samples_shows_in_the_coverage(life: list[Second], every: int) -> None:
     kept = [latest for i, latest in enumerate(samples_of(life)) if i % every == 0]
     for number, stage in enumerate(stages_of(life, client_is_ahead=0.0)):
         (window,) = stage_windows(stage, kept, scrape_interval=1.0)

@@ -179,7 +179,7 @@ def test_a_hidden_cause_is_given_up_on_after_two_restarts() -> None:
     assert (found.reason, found.terminal) == ("CrashLoop", True)
 
 
-def test_a_fetched_log_says_nothing_of_a_pod_that_never_ended() -> None:
+def test_a_fetched_log_reports_nothing_of_a_pod_that_never_ended() -> None:
     assert diagnose_server([pod_of(pod_body())], None, log_tail=LOGS["kv-small"]) is None
 
 

@@ -35,7 +35,7 @@ def pulled(
         (None, f"Pulling image {IMAGE}"),
     ],
 )
-def test_what_a_message_tells(seconds: float | None, message: str) -> None:
+def test_pull_seconds_are_read_from_the_event(seconds: float | None, message: str) -> None:
     found = image_pull_seconds([pulled(message)], container="vllm")
     assert found == (None if seconds is None else pytest.approx(seconds))
 
@@ -59,5 +59,5 @@ ANYTHING = st.recursive(st.none() | st.text() | st.integers(), lambda s: st.list
 
 
 @given(st.lists(st.fixed_dictionaries({"reason": st.just("Pulled"), "message": ANYTHING, "involvedObject": ANYTHING})))
-def test_whatever_an_event_holds_nothing_breaks(events: list[dict[str, Any]]) -> None:
+def test_no_event_raises(events: list[dict[str, Any]]) -> None:
     assert image_pull_seconds(events, container="vllm") is None

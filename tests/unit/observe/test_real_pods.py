@@ -30,7 +30,7 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
-def test_what_is_said_of_it(name: str) -> None:
+def test_each_real_pod_has_its_diagnosis(name: str) -> None:
     reason, terminal, message = EXPECTED[name]
     found = diagnose_server([pod_of(PODS[name])], None)
     assert found is not None

@@ -53,7 +53,7 @@ def test_figures_that_too_few_requests_bound_are_none() -> None:
         pytest.param(float("inf"), id="infinite"),
     ],
 )
-def test_what_is_no_finite_number_is_none(value: object) -> None:
+def test_a_non_finite_number_is_none(value: object) -> None:
     assert found(results=[row(metrics={"output_throughput": value})]).cells[0].figures == (None,) * 8
 
 

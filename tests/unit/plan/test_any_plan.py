@@ -39,7 +39,7 @@ DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 @FEW
 @given(SPECS)
-def test_stages_are_told_apart_and_each_is_in_one_cell(spec: BenchmarkRunSpec) -> None:
+def test_stages_are_distinguished_and_each_is_in_one_cell(spec: BenchmarkRunSpec) -> None:
     planned = planned_stages(spec, run_uid=UID)
     ids = [stage.id for stage in planned]
     assert len(set(ids)) == len(ids)

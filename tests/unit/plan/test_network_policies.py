@@ -89,7 +89,7 @@ def test_further_peers_reach_the_servers_port_alone() -> None:
     assert policy["ingress"] == [{**TO_SERVERS, "from": [CLIENT, OPERATOR, PROMETHEUS]}, RECORDS, GATE]
 
 
-def test_an_operator_outside_the_cluster_is_no_peer_and_a_rule_without_peers_would_let_everybody_in() -> None:
+def test_an_operator_outside_the_cluster_is_not_a_network_peer() -> None:
     (policy,) = made(operator_namespace="")
     assert policy["ingress"] == [{"from": [CLIENT], "ports": port(8000)}, GATE]
 

@@ -50,7 +50,7 @@ def test_listed_load_points_are_measured_first() -> None:
     assert {cell.workload for cell in cells(run_spec)} == {"listed"}
 
 
-def test_seeds_are_of_the_run_where_the_cache_outlives_it_and_equal_where_prompts_are_shared() -> None:
+def test_seeds_differ_per_run_when_the_cache_outlives_it() -> None:
     body = {"workloads": [workload(load=searching(), requests=40)], "objectives": OBJECTIVES}
     here, there = (
         plan_of_client(OWNER, spec(**body), token_digest=TOKEN_DIGEST),

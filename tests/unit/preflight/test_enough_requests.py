@@ -107,7 +107,7 @@ def test_as_many_requests_as_it_says_are_enough_and_one_fewer_is_not(
         ),
     ],
 )
-def test_word_for_word(changes: dict[str, Any], field: str, text: str) -> None:
+def test_the_warning_has_this_text(changes: dict[str, Any], field: str, text: str) -> None:
     assert [(remark.path, remark.text) for remark in warnings(changes)] == [(field, text)]
 
 
@@ -119,7 +119,7 @@ def test_word_for_word(changes: dict[str, Any], field: str, text: str) -> None:
         ([("TTFT", "90")], None),
     ],
 )
-def test_objectives_that_can_not_be_met_are_named_though_their_percentile_is_not_asked_for(
+def test_unmeetable_objectives_are_named_without_their_percentile(
     objectives: list[tuple[str, str]], unmet: str | None
 ) -> None:
     listed = [{"metric": metric, "percentile": p, "maxMilliseconds": 9} for metric, p in objectives]
@@ -129,7 +129,7 @@ def test_objectives_that_can_not_be_met_are_named_though_their_percentile_is_not
     assert all(f" {unmet} " in text for text in texts)
 
 
-def test_repeats_are_asked_for_where_something_is_listed_beside_a_search() -> None:
+def test_repeats_are_requested_where_something_is_listed_beside_a_search() -> None:
     search = {"search": {"axis": "Concurrency", "from": "1", "to": "8"}}
     objectives = [{"metric": "TTFT", "percentile": "50", "maxMilliseconds": 9}]
     both = spec({"workloads": [workload("a", load=search), workload("b")], "objectives": objectives})

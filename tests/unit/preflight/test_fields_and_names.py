@@ -124,7 +124,7 @@ def test_what_kubectl_prints_can_be_checked_again() -> None:
         ({"spec": []}, "spec", "must be there"),
     ],
 )
-def test_what_stands_around_the_spec_word_for_word(outside: dict[str, Any], path: str, text: str) -> None:
+def test_an_error_around_the_spec_has_this_text(outside: dict[str, Any], path: str, text: str) -> None:
     assert messages(checked(**outside), "Error")[path] == text
 
 

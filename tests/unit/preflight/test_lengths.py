@@ -83,7 +83,7 @@ def test_each_part_of_a_mix_is_looked_at() -> None:
         },
     ],
 )
-def test_who_asks_for_longer_knowingly_is_only_told(changes: dict[str, Any]) -> None:
+def test_an_allowed_longer_context_gives_a_note(changes: dict[str, Any]) -> None:
     found = checked(changes, known=SHORT_MODEL)
     assert "made for 8,192 tokens" in messages(found, "Note")["spec.server.args"]
     assert messages(found, "Error") == {}

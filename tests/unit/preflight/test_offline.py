@@ -16,13 +16,13 @@ def offline(*args: str) -> dict[str, Any]:
     }
 
 
-def test_a_flag_that_vllm_has_not_is_told_at_its_place() -> None:
+def test_a_flag_that_vllm_has_not_is_reported_at_its_place() -> None:
     errors = messages(checked(offline("--max-model-len=4096", "--max-num-sequences=4")), "Error")
     assert list(errors) == ["spec.offline.args[1]"]
     assert "has no flag --max-num-sequences" in errors["spec.offline.args[1]"]
 
 
-def test_what_is_not_known_of_the_cache_is_said_of_offline() -> None:
+def test_unknown_cache_size_is_reported_for_offline_runs() -> None:
     paths = {remark.path for remark in checked(offline()).remarks}
     assert "spec.offline.args" in paths
     assert not any(path.startswith("spec.server") for path in paths)

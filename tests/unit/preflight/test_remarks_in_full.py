@@ -140,7 +140,7 @@ def test_remark(case: str) -> None:
         pytest.param({"runDeadlineSeconds": 0}, Known(), "spec.runDeadlineSeconds", id="time without limit"),
     ],
 )
-def test_where_all_is_well_nothing_is_said(changes: dict[str, Any], known: Known, silent: str) -> None:
+def test_a_good_run_prints_no_remark(changes: dict[str, Any], known: Known, silent: str) -> None:
     assert [remark for remark in checked(changes, known=known).remarks if remark.path == silent] == []
 
 

@@ -24,12 +24,12 @@ def test_stages_requests_time_and_gpus_are_counted() -> None:
     assert (found.least_seconds, found.gpu_seconds, found.warmup_seconds) == (3 * (400 + 100), 2 * 1500, 60)
 
 
-def test_a_closed_loop_tells_no_time() -> None:
+def test_a_closed_loop_has_no_known_duration() -> None:
     found = volume_of(spec({"workloads.0.load": {"concurrencies": [4]}, "measurement": {"warmup": {"none": {}}}}))
     assert (found.open_stages, found.least_seconds, found.gpu_seconds, found.warmup_seconds) == (0, 0, None, 0)
 
 
-def test_of_a_search_the_most_is_counted() -> None:
+def test_a_search_counts_its_maximum_of_requests() -> None:
     search = {"axis": "Concurrency", "from": "1", "to": "64", "maxProbes": 6, "maxRepeats": 2}
     objectives = [{"metric": "TTFT", "percentile": "90", "maxMilliseconds": 500}]
     found = volume_of(spec({"workloads.0.load": {"search": search}, "objectives": objectives}))
@@ -39,7 +39,7 @@ def test_of_a_search_the_most_is_counted() -> None:
 @pytest.mark.parametrize(
     ("deadline", "level"), [(124, "Error"), (125, "Warning"), (184, "Warning"), (185, None), (0, None)]
 )
-def test_a_deadline_before_the_end_is_said(deadline: int, level: str | None) -> None:
+def test_a_deadline_before_the_end_is_reported(deadline: int, level: str | None) -> None:
     # 100 requests at 1/s and at 4/s; warm-up up to 60 s.
     found = checked({"runDeadlineSeconds": deadline})
     assert (DEADLINE in messages(found, "Error")) is (level == "Error")

@@ -51,7 +51,7 @@ def test_a_value_of_another_type_is_shown() -> None:
     assert messages(checked({"repeats": "2"}), "Error")["spec.repeats"].endswith("not '2'")
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     errors = messages(checked({"repeats": 0, "model.revison": "x", "workloads.0.api": "Responses"}), "Error")
     assert set(errors) == {"spec.repeats", "spec.model.revison", "spec.workloads[0].api"}
 
@@ -70,7 +70,7 @@ def test_all_problems_are_told_at_once() -> None:
         ({"spec": None}, "spec", "must be there"),
     ],
 )
-def test_what_stands_around_the_spec(outside: dict[str, Any], path: str, text: str) -> None:
+def test_a_wrong_field_around_the_spec_is_an_error(outside: dict[str, Any], path: str, text: str) -> None:
     assert text in messages(checked(**outside), "Error")[path]
 
 

@@ -75,7 +75,7 @@ def test_what_works_against_the_measurement_is_a_warning(args: tuple[str, ...], 
     assert text in warnings[0].text
 
 
-def test_of_a_flag_given_twice_the_last_holds_and_it_is_said() -> None:
+def test_the_last_of_a_repeated_flag_holds_with_a_remark() -> None:
     (only,) = remarks("--max-num-seqs=8", "--max-num-seqs=16")
     assert (only.level, only.path) == ("Note", "args[1]")
 
@@ -105,7 +105,7 @@ def test_the_version_is_that_of_the_tag(image: str, version: str | None) -> None
     ("image", "text"),
     [("vllm/vllm-openai:v0.11.0", "vLLM 0.11: flags are known of 0.32"), ("vllm:latest", "names no version")],
 )
-def test_of_other_versions_nothing_is_claimed(image: str, text: str) -> None:
+def test_flags_of_unknown_versions_are_not_checked(image: str, text: str) -> None:
     (only,) = remarks("--no-such-flag", image=image)
     assert only.level == "NotChecked"
     assert text in only.text
@@ -188,7 +188,7 @@ def findings_of(*args: str) -> list[tuple[str, str, str]]:
     ],
     ids=" ".join,
 )
-def test_what_argparse_takes(args: tuple[str, ...]) -> None:
+def test_flags_that_argparse_accepts_have_no_remark(args: tuple[str, ...]) -> None:
     assert findings_of(*args) == []
 
 
@@ -251,7 +251,7 @@ def test_after_an_unknown_flag_its_value_is_passed_over() -> None:
     assert [path for _, path, _ in findings_of("--unknown", "--switch")] == ["args[0]"]
 
 
-def test_every_fault_is_told_in_the_order_of_the_words() -> None:
+def test_every_fault_is_reported_in_the_order_of_the_words() -> None:
     assert [path for _, path, _ in findings_of("stray", "--one", "--switch=1", "--choice=blue")] == [
         "args[0]",
         "args[1]",
@@ -307,7 +307,7 @@ def test_flags_within_a_command_are_checked_at_their_place() -> None:
     assert set(of_command("vllm", "serve", "--disable-log-stats")["Warning"]) >= {"spec.server.command[2]"}
 
 
-def test_of_a_script_in_a_command_nothing_is_claimed() -> None:
+def test_flags_in_a_script_command_are_not_checked() -> None:
     found = of_command("bash", "-c", "exec vllm serve $(MODEL) --max-model-lem=9")
     assert found["Error"] == {}
     assert "spec.server.command" in found["NotChecked"]

@@ -60,7 +60,7 @@ def test_a_kind_is_checked_by_its_own_rules() -> None:
     assert "spec.template" in messages(swept, "Error")
 
 
-def test_what_is_said_of_the_template_names_its_field_there() -> None:
+def test_remarks_on_the_template_name_its_field() -> None:
     found = sweep({"runDeadlineSeconds": 10, "workloads.0.requests": 5})
     assert "spec.template.runDeadlineSeconds" not in messages(found, "Error")
     assert "spec.template.workloads[0].requests" in messages(found, "Warning")
@@ -82,7 +82,7 @@ def test_variants_that_share_a_fault_are_named_together(variants: int, text: str
     assert messages(found, "Error") == {"spec.matrix": text}
 
 
-def test_an_argument_of_the_template_is_told_there_even_where_variants_add_more() -> None:
+def test_a_template_argument_is_reported_at_the_template() -> None:
     found = sweep({"server.args": ["--nope"]}, matrix={"variants": [{"name": "a", "args": ["--neither"]}]})
     assert [(r.path, r.text) for r in found.remarks if r.level == "Error"] == [
         (f"{ARGS}[0]", "vLLM 0.32.0 has no flag --nope"),
@@ -188,7 +188,7 @@ def test_a_matrix_that_makes_no_runs(matrix: dict[str, Any], text: str) -> None:
         ({}, {"matrix": {}}, "spec.matrix", "exactly one of grid, zip and variants"),
     ],
 )
-def test_what_the_api_server_would_refuse(
+def test_an_object_that_the_api_server_would_reject_is_an_error(
     template: dict[str, Any], changes: dict[str, Any], path: str, text: str
 ) -> None:
     assert text in messages(sweep(template, **changes), "Error")[path]

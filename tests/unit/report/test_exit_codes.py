@@ -44,15 +44,15 @@ def test_the_worst_decides(codes: list[int], worst: int) -> None:
         pytest.param(2, {"base": None, "wide": None}, id="nothing was measured"),
     ],
 )
-def test_of_a_sweep_that_has_ended(code: int, measured: dict[str, Measured | None]) -> None:
+def test_an_ended_sweep_has_an_exit_code(code: int, measured: dict[str, Measured | None]) -> None:
     assert sweep_exit_code(finished_sweep(measured).status) == code
 
 
-def test_of_a_sweep_that_was_cancelled() -> None:
+def test_a_cancelled_sweep_has_an_exit_code() -> None:
     assert sweep_exit_code(decided(sweep_body(cancel=True)).status) == 5
 
 
-def test_of_a_sweep_that_was_refused() -> None:
+def test_a_rejected_sweep_exits_with_2() -> None:
     assert sweep_exit_code(decided(sweep_body(baseline="nobody")).status) == 2
 
 

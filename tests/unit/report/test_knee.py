@@ -43,7 +43,7 @@ def test_a_knee_that_is_not_bracketed_is_not_marked(loads: tuple[float, ...], me
     assert message in found.sentence
 
 
-def test_neighbours_whose_repeats_reach_as_much_power_are_said() -> None:
+def test_neighbours_whose_repeats_reach_as_much_power_are_reported() -> None:
     points = [
         CurvePoint(10, 10, 0.010, ((10, 0.010), (10, 0.010))),
         CurvePoint(20, 20, 0.0115, ((20, 0.0112), (20, 0.0118))),
@@ -55,7 +55,7 @@ def test_neighbours_whose_repeats_reach_as_much_power_are_said() -> None:
     assert "not distinguishable from the others between 20 and 30 requests/s" in found.sentence
 
 
-def test_one_repeat_tells_nothing_of_the_noise() -> None:
+def test_one_repeat_reports_nothing_of_the_noise() -> None:
     points = [
         CurvePoint(p.load, p.throughput, p.response_seconds, ((p.load, 1e-9),)) for p in map(saturating, (20, 50, 90))
     ]
@@ -102,11 +102,11 @@ def curve(*powers: float) -> list[CurvePoint]:
         ),
     ],
 )
-def test_where_it_lies_is_told_in_a_sentence(sentence: str, points: list[CurvePoint]) -> None:
+def test_the_sentence_names_where_the_knee_lies(sentence: str, points: list[CurvePoint]) -> None:
     assert knee(points, unit="users").sentence == sentence
 
 
-def test_loads_are_told_as_they_were_asked_for() -> None:
+def test_loads_are_told_as_they_were_requested() -> None:
     points = [point(0.25, 1), point(0.5, 3), point(1.5, 2)]
     assert knee(points, unit="requests/s").sentence == "The knee is at 0.5 requests/s."
 

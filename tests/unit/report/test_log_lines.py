@@ -15,7 +15,7 @@ def printed(*moments: tuple[float, FollowedRun]) -> list[list[str]]:
     return [log.lines(run, now=BEGIN + timedelta(seconds=seconds)) for seconds, run in moments]
 
 
-def test_a_line_where_the_phase_changes_and_none_where_nothing_does() -> None:
+def test_a_phase_change_prints_one_line() -> None:
     starting = followed(running(phase="Starting", message="the server is starting on n1", progress=None, live=None))
     first, repeated, then = printed((20, starting), (25, starting), (72, followed(running(done=0))))
     assert first == ["00:20  Starting · the server is starting on n1"]
@@ -50,7 +50,7 @@ def test_a_stage_without_figures_was_measured_all_the_same() -> None:
     assert printed((80, done))[0][:2] == ["01:20  stage 1/4: measured", "01:20  stage 2/4 chat/rate=4/r1: measured"]
 
 
-def test_trouble_is_told_and_that_it_is_over() -> None:
+def test_trouble_is_reported_and_that_it_is_over() -> None:
     run = followed()
     lines = printed((80, run), (81, followed(trouble="no answer; trying again")), (85, run))
     assert lines[1] == ["01:21  no answer; trying again"]

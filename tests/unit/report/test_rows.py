@@ -102,7 +102,7 @@ def test_why_and_what_limits() -> None:
     )
 
 
-def test_answers_to_questions_and_that_repeats_are_alike_only_where_it_may_be_wide() -> None:
+def test_explanations_and_agreement_are_shown_in_wide_output() -> None:
     answers = [("TrueRun", "Noise"), ("AnswerLength", "StopToken")]
     expected = [Explanation.model_validate({"question": q, "answer": a, "sentence": a}) for q, a in answers]
     rows = [explanation_rows(status(result(explanations=expected)), wide=wide).rows[2:] for wide in (False, True)]
@@ -124,7 +124,7 @@ def test_stages_of_all_load_points_stand_in_the_order_in_which_they_were_measure
     )
 
 
-def test_a_row_that_says_neither() -> None:
+def test_a_result_without_explanations_has_no_row() -> None:
     assert explanation_rows(status(result(waiting=None, bottleneck=None))).rows == ()
 
 
@@ -155,7 +155,7 @@ def test_a_row_an_objective_and_load_point() -> None:
     )
 
 
-def test_what_was_not_measured_is_a_dash() -> None:
+def test_an_unmeasured_value_is_a_dash() -> None:
     unknown = objective(measured_milliseconds=None, outcome="Inconclusive")
     (row,) = objective_rows(status(result(objectives=[unknown]))).rows
     assert row[2:] == ("-", "-", "Inconclusive")
@@ -206,7 +206,7 @@ def test_a_page_has_both() -> None:
         ("not known: the price is per GPU, and no server holds one", CostStatus(currency="USD", per_hour=None)),
     ],
 )
-def test_the_price_itself_is_told_with_the_run(expected: str, cost: CostStatus) -> None:
+def test_the_price_itself_is_reported_with_the_run(expected: str, cost: CostStatus) -> None:
     ran = ended(cost=cost)
     assert price_text(cost) == expected
     assert dict(run_summary(run_of(run_body(ran)), ran, now=BEGIN).facts)["price"] == expected

@@ -37,7 +37,7 @@ def row(body: Json, **options: Any) -> dict[str, str]:
     return dict(zip(rows.headers, rows.rows[0], strict=True))
 
 
-def test_what_one_wants_to_know_of_a_finished_run() -> None:
+def test_the_summary_of_a_finished_run_is_complete() -> None:
     assert row(run_body(measured())) == {
         "run": "chat",
         "state": "Suspect",
@@ -74,7 +74,7 @@ def test_a_state_is_how_it_came_out_or_where_it_is(status: BenchmarkRunStatus, s
     assert summary(status).word == state
 
 
-def test_what_nobody_looked_at_is_pending() -> None:
+def test_an_unseen_object_is_pending() -> None:
     shown = row({**run_body(running()), "status": {"observedGeneration": -1}})
     assert (shown["state"], shown["stages"], shown["took"], shown["age"]) == ("Pending", "-", "-", "5h")
 
@@ -137,13 +137,13 @@ def test_an_endpoint_is_named(endpoint: Json, shown: str) -> None:
     assert dict(summary(running(), server=None, endpoint=endpoint).facts)["endpoint"] == shown
 
 
-def test_of_a_run_that_goes_on_the_summary_says_how_to_follow_it() -> None:
+def test_the_summary_of_a_running_run_shows_how_to_follow_it() -> None:
     shown = summary(running())
     assert shown.word == "Running"
     assert dict(shown.facts)["stages"] == "1 of 4 measured, chat/rate=8/r1 under way"
     assert shown.look_further == ("benchrun watch chat -n lab", "benchrun logs chat -n lab -f")
 
 
-def test_a_failed_server_left_words() -> None:
+def test_a_failed_server_points_to_its_log() -> None:
     shown = summary(ended("Failed", log_tail="ValueError: no"))
     assert shown.look_further == ("benchrun logs chat -n lab",)

@@ -95,7 +95,7 @@ def test_the_limit_is_that_of_the_headlines_load_point(
         ),
     ],
 )
-def test_of_a_server_the_row_tells_version_and_gpus(text: tuple[str, str], servers: list[ServerStatus]) -> None:
+def test_the_row_shows_server_version_and_gpus(text: tuple[str, str], servers: list[ServerStatus]) -> None:
     rows = run_list_rows([run_body(ended(servers=servers))], now=NOW, wide=True)
     row = dict(zip(rows.headers, rows.rows[0], strict=True))
     assert list(row)[-4:] == ["model", "vLLM", "GPU", "image"]

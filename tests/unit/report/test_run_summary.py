@@ -26,7 +26,7 @@ def test_each_part_begins_when_the_one_before_ended() -> None:
     ]
 
 
-def test_what_is_under_way_grows() -> None:
+def test_the_step_under_way_grows() -> None:
     loading = running(server_ready_time=None, start_time=None)
     assert timed_steps(loading, after=50)[2:] == [
         ("server", "UnderWay", 38), ("warm-up", "ToCome", None), ("stages", "ToCome", None)
@@ -91,7 +91,7 @@ def test_a_start_in_a_line(line: str, ready: float | None, startup: Startup | No
     assert startup_text(ServerStatus(role="server", seconds_to_ready=ready, startup=startup)) == line
 
 
-def test_it_stands_below_the_server() -> None:
+def test_startup_phases_stand_below_the_server() -> None:
     server = ServerStatus(role="server", seconds_to_ready=185.0, startup=WHOLE)
     ran = ended(servers=[server])
     assert dict(run_summary(run_of(run_body(ran)), ran, now=BEGIN).facts)["start"] == startup_text(server)
@@ -111,7 +111,7 @@ def test_how_much_of_a_cell_is_left(lost: int, sentence: str) -> None:
     assert missing_sentences(stored, {"a/rate=1": lost}) == [f"a/rate=1: {sentence}"]
 
 
-def test_of_a_cell_that_has_no_row_nobody_knows_how_many_there_were() -> None:
+def test_a_missing_cell_has_an_unknown_repeat_count() -> None:
     assert missing_sentences(BenchmarkRunStatus(), {"a/rate=1": 1}) == ["a/rate=1: not all of its records are kept"]
 
 
@@ -119,7 +119,7 @@ def test_nothing_is_missing() -> None:
     assert missing_sentences(BenchmarkRunStatus(results=[result()]), {}) == []
 
 
-def test_a_timeline_that_was_cut_is_told_last_and_no_other_list_is() -> None:
+def test_a_timeline_that_was_cut_is_reported_last_and_no_other_list_is() -> None:
     cut = [
         Truncated(field=field, included=place, total=place + 3)
         for place, field in enumerate(("results", "findings", "timeline"))

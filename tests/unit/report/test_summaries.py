@@ -62,7 +62,7 @@ def test_a_server_in_a_line(expected: str, fields: Json) -> None:
     assert fact("server", server(**fields)) == expected
 
 
-def test_the_image_that_really_ran_is_told_by_its_digest() -> None:
+def test_the_image_that_really_ran_is_reported_by_its_digest() -> None:
     assert fact("digest", server(image_digest="vllm@sha256:1")) == "vllm@sha256:1"
     assert fact("digest", server()) is None
 
@@ -98,11 +98,11 @@ def test_the_client_is_its_engine(expected: str | None, client: ClientStatus | N
         ("model", None, {"model": None}),
     ],
 )
-def test_what_was_asked_for(name: str, expected: str | None, spec: Json) -> None:
+def test_the_summary_shows_the_requested_load(name: str, expected: str | None, spec: Json) -> None:
     assert fact(name, running(), **spec) == expected
 
 
-def test_a_run_that_nobody_looked_at_says_so() -> None:
+def test_a_run_that_was_not_looked_at_says_so() -> None:
     new = summary(BenchmarkRunStatus())
     assert (new.word, new.sentence) == ("Pending", "no operator has looked at it yet")
     assert "time" not in dict(new.facts)
@@ -156,13 +156,13 @@ def compared(*changes: tuple[str, float | None], gate: Any = None) -> BenchmarkR
         ("; most: MeanTTFT -", (("Worse", None),)),
     ],
 )
-def test_of_a_comparison_the_largest_change_that_has_a_word_is_told(
+def test_the_summary_shows_the_largest_change_with_a_verdict(
     expected: str, changes: tuple[tuple[str, float | None], ...]
 ) -> None:
     assert fact("compared", compared(*changes)) == f"with old: Mixed, no gate{expected}"
 
 
-def test_a_gate_is_told_by_its_word() -> None:
+def test_the_summary_shows_the_gate() -> None:
     assert fact("compared", compared(gate="Regressed")) == "with old: Mixed, Regressed"
 
 
@@ -173,7 +173,7 @@ def test_what_a_comparison_finds_is_told_before_and_after() -> None:
     assert "a change of 4.2 % is" in (fact("power", ended(comparison=comparison)) or "")
 
 
-def test_lists_that_were_cut_are_told() -> None:
+def test_lists_that_were_cut_are_reported() -> None:
     cuts = [Truncated(field=name, included=1, total=9) for name in ("results", "timeline")]
     expected = [text for name, text in summary(ended(truncated=cuts)).facts if name == "cut"]
     assert expected == ["results: 1 of 9 kept", "timeline: 1 of 9 kept"]
@@ -207,7 +207,7 @@ def test_a_run_that_nothing_limits_has_no_limit(limits: tuple[str | None, ...]) 
     assert fact("limit", ended(results=[limited(limit) for limit in limits])) is None
 
 
-def test_the_first_limit_is_told_with_its_load_point() -> None:
+def test_the_first_limit_is_reported_with_its_load_point() -> None:
     rows = [limited(None), limited("None"), limited("Compute", "a/rate=2"), limited("Client", "a/rate=3")]
     assert fact("limit", ended(results=rows)) == "a/rate=2: Compute it is"
 

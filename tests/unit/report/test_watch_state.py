@@ -68,7 +68,7 @@ def test_a_run_that_is_deleted_is_gone() -> None:
     assert (sweep.under_way, sweep.ended) == ({}, ())
 
 
-def test_whatever_is_heard_ends_the_trouble() -> None:
+def test_any_event_ends_the_trouble() -> None:
     troubled = replace(followed(), trouble="no answer")
     assert with_run(troubled, run_of_sweep(1, running())).trouble is None
     assert updated_sweep(troubled, sweep_going_on()).trouble is None
@@ -116,7 +116,7 @@ def test_a_sweep_that_nobody_looks_at_is_told_as_such() -> None:
 # ---- in a log --------------------------------------------------------------------------------------------------------
 
 
-def test_what_a_run_says_is_said_by_its_variant_with_the_time_of_the_sweep() -> None:
+def test_variants_take_run_facts_at_the_sweeps_time() -> None:
     starting = running(
         phase="Starting", message="the server is starting on n1", progress=None, live=None, accepted_time=None
     )
@@ -138,7 +138,7 @@ def test_the_end_of_a_run_is_a_line_and_then_how_many_have_ended() -> None:
     assert (lines[1], lines[2]) == ([f"03:20  {TITLE}: Valid"], ["03:21  Running · 1/3 runs"])
 
 
-def test_why_a_run_failed_is_said_at_once() -> None:
+def test_the_failure_reason_is_printed_at_once() -> None:
     going, failed = run_of_sweep(1, running()), run_of_sweep(1, ended("Failed"))
     lines = printed((100, followed(going)), (200, followed(going, failed)))
     assert lines[1] == [f"03:20  {TITLE}: Failed · ended: Failed"]
@@ -155,7 +155,7 @@ def test_signs_of_life_come_from_the_runs_or_from_the_sweep_itself() -> None:
     ]
 
 
-def test_trouble_is_told_and_that_it_is_over() -> None:
+def test_trouble_is_reported_and_that_it_is_over() -> None:
     sweep = followed(run_of_sweep(1, running()))
     lines = printed((80, sweep), (81, replace(sweep, trouble="no answer; trying again")), (85, sweep))
     assert (lines[1], lines[2]) == (["01:21  no answer; trying again"], ["01:25  Running · 0/3 runs"])

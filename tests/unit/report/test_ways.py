@@ -83,7 +83,7 @@ def test_a_workload_called_search_is_no_search() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "message"), [(SILENT_SECONDS - 1, None), (SILENT_SECONDS, NO_OPERATOR)])
-def test_silence_is_told_from_then_on(seconds: float, message: str | None) -> None:
+def test_a_silent_client_is_reported(seconds: float, message: str | None) -> None:
     run = updated_run(None, {**run_body(BenchmarkRunStatus()), "status": {"observedGeneration": -1}})
     assert live_view(run, now=BEGIN + timedelta(seconds=seconds)).trouble == message
 
@@ -117,7 +117,7 @@ def test_stages_are_bounded_and_the_latest_stay() -> None:
     assert [run.stages[0].sequence, run.stages[-1].sequence, len(run.stages)] == [5, MAX_STAGES + 4, MAX_STAGES]
 
 
-def test_a_reading_of_the_same_instant_is_the_same_reading() -> None:
+def test_samples_of_the_same_instant_are_equal() -> None:
     run = updated_run(followed(running(live=live(80, running=1))), run_body(running(live=live(80, running=9))))
     assert [each.running for each in run.samples] == [1]
 
@@ -127,7 +127,7 @@ def test_a_run_is_known_by_its_name() -> None:
     assert (run.name, run.created_at, len(run.samples)) == ("chat", BEGIN, 1)
 
 
-def test_a_run_that_says_nothing_shows_nothing() -> None:
+def test_a_run_that_reports_nothing_shows_nothing() -> None:
     shown = live_view(followed(BenchmarkRunStatus(phase="Preparing")), now=BEGIN)
     assert (shown.phase, shown.message, shown.done, shown.total, shown.stage, shown.gauges) == (
         "Preparing", "", 0, 0, None, ()
@@ -140,7 +140,7 @@ VALUES = st.lists(st.none() | st.floats(-1e9, 1e9, allow_nan=False), max_size=50
 
 
 @given(VALUES, st.integers(0, 40), st.none() | st.floats(0, 1e9))
-def test_a_row_of_bars_is_as_wide_as_asked_for(values: list[float | None], width: int, top: float | None) -> None:
+def test_a_row_of_bars_is_as_wide_as_requested(values: list[float | None], width: int, top: float | None) -> None:
     drawn = sparkline(values, top=top, width=width)
     assert len(drawn) == width
     assert set(drawn) <= set(BARS) | {GAP}

@@ -122,7 +122,7 @@ def test_each_question_asks_for_what_is_not_known_yet() -> None:
     assert scene.queries() == ["from=0&seen=-1&wait=20", "from=1&seen=1&wait=20", "from=2&seen=2&wait=20"]
 
 
-def test_what_is_stored_already_is_not_asked_for() -> None:
+def test_what_is_stored_already_is_not_requested() -> None:
     scene = Scene(answer())
     scene.collected.sequences = {2}
     scene.follower.target = replace(TARGET, from_sequence=2)
@@ -136,7 +136,7 @@ def test_record_that_comes_twice_is_taken_once() -> None:
     assert scene.value("benchrun_records_total") == 1
 
 
-def test_change_of_the_progress_is_told_and_nothing_else_is() -> None:
+def test_change_of_the_progress_is_reported_and_nothing_else_is() -> None:
     scene = after(60, answer(version=1), answer(version=1), answer(version=2), answer(version=2))
     assert scene.news == 2
     assert scene.collected.client.progress is not None
@@ -163,7 +163,7 @@ def test_client_that_does_not_answer_is_asked_less_and_less_often() -> None:
 # ---- silence ---------------------------------------------------------------------------------------------------------
 
 
-def test_client_that_did_not_answer_for_a_while_counts_as_silent_and_that_is_told_once() -> None:
+def test_an_unresponsive_client_is_reported_silent_once() -> None:
     assert after(SILENT_AFTER_SECONDS - 1, REFUSED).collected.client.silent is False
     scene = after(300, REFUSED)
     assert (scene.collected.client.silent, scene.collected.client.answered, scene.news) == (True, True, 1)
@@ -187,7 +187,7 @@ def test_client_that_is_only_not_understood_counts_as_silent_too() -> None:
     assert after(SILENT_AFTER_SECONDS + 1, b"<html>").collected.client.silent is True
 
 
-def test_client_that_makes_the_follower_break_off_counts_as_silent_however_often_it_is_started_again() -> None:
+def test_a_client_that_breaks_the_follower_counts_as_silent() -> None:
     async def broken_off() -> Scene:
         scene = Scene(ZeroDivisionError("ours"))
         for seconds in (1, 2, 4, 8, 1):
@@ -218,7 +218,7 @@ def changing() -> Callable[[], bytes]:
     return next_one
 
 
-def test_client_whose_progress_changes_all_the_time_is_not_asked_in_a_hurry_while_its_record_is_refused() -> None:
+def test_a_rejected_record_slows_the_polling_of_a_busy_client() -> None:
     scene = Scene(answer())
     scene.web.pages["/records"] = changing()
     run_fast(scene.go_on(60))
@@ -249,7 +249,7 @@ UNUSABLE = [
 
 
 @pytest.mark.parametrize("unusable", UNUSABLE)
-def test_three_answers_in_a_row_that_can_not_be_used_are_a_mismatch(unusable: bytes | Exception) -> None:
+def test_three_answers_in_a_row_that_cannot_be_used_are_a_mismatch(unusable: bytes | Exception) -> None:
     seconds = LONGEST_RETRY_SECONDS * (MISMATCHED_AFTER - 1)
     assert after(seconds - 0.5, unusable).collected.client.mismatch is None
     scene = after(seconds + 0.5, unusable)
@@ -259,7 +259,7 @@ def test_three_answers_in_a_row_that_can_not_be_used_are_a_mismatch(unusable: by
     assert (set(scene.pauses()), len(scene.web.requests)) == ({LONGEST_RETRY_SECONDS}, MISMATCHED_AFTER)
 
 
-def test_one_answer_with_many_records_that_can_not_be_used_is_one() -> None:
+def test_one_answer_with_many_records_that_cannot_be_used_is_one() -> None:
     """All are counted. The next answer may be one of the client that replaces it."""
     many = answer(*(sealed(n, run_uid="another-run") for n in range(3)))
     scene = after(60, many, answer(sealed(0)))

@@ -57,7 +57,7 @@ def with_gpu_figures(samples: list[Sample]) -> list[Sample]:
     return [sample for sample in samples if sample.gpu_watts is not None]
 
 
-def test_every_fifth_reading_of_the_server_has_its_gpus_beside_it() -> None:
+def test_every_fifth_sample_has_gpu_figures() -> None:
     scene = Scene(gpu_page(Gpu()))
     samples = scene.after(100.0)
     assert (len(samples), len(with_gpu_figures(samples))) == (100, 20)
@@ -67,7 +67,7 @@ def test_every_fifth_reading_of_the_server_has_its_gpus_beside_it() -> None:
     assert scene.collected.gpu_troubles == {}
 
 
-def test_each_reading_of_the_exporter_counts_once() -> None:
+def test_each_exporter_sample_counts_once() -> None:
     energies = iter(range(1000, 10**9, 1000))
     samples = with_gpu_figures(Scene(lambda: gpu_page(Gpu(millijoules=next(energies)))).after(60.0))
     assert [sample.gpu_joules for sample in samples] == [float(n) for n in range(1, len(samples) + 1)]
@@ -97,14 +97,14 @@ def test_why_nothing_is_told_is_known_until_something_is() -> None:
     assert len(with_gpu_figures(samples)) == 10
 
 
-def test_an_exporter_that_is_gone_is_told_once() -> None:
+def test_an_exporter_that_is_gone_is_reported_once() -> None:
     scene = Scene(FetchError("HTTP 503"))
     scene.after(100.0)
     assert scene.collected.gpu_troubles == {"chat-server-x": "the exporter's metrics can't be read: HTTP 503"}
     assert len(scene.news) == 2, "of the server that answers, and of the exporter that does not"
 
 
-def test_without_an_exporter_nobody_asks_for_one() -> None:
+def test_without_an_exporter_none_is_queried() -> None:
     scene = Scene(gpu_page(Gpu()), target=replace(TARGET, gpus=None))
     assert with_gpu_figures(scene.after(20.0)) == []
     assert scene.web.times_of("/exporter") == []

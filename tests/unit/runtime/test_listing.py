@@ -31,7 +31,7 @@ async def test_everything_of_every_run_is_known_afterwards() -> None:
     assert [p.name for p in children.pods] == ["br-chat-4e20caa2-server-x"]
 
 
-async def test_only_labelled_objects_are_asked_for_and_of_configmaps_only_metadata() -> None:
+async def test_only_labelled_objects_are_requested_and_of_configmaps_only_metadata() -> None:
     cluster = filled()
     await list_everything(cluster, Indexes(), ())
     listed = {entry[1]: entry[3:] for entry in cluster.log}
@@ -66,7 +66,7 @@ async def test_list_that_fails_leaves_what_was_known() -> None:
     assert lister.knows(NAMESPACE), "it was listed once, and the watches go on"
 
 
-async def test_an_unreadable_namespace_is_told_and_stops_nobody_else() -> None:
+async def test_an_unreadable_namespace_is_reported_and_stops_nobody_else() -> None:
     cluster, indexes = Fenced("closed"), Indexes()
     cluster.add("BenchmarkRun", run_body())
     events: list[tuple[str, bool]] = []
@@ -99,7 +99,7 @@ async def test_a_namespace_of_which_one_kind_is_unreadable_is_not_known_but_the_
 # ---- what no watch will ever tell ------------------------------------------------------------------------------------
 
 
-async def test_what_was_listed_and_then_deleted_before_the_watch_began_is_found_out_and_owed_no_more() -> None:
+async def test_an_object_deleted_before_the_watch_began_is_dropped() -> None:
     seconds = [0.0]
     cluster, indexes = filled(), Indexes(seconds=lambda: seconds[0])
     lister = Lister(cluster, indexes, ())

@@ -158,7 +158,7 @@ async def test_zero_means_at_once() -> None:
 
 
 @in_fast_time
-async def test_of_several_wishes_the_earliest_wins() -> None:
+async def test_the_earliest_deadline_wins() -> None:
     passes = Passes()
     queue = await running(passes)
     queue.add_after(run("a"), 30)
@@ -196,7 +196,7 @@ async def test_failures_are_retried_with_pauses_that_double_to_a_limit() -> None
 
 
 @in_fast_time
-async def test_an_urgent_key_is_tried_again_soon_however_often_it_failed() -> None:
+async def test_an_urgent_key_is_retried_soon_however_often_it_failed() -> None:
     """Once after up to 120 s: so late was a deadline seen that had passed meanwhile, and a delete offered that had failed."""
     passes = Passes(*[RuntimeError("no")] * 20)
     queue = WorkQueue(passes, workers=1, urgent=lambda _: True, jitter=highest)

@@ -108,7 +108,7 @@ def test_figures_leave_with_a_run_that_a_list_no_longer_holds(indexes: Indexes) 
     assert shown(indexes) == []
 
 
-def test_run_made_anew_under_the_name_does_not_show_the_old_ones_figures(indexes: Indexes) -> None:
+def test_run_recreated_under_the_name_does_not_show_the_old_ones_figures(indexes: Indexes) -> None:
     observe(indexes, "chat", ended())
     indexes.heard("BenchmarkRun", run_body("chat", uid="again", version=9), deleted=False)
     assert shown(indexes) == []
@@ -120,7 +120,7 @@ def test_late_news_from_before_the_end_takes_nothing_away(indexes: Indexes) -> N
     assert shown(indexes) == ["chat"]
 
 
-def test_nothing_is_kept_where_none_is_asked_for() -> None:
+def test_nothing_is_kept_where_none_is_requested() -> None:
     indexes = Indexes(result_runs=0)
     observe(indexes, "chat", ended())
     assert samples(indexes) == []
@@ -161,7 +161,7 @@ print(json.dumps([kept, length, tracemalloc.get_traced_memory()[1]]))
 """
 
 
-def test_most_that_can_be_asked_for_takes_little_memory() -> None:
+def test_most_that_can_be_requested_takes_little_memory() -> None:
     """In a process of its own: the interpreter's table of shared words, which grows in leaps, holds those of other tests here."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     answer = subprocess.run([sys.executable, "-c", MOST], env=environment, capture_output=True, text=True, check=True)

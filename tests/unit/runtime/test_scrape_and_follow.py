@@ -178,7 +178,7 @@ async def test_runs_do_not_share_anything(background: Background) -> None:
 
 
 @scenario
-async def test_run_made_anew_under_the_same_name_gets_its_own_tasks(background: Background) -> None:
+async def test_run_recreated_under_the_same_name_gets_its_own_tasks(background: Background) -> None:
     background.follow(page("a"))
     await passing(2.5)
     anew = RunMemory(uid="again")

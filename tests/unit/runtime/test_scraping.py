@@ -103,7 +103,7 @@ def test_first_page_is_news_and_those_after_are_not() -> None:
     assert after(100, Web(metrics=PAGE, version=VERSION)).news == 1
 
 
-def test_server_is_asked_for_its_facts_once() -> None:
+def test_server_facts_are_requested_once() -> None:
     scene = after(100, Web(metrics=PAGE, version=VERSION))
     assert scene.collected.server_facts["p"].version == "0.32.0"
     assert len(scene.web.times_of("/version")) == 1
@@ -116,7 +116,7 @@ def test_server_that_does_not_tell_its_version_is_measured_all_the_same() -> Non
         assert len(scene.collected.samples.unstored) >= 4
 
 
-def test_page_that_can_not_be_read_is_counted_and_told_once() -> None:
+def test_page_that_cannot_be_read_is_counted_and_told_once() -> None:
     scene = after(100, Web(metrics=FetchError("refused")))
     assert (scene.news, scene.count("failure"), scene.collected.samples.unstored) == (1, 50, [])
 

@@ -49,13 +49,13 @@ def scraped(web: Web, *, seconds: float = 9) -> Collected:
         (None, FetchError("HTTP 404")),
     ],
 )
-def test_a_version_is_known_or_not_and_the_readings_go_on(version: str | None, answer: str | Exception) -> None:
+def test_a_version_is_known_or_not_and_the_samples_go_on(version: str | None, answer: str | Exception) -> None:
     collected = scraped(Web(metrics=PAGE, version=answer))
     assert collected.server_facts["p"].version == version
     assert len(collected.samples.unstored) == 5, "one every two seconds"
 
 
-def test_it_is_asked_for_once_beside_the_page() -> None:
+def test_it_is_requested_once_beside_the_page() -> None:
     web = Web(metrics=PAGE, version='{"version": "1"}')
     scraped(web)
     assert [url for url, _ in web.requests if url.endswith("/version")] == ["http://10.0.0.1:8000/version"]

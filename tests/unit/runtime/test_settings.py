@@ -100,7 +100,7 @@ def test_ipv6_address_to_listen_on() -> None:
         ("BENCHRUN_RESULT_RUNS", "101"),
     ],
 )
-def test_bad_value_is_refused_by_name(name: str, value: str) -> None:
+def test_bad_value_is_rejected_by_name(name: str, value: str) -> None:
     with pytest.raises(BadSetting, match=f"{name} is '{value}': must be"):
         Settings.from_environment(IMAGE | {name: value})
 
@@ -110,6 +110,6 @@ def test_the_operators_own_namespace_is_known_without_being_told() -> None:
     assert Settings.from_environment(IMAGE).operator_namespace == "benchrun-system"
 
 
-def test_missing_image_is_refused_by_name() -> None:
+def test_missing_image_is_rejected_by_name() -> None:
     with pytest.raises(BadSetting, match="BENCHRUN_CLIENT_IMAGE"):
         Settings.from_environment({})

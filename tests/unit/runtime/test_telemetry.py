@@ -102,7 +102,7 @@ def test_two_operators_in_one_process_do_not_share_metrics(telemetry: Telemetry)
     assert value(telemetry, "records_total") == 0
 
 
-def test_a_reading_that_breaks_is_no_success() -> None:
+def test_a_sample_that_breaks_is_no_success() -> None:
     telemetry = Telemetry()
     with pytest.raises(OverflowError), telemetry.a_scrape():
         raise OverflowError

@@ -67,7 +67,7 @@ def test_event_without_news_enqueues_nothing(scene: Scene) -> None:
     assert scene.enqueued == [KEY]
 
 
-def test_event_of_a_run_enqueues_its_sweep_too_even_when_it_was_our_own_pass_that_changed_the_run(scene: Scene) -> None:
+def test_an_event_of_a_run_enqueues_its_sweep(scene: Scene) -> None:
     owner = {
         "apiVersion": "benchrun.dev/v1alpha1",
         "kind": "BenchmarkSweep",
@@ -106,7 +106,7 @@ def test_only_children_of_runs_cross_the_wire() -> None:
     assert selectors == dict.fromkeys(CHILD_KINDS, "benchrun.dev/run") | {"ConfigMap": measured}
 
 
-def test_kopf_is_told_all_of_it() -> None:
+def test_kopf_stores_nothing_on_the_objects() -> None:
     settings = watching.kopf_settings()
     for kind in CHILD_KINDS:
         resource = kopf.Resource(
@@ -131,7 +131,7 @@ def test_kopf_never_runs_out_of_tries() -> None:
     assert max(pauses) == pauses[-1] == watching.LONGEST_PAUSE_SECONDS
 
 
-def test_event_of_an_object_that_says_nothing_is_passed_over(scene: Scene) -> None:
+def test_event_of_an_object_that_reports_nothing_is_passed_over(scene: Scene) -> None:
     for kind in KINDS:
         scene.send(kind, "MODIFIED", {"metadata": {"uid": "u"}})
     assert scene.enqueued == []

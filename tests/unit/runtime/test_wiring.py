@@ -322,7 +322,7 @@ async def test_the_election_survives_its_own_task(cluster: Fenced, lease: Memory
 
 @pytest.mark.usefixtures("cluster")
 @pytest.mark.parametrize("enabled", [False, True])
-def test_single_runs_stand_on_the_metrics_page_only_where_that_was_asked_for(enabled: bool) -> None:
+def test_single_runs_stand_on_the_metrics_page_only_where_that_was_requested(enabled: bool) -> None:
     live = Live(at="", running=1)
 
     async def scenario() -> str:

@@ -30,7 +30,7 @@ def test_the_model_is_found_wherever_it_stands(arguments: tuple[str, ...]) -> No
     assert parsed(*arguments).model == "m"
 
 
-def test_what_is_given_is_what_is_served() -> None:
+def test_the_given_model_is_served() -> None:
     settings = parsed(
         "org/model",
         *("--served-model-name", "a", "b"),
@@ -97,7 +97,7 @@ def test_values_vllm_refuses_end_with_one(argument: str, words: str) -> None:
     assert words in refused.value.text
 
 
-def test_a_cache_smaller_than_one_request_is_refused_in_vllms_words() -> None:
+def test_a_cache_smaller_than_one_request_is_rejected_in_vllms_words() -> None:
     with pytest.raises(Refusal, match=r"To serve at least one request with the model's max seq len \(4096\)"):
         parsed("m", "--max-model-len=4096", "--sim-kv-tokens=1024")
 

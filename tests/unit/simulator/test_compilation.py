@@ -28,7 +28,7 @@ def test_one_at_the_named_request_in_vllms_words() -> None:
     assert VLLMS_WARNING.fullmatch(lines[0])
 
 
-def test_one_for_each_power_of_two() -> None:
+def test_each_power_of_two_compiles_once() -> None:
     found, lines = stalls(Compilations(for_each_length=True, seconds=0.4), 100, 128, 129, 256, 90, 1)
     assert found == [0.4, 0, 0.4, 0, 0, 0.4]
     assert [warning.split(": ")[1].split(".")[0] for warning in lines] == [

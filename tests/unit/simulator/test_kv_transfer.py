@@ -107,7 +107,7 @@ async def test_a_producer_fetches_nothing(serve: Serve, http: aiohttp.ClientSess
     assert await prompt_counters(http, prefill) == REAL_RECOMPUTED
 
 
-async def test_what_is_fetched_takes_no_time(serve: Serve, http: aiohttp.ClientSession, tmp_path: Path) -> None:
+async def test_fetched_blocks_take_no_prefill_time(serve: Serve, http: aiohttp.ClientSession, tmp_path: Path) -> None:
     prefill, decode = (server(serve, flag("kv_both", tmp_path)) for _ in range(2))
     await complete(http, prefill)
     await complete(http, decode)

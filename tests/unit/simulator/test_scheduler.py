@@ -160,7 +160,7 @@ def test_a_request_is_preempted_once_though_there_is_room() -> None:
     assert due_times(second, seen) == pytest.approx([0.15, 0.253, 0.273])
 
 
-def test_an_aborted_sequence_says_nothing_more_and_frees_its_place() -> None:
+def test_an_aborted_sequence_reports_nothing_more_and_frees_its_place() -> None:
     target = scheduler(max_sequences=1)
     gone, next_one = sequence(prompt=[], tokens=5), sequence(prompt=[], tokens=1)
     submit(target, gone, next_one)

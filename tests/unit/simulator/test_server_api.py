@@ -48,7 +48,7 @@ async def test_every_served_name_is_a_model(serve: Serve, http: aiohttp.ClientSe
     ]
 
 
-async def test_a_completion_has_as_many_tokens_as_asked(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_a_completion_has_as_many_tokens_as_requested(serve: Serve, http: aiohttp.ClientSession) -> None:
     url = f"{serve(*QUICK).url}/v1/completions"
     status, answer = await post(http, url, model="tiny", prompt="hello", max_tokens=7)
     assert status == 200
@@ -186,7 +186,7 @@ async def test_the_prefix_cache_can_be_reset_in_development_mode_only(
         pass  # the test's own time limit ends this
 
 
-async def test_cached_tokens_are_told_when_asked_for(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_cached_tokens_are_reported_when_requested(serve: Serve, http: aiohttp.ClientSession) -> None:
     url = f"{serve(*QUICK, '--enable-prompt-tokens-details').url}/v1/completions"
     details = [(await post(http, url, prompt="x" * 40))[1]["usage"]["prompt_tokens_details"] for _ in range(2)]
     assert details == [{"cached_tokens": 0}, {"cached_tokens": 32}]

@@ -120,7 +120,7 @@ async def test_an_aborted_request_counts_its_tokens_but_no_request(serve: Serve,
         assert value(seen, "vllm:request_success_total", finished_reason=reason) == 0
 
 
-async def test_the_cache_configuration_is_told(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_the_cache_configuration_is_reported(serve: Serve, http: aiohttp.ClientSession) -> None:
     seen = await scrape(http, serve("--block-size=32", "--sim-kv-tokens=64K").url)
     sample = seen["vllm:cache_config_info"].samples[0]
     info = {name: sample.labels[name] for name in ("block_size", "num_gpu_blocks", "kv_cache_size_tokens")}

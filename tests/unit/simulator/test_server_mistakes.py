@@ -185,7 +185,7 @@ async def test_a_reset_that_lies_leaves_the_cache(serve: Serve, http: aiohttp.Cl
     assert await metric(http, url, "vllm:prefix_cache_hits_total") == 32
 
 
-async def test_a_compilation_stalls_and_is_told_in_the_log(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_a_compilation_stalls_and_is_reported_in_the_log(serve: Serve, http: aiohttp.ClientSession) -> None:
     server = serve(*QUICK, "--sim-jit-at-request=2", "--sim-jit-ms=300")
     first_tokens = []
     for _ in range(3):

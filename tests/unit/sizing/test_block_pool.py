@@ -215,7 +215,7 @@ def test_where_only_windows_are_kept_any_length_fits() -> None:
     assert Fit(WINDOWED, 8).longest() == 96
 
 
-def test_tokens_are_told_in_sequences_of_the_models_limit() -> None:
+def test_tokens_are_reported_in_sequences_of_the_models_limit() -> None:
     """vLLM divides all its blocks, the one that it keeps back among them."""
     assert fit(150).tokens(1000) == int(150 / 63 * 1000) == 2380
 
@@ -231,7 +231,7 @@ def test_a_number_of_blocks_that_is_given_holds_whatever_the_memory() -> None:
 
 
 @pytest.mark.parametrize(("tokens", "size"), [(1, 1000), (16, 1000), (17, 2000), (1600, 100_000)])
-def test_a_sequence_is_told_in_whole_blocks(tokens: int, size: int) -> None:
+def test_a_sequence_is_reported_in_whole_blocks(tokens: int, size: int) -> None:
     assert POOL.sequence_bytes(tokens) == size
 
 
@@ -254,7 +254,7 @@ def test_without_memory_nothing_is_said_to_fit() -> None:
     assert [row.sequences for row in found.lengths] == [None]
 
 
-def test_with_memory_everything_is() -> None:
+def test_with_memory_every_figure_is_known() -> None:
     """4 GiB: 2048 blocks of 16 tokens and 128 KiB a token."""
     found = sizing("--max-model-len=8192", memory=SMALL, lengths=(1000, 8192))
     assert found.fit is not None

@@ -105,7 +105,7 @@ def test_a_suspended_sweep_that_has_measured_everything_ends() -> None:
     assert settled(sweep_body(suspend=True), done("seqs-v1-r1", "seqs-v2-r1")).phase == "Completed"
 
 
-def test_what_the_api_server_refuses_is_said_and_offered_again() -> None:
+def test_what_the_api_server_refuses_is_reported_and_offered_again() -> None:
     decision = decided(not_created=REFUSED)
     assert created(decision) == ["seqs-v1-r1"]
     assert condition(decision.status, "Complete") == ("False", "RunRefused")
@@ -141,7 +141,7 @@ def test_the_budget_counts_gpus() -> None:
 # ---- reading -------------------------------------------------------------------------------------------------------
 
 
-def test_figures_are_asked_for_when_one_more_run_has_ended_and_nothing_else_is_done_then() -> None:
+def test_an_ended_run_requests_figures_first() -> None:
     decision = decided(runs=done("seqs-v1-r1"), figures={})
     assert decision == SweepDecision(status=BenchmarkSweepStatus(), read=("seqs-v1-r1",))
 
@@ -238,7 +238,7 @@ def test_a_run_that_a_user_cancelled_is_no_failure() -> None:
     assert created(decided(sweep_body(maxFailed=0), runs)) == ["seqs-v2-r1"]
 
 
-def test_cancel_ends_the_runs_first_and_each_is_told_once() -> None:
+def test_cancel_ends_the_runs_first_and_each_is_reported_once() -> None:
     spec = sweep_body(THREE, cancel=True, maxParallel=2)
     decision = decided(spec, [a_run("seqs-v1-r1"), a_run("seqs-v2-r1", cancel=True)])
     assert [(ref.name, ref.uid) for ref in decision.cancel] == [("seqs-v1-r1", "uid-of-seqs-v1-r1")]

@@ -61,7 +61,7 @@ def test_names_are_short_and_each_is_given_once(sweep: str, count: int, replicat
     assert max(map(len, names)) <= MAX_RUN_NAME
 
 
-def test_a_run_that_is_measured_anew_has_the_same_spec_and_another_name() -> None:
+def test_a_run_that_is_measured_again_has_the_same_spec_and_another_name() -> None:
     first, second, *_ = attempts(planned()[1])
     owner = Owner(NAMESPACE, "s", UID)
     assert (first, second.name, second.attempt) == (planned()[1], "s-v2-r1-a2", 2)

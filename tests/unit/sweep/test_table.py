@@ -89,7 +89,7 @@ def test_fresh_servers_are_compared_between_servers() -> None:
     assert found.results[0].metrics["output_throughput"] == pytest.approx(1200, rel=0.05)
 
 
-def test_words_of_all_variants_together_err_in_at_most_a_twentieth_of_sweeps_of_equals() -> None:
+def test_verdicts_of_equal_variants_err_in_at_most_5_percent_of_sweeps() -> None:
     random = Random(11)
     wrong = sum(
         any(
@@ -133,7 +133,7 @@ def test_an_invalid_row_is_shown_and_not_compared() -> None:
     assert found.results[1].metrics["output_throughput"] == 1200
 
 
-def test_one_server_that_cannot_be_trusted_is_left_out_and_it_is_said() -> None:
+def test_an_untrusted_server_is_left_out_with_a_remark() -> None:
     invalid = run("w3", [row(verdict="Invalid", OutputThroughput=9000.0)])
     given = {
         "base": [run("b1", OutputThroughput=1200.0), run("b2", OutputThroughput=1206.0)],
@@ -168,7 +168,7 @@ def test_what_the_runs_say_of_a_gpu_is_not_what_the_variant_is_told_by() -> None
     assert PER_GPU not in essence(wide.runs[0].status).results[0].metrics
 
 
-def test_a_planned_load_point_is_a_row_of_all_and_one_that_a_search_tried_of_those_that_tried_it() -> None:
+def test_planned_load_points_count_every_variant_and_probes_their_own() -> None:
     found = tabled({"base": [run("b", [])], "wide": [run("w", [row(), row("chat/rate=8")])]})
     assert [(r.variant, r.cell, r.reason is None) for r in found.results] == [
         ("base", "chat/rate=4", False),
@@ -320,7 +320,7 @@ def test_only_those_count_that_keep_the_objective_with_certainty() -> None:
     }
 
 
-def test_of_several_objectives_all_together_are_asked_for_too() -> None:
+def test_of_several_objectives_all_together_are_requested_too() -> None:
     other = Objective(metric="TPOT", percentile="99", max_milliseconds=20)
     able = contenders(sides({"base": [run("b", [meeting("Met")])]}), [CELL])
     assert [b.objective for b in best_variants(able, [OBJECTIVE, other])] == ["throughput", "TTFT p99 <= 500 ms"]

@@ -81,7 +81,7 @@ def test_nodes_are_varied_and_count_their_gpus() -> None:
 
 
 @pytest.mark.parametrize("field", ["replicas", "nodesPerReplica"])
-def test_what_only_a_server_has_is_refused_by_name_for_an_engine_without_one(field: str) -> None:
+def test_what_only_a_server_has_is_rejected_by_name_for_an_engine_without_one(field: str) -> None:
     offline = template_body(server=None, offline={"image": "v"}, workloads=[workload(load={"batchSizes": [1]})])
     with pytest.raises(ValueError, match=rf"spec\.matrix: variant two: {field} can't be set"):
         planned_variants(sweep_spec([variant("two", **{field: 2})], template=offline))
@@ -109,13 +109,13 @@ def test_settings_of_all_axes_are_laid_over_one_after_the_other() -> None:
     ],
     ids=lambda case: str(case)[:20],
 )
-def test_two_axes_that_set_the_same_are_refused(settings: dict[str, Any], what: str) -> None:
+def test_two_axes_that_set_the_same_are_rejected(settings: dict[str, Any], what: str) -> None:
     both = [{"name": name, "values": [{"name": "v", **settings}]} for name in ("one", "two")]
     with pytest.raises(ValueError, match=rf"variant one=v,two=v: two axes set {what}"):
         planned_variants(sweep_spec(matrix={"grid": both}, template=TEMPLATE))
 
 
-def test_a_variant_whose_run_is_none_is_refused_by_name_and_field() -> None:
+def test_a_variant_whose_run_is_none_is_rejected_by_name_and_field() -> None:
     many = variant("many", *(f"--x{n}" for n in range(32)))
     crowded = TEMPLATE | {"server": TEMPLATE["server"] | {"args": [f"--y{n}" for n in range(100)]}}
     with pytest.raises(

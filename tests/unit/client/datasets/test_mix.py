@@ -61,7 +61,7 @@ def test_a_dataset_too_light_for_one_request_sends_none() -> None:
     assert (only.part, only.requests) == (1, 2)
 
 
-def test_rows_and_random_words_mix_and_what_was_read_is_told_by_part(tmp_path: Path) -> None:
+def test_rows_and_random_words_mix_and_what_was_read_is_reported_by_part(tmp_path: Path) -> None:
     file = json_lines(tmp_path, [{"prompt": f"word{n}", "output_tokens": 3} for n in range(6)])
     data = mix((1, random(20)), (1, CustomData(file=file)))
     given_plan = plan(stage(requests=8, data=data), warmups=(warmup(requests=4, data=data),))

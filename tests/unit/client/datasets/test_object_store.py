@@ -27,11 +27,11 @@ def place(**changes: object) -> S3Object:
         pytest.param("http://s/data/a%20b%2B.csv", {"endpoint": "http://s", "key": "a b+.csv"}, id="a key to encode"),
     ],
 )
-def test_where_an_object_is(url: str, changes: dict[str, str]) -> None:
+def test_an_object_url_has_endpoint_bucket_and_key(url: str, changes: dict[str, str]) -> None:
     assert object_url(place(**changes)) == url
 
 
-async def test_an_object_is_asked_for_with_a_signature_by_its_encoded_path(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_object_is_requested_with_a_signature_by_its_encoded_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"{PREFIX}_ACCESS_KEY_ID", "key-id")
     monkeypatch.setenv(f"{PREFIX}_SECRET_ACCESS_KEY", "secret")
     requests: list[web.Request] = []
@@ -67,7 +67,7 @@ async def test_missing_credentials_name_the_keys_that_the_secret_must_have() -> 
     assert failure.value.reason == "DatasetNotFound"
 
 
-async def test_a_refusal_is_told_with_its_status_and_without_the_url() -> None:
+async def test_a_refusal_is_reported_with_its_status_and_without_the_url() -> None:
     async with serving(data=answering(403)) as url:
         with pytest.raises(RunFailure, match=r"^s3://data/chat\.jsonl answered 404 Not Found$") as failure:
             await fetch_object(place(endpoint=url), max_bytes=10)

@@ -88,7 +88,7 @@ def test_what_the_model_cannot_take_is_left_out_and_counted(tmp_path: Path) -> N
     assert failure.value.reason == "DatasetTooSmall"
 
 
-def test_a_prompt_shorter_than_the_template_is_refused(tmp_path: Path) -> None:
+def test_a_prompt_shorter_than_the_template_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(RunFailure, match="a recorded input length of 1 leaves no room"):
         sent(trace(tmp_path, {"input_length": 1}))
 

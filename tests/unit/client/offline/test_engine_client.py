@@ -49,7 +49,7 @@ def answer_with(answer: OfflineAnswer, *, heartbeats: int = 0) -> Handler:
     return handler
 
 
-async def test_the_whole_load_is_asked_for_at_once() -> None:
+async def test_the_whole_load_is_requested_at_once() -> None:
     bodies: list[dict[str, object]] = []
 
     async def handler(request: web.Request) -> web.Response:

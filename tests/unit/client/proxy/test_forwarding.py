@@ -41,7 +41,7 @@ def streaming(*pieces: bytes, go: asyncio.Event | None = None) -> Server:
     return Server(answer)
 
 
-async def test_prefill_is_asked_for_one_token_and_decode_for_what_the_client_asked() -> None:
+async def test_prefill_is_requested_one_token_and_decode_for_what_the_client_asked() -> None:
     body = ASKED | {"stream": True, "stream_options": {"include_usage": True}, "min_tokens": 5, "n": 2, "seed": 7}
     raw = json.dumps(body, indent=3).encode()
     async with between(prefilling(), streaming(*EVENTS)) as proxy:
@@ -82,7 +82,7 @@ async def test_what_prefill_says_about_its_blocks_goes_to_decode() -> None:
 
 
 @pytest.mark.parametrize("answer", ["", "[]", "{", '{"kv_transfer_params": []}', "{}", "[" * 100_000])
-async def test_a_prefill_answer_that_says_nothing_leaves_the_request_as_it_is(answer: str) -> None:
+async def test_a_prefill_answer_that_reports_nothing_leaves_the_request_as_it_is(answer: str) -> None:
     async with between(prefilling(answer), Server(saying("fine"))) as proxy:
         assert await proxy.ask() == (200, b"fine")
         assert proxy.decode.requests[0].json == ASKED
@@ -105,7 +105,7 @@ async def test_both_get_the_clients_headers_and_one_request_id() -> None:
     assert "Authorization" not in second[1].headers
 
 
-async def test_nothing_is_said_for_a_client_that_says_nothing() -> None:
+async def test_nothing_is_said_for_a_client_that_reports_nothing() -> None:
     async with between(prefilling(), Server(saying("{}"))) as proxy:
         await proxy.bare(json.dumps(ASKED).encode(), "Connection: close")
         for server in (proxy.prefill, proxy.decode):
@@ -171,7 +171,7 @@ async def test_a_refusal_of_decode_is_passed_on(status: int) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[1]", b"null", b'"x"', b"\xff\xfe", b"[" * 100_000])
-async def test_what_is_no_request_reaches_nobody(body: bytes) -> None:
+async def test_an_invalid_request_is_not_forwarded(body: bytes) -> None:
     async with between(prefilling(), Server(saying("{}"))) as proxy:
         async with proxy.http.post(proxy.url + COMPLETIONS, data=body) as response:
             assert response.status == 400

@@ -31,7 +31,7 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-async def test_who_came_first_goes_first() -> None:
+async def test_waiting_requests_start_in_order_of_arrival() -> None:
     places, order = Places(most=2, most_queued=10), list[int]()
     holders = [Holder(places, order, number) for number in range(6)]
     await settle()
@@ -130,7 +130,7 @@ async def test_a_client_that_goes_away_while_it_waits_is_never_sent() -> None:
         assert len(proxy.prefill.requests) == 1
 
 
-async def test_the_wait_for_a_place_is_told_apart_from_what_the_proxy_adds() -> None:
+async def test_the_wait_for_a_place_is_distinguished_from_what_the_proxy_adds() -> None:
     release = asyncio.Event()
 
     async def hold(request: web.Request) -> web.StreamResponse:

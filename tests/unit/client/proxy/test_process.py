@@ -205,7 +205,7 @@ def test_two_names_are_enough() -> None:
     )
 
 
-def test_everything_can_be_said() -> None:
+def test_every_option_is_parsed() -> None:
     body = ["--prefill-replicas=2", "--decode-replicas=3", "--address=::", "--port=1", "--max-in-flight=4"]
     found = parse([*BOTH, *body])
     assert (found.prefill_replicas, found.decode_replicas) == (2, 3)
@@ -224,7 +224,7 @@ def test_everything_can_be_said() -> None:
         *([BOTH[0], f"--decode={url}"] for url in ("d:8000", "https://d", "http://", "http://u:p@d", "http://d/x", "")),
     ],
 )
-def test_what_makes_no_sense_ends_with_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_option_exits_with_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         parse(words)
     assert ended.value.code == 2

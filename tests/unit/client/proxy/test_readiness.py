@@ -72,7 +72,7 @@ async def test_it_is_ready_once_a_request_has_gone_through_both() -> None:
             assert 'requests_total{outcome="ok"} 0' in await response.text()
 
 
-async def test_no_two_proofs_say_the_same() -> None:
+async def test_each_proof_has_a_prompt_of_its_own() -> None:
     prefill, decode = prefilling(), Server(saying("no", status=500))
     async with watched_between(prefill, decode) as proxy:
         await proxy.comes_to(503, words="decode: a first request got HTTP 500: no")

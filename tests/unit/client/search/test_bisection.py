@@ -84,7 +84,7 @@ def test_it_doubles_until_a_load_is_too_much_and_then_halves_the_bracket() -> No
     assert bracket(steps) == Bracket(Decimal("10.83"), Decimal("11.31"))
 
 
-def test_a_load_that_is_not_certain_is_measured_again_and_then_bounds_the_search_from_above() -> None:
+def test_an_uncertain_load_is_repeated_and_then_bounds_the_search() -> None:
     unclear = Decimal(4)
     steps = walked(
         search(), lambda p: "Inconclusive" if p.value == unclear else "Met" if p.value < unclear else "Missed"
@@ -113,9 +113,7 @@ def test_users_are_whole_and_the_bracket_ends_at_neighbours() -> None:
 
 
 @given(of=searches(), data=st.data())
-def test_whatever_comes_it_ends_within_its_bounds_and_never_measures_a_load_twice(
-    search_spec: Search, data: st.DataObject
-) -> None:
+def test_a_search_ends_within_bounds_and_never_repeats_a_load(search_spec: Search, data: st.DataObject) -> None:
     steps = walked(search_spec, lambda _: data.draw(outcomes))
     numbers = [position.number for position, _ in steps]
     assert max(position.number for position, _ in looks(steps)) <= search_spec.max_probes
@@ -182,9 +180,7 @@ def test_whatever_comes_the_loads_that_met_lie_below_those_that_did_not(
 
 
 @given(of=searches(), share=st.floats(0, 1.2))
-def test_with_probes_enough_the_bracket_holds_the_truth_and_is_as_narrow_as_asked(
-    search_spec: Search, share: float
-) -> None:
+def test_enough_probes_bracket_the_truth_within_the_tolerance(search_spec: Search, share: float) -> None:
     search_spec = search_spec.model_copy(update={"max_probes": 64})
     low, high = Decimal(search_spec.lowest), Decimal(search_spec.highest)
     truth = low + (high - low) * Decimal(share)

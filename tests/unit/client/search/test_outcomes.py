@@ -101,7 +101,7 @@ def test_each_latency_is_held_against_its_own_limit(metric: str, met: int, misse
     assert both(search(objectives=(limit(metric, "90", missed),)), stage(*[30] * 100)) == "Missed"
 
 
-def test_repeats_are_told_together() -> None:
+def test_repeats_are_judged_together() -> None:
     few = stage(*[50] * 30)
     assert both(search(), few) == "Inconclusive"
     assert both(search(), few, few) == "Met"

@@ -31,7 +31,7 @@ def test_a_stage_is_named_by_probe_and_repeat_and_carries_the_load() -> None:
     assert users.load == LoadPoint(max_concurrency=8)
 
 
-def test_requests_are_as_asked_for_or_rate_times_duration() -> None:
+def test_requests_are_as_requested_or_rate_times_duration() -> None:
     assert stage_at(search(requests=50), Position(2, 1, Decimal(9))).requests == 50
     assert stage_at(search(duration_seconds=10), Position(2, 1, Decimal("1.23"))).requests == 13
 
@@ -44,12 +44,12 @@ def test_a_seed_is_of_the_stage_and_not_of_its_load() -> None:
 
 
 @pytest.mark.parametrize("changes", [{"seeds": (1, 2)}, {"requests": None}, {"requests": 5, "duration_seconds": 5}])
-def test_a_search_that_is_not_whole_is_refused(changes: dict[str, object]) -> None:
+def test_a_search_that_is_not_whole_is_rejected(changes: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         search(**changes)
 
 
-def test_a_plan_without_a_search_says_nothing_of_searches() -> None:
+def test_a_plan_without_a_search_reports_nothing_of_searches() -> None:
     assert "searches" not in plan().to_json()
     searching = plan(searches=(search(),))
     assert Plan.model_validate_json(searching.to_json()) == searching
@@ -125,7 +125,7 @@ async def test_what_may_follow_is_written_once_and_for_either_outcome() -> None:
     ]
 
 
-async def test_prompts_that_can_not_be_needed_any_more_are_let_go() -> None:
+async def test_prompts_that_cannot_be_needed_any_more_are_let_go() -> None:
     search_spec, writer = search(), PromptWriter()
     prompts = SearchPrompts({}, writer.write)
     here = first(search_spec)
@@ -144,7 +144,7 @@ async def test_rows_that_were_drawn_before_are_sent_as_they_are() -> None:
     assert (taken.samples, taken.digest) == (rows[:30], prompts_digest(rows[:30]))
 
 
-async def test_a_writer_that_can_not_write_ends_the_run_with_its_reason() -> None:
+async def test_a_writer_that_cannot_write_ends_the_run_with_its_reason() -> None:
     failed: Future[bytes] = Future()
     failed.set_result(pickle.dumps((None, ("TokenizerUnusable", "no words"))))
     prompts = SearchPrompts({}, lambda *_: failed)

@@ -96,7 +96,7 @@ async def test_a_shard_learns_the_gates_clock_and_the_servers() -> None:
         assert (await query).urls == SERVERS.urls
 
 
-async def test_whoever_comes_after_the_servers_were_found_is_told_as_well() -> None:
+async def test_later_listeners_get_the_found_servers() -> None:
     async with meeting(2) as here:
         await here.gate.send_target(SERVERS)
         assert (await (await here.member(1)).target()).urls == SERVERS.urls
@@ -203,7 +203,7 @@ async def test_what_is_seen_from_outside_counts_as_well() -> None:
         ({"shard": "one"}, TOKEN_DIGEST, 409),
     ],
 )
-async def test_strangers_are_refused_before_they_say_anything(changes: dict[str, str], word: str, status: int) -> None:
+async def test_strangers_are_rejected_before_they_say_anything(changes: dict[str, str], word: str, status: int) -> None:
     query = {"run": PLAN.run_uid, "plan": PLAN.digest(), "shard": "1", **changes}
     async with meeting(2) as here, aiohttp.ClientSession() as session:
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
@@ -220,7 +220,7 @@ async def test_a_shard_comes_once() -> None:
             await here.member(1)
 
 
-async def test_a_shard_of_another_plan_is_refused() -> None:
+async def test_a_shard_of_another_plan_is_rejected() -> None:
     async with meeting(2) as here:
         with pytest.raises(RunFailure, match="does not know this shard"):
             await here.member(1, plan=plan(percentiles=("50",)))

@@ -230,14 +230,14 @@ def test_connections_are_those_of_all_shards(second: Connections | None, togethe
         pytest.param((9.0, 0.5), {"node_cpu_seconds": 9.0, "stolen_seconds": 0.5}, id="one does"),
     ],
 )
-def test_of_several_nodes_the_one_counts_from_which_most_was_stolen(
+def test_the_node_with_most_stolen_cpu_counts(
     expected: tuple[float | None, float | None], second: dict[str, float]
 ) -> None:
     client = merged(parts(**second), TOGETHER).client
     assert (client.node_cpu_seconds, client.stolen_seconds) == expected
 
 
-def test_what_only_the_first_has_seen_is_told_by_it() -> None:
+def test_what_only_the_first_has_seen_is_reported_by_it() -> None:
     first, _ = both = parts()
     record = merged(both, TOGETHER)
     assert (record.servers, record.repeated_tokens) == (first.servers, 5)
@@ -258,7 +258,7 @@ def test_the_duration_is_from_the_agreed_instant_to_the_last_answer() -> None:
 
 
 @pytest.mark.parametrize("name", ["prompts_digest", "plan_digest"])
-def test_parts_of_other_traffic_are_refused(name: str) -> None:
+def test_parts_of_other_traffic_are_rejected(name: str) -> None:
     with pytest.raises(ValueError, match=f"do not agree on {name}"):
         merged(parts(**{name: "f" * 64}), TOGETHER)
 

@@ -103,7 +103,7 @@ def test_the_server_may_not_differ_within_a_side() -> None:
     assert found.message == "not comparable: a1 and a2 stand on one side and differ in their server"
 
 
-def test_one_run_against_several_is_refused() -> None:
+def test_one_run_against_several_is_rejected() -> None:
     """The lonely one says nothing of how servers differ, the others nothing of how its repeats do."""
     assert "one run against several" in compared(repeated("a"), [run("b1"), run("b2")]).message
 
@@ -176,7 +176,7 @@ def test_greedy_is_greedy_however_it_is_written(sampling: dict[str, str]) -> Non
     ("unknown", "before", "after"),
     [(True, None, "greedy"), (True, "greedy", None), (False, "greedy", "greedy"), (False, None, None)],
 )
-def test_records_that_do_not_say_how_tokens_were_chosen_are_compared_and_that_is_said(
+def test_records_without_sampling_are_compared_with_a_remark(
     unknown: bool, before: str | None, after: str | None
 ) -> None:
     a, b = (
@@ -213,7 +213,7 @@ def test_what_is_comparable_is_compared_beside_what_is_not() -> None:
         pytest.param(False, ["t1", "t2"], ["t1", "t1"], id="one has none"),
     ],
 )
-def test_paired_is_said_where_the_traffic_was_equal(
+def test_paired_is_reported_where_the_traffic_was_equal(
     paired: bool, before: list[str | None], after: list[str | None]
 ) -> None:
     first, second = (
@@ -249,7 +249,7 @@ def test_the_scope_never_claims_more_than_was_measured(
 @pytest.mark.parametrize(
     ("noted", "node"), [pytest.param(True, "n2", id="another node"), pytest.param(False, "n1", id="the same node")]
 )
-def test_a_kind_of_gpu_that_is_not_known_is_said(noted: bool, node: str) -> None:
+def test_a_kind_of_gpu_that_is_not_known_is_reported(noted: bool, node: str) -> None:
     unknown = {"gpu": None}
     found = compared(run("a", server=unknown), run("b", server={**unknown, "node": node}))
     assert ("the kind of GPU is not known on every side" in found.message) == noted

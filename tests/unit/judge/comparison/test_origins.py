@@ -36,7 +36,7 @@ def test_another_tokenizer_writes_other_prompts() -> None:
         pytest.param("path /models/qwen in b", {"path": {"path": "/models/qwen"}}, id="path"),
     ],
 )
-def test_models_of_one_name_from_different_sources_are_compared_and_that_is_said(
+def test_models_of_one_name_from_different_sources_are_compared_with_a_remark(
     words: str, source: dict[str, Any]
 ) -> None:
     other = spec(model={"name": "Qwen/Qwen3-4B", "source": source})
@@ -69,7 +69,7 @@ def test_equal_prompts_prove_equal_files() -> None:
         pytest.param(dataset_run("b", "another", repeats=2), id="other repeats"),
     ],
 )
-def test_prompts_that_may_differ_prove_nothing_and_that_is_said(other: MeasuredRun) -> None:
+def test_prompts_that_may_differ_are_not_compared_with_a_remark(other: MeasuredRun) -> None:
     found = compared(dataset_run("a"), other)
     assert found.cells[0].reason is None
     assert SAID in found.message

@@ -52,7 +52,7 @@ def test_a_stage_tells_its_place_its_load_and_its_time() -> None:
 @pytest.mark.parametrize(
     ("verdict", "kept"), [("Valid", True), ("Suspect", True), ("Invalid", False), ("Unknown", False)]
 )
-def test_what_can_not_be_trusted_is_left_out(verdict: str, kept: bool) -> None:
+def test_untrusted_figures_are_left_out(verdict: str, kept: bool) -> None:
     rows = [row(CELLS[0], verdict), row(CELLS[1]), row(CELLS[2])]  # type: ignore[arg-type]
     left_run, left_out = trusted(run(of_status=status(rows)))
     assert (CHAT in {each.id for each in left_run.stages}) is kept
@@ -66,7 +66,7 @@ def test_the_reason_of_what_is_left_out_names_its_findings() -> None:
     assert [each.id for each in kept.stages] == [CAPPED]
 
 
-def test_only_the_stages_asked_for() -> None:
+def test_only_requested_stages_are_exported() -> None:
     assert [each.id for each in only(run(), [CHAT_AGAIN, FIRST]).stages] == [FIRST, CHAT_AGAIN]
 
 
@@ -165,7 +165,7 @@ def test_the_engines_zeros_for_what_was_not_measured_are_not_passed_on() -> None
     assert figures.keys() == measured(CHAT).scalars.keys()
 
 
-def test_of_chunks_that_are_not_tokens_the_gaps_are_not_passed_on_and_the_rest_is() -> None:
+def test_gaps_between_multi_token_chunks_are_dropped() -> None:
     rows = [row(CELLS[0], "Suspect", ["ChunksAreNotTokens"])]
     (chunked,) = run(measured(CHAT), of_status=status(rows)).stages
     hidden = {name for name, value in engine_figures(chunked).items() if value is None and name.endswith("_ms")}

@@ -135,7 +135,7 @@ def test_throughputs_are_vllms_own() -> None:
     assert found["input_token_rate"] == {"units": "tokens/s", "mean": pytest.approx(tokens / seconds, rel=1e-4)}
 
 
-def test_a_percentile_that_few_requests_can_not_bound_is_left_out() -> None:
+def test_a_percentile_that_few_requests_cannot_bound_is_left_out() -> None:
     latency = aggregate(stage_report(CHAT))["latency"]
     assert "p50" in latency["time_to_first_token"]
     assert {"p99", "p99p9", "p1"}.isdisjoint(latency["time_to_first_token"])
@@ -144,7 +144,7 @@ def test_a_percentile_that_few_requests_can_not_bound_is_left_out() -> None:
     assert aggregate(stage_report(CHAT))["requests"]["input_length"]["p99p9"] == 64
 
 
-def test_what_was_not_measured_is_absent() -> None:
+def test_an_unmeasured_value_is_absent() -> None:
     assert set(aggregate(stage_report(FIRST))["latency"]) == {"time_to_first_token", "request_latency"}
 
 
@@ -187,7 +187,7 @@ def test_no_limit_on_the_rate_is_no_rate() -> None:
     assert load["concurrency"] == 4
 
 
-def test_of_an_endpoint_nobody_knows_the_hardware() -> None:
+def test_the_hardware_of_an_endpoint_is_unknown() -> None:
     (server,) = stage_report(CHAT, run(of_spec=endpoint_spec()))["scenario"]["stack"]
     assert (server["standardized"]["kind"], server["native"]) == ("generic", {})
 
@@ -198,7 +198,7 @@ def test_equal_configurations_have_equal_ids() -> None:
     assert len(set(ids.values())) == 3
 
 
-def test_reports_of_a_run_belong_together_and_are_told_apart() -> None:
+def test_reports_of_a_run_belong_together_and_are_distinguished() -> None:
     runs = [stage_report(stage_id)["run"] for stage_id in STAGES]
     assert {each["eid"] for each in runs} == {UID}
     assert len({each["uid"] for each in runs}) == 4
@@ -295,7 +295,7 @@ def load(exported: Any) -> dict[str, Any]:
     return standardized
 
 
-def test_lengths_that_vary_are_told_by_mean_and_range() -> None:
+def test_lengths_that_vary_are_reported_by_mean_and_range() -> None:
     whole = measured(CHAT)
     varied = whole.model_copy(
         update={"requests": whole.requests.model_copy(update={"input_tokens": tuple(range(10, 34))})}
@@ -305,7 +305,7 @@ def test_lengths_that_vary_are_told_by_mean_and_range() -> None:
     assert section["output_seq_len"] == {"distribution": "fixed", "value": 12}
 
 
-def test_answers_that_may_end_early_have_no_length_that_was_asked_for() -> None:
+def test_answers_that_may_end_early_have_no_length_that_was_requested() -> None:
     body = spec().model_dump(mode="json", by_alias=True, exclude_none=True)
     body["workloads"][0]["ignoreEOS"] = False
     assert "output_seq_len" not in load(run(measured(CHAT), of_spec=type(spec()).model_validate(body)))

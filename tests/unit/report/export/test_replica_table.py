@@ -75,14 +75,14 @@ def test_every_server_tells_its_own_counts_and_means() -> None:
     assert values_of(two(), *MEANS) == {A: (50.0, 2.0, 25.0, 2.0), B: (25.0, 0.0, 0.0, 0.0)}
 
 
-def test_readings_go_to_the_server_whose_process_they_tell_of() -> None:
+def test_samples_go_to_the_server_whose_process_they_tell_of() -> None:
     assert values_of(two(), "pod", *READ) == {
         A: ("server-a", 4.0, 5.0, 2.0, 4.0, 50.0),
         B: ("server-b", 1.0, 1.0, 0.0, 0.0, 12.5),
     }
 
 
-def test_readings_of_servers_that_cannot_be_told_apart_are_nobodys() -> None:
+def test_samples_of_indistinguishable_servers_are_not_assigned() -> None:
     same = (1000.0, 1000.0)
     found = two(servers=edges(started=same), samples=replica_samples(started=same))
     assert values_of(found, "pod", *READ) == {A: (None,) * 6, B: (None,) * 6}
@@ -105,7 +105,7 @@ def test_a_server_without_a_request_has_counts_of_zero_and_no_mean() -> None:
     assert values_of(two(servers=(edges()[0], idle)), *COUNTS, *MEANS)[B] == (0, 0, 0, None, None, None, 0.0)
 
 
-def test_of_a_server_that_started_anew_no_difference_is_told() -> None:
+def test_a_restarted_server_has_no_counter_difference() -> None:
     anew = edge(A, before={START_TIME: 1000.0}, rises=COUNTED_BY_A | {START_TIME: 5.0})
     assert values_of(two(servers=(anew, edges()[1])), *COUNTS, *MEANS)[A] == (None,) * 7
 

@@ -63,14 +63,14 @@ def test_what_decode_fetched_and_what_failed_on_the_way() -> None:
     assert (decode["fetched_tokens"], decode["fetched_percent"], decode["transfer_failures"]) == (768.0, 50.0, 3.0)
 
 
-def test_of_the_proxy_there_is_what_it_added_and_no_figure_of_vllm() -> None:
+def test_the_proxy_row_has_its_added_latency_only() -> None:
     found = roles(split_run(samples=READ))
     assert (found["proxy"]["proxy_added_mean_ms"], found["decode"]["proxy_added_mean_ms"]) == (2.0, None)
     assert found["proxy"]["proxy_cpu_cores"] == 0.0
     assert [found["proxy"][name] for name in ("preemptions", "coverage_percent", "kv_cache_tokens")] == [None] * 3
 
 
-def test_what_each_role_ran_on() -> None:
+def test_each_role_has_its_hardware_and_version() -> None:
     found = roles(split_run())
     columns = ("replicas", "gpu", "gpus", "server_image", "server_version", "kv_cache_tokens")
     assert {role: tuple(each[name] for name in columns) for role, each in found.items()} == {
@@ -92,7 +92,7 @@ def test_rows_are_joined_with_stages_by_run_and_stage() -> None:
     assert servers[0][2] == UID
 
 
-def test_a_role_without_a_reading_has_a_row_of_what_is_known() -> None:
+def test_a_role_without_a_sample_has_a_row_of_what_is_known() -> None:
     (row,) = rows(server_table(run(measured(CHAT, servers=()))))
     assert (row["role"], row["replicas"], row["gpus"]) == ("server", 1, 2)
     assert [row[name] for name in ("running_mean", "preemptions", "coverage_percent")] == [None] * 3

@@ -183,7 +183,7 @@ def test_a_row_a_request_gives_the_figures_of_its_stage() -> None:
     assert chat[0]["start_ms"] == 0
 
 
-def test_of_a_failed_request_nothing_is_known_but_that_it_was_sent() -> None:
+def test_a_failed_request_has_only_its_send_time() -> None:
     last = rows(request_table(run(failing(CHAT, failed=1))))[-1]
     unknown = [name for name, value in last.items() if value is None]
     assert unknown == ["ttft_ms", "tpot_ms", "e2el_ms", "output_tokens", "closed"]

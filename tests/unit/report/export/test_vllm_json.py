@@ -50,7 +50,7 @@ def test_the_summary_is_the_list_of_runs_without_their_requests() -> None:
     assert [each["run_number"] for each in summaries] == [0, 1]
 
 
-def test_one_file_has_a_stage_a_line() -> None:
+def test_one_file_has_one_line_per_stage() -> None:
     lines = [json.loads(line) for line in vllm_lines(run()).splitlines()]
     assert [each["benchrun_stage"] for each in lines] == list(STAGES)
 
@@ -78,7 +78,7 @@ def test_starts_are_instants() -> None:
     assert 0 < starts[-1] - starts[0] < stage_json(CHAT)["duration"]
 
 
-def test_what_vllm_says_in_words() -> None:
+def test_the_summary_has_vllms_text_fields() -> None:
     row = summary(run(), stage(CHAT))
     assert {name: row[name] for name in ("backend", "endpoint_type", "model_id", "tokenizer_id", "date")} == {
         "backend": "openai",

@@ -130,7 +130,7 @@ def test_an_invalid_row_is_no_point() -> None:
     assert {row["variant"] for row in data_of(chart.spec) if "text" in row} == {"base", "slow"}
 
 
-def test_a_single_point_is_told_and_not_drawn() -> None:
+def test_a_single_point_is_reported_and_not_drawn() -> None:
     section = made(front_section(finished_sweep({"base": Measured()}).reported))
     assert charts_of(section) == []
     assert len(tables_of(section)[0].rows.rows) == 1
@@ -156,7 +156,7 @@ def test_each_load_point_has_bars_with_intervals_a_chart_a_figure() -> None:
     assert best["low"] < best["change"] < best["high"]
 
 
-def test_of_many_load_points_some_are_drawn_and_all_are_in_the_table() -> None:
+def test_many_load_points_are_thinned_in_charts_and_complete_in_tables() -> None:
     users = range(1, MAX_DRAWN_CELLS + 3)
     cells = [f"chat/concurrency={count}" for count in users]
     template = spec_body(workloads=[workload(load=concurrencies(*users))])
@@ -171,7 +171,7 @@ def test_of_many_load_points_some_are_drawn_and_all_are_in_the_table() -> None:
 # ---- the rest --------------------------------------------------------------------------------------------------------
 
 
-def test_what_limits_is_told_in_sentences() -> None:
+def test_the_bottleneck_is_explained_in_sentences() -> None:
     [table] = tables_of(made(sweep_limits_section(batches().reported)))
     assert [row[0] for row in table.rows.rows] == ["80000", "160000"]
     assert all("compute is the limit" in row[2] for row in table.rows.rows)

@@ -66,7 +66,7 @@ def test_a_hole_stays_a_hole() -> None:
     assert all(span.running is not None for span in found if span.end <= 99 or span.start >= 200)
 
 
-def test_few_readings_make_no_holes() -> None:
+def test_few_samples_make_no_holes() -> None:
     samples = [sample(second + 0.2 * (second % 3), 1.0) for second in range(40)]
     assert all(span.running is not None for span in spans(samples, origin=0.0, at_most=SPANS))
 

@@ -74,7 +74,7 @@ def test_variants_stand_over_time_in_one_figure_each_from_its_own_start() -> Non
     }
 
 
-def test_records_that_are_not_at_hand_are_said() -> None:
+def test_records_that_are_not_at_hand_are_reported() -> None:
     left = [record for record in measured().records if not record.stage_id.startswith("chat/rate=2/")]
     section = distributions_section(reported(records=left))
     assert section is not None
@@ -87,7 +87,7 @@ def test_without_records_nothing_is_drawn() -> None:
     assert charts_of(section) == []
 
 
-def test_all_stages_are_on_the_timeline_and_readings_under_them() -> None:
+def test_all_stages_are_on_the_timeline_and_samples_under_them() -> None:
     section = timeline_section(reported())
     assert section is not None
     (chart,) = charts_of(section)
@@ -107,14 +107,14 @@ def test_many_stages_get_a_drawing_with_room_for_each() -> None:
     assert [chart.title for chart in charts_of(section)] == ["The run over time", "Every stage"]
 
 
-def test_a_timeline_without_readings_has_its_stages() -> None:
+def test_a_timeline_without_samples_has_its_stages() -> None:
     section = timeline_section(reported(samples=()))
     assert section is not None
     assert "No samples" in prose_of(section)
     assert not any("line" in row for row in data_of(charts_of(section)[0].spec))
 
 
-def test_a_timeline_without_records_has_its_readings() -> None:
+def test_a_timeline_without_records_has_its_samples() -> None:
     section = timeline_section(reported(records=()))
     assert section is not None
     assert "Records of 0 of 12 stages" in prose_of(section)

@@ -49,6 +49,6 @@ def test_under_a_cap_latency_counts_from_when_a_request_was_due() -> None:
     assert {row["value"] for row in data_of(e2el.spec) if row.get("line") == "median"} == {9e4}
 
 
-def test_one_load_is_no_curve() -> None:
+def test_a_single_load_draws_no_curve() -> None:
     run = simulated_run(rates=("4", "inf"), repeats=1, requests=30)
     assert load_curves_section(reported(run)) is None

@@ -13,7 +13,7 @@ def test_results_have_a_row_a_load_point_and_intervals_behind_a_click() -> None:
     assert intervals.rows.headers[2:5] == ("measured", "at least", "at most")
 
 
-def test_what_was_cut_is_said() -> None:
+def test_truncated_lists_are_mentioned() -> None:
     cuts = [Truncated(field="findings", total=9, included=4), Truncated(field="records", total=9, included=3)]
     text = prose_of(results_section(with_status(reported(), truncated=cuts)))
     assert "4 of 9 findings; 3 of 9 records." in text

@@ -58,5 +58,5 @@ def test_findings_stand_worst_first_with_evidence_and_remedy() -> None:
     assert any(card.evidence for card in cards)
 
 
-def test_nothing_found_is_said() -> None:
+def test_a_report_without_findings_says_so() -> None:
     assert "No rule found anything." in prose_of(findings_section(with_status(reported(), findings=[])))
