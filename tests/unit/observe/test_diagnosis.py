@@ -223,7 +223,7 @@ LOG = st.sampled_from([*LOGS.values(), CUDA_OOM, GPU_TAKEN, KV_NONE, GATED, NOT_
     exit_code=st.sampled_from([0, 1, 2, 137, 139]),
     reason=st.sampled_from(["Error", "OOMKilled", "Completed", ""]),
     restarts=st.integers(0, 4),
-    again=st.booleans(),
+    restarted=st.booleans(),
     cut=st.integers(1, 9000),
 )
 def test_every_message_is_bounded_and_free_of_tracebacks(

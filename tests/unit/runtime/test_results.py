@@ -142,7 +142,7 @@ import json, sys, tracemalloc
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import MAX_RUNS, ResultMetrics
 from benchrun.runtime.telemetry import Telemetry
-from unit.runtime.test_results import ended, heard
+from unit.runtime.test_results import ended, observe
 
 indexes = Indexes(result_runs=MAX_RUNS)
 telemetry = Telemetry()
@@ -153,7 +153,7 @@ del words
 tracemalloc.start()
 for minute in range(MAX_RUNS):
     # As the API server's answers are: no two words share their memory.
-    heard(indexes, f"run-{minute}", json.loads(json.dumps(ended(minute, cells=64))))
+    observe(indexes, f"run-{minute}", json.loads(json.dumps(ended(minute, cells=64))))
 kept, _ = tracemalloc.get_traced_memory()
 tracemalloc.reset_peak()
 length = len(telemetry.page())

@@ -112,7 +112,7 @@ def test_users_are_whole_and_the_bracket_ends_at_neighbours() -> None:
     assert bracket(steps) == Bracket(Decimal(5), Decimal(6))
 
 
-@given(of=searches(), data=st.data())
+@given(search_spec=searches(), data=st.data())
 def test_a_search_ends_within_bounds_and_never_repeats_a_load(search_spec: Search, data: st.DataObject) -> None:
     steps = walked(search_spec, lambda _: data.draw(outcomes))
     numbers = [position.number for position, _ in steps]
@@ -130,7 +130,7 @@ def test_a_search_ends_within_bounds_and_never_repeats_a_load(search_spec: Searc
         assert search_spec.axis == "rate" or value == int(value)
 
 
-@given(of=searches(), data=st.data())
+@given(search_spec=searches(), data=st.data())
 def test_whatever_comes_the_highest_load_that_met_is_confirmed_first(search_spec: Search, data: st.DataObject) -> None:
     steps = walked(search_spec, lambda _: data.draw(outcomes))
     met, tried = bracket(steps).met, confirmations(steps)
@@ -170,7 +170,7 @@ def test_a_confirmation_is_repeated_while_it_is_not_certain() -> None:
     assert [(p.number, p.repeat) for p, _ in confirmations(steps)] == [(3, 1), (3, 2), (3, 3)]
 
 
-@given(of=searches(), data=st.data())
+@given(search_spec=searches(), data=st.data())
 def test_whatever_comes_the_loads_that_met_lie_below_those_that_did_not(
     search_spec: Search, data: st.DataObject
 ) -> None:
@@ -179,7 +179,7 @@ def test_whatever_comes_the_loads_that_met_lie_below_those_that_did_not(
         assert found.met < found.not_met
 
 
-@given(of=searches(), share=st.floats(0, 1.2))
+@given(search_spec=searches(), share=st.floats(0, 1.2))
 def test_enough_probes_bracket_the_truth_within_the_tolerance(search_spec: Search, share: float) -> None:
     search_spec = search_spec.model_copy(update={"max_probes": 64})
     low, high = Decimal(search_spec.lowest), Decimal(search_spec.highest)
@@ -196,7 +196,7 @@ def test_enough_probes_bracket_the_truth_within_the_tolerance(search_spec: Searc
     assert width <= max(finest, found.met * Decimal(search_spec.tolerance_percent) / 100)
 
 
-@given(of=searches(), data=st.data())
+@given(search_spec=searches(), data=st.data())
 def test_what_may_follow_holds_what_does(search_spec: Search, data: st.DataObject) -> None:
     here: Position | None = first(search_spec)
     while here is not None:

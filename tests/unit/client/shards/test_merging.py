@@ -31,7 +31,6 @@ PER_REQUEST = (
     "errors",
 )
 INSTANTS = {each.name for each in dataclasses.fields(Instants)}
-BEGAN = 1_700_000_100.0
 NAMES = dict.fromkeys(
     (
         *(
