@@ -77,7 +77,6 @@ class FakeKubectl:
         self.answer(*to, error=error, code=1, once=once, unless=unless)
 
     def gives(self, *to: str, body: Json, once: bool = False, unless: str = "") -> None:
-        """An object."""
         self.answer(*to, out=json.dumps(body, indent=4) + "\n", once=once, unless=unless)
 
     def watch(
@@ -92,7 +91,6 @@ class FakeKubectl:
         self.answer(target, "--watch", out="\n".join(events) + "\n", once=once, stays=stays)
 
     def commands(self) -> list[list[str]]:
-        """Command lines so far."""
         return [line["arguments"] for line in self._log()]
 
     def given(self, *to: str) -> list[str]:

@@ -60,7 +60,6 @@ def sweep_manifest(sweep: FinishedSweep, **metadata: Any) -> Json:
 
 
 def applied(kubectl: FakeKubectl) -> None:
-    """It is new."""
     kubectl.answer("get", "benchmarksweeps.benchrun.dev", NAME, "--ignore-not-found")
     kubectl.gives("apply", body=sweep_going_on(under_way=0))
 

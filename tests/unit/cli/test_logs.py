@@ -60,20 +60,19 @@ def test_with_two_pods_each_line_names_its_pod(kubectl: FakeKubectl, capsys: Cap
     assert ["logs", "s", "--container=vllm", "--tail=5", "--namespace=lab"] in kubectl.commands()
 
 
-def test_with_one_pod_lines_are_printed_unchanged(kubectl: FakeKubectl, capsys: Capture) -> None:
+@pytest.mark.parametrize(
+    ("log", "printed"),
+    [
+        pytest.param("a\n  b\n", "a\n  b\n", id="lines are printed unchanged"),
+        pytest.param("\x1b[2Ja\x1b]0;t\x07\n50%\r99%\n", "a\n50%\n99%\n", id="a line cannot steer the terminal"),
+    ],
+)
+def test_lines_of_one_pod(log: str, printed: str, kubectl: FakeKubectl, capsys: Capture) -> None:
     run_is(kubectl, running())
     pods(kubectl, SERVER, pod("s", "server"))
-    kubectl.answer("logs", "s", out="a\n  b\n")
+    kubectl.answer("logs", "s", out=log)
     assert main(["logs", "chat", "--role", "server"]) == 0
-    assert capsys.readouterr().out == "a\n  b\n"
-
-
-def test_a_line_cannot_steer_the_terminal(kubectl: FakeKubectl, capsys: Capture) -> None:
-    run_is(kubectl, running())
-    pods(kubectl, SERVER, pod("s", "server"))
-    kubectl.answer("logs", "s", out="\x1b[2Ja\x1b]0;t\x07\n50%\r99%\n")
-    assert main(["logs", "chat", "--role", "server"]) == 0
-    assert capsys.readouterr().out == "a\n50%\n99%\n"
+    assert capsys.readouterr().out == printed
 
 
 def test_pods_that_only_carry_the_label_are_not_read(kubectl: FakeKubectl, capsys: Capture) -> None:

@@ -238,7 +238,6 @@ def large() -> FinishedSweep:
 
 
 def shown_rows(output: str) -> list[list[str]]:
-    """Of the first table."""
     table, _, _ = output.partition("latencies in milliseconds")
     return [line for line in lines(table) if line and (line[0].startswith("variant-") or line[0] == "lame")]
 

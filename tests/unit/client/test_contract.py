@@ -47,7 +47,6 @@ def delivery(*envelopes: Envelope) -> Delivery:
 
 
 def document(**changes: Any) -> dict[str, Any]:
-    """A record's JSON."""
     made: dict[str, Any] = json.loads(gzip.decompress(seal(record_of(raw_stage()))[1]))
     return {**made, **changes}
 

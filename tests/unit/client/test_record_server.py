@@ -242,7 +242,6 @@ class Line:
         return answered
 
     async def get(self, path: str, method: str = "GET") -> tuple[int, bytes]:
-        """Status and body."""
         answered = await self.send(
             f"{method} {path} HTTP/1.1\r\nHost: x\r\n{AUTHORIZATION}Connection: close\r\n\r\n".encode()
         )
@@ -267,7 +266,6 @@ def state() -> WatchedState:
 
 @pytest.fixture
 async def server(state: WatchedState) -> AsyncIterator[RecordServer]:
-    """A listening one."""
     made = RecordServer(state)
     yield made
     await made.stop()
@@ -275,7 +273,6 @@ async def server(state: WatchedState) -> AsyncIterator[RecordServer]:
 
 @pytest.fixture
 async def line(server: RecordServer) -> Line:
-    """To it."""
     return Line(await server.start(address="127.0.0.1", port=0))
 
 

@@ -183,7 +183,6 @@ class Story:
 
 
 def stories(*, starts: tuple[str, ...] = tuple(MILESTONES)) -> st.SearchStrategy[Story]:
-    """Any story."""
     return st.builds(
         Story,
         start=st.sampled_from(starts),

@@ -151,7 +151,6 @@ class Scene:
     # ---- the run ---------------------------------------------------------------------------------------------------
 
     def with_spec(self, **changes: Any) -> Scene:
-        """Top-level fields replaced."""
         return replace(self, spec={**self.spec, **changes})
 
     def with_status(self, status: BenchmarkRunStatus) -> Scene:
@@ -238,7 +237,6 @@ class Scene:
         return self._with(*(plain(s, *self._place(s)) for s in sequences))
 
     def delivered(self, *records: StageRecord) -> Scene:
-        """The same of these."""
         return self._with(*((measured, sealed(measured)) for measured in records))
 
     def stored(self, *sequences: int) -> Scene:
@@ -259,7 +257,6 @@ class Scene:
         return replace(self, collected=collected, measured=measured)
 
     def _place(self, sequence: int) -> tuple[str, str]:
-        """Stage and plan."""
         return _stage_id(self._accepted(), sequence), plan_digest(self._accepted())
 
     # ---- what was heard --------------------------------------------------------------------------------------------
@@ -269,7 +266,6 @@ class Scene:
         return replace(self, collected=replace(self.collected, **changes))
 
     def with_answers(self, answers: Mapping[Question[Any], Answer[Any]]) -> Scene:
-        """Look-ups were answered."""
         return self.knowing(answers=Answers({**self.collected.answers, **answers}))
 
     def log_read(self, text: str | None = None) -> Scene:

@@ -142,7 +142,6 @@ class SimulatedCluster:
         return self.clients[-1] if self.clients and self._runs("client-1") else None
 
     def kinds(self) -> list[str]:
-        """Kinds of what exists."""
         return sorted(kind for kind, _ in self.objects)
 
     # ---- time ------------------------------------------------------------------------------------------------------

@@ -53,7 +53,6 @@ class SimulatedOperator:
         self.sync()
 
     def sync(self) -> None:
-        """A list of everything."""
         self.objects, self.pods = dict(self.cluster.objects), dict(self.cluster.pods)
         self.status, self.status_version = dict(self.cluster.status), self.cluster.status_version
 

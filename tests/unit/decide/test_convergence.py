@@ -42,7 +42,6 @@ def outcome(cluster: SimulatedCluster) -> Outcome:
 
 
 def fair_round(cluster: SimulatedCluster, operator: SimulatedOperator) -> None:
-    """Everything gets through."""
     cluster.tick(1)
     operator.watch(255)
     operator.follow_client()

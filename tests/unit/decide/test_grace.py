@@ -14,7 +14,6 @@ GRACE = 100
 
 
 def short(scene: Scene) -> Scene:
-    """The operator's setting, small."""
     return replace(scene, context=replace(CONTEXT, unschedulable_grace_seconds=GRACE))
 
 

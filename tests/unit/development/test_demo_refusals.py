@@ -11,7 +11,6 @@ from unit.development.commands import ROOT, typed
 
 
 def refused(settings: Mapping[str, str]) -> str:
-    """Its one line."""
     done = typed("dev/demo.sh", settings=settings)
     assert (done.returncode, done.stdout) == (2, ""), done
     (line,) = done.stderr.splitlines()

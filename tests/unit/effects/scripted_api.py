@@ -47,7 +47,6 @@ class Exchange:
 
 
 def gives(body: Json) -> Answer:
-    """An object."""
     return Answer(body=json.dumps(body).encode())
 
 

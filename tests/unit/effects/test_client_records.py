@@ -183,7 +183,6 @@ class Says:
 
 
 def delivery(*records: Sealed, run_uid: str = "uid-1") -> bytes:
-    """An answer."""
     progress = Progress(version=1, phase="Measuring")
     head = Delivery(run_uid=run_uid, progress=progress, records=tuple(envelope for envelope, _ in records))
     return pack_delivery(head, [body for _, body in records])

@@ -35,7 +35,6 @@ LEASE: Json = {"metadata": {"name": "op", "resourceVersion": "7"}, "spec": {"hol
 
 
 def api(connection: Connection) -> LeaseApi:
-    """Of one Lease."""
     return LeaseApi(connection, namespace="benchrun", name="op")
 
 

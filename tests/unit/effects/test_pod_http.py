@@ -54,7 +54,6 @@ class ApiServer:
 
 @pytest.fixture
 async def api() -> AsyncIterator[ApiServer]:
-    """A listening one."""
     server = ApiServer()
     runner = await server.start()
     yield server
@@ -63,7 +62,6 @@ async def api() -> AsyncIterator[ApiServer]:
 
 @pytest.fixture
 async def fetcher(api: ApiServer) -> AsyncIterator[ProxyFetcher]:
-    """With credentials for it."""
     found = Configuration(host=api.url)
     found.api_key["BearerToken"] = "Bearer secret"
     connection, direct = Connection(found), HttpFetcher()

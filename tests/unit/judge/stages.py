@@ -34,7 +34,6 @@ def open_loop_load(**changes: Any) -> ExpectedLoad:
 
 
 def users(concurrency: int, **changes: Any) -> ExpectedLoad:
-    """A closed loop."""
     return open_loop_load(rate=None, concurrency=concurrency, closed_loop=True, **changes)
 
 
@@ -51,7 +50,6 @@ def context(
 
 
 def findings(found: Found) -> list[StageFinding]:
-    """What was found."""
     return [each for each in found if isinstance(each, StageFinding)]
 
 
@@ -61,7 +59,6 @@ def unchecked(found: Found) -> list[NotChecked]:
 
 
 def only(found: Found) -> StageFinding:
-    """The one thing found."""
     (finding,) = findings(found)
     return finding
 
@@ -69,3 +66,8 @@ def only(found: Found) -> StageFinding:
 def one_finding(code: Code, severity: Severity, weight: float, **evidence: float | str | None) -> list[StageFinding]:
     """What a rule returns that found one thing at the stage of `record()`."""
     return [StageFinding(code, severity, STAGE, evidence, weight=weight)]
+
+
+def severity(found: Found) -> Severity | None:
+    every = findings(found)
+    return only(every).severity if every else None

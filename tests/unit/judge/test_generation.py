@@ -17,13 +17,13 @@ from benchrun.judge.rules.generation import (
     speculation_on_random_text,
     users_in_step,
 )
-from benchrun.judge.rules.rule import Code, Found, StageProfile
+from benchrun.judge.rules.rule import Code, StageProfile
 from benchrun.judge.stage_profile import expected_load
 from benchrun.measure import Plateau
 from benchrun_client.contract import StageRecord
 from unit.judge.queues import Server, closed_loop
 from unit.judge.specs import spec, workload
-from unit.judge.stages import context, findings, only, open_loop_load, unchecked, users
+from unit.judge.stages import context, findings, only, open_loop_load, severity, unchecked, users
 from unit.measure.records import cell, edge, record, requests, served
 
 N = 200
@@ -41,11 +41,6 @@ def answered(
         ok=[0] * failed + [1] * (N - failed),
     )
     return record(requests=columns, servers=(edge(rises={**served(columns), **(rises or {})}),), **changes)
-
-
-def severity(found: Found) -> Severity | None:
-    every = findings(found)
-    return only(every).severity if every else None
 
 
 # ---- why requests finished -------------------------------------------------------------------------------------------

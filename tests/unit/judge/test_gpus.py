@@ -14,7 +14,7 @@ from benchrun.judge.rules.gpus import gpu_clocks_differ, gpu_errors, gpu_shared,
 from benchrun.judge.rules.rule import CellContext, Code, Evidence, Found, RunContext, StageProfile
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import Window
-from unit.judge.stages import OPEN_LOOP, context, findings, only, unchecked
+from unit.judge.stages import OPEN_LOOP, context, findings, only, severity, unchecked
 from unit.measure.records import cell, edge, record, sample
 
 SERVER = ServerStatus(role="server", gpus=1)
@@ -34,11 +34,6 @@ def gpu_samples(clocks: Sequence[float], **figures: Any) -> list[Sample]:
 def stage(samples: Sequence[Sample], *, server: ServerStatus = SERVER, **changes: Any) -> StageProfile:
     windows = (Window("server", tuple(samples), (edge(),), expected=len(samples)),)
     return context(windows=windows, servers=(server,))(record(**changes))
-
-
-def severity(found: Found) -> Severity | None:
-    every = findings(found)
-    return only(every).severity if every else None
 
 
 RULES: Sequence[tuple[Code, Callable[[StageProfile], Found]]] = [

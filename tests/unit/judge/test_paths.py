@@ -51,7 +51,6 @@ def codes(measured: StageRecord) -> set[Code]:
 
 
 def doses(cause: str) -> list[tuple[Code | None, StageRecord]]:
-    """From nothing to much."""
     if cause == "path":
         # A distant request opens a connection, sends, and a long prompt waits once more.
         trips = [0.5, 2, 4, 5, 5.1, 8, 20, 60, 200]

@@ -65,7 +65,6 @@ class Gpu:
 
 
 def gpu_page(*gpus: Gpu) -> str:
-    """Their page."""
     return "".join(_family(name, gpus) for name in _HELP)
 
 

@@ -17,7 +17,6 @@ def condition(type_: str, status: str, reason: str = "", message: str = "") -> B
 
 
 def owner(kind: str, uid: str = "rs-uid", *, api_version: str = "apps/v1", controller: bool = True) -> Body:
-    """An owner reference."""
     return {"apiVersion": api_version, "kind": kind, "name": "x", "uid": uid, "controller": controller}
 
 

@@ -14,7 +14,6 @@ ENDED = "2026-11-21T12:00:00Z"
 
 
 def row(cell: str = "chat/rate=4", **more: Any) -> dict[str, Any]:
-    """An entry of status.results."""
     axis, _, value = cell.rpartition("/")[2].partition("=")
     return {"cell": cell, "workload": "chat", "axis": axis, "value": value, "verdict": "Valid", **more}
 

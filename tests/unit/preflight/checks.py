@@ -14,12 +14,10 @@ NOTHING_KNOWN = Known()
 
 
 def spec(changes: Mapping[str, Any] | None = None) -> BenchmarkRunSpec:
-    """A valid spec."""
     return BenchmarkRunSpec.model_validate(minimal(changes))
 
 
 def manifest(changes: Mapping[str, Any] | None = None, **outside: Any) -> dict[str, Any]:
-    """A whole object."""
     return {
         "apiVersion": "benchrun.dev/v1alpha1",
         "kind": "BenchmarkRun",

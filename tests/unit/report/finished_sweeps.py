@@ -74,7 +74,6 @@ class FinishedSweep:
 
 
 def sweep_object(status: Json, *, name: str = NAME, spec: Json) -> Json:
-    """A BenchmarkSweep."""
     return {
         "apiVersion": "benchrun.dev/v1alpha1",
         "kind": "BenchmarkSweep",

@@ -96,7 +96,6 @@ CELL = "chat/rate=4"
 
 
 def judged(verdict: str = "Valid", *findings: str, cell: str = CELL) -> BenchmarkRunStatus:
-    """One cell, judged so."""
     return BenchmarkRunStatus(results=[result(cell, axis="rate", verdict=verdict, findings=list(findings))])
 
 

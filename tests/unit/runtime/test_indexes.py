@@ -37,7 +37,6 @@ def seconds() -> Seconds:
 
 @pytest.fixture
 def indexes(seconds: Seconds) -> Indexes:
-    """Empty indexes."""
     return Indexes(seconds=seconds)
 
 
@@ -217,18 +216,17 @@ def test_watches_owe_what_we_wrote_until_they_tell(indexes: Indexes, seconds: Se
     assert indexes.silent_seconds() == 3
 
 
-def test_event_older_than_our_write_does_not_settle_the_debt(indexes: Indexes, seconds: Seconds) -> None:
+@pytest.mark.parametrize(
+    ("version", "deleted", "silent"),
+    [pytest.param(4, False, 7, id="an older event does not"), pytest.param(6, True, 0, id="a deletion does")],
+)
+def test_an_event_settles_a_write(
+    indexes: Indexes, seconds: Seconds, version: int, deleted: bool, silent: float
+) -> None:
     indexes.learnt("Deployment", child_body(version=5))
-    indexes.heard("Deployment", child_body(version=4), deleted=False)
+    indexes.heard("Deployment", child_body(version=version), deleted=deleted)
     seconds.now = 7
-    assert indexes.silent_seconds() == 7
-
-
-def test_deletion_settles_the_debt(indexes: Indexes, seconds: Seconds) -> None:
-    indexes.learnt("Deployment", child_body(version=5))
-    indexes.heard("Deployment", child_body(version=6), deleted=True)
-    seconds.now = 7
-    assert indexes.silent_seconds() == 0
+    assert indexes.silent_seconds() == silent
 
 
 def test_write_that_changed_nothing_owes_nothing(indexes: Indexes, seconds: Seconds) -> None:

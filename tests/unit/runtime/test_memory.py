@@ -34,7 +34,6 @@ def arrival(sequence: int, data: bytes = b"packed") -> Arrival:
 
 @pytest.fixture
 def memory() -> RunMemory:
-    """An empty memory."""
     return RunMemory(uid="uid-1")
 
 

@@ -43,7 +43,6 @@ class Pass:
         return await self._reconciler.guard(KEY, self._make)
 
     def counted(self) -> dict[str, float]:
-        """Passes by result."""
         results = ("success", "throttled", "conflict", "error", "notfound", "forbidden", "invalid", "unavailable")
         found = {
             result: self.telemetry.registry.get_sample_value("benchrun_reconcile_total", {"result": result})

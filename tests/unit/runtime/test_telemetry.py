@@ -21,7 +21,6 @@ LABELS = {"namespace": "lab", "run": "chat"}
 
 @pytest.fixture
 def telemetry() -> Telemetry:
-    """Fresh metrics."""
     return Telemetry()
 
 

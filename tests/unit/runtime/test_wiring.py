@@ -239,7 +239,6 @@ def electing(name: str) -> Settings:
 
 
 def passes(operator: Operator) -> float:
-    """That it made."""
     return counted(operator, "benchrun_reconcile_total", result="success") or 0.0
 
 

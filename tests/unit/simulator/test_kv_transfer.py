@@ -208,5 +208,4 @@ async def test_names_and_labels_are_those_of_real_pages(serve: Serve, http: aioh
 
 
 def series(page: str) -> set[str]:
-    """Names with their labels."""
     return {line.rpartition(" ")[0] for line in page.splitlines() if line.startswith("vllm:") and 'le="' not in line}

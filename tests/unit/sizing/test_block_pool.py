@@ -114,16 +114,17 @@ def test_layers_are_dealt_out_to_tables(near: int, far: int, tables: list[int]) 
     assert pool.block_bytes == max(tables) * 1024
 
 
-def test_small_pages_take_more_tokens_where_that_fits_evenly() -> None:
-    pool = pool_of(shape_of(sliding(values=32), full(values=96)), engine())
-    assert {(g.window_tokens, g.block_tokens) for g in pool.groups} == {(100, 48), (None, 16)}
-    assert pool.block_bytes == 96 * 2 * 16
-
-
-def test_small_pages_are_padded_where_it_does_not() -> None:
-    pool = pool_of(shape_of(sliding(values=64), full(values=160)), engine())
-    assert {(g.window_tokens, g.block_tokens) for g in pool.groups} == {(100, 16), (None, 16)}
-    assert pool.block_bytes == 160 * 2 * 16
+@pytest.mark.parametrize(
+    ("small", "large", "tokens"),
+    [
+        pytest.param(32, 96, 48, id="more tokens where that fits evenly"),
+        pytest.param(64, 160, 16, id="padding where not"),
+    ],
+)
+def test_small_pages_take_more_tokens_or_padding(small: int, large: int, tokens: int) -> None:
+    pool = pool_of(shape_of(sliding(values=small), full(values=large)), engine())
+    assert {(g.window_tokens, g.block_tokens) for g in pool.groups} == {(100, tokens), (None, 16)}
+    assert pool.block_bytes == large * 2 * 16
 
 
 def test_windows_of_two_lengths_have_tables_of_their_own() -> None:

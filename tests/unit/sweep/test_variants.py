@@ -68,16 +68,11 @@ def test_an_engine_without_api_server_is_varied_like_a_server() -> None:
     assert "server" not in body
 
 
-def test_replicas_are_varied_and_count_their_gpus() -> None:
-    one, three = made(variant("one"), variant("three", replicas=3))
-    assert (one.gpus, three.gpus) == (1, 3)
-    assert spec_body(three.spec)["server"]["replicas"] == 3
-
-
-def test_nodes_are_varied_and_count_their_gpus() -> None:
-    one, two = made(variant("one"), variant("two", replicas=2, nodesPerReplica=4))
-    assert (one.gpus, two.gpus) == (1, 8)
-    assert spec_body(two.spec)["server"]["nodesPerReplica"] == 4
+@pytest.mark.parametrize(("fields", "gpus"), [({"replicas": 3}, 3), ({"replicas": 2, "nodesPerReplica": 4}, 8)])
+def test_varied_replicas_and_nodes_count_their_gpus(fields: dict[str, int], gpus: int) -> None:
+    one, other = made(variant("one"), variant("other", **fields))
+    assert (one.gpus, other.gpus) == (1, gpus)
+    assert fields.items() <= spec_body(other.spec)["server"].items()
 
 
 @pytest.mark.parametrize("field", ["replicas", "nodesPerReplica"])

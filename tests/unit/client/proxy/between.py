@@ -135,7 +135,6 @@ class Between:
         return got
 
     async def metrics(self) -> dict[str, float]:
-        """The metrics page."""
         async with self.http.get(f"{self.url}/metrics") as response:
             lines = (await response.text()).splitlines()
         return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line[0] != "#")}

@@ -50,7 +50,6 @@ def stage(*ttft_ms: float, failed: int = 0, apart_seconds: float = 1.0) -> RawSt
 
 
 def client_outcome(search_spec: Search, *stages: RawStage, here: Position = LOOK) -> Outcome:
-    """By the client."""
     return outcome_of(search_spec, here, [load_result(search_spec, here, each) for each in stages])
 
 

@@ -124,10 +124,8 @@ def compared(before: MeasuredRun | Sequence[MeasuredRun], after: MeasuredRun | S
 
 
 def words(found: Compared, cell: str = CELL) -> dict[str, str]:
-    """Word by figure."""
     return {change.metric: change.word for change in changes(found, cell).values()}
 
 
 def changes(found: Compared, cell: str = CELL) -> dict[str, Change]:
-    """Change by figure."""
     return {change.metric: change for each in found.cells if each.cell == cell for change in each.changes}

@@ -13,6 +13,7 @@ from typing import Any
 
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, Result, ServerStatus, Verdict
 from benchrun.measure.exposition import Sample
+from benchrun.report.export.encoders import Table, Value
 from benchrun.report.export.formats import ExportedRun, ExportedStage, exported
 from benchrun_client.contract import GapCounts, RequestColumns, StageRecord
 from unit.measure.records import edge, record, sample, served
@@ -64,7 +65,6 @@ def failing(stage_id: str, *, failed: int, errors: Mapping[str, int] | None = No
 
 
 def spec(**changes: Any) -> BenchmarkRunSpec:
-    """Of these stages."""
     random = {"random": {"inputTokens": 64, "outputTokens": 12}}
     body = spec_body(
         workloads=[
@@ -120,7 +120,6 @@ def run(
 
 
 def stage(stage_id: str) -> ExportedStage:
-    """One of its stages."""
     return next(each for each in run().stages if each.id == stage_id)
 
 
@@ -142,3 +141,8 @@ def endpoint_spec() -> BenchmarkRunSpec:
     body = spec().model_dump(mode="json", by_alias=True, exclude_none=True)
     del body["server"]
     return BenchmarkRunSpec.model_validate({**body, "endpoint": {"url": "https://vllm.example"}})
+
+
+def rows(table: Table) -> list[dict[str, Value]]:
+    names = [column.name for column in table.columns]
+    return [dict(zip(names, values, strict=True)) for values in table.rows]

@@ -42,7 +42,6 @@ PROXY = ServerEdge(
 
 
 def split_spec(**disaggregated: Any) -> BenchmarkRunSpec:
-    """What was asked for."""
     roles = {
         "prefill": {"replicas": 2, "args": PREFILL_ARGS},
         "decode": {"args": DECODE_ARGS},

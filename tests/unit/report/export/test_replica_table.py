@@ -8,9 +8,8 @@ from benchrun.report.export.encoders import Value
 from benchrun.report.export.formats import ExportedRun
 from benchrun_client.contract import START_TIME, ServerEdge
 from unit.measure.records import edge
-from unit.report.export.runs import CHAT, STAGES, UID, measured, run, server_sample, spec, status
+from unit.report.export.runs import CHAT, STAGES, UID, measured, rows, run, server_sample, spec, status
 from unit.report.export.split_runs import split_run, split_sample
-from unit.report.export.test_server_table import rows
 
 A, B = "10.0.0.1:8000", "10.0.0.2:8000"
 COUNTED_BY_A = {

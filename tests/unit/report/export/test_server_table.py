@@ -5,15 +5,22 @@ from __future__ import annotations
 from benchrun.api import BenchmarkRunStatus
 from benchrun.measure.exposition import Sample
 from benchrun.report.export.csv_parquet import server_table, stage_table
-from benchrun.report.export.encoders import Table, Value
+from benchrun.report.export.encoders import Value
 from benchrun.report.export.formats import ExportedRun
-from unit.report.export.runs import CHAT, GPU, STAGES, UID, endpoint_spec, measured, renewed, run, server_sample, status
+from unit.report.export.runs import (
+    CHAT,
+    GPU,
+    STAGES,
+    UID,
+    endpoint_spec,
+    measured,
+    renewed,
+    rows,
+    run,
+    server_sample,
+    status,
+)
 from unit.report.export.split_runs import split_run, split_sample
-
-
-def rows(table: Table) -> list[dict[str, Value]]:
-    names = [column.name for column in table.columns]
-    return [dict(zip(names, values, strict=True)) for values in table.rows]
 
 
 def roles(exported: ExportedRun) -> dict[str, dict[str, Value]]:

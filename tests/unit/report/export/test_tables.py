@@ -13,7 +13,7 @@ import pytest
 from benchrun.api import CostStatus
 from benchrun.measure import LATENCIES
 from benchrun.report.export.csv_parquet import request_table, stage_table
-from benchrun.report.export.encoders import Table, Value, as_csv
+from benchrun.report.export.encoders import Value, as_csv
 from benchrun.report.export.formats import ExportedRun
 from unit.report.export.runs import (
     CAPPED,
@@ -28,6 +28,7 @@ from unit.report.export.runs import (
     measured,
     renewed,
     row,
+    rows,
     run,
     server_sample,
     status,
@@ -35,11 +36,6 @@ from unit.report.export.runs import (
 from unit.report.export.split_runs import split_run, split_sample
 
 GPU_FIGURES = ("gpu_power_mean_watts", "gpu_memory_max_mib", "sm_clock_mean_mhz")
-
-
-def rows(table: Table) -> list[dict[str, Value]]:
-    names = [column.name for column in table.columns]
-    return [dict(zip(names, values, strict=True)) for values in table.rows]
 
 
 def stages(exported: ExportedRun | None = None) -> dict[str, dict[str, Value]]:

@@ -84,7 +84,6 @@ def hostile() -> Reported:
 
 
 def plain(spec: ChartSpec) -> str:
-    """A drawing of nothing."""
     del spec
     return '<svg xmlns="http://www.w3.org/2000/svg" width="10" height="10"><path d="M0,0h1"/></svg>'
 
@@ -105,7 +104,6 @@ def tables_of(section: Section) -> list[Table]:
 
 
 def prose_of(section: Section) -> str:
-    """All paragraphs."""
     return "\n".join(block.text for block in _flat(section.elements) if isinstance(block, Prose))
 
 
