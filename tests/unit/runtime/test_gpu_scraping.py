@@ -110,7 +110,7 @@ def test_without_an_exporter_none_is_queried() -> None:
     assert scene.web.times_of("/exporter") == []
 
 
-class Readings(list[Sample]):
+class UnstoredSamples(list[Sample]):
     """Those of a server; says when one comes that has its GPUs beside it."""
 
     def __init__(self) -> None:
@@ -135,7 +135,7 @@ async def test_over_real_http_what_the_exporter_serves_is_what_is_kept() -> None
     async with server:
         url = str(server.make_url("/"))
         target = replace(TARGET, url=f"{url}metrics", gpus=GpuEndpoint(f"{url}exporter", namespace="lab"))
-        collected.samples.unstored = samples = Readings()
+        collected.samples.unstored = samples = UnstoredSamples()
         scraper = Scraper(target, collected, fetcher=fetcher, now=loop_now, telemetry=Telemetry(), news=lambda: None)
         task = asyncio.create_task(scraper.run())
         async with asyncio.timeout(10):

@@ -23,7 +23,7 @@ def scraped(web: Web, *, seconds: float = 9) -> Collected:
     async def go_on() -> None:
         task = asyncio.create_task(scraper.run())
         await passing(seconds)
-        assert not task.done(), "a server must not end its own readings"
+        assert not task.done(), "a server must not end its own scraping"
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 

@@ -34,9 +34,9 @@ INSTANTS = {each.name for each in dataclasses.fields(Instants)}
 NAMES = dict.fromkeys(
     (
         *(
-            f"{word}_{of}_ms"
+            f"{word}_{latency}_ms"
             for word in ("mean", "median", "std", "p50", "p99.9")
-            for of in ("ttft", "tpot", "itl", "e2el")
+            for latency in ("ttft", "tpot", "itl", "e2el")
         ),
         *("duration", "completed", "failed", "total_input_tokens", "total_output_tokens", "request_throughput"),
         *("output_throughput", "total_token_throughput", "max_concurrent_requests", "num_prompts", "max_concurrency"),
