@@ -73,9 +73,9 @@ async def denying(
         "caBundle": base64.b64encode(certificate.read_bytes()).decode(),
     }
     name = f"denying-{uuid.uuid4().hex[:8]}"
-    asked = [(alive, run, plural) for run, plural in denied.items()]
-    asked += [({"url": DEAD_URL}, run, plural) for run, plural in dead.items()]
-    webhooks = [_webhook(config, namespace=namespace, run=run, plural=plural) for config, run, plural in asked]
+    entries = [(alive, run, plural) for run, plural in denied.items()]
+    entries += [({"url": DEAD_URL}, run, plural) for run, plural in dead.items()]
+    webhooks = [_webhook(config, namespace=namespace, run=run, plural=plural) for config, run, plural in entries]
     try:
         await api.ask("POST", CONFIGURATIONS, {"metadata": {"name": name}, "webhooks": webhooks})
         yield webhook

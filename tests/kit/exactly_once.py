@@ -24,13 +24,13 @@ def assert_nothing_was_lost_or_done_twice(namespace: Namespace, name: str, *, ti
     stages = stored_stages(namespace, run)
     assert sorted(int(c["metadata"]["labels"]["benchrun.dev/sequence"]) for c in stages) == [0, 1, 2, 3]
     stored = {c["metadata"]["annotations"]["benchrun.dev/record-digest"] for c in stages}
-    assert stored == _digests_the_client_told(namespace, run), "a record is not the one that was measured"
+    assert stored == _digests_in_client_log(namespace, run), "a record is not the one that was measured"
     assert {kind: len(uids) for kind, uids in _started(namespace).items()} == {"Job": 1, "Deployment": 1}
     status: Object = run["status"]
     return status
 
 
-def _digests_the_client_told(namespace: Namespace, run: Object) -> set[str]:
+def _digests_in_client_log(namespace: Namespace, run: Object) -> set[str]:
     """Of every record, as the client wrote it into its log when the stage was measured."""
     log = namespace.kubectl("logs", "--tail=-1", "-l", f"{children_selector(run)},benchrun.dev/role=client")
     lines = [json.loads(line) for line in log.splitlines() if line.startswith('{"schema":"benchrun.headline')]

@@ -40,7 +40,6 @@ def absent() -> object:
 
 
 def workload(name: str = "other", **fields: Any) -> Spec:
-    """One more workload."""
     return {**MINIMAL["workloads"][0], "name": name, **fields}
 
 

@@ -75,7 +75,7 @@ def test_only_true_is_true(status: ConditionStatus, true: bool) -> None:
     assert find_condition(found, "Ready") == found[0]
 
 
-def test_what_was_never_set_is_not_true() -> None:
+def test_an_unset_condition_is_not_true() -> None:
     assert not is_true((condition("Complete", "True"),), "Ready")
     assert find_condition((), "Ready") is None
 
@@ -84,7 +84,7 @@ def test_instants_are_written_as_kubernetes_writes_them() -> None:
     assert timestamp(datetime(2026, 1, 2, 3, 4, 5, 999_999, tzinfo=UTC)) == "2026-01-02T03:04:05Z"
 
 
-def test_types_are_told_apart() -> None:
+def test_condition_types_are_distinct() -> None:
     assert len(set(get_args(ConditionType))) == len(get_args(ConditionType))
 
 

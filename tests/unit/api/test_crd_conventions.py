@@ -115,8 +115,7 @@ def test_one_version_with_a_status_subresource(kind: Definition, name: str, shor
     definition = kind.manifest()
     [version] = definition["spec"]["versions"]
     assert definition["metadata"]["name"] == name
-    assert version["subresources"] == {"status": {}}
-    assert (version["served"], version["storage"]) == (True, True)
+    assert (version["subresources"], version["served"], version["storage"]) == ({"status": {}}, True, True)
     assert definition["spec"]["names"]["shortNames"] == [short_name]
     assert kind.root_schema()["properties"]["metadata"]["properties"]["name"]["maxLength"] == longest_name
 

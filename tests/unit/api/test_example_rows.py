@@ -30,7 +30,6 @@ def first_run(example: Example) -> BenchmarkRunSpec:
 
 
 def files_in(folder: Path, file: str) -> None:
-    """Its ConfigMaps, as folders."""
     for example in EXAMPLES:
         if (example.file, example.kind) == (file, "ConfigMap"):
             (folder / example.name).mkdir()

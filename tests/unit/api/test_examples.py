@@ -61,7 +61,7 @@ def millicores_of(run: BenchmarkRunSpec) -> int:
 
 
 @pytest.mark.parametrize("example", EACH)
-def test_it_is_accepted(example: Example) -> None:
+def test_every_example_is_valid(example: Example) -> None:
     if example.kind in KUBERNETES_OWN:
         assert example.body["apiVersion"] == "v1"
         assert len(json.dumps(example.body)) < 64 * 1024

@@ -39,7 +39,7 @@ OF_KUBERNETES = {name: body for name, body in FOUND.items() if name not in OF_US
 
 
 @pytest.mark.parametrize("body", OF_US.values(), ids=OF_US)
-def test_it_is_accepted(body: dict[str, Any]) -> None:
+def test_every_inline_manifest_is_valid(body: dict[str, Any]) -> None:
     assert body["apiVersion"] == API_VERSION
     assert OURS[body["kind"]].model_validate(body["spec"])
 

@@ -66,7 +66,7 @@ def test_labels_say_whose_a_child_is_and_what() -> None:
     }
 
 
-def test_what_is_written_beside_them() -> None:
+def test_written_annotations_labels_and_fields_are_listed() -> None:
     assert {value for name, value in vars(names).items() if name.startswith(("ANNOTATION_", "LABEL_", "FIELD_"))} == {
         *(f"benchrun.dev/{key}" for key in KEYS),
         "leaderworkerset.sigs.k8s.io/worker-index",
@@ -100,5 +100,5 @@ OTHERS = ("nvidia.com/gpumem", "nvidia.com/gpu.shared", "vendor.com/gpu-memory",
 
 
 @pytest.mark.parametrize("resource", [*GPUS, *OTHERS])
-def test_what_counts_as_a_gpu(resource: str) -> None:
+def test_gpu_resources_are_recognised(resource: str) -> None:
     assert is_gpu(resource) is (resource in GPUS)

@@ -48,7 +48,9 @@ def problem(changes: dict[str, Any]) -> str | None:
         pytest.param(["--port=$(PORT)"], 0, "port 8000", id="a placeholder, which is for commands"),
     ],
 )
-def test_a_flag_of_the_operators_is_refused_in_every_place_of_flags(words: list[str], place: int, instead: str) -> None:
+def test_a_flag_of_the_operators_is_rejected_in_every_place_of_flags(
+    words: list[str], place: int, instead: str
+) -> None:
     roles = {"kvTransfer": {"connector": "C"}, "decode": {"args": words}}
     whole = {"workloads.0.load": {"requestRates": ["inf"]}, "server": absent()}
     spelled: dict[str, dict[str, Any]] = {
@@ -67,7 +69,7 @@ def test_a_secret_is_not_repeated() -> None:
     assert ("--api-key" in found, "topsecret" in found) == (True, False)
 
 
-def test_a_variable_that_sets_a_key_is_refused_and_not_repeated() -> None:
+def test_a_variable_that_sets_a_key_is_rejected_and_not_repeated() -> None:
     found = problem(
         {"server.env": [{"name": "HF_HOME", "value": "/x"}, {"name": "VLLM_API_KEY", "value": "topsecret"}]}
     )
@@ -95,7 +97,7 @@ def test_no_flag_of_vllm_is_taken_for_a_shortened_one_of_ours() -> None:
     assert set(OWNED_FLAGS) - set(real.flags) == set()
 
 
-def test_a_variant_of_a_sweep_is_refused_with_its_name() -> None:
+def test_a_variant_of_a_sweep_is_rejected_with_its_name() -> None:
     body = {"template": minimal(), "matrix": {"variants": [{"name": "a"}, {"name": "b", "args": ["--port=1"]}]}}
     with pytest.raises(ValueError, match=r"variant b: its run's spec\.server\.args\[0\]: --port belongs"):
         planned_variants(BenchmarkSweepSpec.model_validate(body))
@@ -113,7 +115,7 @@ def test_a_variant_of_a_sweep_is_refused_with_its_name() -> None:
         pytest.param([*MODULE, "--model=$(MODEL)", "--host=0.0.0.0"], 4, "remove it", id="a host"),
     ],
 )
-def test_a_command_that_would_start_another_server_is_refused(command: list[str], place: int, text: str) -> None:
+def test_a_command_that_would_start_another_server_is_rejected(command: list[str], place: int, text: str) -> None:
     found = problem({"server.command": command})
     assert found is not None
     assert found.startswith(f"spec.server.command[{place}]: ")

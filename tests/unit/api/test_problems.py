@@ -38,7 +38,9 @@ def problem(changes: dict[str, Any], **options: str) -> str:
         ),
     ],
 )
-def test_the_first_problem_is_told_at_its_field_and_the_others_are_counted(changes: dict[str, Any], line: str) -> None:
+def test_the_first_problem_is_reported_at_its_field_and_the_others_are_counted(
+    changes: dict[str, Any], line: str
+) -> None:
     assert problem(changes) == line
 
 

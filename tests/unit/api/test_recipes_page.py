@@ -49,7 +49,7 @@ def test_the_nightly_job_may_create_runs_and_nothing_else() -> None:
     assert "generateName" in run["metadata"]
 
 
-def test_a_run_from_git_is_never_made_anew_by_itself() -> None:
+def test_a_run_from_git_is_never_recreated_by_itself() -> None:
     (run,) = (run for run in RUNS if "annotations" in run["metadata"])
     assert "name" in run["metadata"]
     assert "ttlSecondsAfterFinished" not in run["spec"]
@@ -57,16 +57,16 @@ def test_a_run_from_git_is_never_made_anew_by_itself() -> None:
 
 def test_its_table_of_gpus_is_what_counts_as_one() -> None:
     rows = re.findall(r"^\| (`[^|]*/[^|]*) \| ([^|]*) \|$", PAGE, re.MULTILINE)
-    told = {
+    described = {
         name: not counted.startswith("**no**")
         for names, counted in rows
         for name in re.findall(r"`(\S+\.\S+/\S+)`", names)
     }
-    assert len(told) == 9
-    assert {name: is_gpu(name) for name in told} == told
+    assert len(described) == 9
+    assert {name: is_gpu(name) for name in described} == described
 
 
-def test_what_argo_cd_is_told_to_read_are_conditions_that_runs_and_sweeps_have() -> None:
+def test_argo_cd_health_checks_read_existing_conditions() -> None:
     (script,) = re.findall(r"^```lua\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     read = set(re.findall(r'is_true\("(\w+)"\)', script))
     run = condition_table.going_on(Step("Running", "Measuring", ""), has_objectives=False, gate=None)

@@ -109,7 +109,7 @@ def test_python_and_the_api_server_agree_on_sweeps(spec: Spec) -> None:
     assert_both_agree(KINDS["sweep"], spec)
 
 
-def test_unknown_fields_are_refused() -> None:
+def test_unknown_fields_are_rejected() -> None:
     with pytest.raises(ValidationError, match="tensorParallel"):
         BenchmarkRunSpec.model_validate(minimal({"server.tensorParallel": 2}))
 
@@ -126,14 +126,14 @@ def test_every_field_has_an_edit(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "field"), FIELDS)
-def test_what_was_measured_can_not_become_another_and_how_far_it_goes_can(name: str, field: str) -> None:
+def test_what_was_measured_cannot_become_another_and_how_far_it_goes_can(name: str, field: str) -> None:
     kind = KINDS[name]
     refused = {(f"spec.{field}", f"spec.{field} is immutable; create a new {name}")}
     assert change(kind, **{field: kind.edits[field]}) == (set() if field in kind.mutable else refused)
 
 
 @pytest.mark.parametrize("field", ["server", "objectives", "client"])
-def test_a_field_that_was_measured_can_not_go(field: str) -> None:
+def test_a_field_that_was_measured_cannot_go(field: str) -> None:
     assert {path for path, _ in change(KINDS["run"], **{field: None})} == {f"spec.{field}"}
 
 
@@ -142,7 +142,7 @@ def test_a_default_written_out_is_no_change() -> None:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_an_end_can_not_be_taken_back(name: str) -> None:
+def test_an_end_cannot_be_taken_back(name: str) -> None:
     kind = KINDS[name]
     ended = {**kind.old, "cancel": True}
     assert broken_in_cel(ended, kind.schema, old=ended) == set()
@@ -151,7 +151,7 @@ def test_an_end_can_not_be_taken_back(name: str) -> None:
 
 
 @given(st.sets(st.sampled_from(sorted(generated_specs.EDITS)), max_size=4))
-def test_of_several_edits_those_are_refused_that_are_refused_alone(fields: set[str]) -> None:
+def test_edits_are_rejected_independently(fields: set[str]) -> None:
     edits = {field: generated_specs.EDITS[field] for field in fields}
     assert {path for path, _ in change(KINDS["run"], **edits)} == {
         f"spec.{field}" for field in fields - set(MUTABLE_FIELDS)

@@ -188,5 +188,5 @@ def test_any_status_becomes_any_other_and_then_nothing_is_left_to_write(
 
 
 @pytest.mark.parametrize("status", [FULL, BenchmarkRunStatus()])
-def test_as_json_holds_no_none_that_was_not_asked_for(status: BenchmarkRunStatus) -> None:
+def test_as_json_holds_no_none_that_was_not_requested(status: BenchmarkRunStatus) -> None:
     assert None not in as_json(status).values()

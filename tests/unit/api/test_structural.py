@@ -97,6 +97,6 @@ def test_rules_of_a_type_and_of_an_entry_stand_where_they_hold() -> None:
         pytest.param(dict[str, Any], "map", id="map-of-anything"),
     ],
 )
-def test_what_has_no_place_is_refused_by_name(annotation: Any, word: str) -> None:
+def test_what_has_no_place_is_rejected_by_name(annotation: Any, word: str) -> None:
     with pytest.raises(ValueError, match=rf"M\.x.*{word}"):
         field(annotation, description="X.")

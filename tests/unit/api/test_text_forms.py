@@ -146,7 +146,7 @@ def test_each_form_at_its_bounds(form: Any, value: object, good: bool) -> None:
 
 
 @given(st.from_regex(r"[0-9]{1,12}(\.[0-9]{1,6})?", fullmatch=True))
-def test_whatever_is_a_decimal_is_one_for_the_rules_and_above_0_exactly_where_it_is(text: str) -> None:
+def test_crd_rules_agree_with_python_on_decimals(text: str) -> None:
     assert takes(base.Decimal, text)
     assert takes(base.PositiveDecimal, text) is (Exact(text) > 0)
 

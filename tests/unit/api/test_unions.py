@@ -82,20 +82,20 @@ def counted(how_many: int) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("name", "place", "listed", "members"), [*counted(1)])
-def test_one_member_is_taken(name: str, place: str, listed: str, members: Members) -> None:
+def test_a_union_with_one_member_is_accepted(name: str, place: str, listed: str, members: Members) -> None:
     body = spec(place, members)
     assert broken_in_python(BenchmarkRunSpec, body) == (set(), False)
     assert broken_in_cel(body, SCHEMA) == set()
 
 
 @pytest.mark.parametrize(("name", "place", "listed", "members"), [*counted(0), *counted(2)])
-def test_none_or_two_are_refused_at_the_field_by_a_list_of_all(
+def test_none_or_two_are_rejected_at_the_field_by_a_list_of_all(
     name: str, place: str, listed: str, members: Members
 ) -> None:
     body = spec(place, members)
-    said = {(FIELD_OF[name], f"must set exactly one of {listed}")}
-    assert broken_in_python(BenchmarkRunSpec, body) == (said, False)
-    assert broken_in_cel(body, SCHEMA) == said
+    problems = {(FIELD_OF[name], f"must set exactly one of {listed}")}
+    assert broken_in_python(BenchmarkRunSpec, body) == (problems, False)
+    assert broken_in_cel(body, SCHEMA) == problems
 
 
 @pytest.mark.parametrize("targets", [(), ("server", "endpoint"), ("offline", "endpoint"), ("server", "offline")])
@@ -103,9 +103,9 @@ def test_what_is_measured_is_one_thing(targets: tuple[str, ...]) -> None:
     values: Members = {"server": _IMAGE, "endpoint": {"url": "http://llm"}, "offline": _IMAGE}
     load = {"requestRates": ["inf"]}
     body = minimal({"server": absent(), f"{_WORKLOAD}.load": load}) | {target: values[target] for target in targets}
-    said = {("spec", "must set exactly one of server, endpoint and offline")}
-    assert broken_in_python(BenchmarkRunSpec, body) == (said, False)
-    assert broken_in_cel(body, SCHEMA) == said
+    problems = {("spec", "must set exactly one of server, endpoint and offline")}
+    assert broken_in_python(BenchmarkRunSpec, body) == (problems, False)
+    assert broken_in_cel(body, SCHEMA) == problems
 
 
 def unions_of(schema: Schema, path: str = "spec") -> Iterator[str]:

@@ -82,8 +82,8 @@ def test_a_request_that_was_cut_off_has_no_status_and_ends_with_its_connection()
 
 
 def test_a_port_used_again_is_another_connection() -> None:
-    again = Talk(sequence=77).ask(REQUEST).answer(PLAIN)
-    assert len(exchanges([*Talk().ask(REQUEST).answer(PLAIN).packets, *again.packets])) == 2
+    repeated = Talk(sequence=77).ask(REQUEST).answer(PLAIN)
+    assert len(exchanges([*Talk().ask(REQUEST).answer(PLAIN).packets, *repeated.packets])) == 2
 
 
 def test_only_the_servers_own_reset_shows_that_it_did_not_listen_yet() -> None:
@@ -116,11 +116,8 @@ ARM = [
 def test_idle_is_what_no_request_covers() -> None:
     arm = seen(ARM, deleted_at=32, stages=2, requests=2)
     assert arm.idle_spans() == [(10, 11), (12, 12.5), (14, 15), (20, 20.5), (30, 32)]
-    assert arm.idle_seconds == 5
-    assert arm.warmup_seconds == 2.5
-    assert arm.ready_to_first_seconds == 1
-    assert arm.between_stages_seconds == 0.5
-    assert arm.last_to_deleted_seconds == 2
+    assert (arm.idle_seconds, arm.warmup_seconds, arm.ready_to_first_seconds) == (5, 2.5, 1)
+    assert (arm.between_stages_seconds, arm.last_to_deleted_seconds) == (0.5, 2)
 
 
 @pytest.mark.parametrize(
@@ -132,6 +129,6 @@ def test_idle_is_what_no_request_covers() -> None:
         pytest.param([*ARM, *load((29, 31))], "overlap", id="not the stages that were asked for"),
     ],
 )
-def test_what_is_no_such_measurement_is_refused(found: list[Exchange], why: str) -> None:
+def test_an_unknown_measurement_is_rejected(found: list[Exchange], why: str) -> None:
     with pytest.raises(NotAsExpected, match=why):
         seen(found, deleted_at=32, stages=2, requests=2)

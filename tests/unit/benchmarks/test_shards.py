@@ -29,7 +29,7 @@ def test_good_figures_keep_every_limit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "message"),
     [
         (replace(KEPT, saturated_at=0), "no rate was too much"),
         (replace(KEPT, ttft_error_percent=5.1), "off by 5.1 %"),
@@ -40,6 +40,6 @@ def test_good_figures_keep_every_limit() -> None:
         (replace(KEPT, failed=1), "1 requests failed"),
     ],
 )
-def test_each_limit_is_told_by_itself(changed: Figures, said: str) -> None:
+def test_each_limit_is_reported_by_itself(changed: Figures, message: str) -> None:
     (line,) = changed.beyond_limits()
-    assert said in line
+    assert message in line

@@ -53,8 +53,7 @@ def test_a_simulated_stage_is_judged_as_a_measured_one() -> None:
 
 
 def test_both_sides_differ_by_what_was_put_between_them() -> None:
-    sides = gates.Sides(200, 5, 0.6, 10.0)
-    baseline, candidate = sides.draw(Random(1))
+    baseline, candidate = gates.Sides(200, 5, 0.6, 10.0).draw(Random(1))
     means = [
         fmean(run.status.results[0].metrics[key] or 0.0 for run in side)
         for key in ("output_throughput", "mean_ttft_ms")
@@ -83,7 +82,7 @@ def seen(harm: float, verdict: str, *blamed: doses.Cause, extra: tuple[str, ...]
         (SERVER, seen(20, "Invalid", "client"), "wrongly"),
     ],
 )
-def test_who_is_named(mistake: doses.Mistake, cell: Seen, named: str | None) -> None:
+def test_each_mistake_is_named(mistake: doses.Mistake, cell: Seen, named: str | None) -> None:
     assert cell.named(mistake) == named
 
 
@@ -131,7 +130,7 @@ GOOD: dict[str, float | str | None] = {
         ({"false_suspect": 1}, 1),
     ],
 )
-def test_what_is_let_pass(changed: dict[str, float | str | None], beyond: int) -> None:
+def test_values_beyond_the_limit_are_counted(changed: dict[str, float | str | None], beyond: int) -> None:
     assert len(list(_beyond(GOOD | changed))) == beyond
 
 

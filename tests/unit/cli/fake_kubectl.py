@@ -77,11 +77,10 @@ class FakeKubectl:
         self.answer(*to, error=error, code=1, once=once, unless=unless)
 
     def gives(self, *to: str, body: Json, once: bool = False, unless: str = "") -> None:
-        """An object."""
         self.answer(*to, out=json.dumps(body, indent=4) + "\n", once=once, unless=unless)
 
     def watch(
-        self, *bodies: Json, last: str = "MODIFIED", of: str = "get", once: bool = False, stays: bool = True
+        self, *bodies: Json, last: str = "MODIFIED", target: str = "get", once: bool = False, stays: bool = True
     ) -> None:
         """Events of a watch, as kubectl writes them; `last`: type of the last one; `of`: name of what is watched."""
         types = ["ADDED", *["MODIFIED"] * (len(bodies) - 1)]
@@ -89,10 +88,9 @@ class FakeKubectl:
         events = [
             json.dumps({"type": type_, "object": body}, indent=4) for type_, body in zip(types, bodies, strict=True)
         ]
-        self.answer(of, "--watch", out="\n".join(events) + "\n", once=once, stays=stays)
+        self.answer(target, "--watch", out="\n".join(events) + "\n", once=once, stays=stays)
 
-    def asked(self) -> list[list[str]]:
-        """Command lines so far."""
+    def commands(self) -> list[list[str]]:
         return [line["arguments"] for line in self._log()]
 
     def given(self, *to: str) -> list[str]:
@@ -100,8 +98,8 @@ class FakeKubectl:
         return [line["given"] for line in self._log() if set(to) <= set(line["arguments"])]
 
     def _log(self) -> list[Json]:
-        asked = self.folder / "asked"
-        return [json.loads(line) for line in asked.read_text(encoding="utf-8").splitlines()] if asked.exists() else []
+        log = self.folder / "asked"
+        return [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()] if log.exists() else []
 
     def _write(self) -> None:
         (self.folder / "answers").write_text(json.dumps(self.answers), encoding="utf-8")

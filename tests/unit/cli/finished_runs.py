@@ -31,8 +31,8 @@ def measured(sequence: int, *, failed: int = 0, output_percent: int = 100) -> St
     stage_id, rate = STAGES[sequence], 4 if "rate=4" in STAGES[sequence] else 8
     columns = open_loop(120, gap_us=1_000_000 // rate, duration_us=lambda i: 200_000 + 1_000 * ((7 * i + sequence) % 5))
     ok = tuple(int(i < 120 - failed) for i in range(120))
-    asked = tuple(100 * tokens // output_percent for tokens in columns.output_tokens)
-    columns = columns.model_copy(update={"ok": ok, "asked_tokens": asked})
+    asked_tokens = tuple(100 * tokens // output_percent for tokens in columns.output_tokens)
+    columns = columns.model_copy(update={"ok": ok, "asked_tokens": asked_tokens})
     begin = 1_000_000_000 + 100_000_000 * sequence
     length = max(start + took for start, took in zip(columns.start_us, columns.e2el_us, strict=True))
     moved = served(columns) | {"request_success_total": 120.0}
@@ -49,14 +49,14 @@ def measured(sequence: int, *, failed: int = 0, output_percent: int = 100) -> St
     )
 
 
-def readings(of: StageRecord) -> list[Sample]:
+def server_samples(stage: StageRecord) -> list[Sample]:
     """One a second, give or take, of a server that holds as many requests as the client waits for."""
-    seconds = range(1, (of.last_receive_unix_us - of.first_send_unix_us) // 1_000_000)
-    held = sum(of.requests.e2el_us) / (of.last_receive_unix_us - of.first_send_unix_us)
-    told = (of.servers[0].before or {})["generation_tokens_total"]
-    begin = of.first_send_unix_us / 1e6
+    seconds = range(1, (stage.last_receive_unix_us - stage.first_send_unix_us) // 1_000_000)
+    held = sum(stage.requests.e2el_us) / (stage.last_receive_unix_us - stage.first_send_unix_us)
+    first_tokens = (stage.servers[0].before or {})["generation_tokens_total"]
+    begin = stage.first_send_unix_us / 1e6
     # Not in step with the arrivals, which come as regularly as no real ones do.
-    return [sample(begin + s + 0.037 * s % 0.25, running=held, generation_tokens=told + s) for s in seconds]
+    return [sample(begin + s + 0.037 * s % 0.25, running=held, generation_tokens=first_tokens + s) for s in seconds]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def finished_run(
     records = [measured(sequence) for sequence in range(4)] if records is None else records
     body = spec_body(workloads=[workload(load=rates("4", "8"), requests=120)], repeats=2, **spec)
     typed = BenchmarkRunSpec.model_validate(body)
-    samples = [each for record in records for each in readings(record)]
+    samples = [each for record in records for each in server_samples(record)]
     servers = [_server(compilations)]
     found = results(cells(typed), records, samples, spec=typed, compilations=compilations, servers=servers)
     status = BenchmarkRunStatus(
@@ -107,7 +107,7 @@ def listed(config_maps: Sequence[Json]) -> Json:
 
 
 def _stage(record: StageRecord) -> Json:
-    return stage_config_map(OWNER, sealed(record), timeline=timeline_part(readings(record)))
+    return stage_config_map(OWNER, sealed(record), timeline=timeline_part(server_samples(record)))
 
 
 def _server(compilations: tuple[float, ...] | None) -> ServerStatus:

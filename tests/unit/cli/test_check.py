@@ -47,14 +47,14 @@ def test_all_that_is_known_comes_together(tmp_path: Path, capsys: Capture) -> No
         manifest({"repeats": 0}, metadata={"name": "second"}),
     )
     assert main(["check", "-f", path, "--model", str(tmp_path), "--gpu-memory=80GiB", "--weights=61GiB"]) == 1
-    told = " ".join(capsys.readouterr().out.split())
-    assert "error spec.server.args[0] vLLM 0.32.0 has no flag --disable-log-requests" in told
-    assert "error spec.workloads[0].dataset 1,024 tokens of prompt and 128 of answer are 1,152" in told
-    assert "warning spec.workloads[0].load 999 requests at once" in told
-    assert "warning spec.workloads[0].requests 100 requests a load point are too few to bound p99" in told
-    assert "1 stage, 100 requests" in told
-    assert "error spec.repeats" in told
-    assert "3 errors" in told
+    output = " ".join(capsys.readouterr().out.split())
+    assert "error spec.server.args[0] vLLM 0.32.0 has no flag --disable-log-requests" in output
+    assert "error spec.workloads[0].dataset 1,024 tokens of prompt and 128 of answer are 1,152" in output
+    assert "warning spec.workloads[0].load 999 requests at once" in output
+    assert "warning spec.workloads[0].requests 100 requests a load point are too few to bound p99" in output
+    assert "1 stage, 100 requests" in output
+    assert "error spec.repeats" in output
+    assert "3 errors" in output
 
 
 def test_for_programs_it_is_json(tmp_path: Path, capsys: Capture) -> None:
@@ -65,7 +65,7 @@ def test_for_programs_it_is_json(tmp_path: Path, capsys: Capture) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "holds no object"),
         ("kind: Secret\napiVersion: v1\nmetadata: {name: s}\n", "holds no BenchmarkRun"),
@@ -73,11 +73,11 @@ def test_for_programs_it_is_json(tmp_path: Path, capsys: Capture) -> None:
         ("just words", "apiVersion and kind"),
     ],
 )
-def test_a_file_without_a_benchmark_is_an_error(tmp_path: Path, text: str, said: str, capsys: Capture) -> None:
+def test_a_file_without_a_benchmark_is_an_error(tmp_path: Path, text: str, message: str, capsys: Capture) -> None:
     path = tmp_path / "m.yaml"
     path.write_text(text)
     assert main(["check", "-f", str(path)]) == 1
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path, capsys: Capture) -> None:
@@ -143,8 +143,8 @@ def test_how_large_a_run_is(sentence: str, fields: dict[str, Any]) -> None:
     assert volume_sentence(volume(**fields)) == sentence
 
 
-def checked(*remarks: Remark, name: str = "chat", kind: str = "BenchmarkRun", of: Volume | None = None) -> Checked:
-    return Checked(remarks, of, kind=kind, name=name)
+def checked(*remarks: Remark, name: str = "chat", kind: str = "BenchmarkRun", volume: Volume | None = None) -> Checked:
+    return Checked(remarks, volume, kind=kind, name=name)
 
 
 def shown(*objects: Checked) -> list[str]:
@@ -176,7 +176,7 @@ def test_the_worst_comes_first_and_equals_stay_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "remarks"),
+    ("summary", "remarks"),
     [
         ("0 errors", ()),
         ("0 errors, 1 warning", (warning("", "x"),)),
@@ -185,12 +185,12 @@ def test_the_worst_comes_first_and_equals_stay_in_order() -> None:
         ("0 errors, 2 not checked", (not_checked("", "x"), not_checked("", "x"))),
     ],
 )
-def test_errors_are_counted_even_where_there_are_none(told: str, remarks: tuple[Remark, ...]) -> None:
-    assert shown(checked(*remarks))[-1] == told
+def test_errors_are_counted_even_where_there_are_none(summary: str, remarks: tuple[Remark, ...]) -> None:
+    assert shown(checked(*remarks))[-1] == summary
 
 
-def test_objects_are_told_apart_and_counted_together() -> None:
-    lines = shown(checked(error("a", "x"), of=volume()), checked(error("b", "y"), name="", kind=""))
+def test_objects_are_distinguished_and_counted_together() -> None:
+    lines = shown(checked(error("a", "x"), volume=volume()), checked(error("b", "y"), name="", kind=""))
     assert lines == [
         "chat BenchmarkRun",
         "error a x",
@@ -209,8 +209,8 @@ def test_what_a_manifest_holds_is_no_markup() -> None:
 
 
 def test_for_programs_nothing_is_worded() -> None:
-    (told,) = as_json([checked(error("a", "x"), of=volume(gpu_seconds=7, least_seconds=5, warmup_seconds=3))])
-    assert told == {
+    (output,) = as_json([checked(error("a", "x"), volume=volume(gpu_seconds=7, least_seconds=5, warmup_seconds=3))])
+    assert output == {
         "kind": "BenchmarkRun",
         "name": "chat",
         "remarks": [{"level": "Error", "path": "a", "text": "x"}],

@@ -31,17 +31,17 @@ def file(tmp_path: Path) -> str:
 
 def test_a_table_of_100_columns_and_what_it_rests_on(file: str, capsys: Capture) -> None:
     assert main(["compare", "-f", file, "old", "new", "-m", "OutputThroughput", "-m", "MeanTTFT"]) == 0
-    said = capsys.readouterr().out.splitlines()
-    assert said[0] == "old -> new: Worse"
-    assert [line.split() for line in said[1:6]] == [
+    output = capsys.readouterr().out.splitlines()
+    assert output[0] == "old -> new: Worse"
+    assert [line.split() for line in output[1:6]] == [
         ["load", "point", "figure", "baseline", "value", "change", "interval", "word"],
         ["chat/rate=1", "OutputThroughput", "1200", "1200", "+0.0", "%", "-2.0", "to", "+2.0", "not", "detected"],
         ["chat/rate=1", "MeanTTFT", "43", "60", "+39.5", "%", "+36.7", "to", "+42.4", "Worse"],
         ["chat/rate=4", "OutputThroughput", "1200", "1200", "+0.0", "%", "-2.0", "to", "+2.0", "not", "detected"],
         ["chat/rate=4", "MeanTTFT", "43", "60", "+39.5", "%", "+36.7", "to", "+42.4", "Worse"],
     ]
-    assert max(map(len, said)) <= 100
-    assert "within one server" in " ".join(" ".join(said).split())
+    assert max(map(len, output)) <= 100
+    assert "within one server" in " ".join(" ".join(output).split())
 
 
 def test_fresh_servers_are_listed_with_commas(file: str, capsys: Capture) -> None:
@@ -71,18 +71,18 @@ def test_the_least_change_that_matters_and_the_least_that_is_found(
     file: str, capsys: Capture, outcome: str, least: str
 ) -> None:
     assert main(["compare", "-f", file, "old", "other", "-o", "json", "-m", "MeanTTFT", "--equivalence", least]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert said["outcome"] == outcome
-    assert said["detectablePercent"] == pytest.approx(2.45, abs=0.02)  # Two load points, CV 1 % over 5 repeats.
+    output = json.loads(capsys.readouterr().out)
+    assert output["outcome"] == outcome
+    assert output["detectablePercent"] == pytest.approx(2.45, abs=0.02)  # Two load points, CV 1 % over 5 repeats.
 
 
 def test_json_for_programs(file: str, capsys: Capture) -> None:
     assert main(["compare", "-f", file, "old", "new", "-o", "json", "-m", "MeanTTFT"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert (said["outcome"], said["scope"], said["gate"]) == ("Worse", "WithinOneServer", None)
-    assert [run["name"] for side in ("baseline", "candidate") for run in said[side]] == ["old", "new"]
-    assert said["baseline"][0]["digest"].startswith("sha256:")
-    assert said["cells"][0]["changes"][0]["changePercent"] == pytest.approx(39.53, abs=0.01)
+    output = json.loads(capsys.readouterr().out)
+    assert (output["outcome"], output["scope"], output["gate"]) == ("Worse", "WithinOneServer", None)
+    assert [run["name"] for side in ("baseline", "candidate") for run in output[side]] == ["old", "new"]
+    assert output["baseline"][0]["digest"].startswith("sha256:")
+    assert output["cells"][0]["changes"][0]["changePercent"] == pytest.approx(39.53, abs=0.01)
 
 
 @pytest.fixture
@@ -100,9 +100,9 @@ def test_a_limit_that_both_sides_together_show_stands_under_the_table(steps: str
     lines = capsys.readouterr().out.splitlines()
     assert lines[4].startswith("chat/rate=inf: Throughput stays flat from baseline to candidate")
     assert max(map(len, lines)) <= 100
-    said = " ".join(line.strip() for line in lines)
-    assert "running goes from 33 to 267 and KV cache usage from 9.4 % to 78 %: compute is the limit." in said
-    assert said.count("is the limit") == 1
+    output = " ".join(line.strip() for line in lines)
+    assert "running goes from 33 to 267 and KV cache usage from 9.4 % to 78 %: compute is the limit." in output
+    assert output.count("is the limit") == 1
 
 
 def test_limits_for_programs(steps: str, capsys: Capture) -> None:
@@ -113,12 +113,12 @@ def test_limits_for_programs(steps: str, capsys: Capture) -> None:
 
 def test_what_is_not_comparable_says_why(file: str, capsys: Capture) -> None:
     assert main(["compare", "-f", file, "old", "once"]) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert "not compared: chat/rate=1: once has no such load point in its results" in said
-    assert "not compared: one repeat: no idea of the noise" in said
+    output = " ".join(capsys.readouterr().out.split())
+    assert "not compared: chat/rate=1: once has no such load point in its results" in output
+    assert "not compared: one repeat: no idea of the noise" in output
 
 
-def test_traffic_that_differs_is_said(tmp_path: Path, capsys: Capture) -> None:
+def test_traffic_that_differs_is_reported(tmp_path: Path, capsys: Capture) -> None:
     other = body("b")
     other["status"]["results"][0]["traffic"] = "another"
     main(["compare", "-f", written(tmp_path / "two.yaml", body("a"), other), "a", "b"])
@@ -126,19 +126,19 @@ def test_traffic_that_differs_is_said(tmp_path: Path, capsys: Capture) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "arguments"),
+    ("message", "arguments"),
     [
         pytest.param("no file holds a run gone", ["old", "gone"], id="unknown name"),
         pytest.param("',' names no run", ["old", ","], id="no name"),
     ],
 )
-def test_a_run_that_is_not_there_is_an_error(file: str, capsys: Capture, said: str, arguments: list[str]) -> None:
+def test_a_run_that_is_not_there_is_an_error(file: str, capsys: Capture, message: str, arguments: list[str]) -> None:
     assert main(["compare", "-f", file, *arguments]) == 1
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("said", "text"),
+    ("message", "text"),
     [
         pytest.param("holds no BenchmarkRun", "kind: Pod\nmetadata: {name: a}\n", id="other objects"),
         pytest.param("holds no BenchmarkRun", "- 1\n- 2\n", id="no object"),
@@ -147,11 +147,11 @@ def test_a_run_that_is_not_there_is_an_error(file: str, capsys: Capture, said: s
         pytest.param("runs.yaml", "!!python/object/apply:os.getcwd []\n", id="code"),
     ],
 )
-def test_a_file_without_runs_is_an_error(tmp_path: Path, capsys: Capture, said: str, text: str) -> None:
+def test_a_file_without_runs_is_an_error(tmp_path: Path, capsys: Capture, message: str, text: str) -> None:
     path = tmp_path / "runs.yaml"
     path.write_text(text, encoding="utf-8")
     assert main(["compare", "-f", str(path), "a", "b"]) == 1
-    assert said in capsys.readouterr().err.replace("\n", "")
+    assert message in capsys.readouterr().err.replace("\n", "")
 
 
 def test_a_name_may_not_mean_two_runs(tmp_path: Path, capsys: Capture) -> None:
@@ -243,8 +243,7 @@ def test_where_there_is_nothing_to_say_there_is_no_line() -> None:
 
 def test_figures_stand_under_one_another() -> None:
     lines = shown(comparison(cell(), cell("chat/concurrency=1024")))
-    ends = [line.index("60") + 2 for line in lines[2:4]]
-    assert ends == [lines[1].index("value") + len("value")] * 2
+    assert [line.index("60") + 2 for line in lines[2:4]] == [lines[1].index("value") + len("value")] * 2
 
 
 def test_long_sentences_fold_at_100_columns_however_wide_the_terminal() -> None:

@@ -54,15 +54,17 @@ TROUBLES = {
 
 
 @pytest.mark.parametrize("command", [pytest.param(arguments, id=name) for name, arguments in ASKING.items()])
-@pytest.mark.parametrize(("said", "told"), [pytest.param(*trouble, id=name) for name, trouble in TROUBLES.items()])
+@pytest.mark.parametrize(
+    ("message", "reported"), [pytest.param(*trouble, id=name) for name, trouble in TROUBLES.items()]
+)
 def test_a_cluster_that_says_no_is_one_line_and_1(
-    command: list[str], said: str, told: str, kubectl: FakeKubectl, capsys: Capture
+    command: list[str], message: str, reported: str, kubectl: FakeKubectl, capsys: Capture
 ) -> None:
-    kubectl.fails(error=said)
+    kubectl.fails(error=message)
     assert main([*command, "-n", "lab"]) == 1
     out, error = capsys.readouterr()
     assert error.startswith("benchrun: ")
-    assert told in error
+    assert reported in error
     assert (out, error.count("\n")) == ("", 1)
 
 
@@ -70,10 +72,10 @@ def test_a_cluster_that_says_no_is_one_line_and_1(
 def test_namespace_and_context_reach_kubectl(command: list[str], kubectl: FakeKubectl, capsys: Capture) -> None:
     kubectl.fails(error="error: something new")
     main([*command, "-n", "lab", "--context", "dev"])
-    assert kubectl.asked()
-    assert all({"--namespace=lab", "--context=dev"} <= set(asked) for asked in kubectl.asked())
+    assert kubectl.commands()
+    assert all({"--namespace=lab", "--context=dev"} <= set(words) for words in kubectl.commands())
     main(command)
-    assert not {"--namespace=lab", "--context=dev"} & set(kubectl.asked()[-1])
+    assert not {"--namespace=lab", "--context=dev"} & set(kubectl.commands()[-1])
 
 
 def test_help_lists_every_command_in_order_and_each_explains_itself(capsys: Capture) -> None:
@@ -124,8 +126,8 @@ def ended(arguments: list[str], stdout: int) -> tuple[int, str]:
 
 @pytest.mark.parametrize("name", OFFLINE)
 def test_a_reader_that_has_seen_enough_is_no_error(name: str, offline: dict[str, list[str]]) -> None:
-    reading, writing = os.pipe()
-    os.close(reading)
+    read_end, writing = os.pipe()
+    os.close(read_end)
     try:
         assert ended(offline[name], writing) == (0, "")
     finally:
@@ -135,8 +137,8 @@ def test_a_reader_that_has_seen_enough_is_no_error(name: str, offline: dict[str,
 @pytest.mark.parametrize("name", ["explain", "report", "export"])
 def test_a_disk_that_is_full_is_an_error(name: str, offline: dict[str, list[str]]) -> None:
     with Path("/dev/full").open("w") as full:
-        code, said = ended(offline[name], full.fileno())
-    assert (code, said) == (1, "benchrun: standard output: No space left on device\n")
+        code, message = ended(offline[name], full.fileno())
+    assert (code, message) == (1, "benchrun: standard output: No space left on device\n")
 
 
 def test_a_terminal_without_bars_gets_question_marks(offline: dict[str, list[str]]) -> None:

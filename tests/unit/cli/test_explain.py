@@ -28,37 +28,37 @@ def test_the_page_of_a_code_is_printed_as_it_is_written(name: str, capsys: Captu
 def test_a_terminal_gets_it_laid_out(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert main(["explain", "Preempted"]) == 0
-    said = capsys.readouterr().out
-    assert "What it means" in said
-    assert "## What it means" not in said
+    output = capsys.readouterr().out
+    assert "What it means" in output
+    assert "## What it means" not in output
 
 
 def test_the_list_names_every_code_with_severity_and_a_line(capsys: Capture) -> None:
     assert main(["explain"]) == 0
-    said = capsys.readouterr().out.splitlines()
-    first_words = [line.split()[0] for line in said[1:] if line and not line.startswith(" ")]
+    output = capsys.readouterr().out.splitlines()
+    first_words = [line.split()[0] for line in output[1:] if line and not line.startswith(" ")]
     assert first_words == [code.value for code in SENTENCES]
-    row = next(line for line in said if line.startswith("OutputTooShort"))
+    row = next(line for line in output if line.startswith("OutputTooShort"))
     assert row.split()[1:4] == ["Suspect", "or", "Invalid"]
     assert "The answers were shorter than the workload asks for." in row
 
 
 def test_an_unknown_code_is_an_error_that_names_the_nearest(capsys: Capture) -> None:
     assert main(["explain", "PrefixCacheHits"]) == 1
-    said = " ".join(capsys.readouterr().err.split())
-    assert "there is no finding 'PrefixCacheHits'; did you mean PrefixCacheContaminated" in said
+    output = " ".join(capsys.readouterr().err.split())
+    assert "there is no finding 'PrefixCacheHits'; did you mean PrefixCacheContaminated" in output
 
 
 def test_a_name_like_none_is_answered_with_all(capsys: Capture) -> None:
     assert main(["explain", "../../etc/passwd"]) == 1
-    said = " ".join(capsys.readouterr().err.split())
-    assert "did you mean" not in said
-    assert all(code.value in said for code in Code)
+    output = " ".join(capsys.readouterr().err.split())
+    assert "did you mean" not in output
+    assert all(code.value in output for code in Code)
 
 
 def test_a_reader_that_leaves_early_is_no_error() -> None:
-    reading, writing = os.pipe()
-    os.close(reading)
+    read_end, writing = os.pipe()
+    os.close(read_end)
     try:
         command = [sys.executable, "-m", "benchrun.cli.__main__", "explain", "Drift"]
         ended = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
@@ -81,8 +81,8 @@ def test_the_package_brings_the_pages_along(tmp_path: Path) -> None:
         f"assert explain.__file__.startswith({str(installed)!r}), explain.__file__\n"
         "print(*(page.code for page in explain.pages()))"
     )
-    said = subprocess.run([sys.executable, "-c", probe], cwd=tmp_path, check=True, capture_output=True, text=True)
-    assert said.stdout.split() == [code.value for code in SENTENCES]
+    output = subprocess.run([sys.executable, "-c", probe], cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert output.stdout.split() == [code.value for code in SENTENCES]
 
 
 def test_the_operators_image_copies_the_pages_to_where_they_are_looked_for() -> None:

@@ -66,8 +66,8 @@ def export(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> Export
     def exported(*options: str, rows: Any = None, stages: Sequence[str] = STAGES, ended: bool = True) -> Said:
         of_status = status(rows).model_copy(update={"conditions": (COMPLETE,) if ended else ()})
         code = main([*saved(tmp_path, of_status, stages), *options])
-        said = capsysbinary.readouterr()
-        return Said(code, said.out, " ".join(said.err.decode().split()))
+        output = capsysbinary.readouterr()
+        return Said(code, output.out, " ".join(output.err.decode().split()))
 
     return exported
 
@@ -77,9 +77,9 @@ def made(folder: Path) -> list[str]:
 
 
 def test_standard_output_is_the_export_alone(export: Export) -> None:
-    said = export("--format=csv")
-    assert (said.code, said.err) == (0, "")
-    assert [each["stage"] for each in csv.DictReader(io.StringIO(said.out.decode()))] == list(STAGES)
+    output = export("--format=csv")
+    assert (output.code, output.err) == (0, "")
+    assert [each["stage"] for each in csv.DictReader(io.StringIO(output.out.decode()))] == list(STAGES)
 
 
 @pytest.mark.parametrize(
@@ -102,61 +102,63 @@ def test_a_folder_gets_every_file_and_each_is_named(
     export: Export, tmp_path: Path, name: str, files: list[str]
 ) -> None:
     folder = tmp_path / "out"
-    said = export(f"--format={name}", f"--output={folder}")
-    assert said.code == 0
+    output = export(f"--format={name}", f"--output={folder}")
+    assert output.code == 0
     assert made(folder) == files
-    assert all(f"wrote {folder / each}" in said.err for each in files)
+    assert all(f"wrote {folder / each}" in output.err for each in files)
 
 
 @pytest.mark.parametrize("name", ["out/", "already"])
-def test_what_is_a_folder(export: Export, tmp_path: Path, name: str) -> None:
+def test_an_output_path_without_suffix_is_a_folder(export: Export, tmp_path: Path, name: str) -> None:
     (tmp_path / "already").mkdir()
     export("--format=csv", f"--output={tmp_path}/{name}")
     assert made(tmp_path / name) == ["replicas.csv", "requests.csv", "servers.csv", "stages.csv"]
 
 
 @pytest.mark.parametrize(("table", "rows"), [("requests", 80), ("servers", 4), ("replicas", 4), ("stages", 4)])
-def test_a_file_gets_the_table_asked_for(export: Export, tmp_path: Path, table: str, rows: int) -> None:
+def test_a_file_gets_the_table_requested(export: Export, tmp_path: Path, table: str, rows: int) -> None:
     file = tmp_path / "new" / "all.csv"
-    said = export("--format=csv", f"--table={table}", f"--output={file}")
-    assert f"wrote {file}" in said.err
+    output = export("--format=csv", f"--table={table}", f"--output={file}")
+    assert f"wrote {file}" in output.err
     read = csv.DictReader(io.StringIO(file.read_text(encoding="utf-8")))
     assert len(list(read)) == rows
     assert ("role" in (read.fieldnames or ())) == (table in ("servers", "replicas"))
 
 
 def test_stages_can_be_chosen(export: Export) -> None:
-    said = export("--format=llm-d", f"--stage={CAPPED}")
-    assert yaml.safe_load(said.out)["scenario"]["load"]["metadata"]["description"] == CAPPED
+    output = export("--format=llm-d", f"--stage={CAPPED}")
+    assert yaml.safe_load(output.out)["scenario"]["load"]["metadata"]["description"] == CAPPED
 
 
 # ---- what is left out --------------------------------------------------------------------------------------------------
 
 
-def test_invalid_numbers_are_left_out_and_it_is_said(export: Export) -> None:
-    said = export("--format=vllm", rows=INVALID)
-    assert [json.loads(line)["benchrun_stage"] for line in said.out.splitlines()] == [s for s in STAGES if s != CAPPED]
-    assert said.err == "left out: capped/rate=40: Invalid (RateNotAchieved); --include-invalid exports it"
+def test_invalid_numbers_are_left_out_with_a_remark(export: Export) -> None:
+    output = export("--format=vllm", rows=INVALID)
+    assert [json.loads(line)["benchrun_stage"] for line in output.out.splitlines()] == [
+        s for s in STAGES if s != CAPPED
+    ]
+    assert output.err == "left out: capped/rate=40: Invalid (RateNotAchieved); --include-invalid exports it"
 
 
 def test_with_the_option_they_are_there_and_marked(export: Export) -> None:
-    said = export("--format=vllm", "--include-invalid", rows=INVALID)
-    verdicts = {each["benchrun_stage"]: each["benchrun_verdict"] for each in map(json.loads, said.out.splitlines())}
+    output = export("--format=vllm", "--include-invalid", rows=INVALID)
+    verdicts = {each["benchrun_stage"]: each["benchrun_verdict"] for each in map(json.loads, output.out.splitlines())}
     assert verdicts == {stage_id: "Invalid" if stage_id == CAPPED else "Valid" for stage_id in STAGES}
-    assert said.err == ""
+    assert output.err == ""
 
 
 def test_where_nothing_can_be_trusted_nothing_is_exported(export: Export, tmp_path: Path) -> None:
-    said = export("--format=csv", f"--output={tmp_path / 'out'}", rows=EVERY)
-    assert said.code == 1
-    assert "nothing to export left out: chat/concurrency=4: Invalid; --include-invalid exports it" in said.err
+    output = export("--format=csv", f"--output={tmp_path / 'out'}", rows=EVERY)
+    assert output.code == 1
+    assert "nothing to export left out: chat/concurrency=4: Invalid; --include-invalid exports it" in output.err
     assert not (tmp_path / "out").exists()
 
 
-def test_records_that_are_gone_are_said(export: Export) -> None:
-    said = export("--format=csv", stages=STAGES[:2])
-    assert said.code == 0
-    assert "first/concurrency=2: 0 of its 1 records are kept" in said.err
+def test_records_that_are_gone_are_reported(export: Export) -> None:
+    output = export("--format=csv", stages=STAGES[:2])
+    assert output.code == 0
+    assert "first/concurrency=2: 0 of its 1 records are kept" in output.err
 
 
 # ---- what can't be done ------------------------------------------------------------------------------------------------
@@ -169,34 +171,34 @@ def test_records_that_are_gone_are_said(export: Export) -> None:
         (["--format=csv", "--stage=chat/concurrency=4/r3"], "there is no stage 'chat/concurrency=4/r3'; did you mean"),
     ],
 )
-def test_what_can_not_be_done_is_said(export: Export, options: list[str], sentence: str) -> None:
-    said = export(*options)
-    assert (said.code, said.out) == (1, b"")
-    assert f"benchrun: {sentence}" in said.err
+def test_an_impossible_option_is_reported(export: Export, options: list[str], sentence: str) -> None:
+    output = export(*options)
+    assert (output.code, output.out) == (1, b"")
+    assert f"benchrun: {sentence}" in output.err
 
 
 def test_a_run_that_goes_on_has_nothing_to_export_yet(export: Export) -> None:
-    said = export("--format=csv", ended=False)
-    assert (said.code, said.err) == (1, "benchrun: nightly has not ended")
+    output = export("--format=csv", ended=False)
+    assert (output.code, output.err) == (1, "benchrun: nightly has not ended")
 
 
 def test_a_run_without_records_says_why(export: Export) -> None:
-    said = export("--format=csv", stages=[])
-    assert said.code == 1
-    assert "nightly has no stored records" in said.err
+    output = export("--format=csv", stages=[])
+    assert output.code == 1
+    assert "nightly has no stored records" in output.err
 
 
-def test_a_path_that_can_not_be_written_is_named(export: Export, tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_written_is_named(export: Export, tmp_path: Path) -> None:
     (tmp_path / "plain").write_text("a file", encoding="utf-8")
-    said = export("--format=csv", f"--output={tmp_path / 'plain' / 'x.csv'}")
-    assert (said.code, str(tmp_path / "plain") in said.err) == (1, True)
+    output = export("--format=csv", f"--output={tmp_path / 'plain' / 'x.csv'}")
+    assert (output.code, str(tmp_path / "plain") in output.err) == (1, True)
 
 
 def test_parquet_is_not_thrown_at_a_terminal(export: Export, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    said = export("--format=parquet")
-    assert (said.code, said.out) == (1, b"")
-    assert "--output" in said.err
+    output = export("--format=parquet")
+    assert (output.code, output.out) == (1, b"")
+    assert "--output" in output.err
 
 
 def refusal(export: Export, capsysbinary: pytest.CaptureFixture[bytes], name: str) -> str:
@@ -208,8 +210,8 @@ def refusal(export: Export, capsysbinary: pytest.CaptureFixture[bytes], name: st
 
 
 def test_an_unknown_format_lists_the_known(export: Export, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
-    said = refusal(export, capsysbinary, "xls")
-    assert all(name in said for name in ("'xls'", *FORMATS))
+    output = refusal(export, capsysbinary, "xls")
+    assert all(name in output for name in ("'xls'", *FORMATS))
 
 
 REGISTERED = """

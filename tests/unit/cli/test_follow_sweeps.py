@@ -53,21 +53,20 @@ def file(folder: Path, *bodies: Json) -> str:
     return str(path)
 
 
-def asked(of: FinishedSweep, **metadata: Any) -> Json:
+def sweep_manifest(sweep: FinishedSweep, **metadata: Any) -> Json:
     """The manifest of a sweep."""
     named = metadata or {"name": NAME}
-    return {"apiVersion": "benchrun.dev/v1alpha1", "kind": "BenchmarkSweep", "metadata": named, "spec": of.written}
+    return {"apiVersion": "benchrun.dev/v1alpha1", "kind": "BenchmarkSweep", "metadata": named, "spec": sweep.written}
 
 
 def applied(kubectl: FakeKubectl) -> None:
-    """It is new."""
     kubectl.answer("get", "benchmarksweeps.benchrun.dev", NAME, "--ignore-not-found")
     kubectl.gives("apply", body=sweep_going_on(under_way=0))
 
 
 def watched(kubectl: FakeKubectl, *bodies: Json, runs: tuple[Json, ...] = ()) -> None:
-    kubectl.watch(*bodies, of=NAME)
-    kubectl.watch(*runs or (run_of_sweep(1, running()),), of=OF_ITS_RUNS)
+    kubectl.watch(*bodies, target=NAME)
+    kubectl.watch(*runs or (run_of_sweep(1, running()),), target=OF_ITS_RUNS)
 
 
 @pytest.mark.parametrize(
@@ -85,12 +84,12 @@ def test_the_exit_code_is_that_of_the_verdict(
     done = finished_sweep(measured)
     applied(kubectl)
     watched(kubectl, sweep_going_on(), done.body)
-    assert main(["run", "-f", file(tmp_path, asked(done)), "-n", "lab"]) == code
-    said = capsys.readouterr().out
-    assert said.startswith("BenchmarkSweep seqs in namespace lab created\n")
-    assert "  Running · 0/3 runs\n" in said
-    assert f"seqs: {done.status.verdict} - {done.status.message}" in " ".join(said.split())
-    assert "variant  load point" in said
+    assert main(["run", "-f", file(tmp_path, sweep_manifest(done)), "-n", "lab"]) == code
+    output = capsys.readouterr().out
+    assert output.startswith("BenchmarkSweep seqs in namespace lab created\n")
+    assert "  Running · 0/3 runs\n" in output
+    assert f"seqs: {done.status.verdict} - {done.status.message}" in " ".join(output.split())
+    assert "variant  load point" in output
 
 
 def test_its_runs_go_by_in_a_log(tmp_path: Path, kubectl: FakeKubectl) -> None:
@@ -98,12 +97,12 @@ def test_its_runs_go_by_in_a_log(tmp_path: Path, kubectl: FakeKubectl) -> None:
     may_end = tmp_path / "may-end"
     os.mkfifo(may_end)
     applied(kubectl)
-    kubectl.watch(sweep_going_on(), of=NAME, once=True, stays=False)
+    kubectl.watch(sweep_going_on(), target=NAME, once=True, stays=False)
     kubectl.answer(NAME, "--watch", out=json.dumps({"type": "ADDED", "object": batches().body}) + "\n", after=may_end)
-    kubectl.watch(run_of_sweep(1, running(done=0)), run_of_sweep(1, ended()), of=OF_ITS_RUNS)
-    command = Command("run", "-f", file(tmp_path, asked(batches())))
-    said = command.until(f"base ({NAME}-v1-r1): Valid")
-    assert f"base ({NAME}-v1-r1): Running · 0/4 · running 8" in said
+    kubectl.watch(run_of_sweep(1, running(done=0)), run_of_sweep(1, ended()), target=OF_ITS_RUNS)
+    command = Command("run", "-f", file(tmp_path, sweep_manifest(batches())))
+    output = command.until(f"base ({NAME}-v1-r1): Valid")
+    assert f"base ({NAME}-v1-r1): Running · 0/4 · running 8" in output
     may_end.open("w").close()
     rest, error = command.process.communicate(timeout=30)
     assert (command.process.returncode, error) == (0, "")
@@ -111,17 +110,17 @@ def test_its_runs_go_by_in_a_log(tmp_path: Path, kubectl: FakeKubectl) -> None:
     assert "compute is the limit" in rest
 
 
-def test_a_watch_of_its_runs_that_fails_before_there_are_any_is_begun_anew(
+def test_a_watch_of_its_runs_that_fails_before_there_are_any_is_started_again(
     tmp_path: Path, kubectl: FakeKubectl
 ) -> None:
     may_end = tmp_path / "may-end"
     os.mkfifo(may_end)
     applied(kubectl)
-    kubectl.watch(sweep_going_on(), of=NAME, once=True, stays=False)
+    kubectl.watch(sweep_going_on(), target=NAME, once=True, stays=False)
     kubectl.answer(NAME, "--watch", out=json.dumps({"type": "ADDED", "object": batches().body}) + "\n", after=may_end)
     kubectl.fails("--watch", OF_ITS_RUNS, error="The connection to the server 10.0.0.1:6443 was refused", once=True)
-    kubectl.watch(run_of_sweep(1, running()), of=OF_ITS_RUNS)
-    command = Command("run", "-f", file(tmp_path, asked(batches())))
+    kubectl.watch(run_of_sweep(1, running()), target=OF_ITS_RUNS)
+    command = Command("run", "-f", file(tmp_path, sweep_manifest(batches())))
     command.until(f"base ({NAME}-v1-r1): Running")
     may_end.open("w").close()
     command.process.communicate(timeout=30)
@@ -131,8 +130,8 @@ def test_a_watch_of_its_runs_that_fails_before_there_are_any_is_begun_anew(
 def test_generate_name_makes_a_new_sweep_and_follows_that(tmp_path: Path, kubectl: FakeKubectl) -> None:
     kubectl.gives("create", body=sweep_going_on(under_way=0))
     watched(kubectl, batches().body)
-    assert main(["run", "-f", file(tmp_path, asked(batches(), generateName="seqs-"))]) == 0
-    assert ["get", "benchmarksweeps.benchrun.dev", NAME, "--watch"] in [line[:4] for line in kubectl.asked()]
+    assert main(["run", "-f", file(tmp_path, sweep_manifest(batches(), generateName="seqs-"))]) == 0
+    assert ["get", "benchmarksweeps.benchrun.dev", NAME, "--watch"] in [line[:4] for line in kubectl.commands()]
 
 
 def test_one_that_has_ended_is_not_measured_again_and_does_not_look_so(
@@ -141,34 +140,34 @@ def test_one_that_has_ended_is_not_measured_again_and_does_not_look_so(
     done = batches()
     kubectl.gives("get", "benchmarksweeps.benchrun.dev", "--ignore-not-found", body=done.body)
     kubectl.gives("apply", "--dry-run=server", body=done.body)
-    assert main(["run", "-f", file(tmp_path, asked(done))]) == 1
-    said = capsys.readouterr().err
-    assert "(Completed, 2026-01-01T12:00:00Z)" in said
-    assert "benchrun report seqs shows its result" in said
-    assert "kubectl delete bms seqs" in said
+    assert main(["run", "-f", file(tmp_path, sweep_manifest(done))]) == 1
+    output = capsys.readouterr().err
+    assert "(Completed, 2026-01-01T12:00:00Z)" in output
+    assert "benchrun report seqs shows its result" in output
+    assert "kubectl delete bms seqs" in output
 
 
 def test_who_may_not_read_runs_follows_the_sweep_all_the_same(
     tmp_path: Path, kubectl: FakeKubectl, capsys: Capture
 ) -> None:
     applied(kubectl)
-    kubectl.watch(sweep_going_on(), batches().body, of=NAME)
+    kubectl.watch(sweep_going_on(), batches().body, target=NAME)
     kubectl.fails("--watch", OF_ITS_RUNS, error=FORBIDDEN)
-    assert main(["run", "-f", file(tmp_path, asked(batches()))]) == 0
-    said = capsys.readouterr()
-    assert "may not list" not in said.out + said.err
+    assert main(["run", "-f", file(tmp_path, sweep_manifest(batches()))]) == 0
+    output = capsys.readouterr()
+    assert "may not list" not in output.out + output.err
 
 
 def test_a_run_and_a_sweep_together_the_worst_decides(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:
     kubectl.answer("get", "--ignore-not-found")
     kubectl.answer("apply", out=json.dumps(run_body(running(), name="chat")), once=True)
     kubectl.answer("apply", out=json.dumps(sweep_going_on(under_way=0)), once=True)
-    kubectl.watch(run_body(running()), run_body(ended("Invalid")), of="chat")
+    kubectl.watch(run_body(running()), run_body(ended("Invalid")), target="chat")
     watched(kubectl, sweep_going_on(), batches().body)
-    assert main(["run", "-f", file(tmp_path, manifest(), asked(batches()))]) == 4
-    said = capsys.readouterr().out
-    assert "chat: Invalid - " in said
-    assert "seqs: Valid - " in said
+    assert main(["run", "-f", file(tmp_path, manifest(), sweep_manifest(batches()))]) == 4
+    output = capsys.readouterr().out
+    assert "chat: Invalid - " in output
+    assert "seqs: Valid - " in output
 
 
 def test_ctrl_c_cancels_the_sweep_if_asked_to_and_its_end_is_awaited(tmp_path: Path, kubectl: FakeKubectl) -> None:
@@ -176,17 +175,17 @@ def test_ctrl_c_cancels_the_sweep_if_asked_to_and_its_end_is_awaited(tmp_path: P
     cancelled = sweep_object(
         decided(sweep_body(cancel=True)).status.model_dump(mode="json", by_alias=True), spec=sweep_body()
     )
-    kubectl.watch(sweep_going_on(), of=NAME, once=True)
-    kubectl.watch(cancelled, of=NAME)
-    kubectl.watch(run_of_sweep(1, running()), of=OF_ITS_RUNS)
+    kubectl.watch(sweep_going_on(), target=NAME, once=True)
+    kubectl.watch(cancelled, target=NAME)
+    kubectl.watch(run_of_sweep(1, running()), target=OF_ITS_RUNS)
     kubectl.gives("get", "benchmarksweeps.benchrun.dev", NAME, "--output=json", body=sweep_going_on(), unless="--watch")
     kubectl.answer("patch", "benchmarksweeps.benchrun.dev", NAME)
-    command = Command("run", "-f", file(tmp_path, asked(batches())), "--cancel-on-interrupt")
+    command = Command("run", "-f", file(tmp_path, sweep_manifest(batches())), "--cancel-on-interrupt")
     command.until("Running · 0/3 runs")
-    code, said = command.interrupted(signal.SIGINT)
+    code, output = command.interrupted(signal.SIGINT)
     assert code == 5
-    assert f"cancelling {NAME}" in said
-    patched = [line for line in kubectl.asked() if line[0] == "patch"]
+    assert f"cancelling {NAME}" in output
+    patched = [line for line in kubectl.commands() if line[0] == "patch"]
     assert [line[1:3] for line in patched] == [["benchmarksweeps.benchrun.dev", NAME]]
 
 
@@ -215,8 +214,8 @@ def test_what_was_found_to_be_a_sweep_is_known_as_one(kubectl: FakeKubectl) -> N
 
 
 def test_a_sweep_that_is_deleted_meanwhile_ends_it(kubectl: FakeKubectl, capsys: Capture) -> None:
-    kubectl.watch(sweep_going_on(), sweep_going_on(), of=NAME, last="DELETED")
-    kubectl.watch(run_of_sweep(1, running()), of=OF_ITS_RUNS)
+    kubectl.watch(sweep_going_on(), sweep_going_on(), target=NAME, last="DELETED")
+    kubectl.watch(run_of_sweep(1, running()), target=OF_ITS_RUNS)
     assert main(["watch", NAME, "--sweep"]) == 1
     assert capsys.readouterr().err == "benchrun: seqs was deleted\n"
 
@@ -224,13 +223,13 @@ def test_a_sweep_that_is_deleted_meanwhile_ends_it(kubectl: FakeKubectl, capsys:
 def test_waiting_has_an_end(kubectl: FakeKubectl, capsys: Capture) -> None:
     watched(kubectl, sweep_object({}, spec=sweep_body()))
     assert main(["watch", NAME, "--sweep", "--timeout", "0.3s", "-n", "lab"]) == 124
-    said = capsys.readouterr()
-    assert "the sweep goes on in the cluster" in said.out
-    assert "kubectl patch bms seqs -n lab" in said.out
-    assert said.err == "benchrun: seqs: not ended within the timeout\n"
+    output = capsys.readouterr()
+    assert "the sweep goes on in the cluster" in output.out
+    assert "kubectl patch bms seqs -n lab" in output.out
+    assert output.err == "benchrun: seqs: not ended within the timeout\n"
 
 
-def test_a_run_and_a_sweep_of_one_name_are_told_apart_by_hand() -> None:
+def test_a_run_and_a_sweep_of_one_name_are_distinguished_by_hand() -> None:
     run, sweep = Target(Kubectl("lab")), Target(Kubectl("lab"), "BenchmarkSweep")
     with pytest.raises(CommandError, match="a run and a sweep are both called chat"):
         by_name([("chat", run), ("chat", sweep)])
@@ -280,7 +279,7 @@ def test_on_a_terminal_it_is_drawn_and_taken_away_again(kubectl: FakeKubectl) ->
     kubectl.fails("benchmarkruns.benchrun.dev", NAME, "--watch", error=NOT_FOUND)
     kubectl.gives("benchmarksweeps.benchrun.dev", NAME, "--ignore-not-found", body=sweep_going_on())
     watched(kubectl, sweep_going_on(), batches().body)
-    code, told = on_a_terminal("watch", NAME, width=100, height=30)
+    code, screen = on_a_terminal("watch", NAME, width=100, height=30)
     assert code == 0
-    assert told.rindex("\x1b[?25h") > told.rindex("\x1b[?25l"), "the cursor is shown again"
-    assert "compute is the limit" in " ".join(told.split())
+    assert screen.rindex("\x1b[?25h") > screen.rindex("\x1b[?25l"), "the cursor is shown again"
+    assert "compute is the limit" in " ".join(screen.split())

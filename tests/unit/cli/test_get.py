@@ -20,22 +20,22 @@ def test_a_table_of_all_runs(kubectl: FakeKubectl, capsys: Capture) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[:4] == ["run", "state", "stages", "load"]
     assert {line.split()[0]: line.split()[1] for line in lines[1:]} == {"a": "Running", "b": "Valid"}
-    assert kubectl.asked() == [
+    assert kubectl.commands() == [
         ["get", RUNS, "--selector=team=x", "--output=json", "--namespace=lab"],
         ["get", SWEEPS, "--selector=team=x", "--output=json", "--namespace=lab"],
     ]
 
 
-def test_of_all_namespaces(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_get_lists_all_namespaces(kubectl: FakeKubectl, capsys: Capture) -> None:
     kubectl.gives("get", RUNS, "--all-namespaces", body={"items": [run_body(running(), namespace="far")]})
     kubectl.gives("get", SWEEPS, "--all-namespaces", body={"items": []})
     assert main(["get", "-A", "-n", "lab"]) == 0
     assert capsys.readouterr().out.splitlines()[1].split()[:2] == ["far", "chat"]
-    assert "--namespace=lab" not in kubectl.asked()[0]
+    assert "--namespace=lab" not in kubectl.commands()[0]
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ([], "no runs in this namespace; -A lists all\n"),
         (["-n", "lab"], "no runs in namespace lab; -A lists all\n"),
@@ -43,10 +43,12 @@ def test_of_all_namespaces(kubectl: FakeKubectl, capsys: Capture) -> None:
         (["-A"], "no runs in this cluster; benchrun run -f FILE makes one; examples/ has some\n"),
     ],
 )
-def test_an_empty_list_says_so(options: list[str], said: str, kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_an_empty_list_prints_a_message(
+    options: list[str], message: str, kubectl: FakeKubectl, capsys: Capture
+) -> None:
     kubectl.gives("get", body={"items": []})
     assert main(["get", *options]) == 0
-    assert capsys.readouterr().out == said
+    assert capsys.readouterr().out == message
 
 
 def test_one_run_is_summed_up(kubectl: FakeKubectl, capsys: Capture) -> None:
@@ -68,7 +70,7 @@ def test_a_name_and_a_choice_do_not_go_together(option: list[str], capsys: Captu
     assert "-A and -l choose from a list; leave them out where a run is named" in capsys.readouterr().err
 
 
-def test_a_run_of_another_version_can_not_be_summed_up(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_a_run_of_another_version_cannot_be_summed_up(kubectl: FakeKubectl, capsys: Capture) -> None:
     kubectl.gives("get", "chat", body={**run_body(running()), "status": {"progress": {"stages": 1}}})
     assert main(["get", "chat"]) == 1
     assert "chat was written by another version of the API" in capsys.readouterr().err
@@ -123,7 +125,7 @@ def test_a_sweep_is_summed_up_where_there_is_no_such_run(kubectl: FakeKubectl, c
     assert main(["get", "seqs", "-n", "lab"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("lab/seqs: Valid - measured 1 of 2 variants")
-    told = [" ".join(line.split()) for line in lines]
-    assert "runs 1 completed, 1 failed" in told
-    assert "note wide: OutOfGPUMemory in seqs-v2-r1: CUDA out of memory" in told
+    lines_shown = [" ".join(line.split()) for line in lines]
+    assert "runs 1 completed, 1 failed" in lines_shown
+    assert "note wide: OutOfGPUMemory in seqs-v2-r1: CUDA out of memory" in lines_shown
     assert lines[-1] == "$ benchrun report seqs -n lab"

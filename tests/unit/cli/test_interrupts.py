@@ -42,12 +42,12 @@ class Command:
     def until(self, text: str) -> str:
         """What it prints up to the line with the text."""
         assert self.process.stdout is not None
-        told = ""
+        output = ""
         for line in self.process.stdout:
-            told += line
+            output += line
             if text in line:
-                return told
-        raise AssertionError(f"ended without {text!r}: {told}{self.process.communicate()[1]}")
+                return output
+        raise AssertionError(f"ended without {text!r}: {output}{self.process.communicate()[1]}")
 
     def interrupted(self, number: signal.Signals) -> tuple[int, str]:
         """Its exit code and the rest of what it says."""
@@ -77,15 +77,17 @@ def _is_ours(pid: Path, folder: Path) -> bool:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_by_default_the_run_goes_on(path: str, kubectl: FakeKubectl, number: signal.Signals, code: int) -> None:
+def test_an_interrupt_leaves_the_run_running_by_default(
+    path: str, kubectl: FakeKubectl, number: signal.Signals, code: int
+) -> None:
     command = Command("run", "-f", path, "-n", "lab")
     command.until("Running")
-    ended_with, said = command.interrupted(number)
+    ended_with, output = command.interrupted(number)
     assert ended_with == code
-    assert "the run goes on in the cluster" in said
-    assert "benchrun watch chat -n lab" in said
-    assert "Traceback" not in said
-    assert not any("patch" in asked for asked in kubectl.asked())
+    assert "the run goes on in the cluster" in output
+    assert "benchrun watch chat -n lab" in output
+    assert "Traceback" not in output
+    assert not any("patch" in arguments for arguments in kubectl.commands())
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -97,9 +99,9 @@ def test_if_asked_to_it_is_cancelled_and_its_end_awaited(
     kubectl.watch(run_body(running()), run_body(ended("Cancelled")))
     command = Command("run", "-f", path, "--cancel-on-interrupt")
     command.until("Running")
-    ended_with, said = command.interrupted(number)
-    assert (ended_with, "cancelling chat" in said) == (5, True), said
-    assert "chat: Cancelled - ended: Cancelled" in said
+    ended_with, output = command.interrupted(number)
+    assert (ended_with, "cancelling chat" in output) == (5, True), output
+    assert "chat: Cancelled - ended: Cancelled" in output
 
 
 def test_a_second_ctrl_c_does_not_wait(path: str, kubectl: FakeKubectl) -> None:
@@ -110,9 +112,9 @@ def test_a_second_ctrl_c_does_not_wait(path: str, kubectl: FakeKubectl) -> None:
     command.until("Running")
     command.process.send_signal(signal.SIGINT)
     command.until("cancelling chat")
-    ended_with, said = command.interrupted(signal.SIGINT)
+    ended_with, output = command.interrupted(signal.SIGINT)
     assert ended_with == 130
-    assert "Traceback" not in said
+    assert "Traceback" not in output
 
 
 INTERRUPTED_WHILE_A_LOOP_IS_MADE = """
@@ -168,7 +170,7 @@ def test_a_run_that_is_just_being_created_is_cancelled_too(
     kubectl.watch(run_body(ended("Cancelled"), name="chat-x7f2k"))
     command = Command("run", "-f", str(file), "--cancel-on-interrupt")
     for _ in polling("kubectl is asked to create the run", seconds=30):
-        if any("create" in asked for asked in kubectl.asked()):
+        if any("create" in arguments for arguments in kubectl.commands()):
             break
     os.killpg(command.process.pid, number)  # as a terminal does: kubectl gets it, too
     let_go.write_text("go on", encoding="utf-8")
@@ -176,7 +178,7 @@ def test_a_run_that_is_just_being_created_is_cancelled_too(
     assert (command.process.returncode, "cancelling chat-x7f2k" in out) == (5, True), out + error
 
 
-def test_who_may_not_cancel_is_told_and_does_not_wait(path: str, kubectl: FakeKubectl) -> None:
+def test_missing_permission_to_cancel_is_reported_without_waiting(path: str, kubectl: FakeKubectl) -> None:
     kubectl.gives("get", "chat", body=run_body(running()), unless="--watch")
     kubectl.fails(
         "patch",
@@ -185,9 +187,9 @@ def test_who_may_not_cancel_is_told_and_does_not_wait(path: str, kubectl: FakeKu
     )
     command = Command("run", "-f", path, "--cancel-on-interrupt")
     command.until("Running")
-    ended_with, said = command.interrupted(signal.SIGINT)
+    ended_with, output = command.interrupted(signal.SIGINT)
     assert ended_with == 1
-    assert "chat is not cancelled: eve may not patch benchmarkruns in namespace lab" in said
+    assert "chat is not cancelled: eve may not patch benchmarkruns in namespace lab" in output
 
 
 def test_one_that_has_ended_meanwhile_is_not_cancelled(path: str, kubectl: FakeKubectl) -> None:
@@ -196,7 +198,7 @@ def test_one_that_has_ended_meanwhile_is_not_cancelled(path: str, kubectl: FakeK
     command = Command("run", "-f", path, "--cancel-on-interrupt")
     command.until("Running")
     assert command.interrupted(signal.SIGINT)[0] == 0
-    assert not any("patch" in asked for asked in kubectl.asked())
+    assert not any("patch" in arguments for arguments in kubectl.commands())
 
 
 def test_a_kubectl_that_does_not_end_is_killed_when_its_end_is_not_awaited_any_more(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from benchrun.cli.__main__ import main
-from unit.cli.finished_runs import UID, FinishedRun, finished_run, listed, measured, readings, with_timeline_chunk
+from unit.cli.finished_runs import UID, FinishedRun, finished_run, listed, measured, server_samples, with_timeline_chunk
 
 Capture = pytest.CaptureFixture[str]
 Judge = Callable[..., tuple[int, str]]
@@ -29,7 +29,7 @@ def saved(folder: Path, run: FinishedRun) -> list[str]:
     return ["judge", "-f", str(folder / "run.yaml"), "--records", str(folder / "records")]
 
 
-def told(capture: Capture) -> str:
+def printed(capture: Capture) -> str:
     """What was printed, errors too, without line breaks."""
     return " ".join(" ".join(capture.readouterr()).split())
 
@@ -44,17 +44,16 @@ def judge(tmp_path: Path, capsys: Capture) -> Judge:
     """The command on a run in files, with options: exit code and what it says."""
 
     def judged(run: FinishedRun, *options: str) -> tuple[int, str]:
-        code = main([*saved(tmp_path, run), *options])
-        return code, told(capsys)
+        return main([*saved(tmp_path, run), *options]), printed(capsys)
 
     return judged
 
 
-def test_by_the_same_lines_the_same_comes_out(judge: Judge) -> None:
-    code, said = judge(finished_run())
+def test_the_same_thresholds_give_the_same_verdict(judge: Judge) -> None:
+    code, output = judge(finished_run())
     assert code == 0
-    assert "judged: Valid - re-evaluated by version 1 of the rules, with the same thresholds" in said
-    assert "same as the stored verdict" in said
+    assert "judged: Valid - re-evaluated by version 1 of the rules, with the same thresholds" in output
+    assert "same as the stored verdict" in output
 
 
 def not_judged(run: FinishedRun) -> FinishedRun:
@@ -65,9 +64,9 @@ def not_judged(run: FinishedRun) -> FinishedRun:
 
 def test_a_run_that_could_not_be_judged_when_it_ended_is_judged(tmp_path: Path, capsys: Capture) -> None:
     run = finished_run(ONE_FAILED)
-    now, again = as_json(saved(tmp_path, not_judged(run)), capsys), as_json(saved(tmp_path, run), capsys)
+    now, repeated = as_json(saved(tmp_path, not_judged(run)), capsys), as_json(saved(tmp_path, run), capsys)
     assert now["verdict"] == "Valid"
-    assert (now["results"], now["findings"]) == (again["results"], again["findings"])
+    assert (now["results"], now["findings"]) == (repeated["results"], repeated["findings"])
     assert (now["storedVerdict"], now["differences"]) == ("Unknown", [])
 
 
@@ -82,19 +81,19 @@ def test_the_table_is_that_of_the_report(tmp_path: Path, capsys: Capture) -> Non
 
 
 @pytest.mark.parametrize("name", ["max-failed-percent", "max_failed_percent"])
-def test_a_stricter_line_makes_a_cell_invalid(judge: Judge, name: str) -> None:
-    code, said = judge(finished_run(ONE_FAILED), "--threshold", f"{name}=0.5")
+def test_a_stricter_threshold_makes_a_cell_invalid(judge: Judge, name: str) -> None:
+    code, output = judge(finished_run(ONE_FAILED), "--threshold", f"{name}=0.5")
     assert code == 4
-    assert "judged: Invalid" in said
-    assert "with other thresholds" in said
-    assert "chat/rate=4: was Valid, now Invalid: RequestsFailed" in said
-    assert "chat/rate=8: was" not in said
+    assert "judged: Invalid" in output
+    assert "with other thresholds" in output
+    assert "chat/rate=4: was Valid, now Invalid: RequestsFailed" in output
+    assert "chat/rate=8: was" not in output
 
 
-def test_a_looser_line_makes_a_cell_valid(judge: Judge) -> None:
-    code, said = judge(finished_run(SHORT_OUTPUT), "--threshold", "output-suspect-percent=85")
+def test_a_looser_threshold_makes_a_cell_valid(judge: Judge) -> None:
+    code, output = judge(finished_run(SHORT_OUTPUT), "--threshold", "output-suspect-percent=85")
     assert code == 0
-    assert "chat/rate=4: was Suspect, now Valid: no OutputTooShort" in said
+    assert "chat/rate=4: was Suspect, now Valid: no OutputTooShort" in output
 
 
 def test_the_last_of_two_lines_stands(judge: Judge) -> None:
@@ -111,18 +110,18 @@ def test_the_last_of_two_lines_stands(judge: Judge) -> None:
     ],
 )
 def test_another_severity(judge: Judge, severity: str, code: int, sentence: str) -> None:
-    ended, said = judge(finished_run(SHORT_OUTPUT), "--severity", f"OutputTooShort={severity}")
-    assert (ended, f"chat/rate=8: {sentence}" in said) == (code, True)
-    assert f"severities: OutputTooShort={severity}" in said
+    ended, output = judge(finished_run(SHORT_OUTPUT), "--severity", f"OutputTooShort={severity}")
+    assert (ended, f"chat/rate=8: {sentence}" in output) == (code, True)
+    assert f"severities: OutputTooShort={severity}" in output
 
 
 def test_severities_of_the_spec_stay_but_for_those_that_are_changed(tmp_path: Path, capsys: Capture) -> None:
-    asked = [{"code": "OutputTooShort", "severity": "Off"}, {"code": "TooFewSamples", "severity": "Off"}]
-    run = finished_run(SHORT_OUTPUT, validity={"severities": asked})
-    said = as_json([*saved(tmp_path, run), "--severity=OutputTooShort=Note"], capsys)
-    assert said["judge"]["overrides"] == ["OutputTooShort=Note", "TooFewSamples=Off"]
-    assert [finding["code"] for finding in said["findings"]] == ["OutputTooShort"]
-    assert said["differences"] == [
+    overrides = [{"code": "OutputTooShort", "severity": "Off"}, {"code": "TooFewSamples", "severity": "Off"}]
+    run = finished_run(SHORT_OUTPUT, validity={"severities": overrides})
+    output = as_json([*saved(tmp_path, run), "--severity=OutputTooShort=Note"], capsys)
+    assert output["judge"]["overrides"] == ["OutputTooShort=Note", "TooFewSamples=Off"]
+    assert [finding["code"] for finding in output["findings"]] == ["OutputTooShort"]
+    assert output["differences"] == [
         {
             "cell": cell,
             "was": "Valid",
@@ -139,73 +138,73 @@ IN_THE_SECOND = (measured(1).first_send_unix_us / 1e6 + 1,)
 
 
 def test_compilations_are_found_again(judge: Judge) -> None:
-    code, said = judge(finished_run(compilations=IN_THE_SECOND))
-    assert (code, "judged: Suspect" in said) == (0, True)
-    assert "same as the stored verdict" in said
-    assert "NotChecked" not in said
+    code, output = judge(finished_run(compilations=IN_THE_SECOND))
+    assert (code, "judged: Suspect" in output) == (0, True)
+    assert "same as the stored verdict" in output
+    assert "NotChecked" not in output
 
 
 def test_a_log_that_tells_of_no_compiling_is_checked(judge: Judge) -> None:
     run = finished_run(compilations=IN_THE_SECOND)
     run.body["status"]["servers"][0]["compilations"] = {"count": 0, "at": []}
-    _, said = judge(run)
-    assert "chat/rate=8: was Suspect, now Valid: no CompilationInWindow" in said
-    assert "NotChecked" not in said
+    _, output = judge(run)
+    assert "chat/rate=8: was Suspect, now Valid: no CompilationInWindow" in output
+    assert "NotChecked" not in output
 
 
 def test_compilations_that_were_not_kept_are_not_forgotten_silently(judge: Judge) -> None:
     run = finished_run(compilations=IN_THE_SECOND)
     del run.body["status"]["servers"][0]["compilations"]
-    code, said = judge(run)
+    code, output = judge(run)
     assert code == 0
-    assert "chat/rate=8: was Suspect, now Valid: CompilationInWindow was not checked" in said
-    assert "NotChecked" in said
+    assert "chat/rate=8: was Suspect, now Valid: CompilationInWindow was not checked" in output
+    assert "NotChecked" in output
 
 
 # ---- records that are gone -------------------------------------------------------------------------------------------
 
 
-def test_a_lost_record_is_said_and_not_held_against_its_cell(judge: Judge) -> None:
-    code, said = judge(finished_run(kept=(0, 1, 2)))
-    assert (code, "judged: Valid" in said) == (0, True)
-    assert "chat/rate=8: judged by 1 of its 2 repeats, since the other records are not kept" in said
+def test_a_lost_record_is_reported_and_not_held_against_its_cell(judge: Judge) -> None:
+    code, output = judge(finished_run(kept=(0, 1, 2)))
+    assert (code, "judged: Valid" in output) == (0, True)
+    assert "chat/rate=8: judged by 1 of its 2 repeats, since the other records are not kept" in output
 
 
 def test_a_cell_without_any_record_is_not_judged(tmp_path: Path, capsys: Capture) -> None:
-    said = as_json(saved(tmp_path, finished_run(kept=(0, 2))), capsys)
-    assert [row["cell"] for row in said["results"]] == ["chat/rate=4"]
-    assert said["notes"] == ["chat/rate=8: not judged, since none of its records is kept"]
+    output = as_json(saved(tmp_path, finished_run(kept=(0, 2))), capsys)
+    assert [row["cell"] for row in output["results"]] == ["chat/rate=4"]
+    assert output["notes"] == ["chat/rate=8: not judged, since none of its records is kept"]
 
 
 def test_a_stage_that_was_never_measured_stays_missing(tmp_path: Path, capsys: Capture) -> None:
     run = finished_run([measured(0), measured(1), measured(2)], kept=(0, 1))
-    said = as_json(saved(tmp_path, run), capsys)
-    assert [(row["verdict"], "RecordMissing" in row["findings"]) for row in said["results"]] == [
+    output = as_json(saved(tmp_path, run), capsys)
+    assert [(row["verdict"], "RecordMissing" in row["findings"]) for row in output["results"]] == [
         ("Valid", False),
         ("Invalid", True),
     ]
-    assert said["notes"] == ["chat/rate=4: judged by 1 of its 2 repeats, since the other records are not kept"]
+    assert output["notes"] == ["chat/rate=4: judged by 1 of its 2 repeats, since the other records are not kept"]
 
 
-def test_a_timeline_that_was_cut_is_said(judge: Judge) -> None:
+def test_a_timeline_that_was_cut_is_reported(judge: Judge) -> None:
     run = finished_run()
     run.body["status"]["truncated"] = [{"field": "timeline", "total": 5, "included": 3}]
     assert "3 of 5 chunks of the timeline were kept" in judge(run)[1]
 
 
 def test_no_record_is_nothing_to_judge(judge: Judge) -> None:
-    code, said = judge(finished_run(kept=()))
+    code, output = judge(finished_run(kept=()))
     assert code == 1
-    assert "judged has no stored records" in said
+    assert "judged has no stored records" in output
 
 
-def test_a_record_that_can_not_be_read_is_named(judge: Judge) -> None:
+def test_a_record_that_cannot_be_read_is_named(judge: Judge) -> None:
     run = finished_run()
     run.config_maps[3]["binaryData"]["record.json.gz"] = "bm90IGd6aXA="
-    code, said = judge(run)
+    code, output = judge(run)
     assert code == 0
-    assert "ConfigMap br-judged-9178c68f-stage-003: not a gzip stream" in said
-    assert "chat/rate=8: judged by 1 of its 2 repeats" in said
+    assert "ConfigMap br-judged-9178c68f-stage-003: not a gzip stream" in output
+    assert "chat/rate=8: judged by 1 of its 2 repeats" in output
 
 
 def test_config_maps_of_others_are_passed_over(judge: Judge) -> None:
@@ -222,9 +221,9 @@ def test_a_record_of_another_run_is_not_believed(judge: Judge) -> None:
 
 def test_chunks_of_the_timeline_count_once(tmp_path: Path, capsys: Capture) -> None:
     run = finished_run()
-    twice = with_timeline_chunk(run, readings(measured(0)))
-    (samples, again) = (as_json(saved(tmp_path, each), capsys)["results"][0]["roles"] for each in (run, twice))
-    assert samples == again
+    twice = with_timeline_chunk(run, server_samples(measured(0)))
+    (samples, repeated) = (as_json(saved(tmp_path, each), capsys)["results"][0]["roles"] for each in (run, twice))
+    assert samples == repeated
     assert samples[0]["samples"] > 20
 
 
@@ -235,19 +234,19 @@ def test_a_row_whose_codes_were_cut_is_compared_by_its_verdict(judge: Judge) -> 
     assert "chat/rate=4: was Suspect, now Invalid" in judge(run, "--severity", "OutputTooShort=Invalid")[1]
 
 
-def test_of_rows_that_were_cut_from_the_status_not_much_is_known(tmp_path: Path, capsys: Capture) -> None:
+def test_truncated_rows_have_few_figures(tmp_path: Path, capsys: Capture) -> None:
     run = finished_run(kept=(0, 1, 2))
     del run.body["status"]["results"][1]
-    said = as_json(saved(tmp_path, run), capsys)
-    assert [row["cell"] for row in said["results"]] == ["chat/rate=4", "chat/rate=8"]
-    assert (said["differences"], said["notes"]) == ([], ["chat/rate=8: not all of its records are kept"])
+    output = as_json(saved(tmp_path, run), capsys)
+    assert [row["cell"] for row in output["results"]] == ["chat/rate=4", "chat/rate=8"]
+    assert (output["differences"], output["notes"]) == ([], ["chat/rate=8: not all of its records are kept"])
 
 
 # ---- what is asked ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("option", "said"),
+    ("option", "message"),
     [
         pytest.param("--threshold=max-failed=1", "did you mean max-failed-percent", id="near"),
         pytest.param("--threshold=nonsense=1", "There are: max-failed-percent, prefix-hits-suspect-percent", id="all"),
@@ -261,36 +260,37 @@ def test_of_rows_that_were_cut_from_the_status_not_much_is_known(tmp_path: Path,
         pytest.param("--severity=RecordMissing=Off", "RecordMissing can't be changed", id="fixed"),
     ],
 )
-def test_what_does_not_exist_is_an_error(judge: Judge, option: str, said: str) -> None:
+def test_an_unknown_name_is_an_error(judge: Judge, option: str, message: str) -> None:
     code, text = judge(finished_run(), option)
-    assert (code, said in text) == (1, True), text
+    assert (code, message in text) == (1, True), text
 
 
-def test_a_run_that_goes_on_is_not_judged(judge: Judge) -> None:
+@pytest.mark.parametrize(
+    ("section", "field", "value", "message"),
+    [
+        pytest.param("status", "conditions", [], "judged has not ended", id="a run that goes on"),
+        pytest.param("spec", "fieldOfANewerOperator", 1, "written by another version of the API", id="another version"),
+    ],
+)
+def test_a_run_that_cannot_be_judged_is_an_error(
+    judge: Judge, section: str, field: str, value: object, message: str
+) -> None:
     run = finished_run()
-    run.body["status"]["conditions"] = []
-    code, said = judge(run)
-    assert (code, "judged has not ended" in said) == (1, True)
-
-
-def test_a_run_of_another_version_is_an_error(judge: Judge) -> None:
-    run = finished_run()
-    run.body["spec"]["fieldOfANewerOperator"] = 1
-    code, said = judge(run)
-    assert (code, "written by another version of the API" in said) == (1, True)
+    run.body[section][field] = value
+    code, output = judge(run)
+    assert (code, message in output) == (1, True)
 
 
 def test_files_go_together(tmp_path: Path, capsys: Capture) -> None:
-    arguments = saved(tmp_path, finished_run())
-    assert main(arguments[:3]) == 1
-    assert "go together" in told(capsys)
+    assert main(saved(tmp_path, finished_run())[:3]) == 1
+    assert "go together" in printed(capsys)
     assert main(["judge"]) == 1
-    assert "which run?" in told(capsys)
+    assert "which run?" in printed(capsys)
 
 
 def test_a_name_that_the_file_lacks_is_an_error(judge: Judge) -> None:
-    code, said = judge(finished_run(), "other")
-    assert (code, "holds judged;" in said) == (1, True)
+    code, output = judge(finished_run(), "other")
+    assert (code, "holds judged;" in output) == (1, True)
 
 
 def test_records_may_be_one_file_or_json(tmp_path: Path, capsys: Capture) -> None:
@@ -298,7 +298,7 @@ def test_records_may_be_one_file_or_json(tmp_path: Path, capsys: Capture) -> Non
     arguments = saved(tmp_path, run)[:3]
     file.write_text(json.dumps(listed(run.config_maps), indent=4), encoding="utf-8")
     assert main([*arguments, "--records", str(file)]) == 0
-    assert "same as the stored verdict" in told(capsys)
+    assert "same as the stored verdict" in printed(capsys)
 
 
 def test_without_files_kubectl_is_asked(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,7 +314,7 @@ def test_without_files_kubectl_is_asked(tmp_path: Path, capsys: Capture, monkeyp
     kubectl.chmod(kubectl.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     assert main(["judge", "judged", "-n", "lab", "--threshold=max-failed-percent=0.5"]) == 4
-    assert "was Valid, now Invalid: RequestsFailed" in told(capsys)
+    assert "was Valid, now Invalid: RequestsFailed" in printed(capsys)
     assert (tmp_path / "asked").read_text(encoding="utf-8").splitlines() == [
         "get benchmarkruns.benchrun.dev judged --output=json --namespace=lab",
         f"get configmaps --selector=benchrun.dev/run-uid={UID},benchrun.dev/role in (stage,timeline) "

@@ -19,7 +19,7 @@ FORBIDDEN = (
 
 
 @pytest.mark.parametrize(
-    ("said", "trouble"),
+    ("message", "trouble"),
     [
         pytest.param(f"{LIBRARY}\n{LIBRARY}\n" + REFUSED.format("localhost:8080"), "NoCluster", id="no kubeconfig"),
         pytest.param(REFUSED.format("10.0.0.1:6443"), "NoCluster", id="cluster down"),
@@ -79,8 +79,10 @@ FORBIDDEN = (
         pytest.param("", "Other", id="nothing"),
     ],
 )
-def test_one_line_with_the_remedy(said: str, trouble: str, request: pytest.FixtureRequest) -> None:
-    error = explained(said)
+def test_each_kubectl_error_prints_one_line_with_the_remedy(
+    message: str, trouble: str, request: pytest.FixtureRequest
+) -> None:
+    error = explained(message)
     assert error.trouble == trouble
     assert_golden("kubectl", request.node.callspec.id, str(error))
 
@@ -138,7 +140,7 @@ def test_who_may_not_list_gets_no_names(kubectl: FakeKubectl, capsys: pytest.Cap
     assert "there is no BenchmarkRun or BenchmarkSweep chta in this namespace" in capsys.readouterr().err
 
 
-def test_without_kubectl(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_needs_kubectl(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     for command in (["get"], ["watch", "chat"], ["logs", "chat"], ["report", "chat"]):
         assert main(command) == 1

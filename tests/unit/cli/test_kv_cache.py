@@ -18,7 +18,7 @@ def model(folder: Path, config: Config) -> Path:
     return folder
 
 
-def said(capsys: Capture) -> str:
+def printed(capsys: Capture) -> str:
     return " ".join(capsys.readouterr().out.split())
 
 
@@ -35,22 +35,21 @@ def test_the_sizing_of_experiment_2(tmp_path: Path, capsys: Capture) -> None:
     ]
     serve = ["-tp", "4", "--gpu-memory-utilization=0.7", "--max-model-len", "65536", "--block-size=32"]
     assert main([*words, "--overhead", "0", "--serve", *serve]) == 0
-    told = said(capsys)
-    assert "131,072 tokens 32 GiB 8 GiB 2" in told
-    assert "48 GiB x 0.7 = 33.6 GiB, less weights 16 GiB, less overhead 0 B: 17.6 GiB for the KV cache" in told
-    assert "One token takes 256 KiB, 64 KiB on each of 4 GPUs." in told
-    assert "1/5 the size" in told
+    output = printed(capsys)
+    assert "131,072 tokens 32 GiB 8 GiB 2" in output
+    assert "48 GiB x 0.7 = 33.6 GiB, less weights 16 GiB, less overhead 0 B: 17.6 GiB for the KV cache" in output
+    assert "One token takes 256 KiB, 64 KiB on each of 4 GPUs." in output
+    assert "1/5 the size" in output
 
 
 def test_a_file_or_a_folder(tmp_path: Path, capsys: Capture) -> None:
     folder = model(tmp_path, DEEPSEEK_V3)
-    told = []
+    output = []
     for place in (folder, folder / "config.json"):
         assert main(["kv-cache", str(place), "-o", "json"]) == 0
-        told.append(json.loads(capsys.readouterr().out))
-    assert told[0] == told[1]
-    assert told[0]["bytesPerToken"] == 61 * 576 * 2
-    assert told[0]["cacheTokens"] is None
+        output.append(json.loads(capsys.readouterr().out))
+    assert (output[0], output[0]["bytesPerToken"]) == (output[1], 61 * 576 * 2)
+    assert output[0]["cacheTokens"] is None
 
 
 def test_a_model_in_the_hubs_cache_goes_by_its_id(
@@ -63,14 +62,14 @@ def test_a_model_in_the_hubs_cache_goes_by_its_id(
     model(cached / "snapshots" / "abc", GEMMA_3_4B)
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     assert main(["kv-cache", "google/gemma-3-4b-it"]) == 0
-    assert "29 of 34 layers keep the last 1,024 tokens" in said(capsys)
+    assert "29 of 34 layers keep the last 1,024 tokens" in printed(capsys)
 
 
 def test_weights_are_read_from_the_index(tmp_path: Path, capsys: Capture) -> None:
     folder = model(tmp_path, QWEN_32B)
     (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {"total_size": 64 * 2**30}}))
     assert main(["kv-cache", str(folder), "--gpu-memory=48GiB", "--serve", "-tp=4"]) == 0
-    assert "less weights 16 GiB" in said(capsys)
+    assert "less weights 16 GiB" in printed(capsys)
 
 
 def test_weights_are_read_from_the_headers(tmp_path: Path, capsys: Capture) -> None:
@@ -79,13 +78,13 @@ def test_weights_are_read_from_the_headers(tmp_path: Path, capsys: Capture) -> N
         header = json.dumps({"w": {"dtype": "BF16", "shape": [1], "data_offsets": [0, size]}}).encode()
         (folder / f"{name}.safetensors").write_bytes(struct.pack("<Q", len(header)) + header)
     assert main(["kv-cache", str(folder), "--gpu-memory=48GiB"]) == 0
-    assert "less weights 3 GiB" in said(capsys)
+    assert "less weights 3 GiB" in printed(capsys)
 
 
-def test_a_limit_that_does_not_fit_is_said(tmp_path: Path, capsys: Capture) -> None:
+def test_a_limit_that_does_not_fit_is_reported(tmp_path: Path, capsys: Capture) -> None:
     words = ["kv-cache", str(model(tmp_path, QWEN_32B)), "--serve", "--kv-cache-memory-bytes=8GiB"]
     assert main(words) == 0
-    assert "vLLM will not start with --max-model-len 131,072" in said(capsys)
+    assert "vLLM will not start with --max-model-len 131,072" in printed(capsys)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +98,7 @@ def test_a_limit_that_does_not_fit_is_said(tmp_path: Path, capsys: Capture) -> N
         (json.dumps(QWEN_32B), ["--serve", "--kv-cache-dtype=fp9"], "fp9"),
     ],
 )
-def test_what_can_not_be_sized_is_an_error(
+def test_a_model_of_unknown_size_is_an_error(
     tmp_path: Path, content: str, words: list[str], text: str, capsys: Capture
 ) -> None:
     (tmp_path / "config.json").write_text(content)

@@ -45,7 +45,7 @@ def run_is(kubectl: FakeKubectl, status: Any, *, once: bool = False) -> None:
     kubectl.gives("get", "benchmarkruns.benchrun.dev", body=run_body(status), once=once)
 
 
-def test_of_both_each_line_says_who_wrote_it(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_with_two_pods_each_line_names_its_pod(kubectl: FakeKubectl, capsys: Capture) -> None:
     run_is(kubectl, running())
     pods(kubectl, SERVER, pod("s", "server"))
     pods(kubectl, CLIENT, pod("c", "client"))
@@ -57,23 +57,22 @@ def test_of_both_each_line_says_who_wrote_it(kubectl: FakeKubectl, capsys: Captu
         "server | [bold]ready[/bold] " + "x" * 300,
         'client | {"schema":"benchrun.headline/1"}',
     ]
-    assert ["logs", "s", "--container=vllm", "--tail=5", "--namespace=lab"] in kubectl.asked()
+    assert ["logs", "s", "--container=vllm", "--tail=5", "--namespace=lab"] in kubectl.commands()
 
 
-def test_of_one_the_lines_are_as_they_were_written(kubectl: FakeKubectl, capsys: Capture) -> None:
+@pytest.mark.parametrize(
+    ("log", "printed"),
+    [
+        pytest.param("a\n  b\n", "a\n  b\n", id="lines are printed unchanged"),
+        pytest.param("\x1b[2Ja\x1b]0;t\x07\n50%\r99%\n", "a\n50%\n99%\n", id="a line cannot steer the terminal"),
+    ],
+)
+def test_lines_of_one_pod(log: str, printed: str, kubectl: FakeKubectl, capsys: Capture) -> None:
     run_is(kubectl, running())
     pods(kubectl, SERVER, pod("s", "server"))
-    kubectl.answer("logs", "s", out="a\n  b\n")
+    kubectl.answer("logs", "s", out=log)
     assert main(["logs", "chat", "--role", "server"]) == 0
-    assert capsys.readouterr().out == "a\n  b\n"
-
-
-def test_a_line_can_not_steer_the_terminal(kubectl: FakeKubectl, capsys: Capture) -> None:
-    run_is(kubectl, running())
-    pods(kubectl, SERVER, pod("s", "server"))
-    kubectl.answer("logs", "s", out="\x1b[2Ja\x1b]0;t\x07\n50%\r99%\n")
-    assert main(["logs", "chat", "--role", "server"]) == 0
-    assert capsys.readouterr().out == "a\n50%\n99%\n"
+    assert capsys.readouterr().out == printed
 
 
 def test_pods_that_only_carry_the_label_are_not_read(kubectl: FakeKubectl, capsys: Capture) -> None:
@@ -96,7 +95,7 @@ def test_several_pods_of_a_role_are_named(kubectl: FakeKubectl, capsys: Capture)
     assert capsys.readouterr().out.splitlines() == ["s-0 | here", "s-1 | here", "client | here"]
 
 
-def test_what_has_not_begun_is_said_with_what_it_waits_for(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_what_has_not_begun_is_reported_with_what_it_waits_for(kubectl: FakeKubectl, capsys: Capture) -> None:
     run_is(kubectl, running(message="waiting for a node to take the server"))
     pods(kubectl, SERVER, pod("s", "server", begun=False))
     assert main(["logs", "chat", "--role", "server"]) == 1
@@ -108,23 +107,23 @@ def test_when_the_pods_are_gone_the_last_words_are_shown(kubectl: FakeKubectl, c
     pods(kubectl, SERVER)
     pods(kubectl, CLIENT)
     assert main(["logs", "chat"]) == 0
-    said = capsys.readouterr()
-    assert said.out.splitlines() == [
+    output = capsys.readouterr()
+    assert output.out.splitlines() == [
         "the server's pod is gone; this end of its log is kept in the run's status:",
         "ValueError: [x] too small",
         "  line 2",
     ]
-    assert said.err.startswith("client: the pods were deleted")
+    assert output.err.startswith("client: the pods were deleted")
 
 
-def test_when_nothing_is_kept_that_is_said_with_where_to_look(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_when_nothing_is_kept_that_is_reported_with_where_to_look(kubectl: FakeKubectl, capsys: Capture) -> None:
     run_is(kubectl, ended())
     for role in (SERVER, CLIENT):
         pods(kubectl, role)
     assert main(["logs", "chat"]) == 1
-    said = capsys.readouterr().err
-    assert said.startswith("benchrun: server and client: ")
-    assert "label benchrun.dev/run=chat" in said
+    output = capsys.readouterr().err
+    assert output.startswith("benchrun: server and client: ")
+    assert "label benchrun.dev/run=chat" in output
 
 
 def test_a_pod_that_goes_while_it_is_asked_is_a_pod_that_is_gone(kubectl: FakeKubectl, capsys: Capture) -> None:
@@ -135,7 +134,7 @@ def test_a_pod_that_goes_while_it_is_asked_is_a_pod_that_is_gone(kubectl: FakeKu
     assert capsys.readouterr().out.splitlines()[-1] == "last"
 
 
-def test_who_may_not_read_logs_is_told(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_missing_permission_to_read_logs_is_reported(kubectl: FakeKubectl, capsys: Capture) -> None:
     run_is(kubectl, running())
     pods(kubectl, SERVER, pod("s", "server"))
     kubectl.fails(

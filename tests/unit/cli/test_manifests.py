@@ -68,7 +68,7 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         pytest.param("", "holds no object; examples/", id="empty"),
         pytest.param("---\n---\n", "holds no object", id="empty documents"),
@@ -88,12 +88,12 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param(b"#" * (MAX_BYTES + 1), "is larger than 8 MiB", id="too large"),
     ],
 )
-def test_what_is_no_manifest_is_named_with_its_place(tmp_path: Path, text: str | bytes, said: str) -> None:
+def test_an_invalid_manifest_is_named_with_its_position(tmp_path: Path, text: str | bytes, message: str) -> None:
     path = file(tmp_path, text)
     with pytest.raises(CommandError) as refused:
         manifests_in([path])
     assert str(refused.value).startswith(path)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert "\n" not in str(refused.value)
 
 

@@ -55,9 +55,9 @@ def test_a_value_that_is_not_of_its_type_names_the_file(tmp_path: Path, value: s
     path = file(tmp_path, f"kind: BenchmarkRun\nmetadata: {{name: a}}\nspec: {{x: {value}}}\n")
     for command in (["check", "-f", str(path)], ["run", "-f", str(path)], ["compare", "-f", str(path), "a", "b"]):
         assert main(command) == 1
-        said = capsys.readouterr().err
-        assert said.startswith(f"benchrun: {path}")
-        assert "Traceback" not in said
+        output = capsys.readouterr().err
+        assert output.startswith(f"benchrun: {path}")
+        assert "Traceback" not in output
 
 
 # ---- files of objects ------------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ def test_a_list_of_nothing_holds_no_run(tmp_path: Path, items: str) -> None:
         runs_in(file(tmp_path, f"kind: List\nitems: {items}\n"))
 
 
-def test_of_a_folder_the_files_with_known_endings_are_read_in_order(tmp_path: Path) -> None:
+def test_files_of_a_folder_are_read_in_order(tmp_path: Path) -> None:
     for name in ("b.yaml", "a.json", "c.yml", "d.txt", "e.yaml.bak", "README"):
         file(tmp_path, json.dumps({**MAP, "metadata": {"name": name}}), name)
     assert [each["metadata"]["name"] for each in config_maps_in(tmp_path)] == ["a.json", "b.yaml", "c.yml"]  # type: ignore[index]
@@ -103,13 +103,13 @@ def test_one_broken_file_of_a_folder_is_named(tmp_path: Path) -> None:
 # ---- kubectl that is none --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("said", ["", "Logged in as eve\n{}", "[]", "null", '{"a": ', "<html>"])
-def test_a_kubectl_that_gives_no_object_is_named(said: str, kubectl: FakeKubectl, capsys: Capture) -> None:
-    kubectl.answer("get", out=said)
+@pytest.mark.parametrize("message", ["", "Logged in as eve\n{}", "[]", "null", '{"a": ', "<html>"])
+def test_a_kubectl_that_gives_no_object_is_named(message: str, kubectl: FakeKubectl, capsys: Capture) -> None:
+    kubectl.answer("get", out=message)
     for command in (["get"], ["get", "chat"], ["report", "chat"], ["logs", "chat"]):
         assert main(command) == 1
-        told = capsys.readouterr().err
-        assert repr(said[:100]) in told
+        output = capsys.readouterr().err
+        assert repr(message[:100]) in output
 
 
 def test_a_kubectl_that_is_killed_ended_without_a_word(kubectl: FakeKubectl) -> None:
@@ -140,7 +140,7 @@ def test_a_limit_that_is_no_percentage_says_what_one_is(limit: str, capsys: Capt
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("Drfit", "there is no finding 'Drfit'; did you mean Drift? There are: Drift, ColdStart"),
         ("coldstart", "there is no finding 'coldstart'; did you mean ColdStart? There are: Drift, ColdStart"),
@@ -148,14 +148,14 @@ def test_a_limit_that_is_no_percentage_says_what_one_is(limit: str, capsys: Capt
         ("", "there is no finding ''. There are: Drift, ColdStart"),
     ],
 )
-def test_an_unknown_name_is_answered_with_the_nearest_and_all(name: str, said: str) -> None:
-    assert str(unknown("finding", name, ["Drift", "ColdStart"])) == said
+def test_an_unknown_name_is_answered_with_the_nearest_and_all(name: str, message: str) -> None:
+    assert str(unknown("finding", name, ["Drift", "ColdStart"])) == message
 
 
 def test_several_near_names_are_all_told_as_they_are_written() -> None:
     known = ["MaxFailed", "maxfailing", "MAXFAILS", "other"]
-    told = str(unknown("line", "maxfaile", known))
-    assert all(name in told.partition("?")[0] for name in known[:3])
+    output = str(unknown("line", "maxfaile", known))
+    assert all(name in output.partition("?")[0] for name in known[:3])
 
 
 @pytest.mark.parametrize("command", [[], ["frobnicate"], ["get", "--no-such"], ["run"], ["judge", "x", "-o", "xml"]])

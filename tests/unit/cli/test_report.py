@@ -37,10 +37,10 @@ def test_the_table_of_a_file(tmp_path: Path, capsys: Capture) -> None:
 def test_a_wide_report_lists_every_stage_and_whose_setting_each_is(tmp_path: Path, capsys: Capture) -> None:
     file = str(saved(tmp_path, finished_run()))
     assert main(["report", "-f", file, "--wide"]) == 0
-    said = [line.split() for line in capsys.readouterr().out.splitlines()]
-    stages = [line[0] for line in said if line and line[0].startswith("chat/") and line[0].endswith(("/r1", "/r2"))]
+    output = [line.split() for line in capsys.readouterr().out.splitlines()]
+    stages = [line[0] for line in output if line and line[0].startswith("chat/") and line[0].endswith(("/r1", "/r2"))]
     assert stages == ["chat/rate=4/r1", "chat/rate=8/r1", "chat/rate=4/r2", "chat/rate=8/r2"]
-    assert ["requests", "120", "client", "workloads[chat].requests"] in said
+    assert ["requests", "120", "client", "workloads[chat].requests"] in output
     assert main(["report", "-f", file]) == 0
     assert "workloads[chat].requests" not in capsys.readouterr().out
 
@@ -96,7 +96,7 @@ def test_a_run_that_goes_on_has_no_page_yet(tmp_path: Path, capsys: Capture) -> 
     assert not page.exists()
 
 
-def test_a_file_that_can_t_be_written_is_said(tmp_path: Path, capsys: Capture) -> None:
+def test_a_file_that_can_t_be_written_is_reported(tmp_path: Path, capsys: Capture) -> None:
     file = saved(tmp_path, finished_run())
     assert main(["report", "-f", str(file), "--html", str(tmp_path / "no" / "such.html")]) == 1
     assert "No such file or directory" in capsys.readouterr().err

@@ -13,7 +13,7 @@ from benchrun.plan import Owner, timeline_config_map
 from unit.cli.fake_kubectl import FakeKubectl
 from unit.cli.finished_runs import timeline_part
 from unit.judge.comparison.sides import row, run
-from unit.measure.timelines import readings
+from unit.measure.timelines import gauge_samples
 from unit.plan.specs import concurrencies, spec_body, workload
 from unit.report.finished_sweeps import FinishedSweep, Measured, batches, finished_sweep
 from unit.report.going_on import run_body, running
@@ -50,31 +50,31 @@ def file(tmp_path: Path, body: dict[str, Any]) -> str:
     return str(path)
 
 
-def lines(said: str) -> list[list[str]]:
-    return [line.split() for line in said.splitlines()]
+def lines(output: str) -> list[list[str]]:
+    return [line.split() for line in output.splitlines()]
 
 
 def test_figures_then_changes_then_who_did_best(file: str, capsys: Capture) -> None:
     assert main(["report", NAME, "--sweep", "-f", file]) == 2, "a run failed: the table has a hole"
-    said = lines(capsys.readouterr().out)
-    assert said[0][:2] == ["seqs:", "Valid"]
-    assert ["base", "chat/rate=4", "1", "9.4", "1000", "43", "11", "1440", "Valid"] in said
-    assert ["wide", "chat/rate=4", "1", "9.4", "1250", "43", "11", "1440", "Valid"] in said
-    assert ["wider", "chat/rate=4", "0", *"-----", "OutOfGPUMemory"] in said
-    [change] = [line for line in said if line[:3] == ["wide", "chat/rate=4", "OutputThroughput"]]
+    output = lines(capsys.readouterr().out)
+    assert output[0][:2] == ["seqs:", "Valid"]
+    assert ["base", "chat/rate=4", "1", "9.4", "1000", "43", "11", "1440", "Valid"] in output
+    assert ["wide", "chat/rate=4", "1", "9.4", "1250", "43", "11", "1440", "Valid"] in output
+    assert ["wider", "chat/rate=4", "0", *"-----", "OutOfGPUMemory"] in output
+    [change] = [line for line in output if line[:3] == ["wide", "chat/rate=4", "OutputThroughput"]]
     assert (change[3:7], change[-1]) == (["1000", "1250", "+25.0", "%"], "Better")
-    assert ["chat", "throughput", "wide", "chat/rate=4", "1250", "-", "0%"] in said
+    assert ["chat", "throughput", "wide", "chat/rate=4", "1250", "-", "0%"] in output
 
 
-def test_what_is_to_be_known_of_the_table_is_said(file: str, capsys: Capture) -> None:
+def test_a_remark_explains_the_table(file: str, capsys: Capture) -> None:
     main(["report", NAME, "--sweep", "-f", file])
-    said = " ".join(capsys.readouterr().out.split())
-    assert "against base, within one server: the intervals hold the noise of repeats" in said
-    assert "wider: OutOfGPUMemory in seqs-v3-r1: CUDA out of memory" in said
+    output = " ".join(capsys.readouterr().out.split())
+    assert "against base, within one server: the intervals hold the noise of repeats" in output
+    assert "wider: OutOfGPUMemory in seqs-v3-r1: CUDA out of memory" in output
 
 
 @pytest.mark.parametrize("options", [[], ["--sweep"]])
-def test_it_is_asked_of_the_cluster(
+def test_a_report_by_name_queries_the_cluster_for_the_sweep(
     options: list[str], kubectl: FakeKubectl, body: dict[str, Any], capsys: Capture
 ) -> None:
     kubectl.fails("get", "benchmarkruns.benchrun.dev", NAME, error=NO_RUN)
@@ -94,7 +94,7 @@ def test_where_a_run_has_its_name_the_option_says_which_is_meant(
     assert "against base" in capsys.readouterr().out
 
 
-def test_a_sweep_that_nobody_looked_at_yet(kubectl: FakeKubectl, body: dict[str, Any], capsys: Capture) -> None:
+def test_a_sweep_that_was_not_looked_at_yet(kubectl: FakeKubectl, body: dict[str, Any], capsys: Capture) -> None:
     kubectl.gives("get", "benchmarksweeps.benchrun.dev", NAME, body={**body, "status": {"observedGeneration": -1}})
     assert main(["report", NAME, "--sweep"]) == 0
     assert capsys.readouterr().out.startswith("seqs: Unknown")
@@ -178,12 +178,12 @@ def test_changes_stand_side_by_side_where_no_cell_is_cut(
     template = spec_body(workloads=[workload(load=concurrencies(8, 16, 32, 64, 128, 256, 512))])
     found = finished_sweep({"base": Measured(), "other": Measured()}, cells=cells, replications=3, template=template)
     assert main(["report", NAME, "-f", written(tmp_path, found)]) == 0
-    _, _, said = capsys.readouterr().out.partition("against base")
-    headers, *rows = lines(said.partition("Pareto")[0])[1:]
+    _, _, output = capsys.readouterr().out.partition("against base")
+    headers, *rows = lines(output.partition("Pareto")[0])[1:]
     assert (headers[:2] == ["figure", "variant"]) is is_pivot
     words = [word for row in rows for word in row if word in ("Equivalent", "detected")]
     assert len(words) == len(cells) * len(found.status.results[-1].changes)
-    assert "other" in said
+    assert "other" in output
 
 
 def test_markdown_goes_to_standard_output(tmp_path: Path, capsys: Capture) -> None:
@@ -199,7 +199,7 @@ def test_a_page_shows_the_variants_over_time_by_what_their_runs_kept(tmp_path: P
         timeline_config_map(
             Owner(namespace="lab", name=each["metadata"]["name"], uid=each["metadata"]["uid"]),
             chunk=0,
-            timeline=timeline_part(readings([(33.0, 9.0, 0.5)] * 20)),
+            timeline=timeline_part(gauge_samples([(33.0, 9.0, 0.5)] * 20)),
         )
         for each in runs[:2]
     ]
@@ -208,9 +208,9 @@ def test_a_page_shows_the_variants_over_time_by_what_their_runs_kept(tmp_path: P
         (tmp_path / name).write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}), encoding="utf-8")
     sweep, kept, page = (str(tmp_path / name) for name in (*files, "page.html"))
     assert main(["report", NAME, "--sweep", "-f", sweep, "--records", kept, "--html", page]) == 0
-    said = Path(page).read_text(encoding="utf-8")
-    assert "Variants over time" in said
-    assert "Samples of the servers of 10000, 80000, each" in said
+    output = Path(page).read_text(encoding="utf-8")
+    assert "Variants over time" in output
+    assert "Samples of the servers of 10000, 80000, each" in output
 
 
 def test_a_sweep_that_goes_on_has_no_page_yet(tmp_path: Path, capsys: Capture) -> None:
@@ -237,9 +237,8 @@ def large() -> FinishedSweep:
     return finished_sweep(measured | {"lame": None}, cells=cells, replications=2, template=template)
 
 
-def shown_rows(said: str) -> list[list[str]]:
-    """Of the first table."""
-    table, _, _ = said.partition("latencies in milliseconds")
+def shown_rows(output: str) -> list[list[str]]:
+    table, _, _ = output.partition("latencies in milliseconds")
     return [line for line in lines(table) if line and (line[0].startswith("variant-") or line[0] == "lame")]
 
 
@@ -252,14 +251,14 @@ def test_rows_that_the_status_has_no_room_for_come_from_the_runs(
         "get", "benchmarkruns.benchrun.dev", f"--selector=benchrun.dev/sweep={NAME}", body={"items": large.runs}
     )
     assert main(["report", NAME, "--sweep", "--wide"]) == 2
-    said = capsys.readouterr().out
-    rows = shown_rows(said)
+    output = capsys.readouterr().out
+    rows = shown_rows(output)
     assert len(rows) == 32 * 8
     assert all("98.7%" in row for row in rows if row[0] != "lame")
-    assert "did not fit" not in said
+    assert "did not fit" not in output
 
 
-def test_of_a_file_that_holds_the_runs_as_well(large: FinishedSweep, tmp_path: Path, capsys: Capture) -> None:
+def test_a_file_may_hold_the_sweep_and_its_runs(large: FinishedSweep, tmp_path: Path, capsys: Capture) -> None:
     file = tmp_path / "all.json"
     file.write_text(json.dumps({"kind": "List", "items": [large.body, *large.runs]}))
     assert main(["report", NAME, "-f", str(file)]) == 2
@@ -283,9 +282,9 @@ def test_where_runs_are_gone_the_status_is_shown_with_what_is_missing(
     file = tmp_path / "some.json"
     file.write_text(json.dumps({"kind": "List", "items": [large.body, *runs]}))
     assert main(["report", NAME, "-f", str(file)]) == 2
-    said = capsys.readouterr().out
-    assert len(shown_rows(said)) == len(large.status.results) < 32 * 8
-    assert "did not fit into the status" in " ".join(said.split())
+    output = capsys.readouterr().out
+    assert len(shown_rows(output)) == len(large.status.results) < 32 * 8
+    assert "did not fit into the status" in " ".join(output.split())
 
 
 def test_who_may_not_read_runs_sees_the_status(kubectl: FakeKubectl, large: FinishedSweep, capsys: Capture) -> None:
@@ -298,8 +297,8 @@ def test_who_may_not_read_runs_sees_the_status(kubectl: FakeKubectl, large: Fini
 def test_whoever_watched_it_sees_the_whole_table_too(
     kubectl: FakeKubectl, large: FinishedSweep, capsys: Capture
 ) -> None:
-    kubectl.watch(large.body, of=NAME)
-    kubectl.watch(run_body(running()), of=f"--selector=benchrun.dev/sweep={NAME}")
+    kubectl.watch(large.body, target=NAME)
+    kubectl.watch(run_body(running()), target=f"--selector=benchrun.dev/sweep={NAME}")
     kubectl.gives("get", "benchmarksweeps.benchrun.dev", NAME, body=large.body)
     kubectl.gives(
         "get", "benchmarkruns.benchrun.dev", f"--selector=benchrun.dev/sweep={NAME}", body={"items": large.runs}
@@ -312,12 +311,12 @@ def test_whoever_watched_it_sees_the_whole_table_too(
 def test_what_is_gone_after_watching_leaves_the_table_of_the_status(
     gone: str, kubectl: FakeKubectl, large: FinishedSweep, capsys: Capture
 ) -> None:
-    kubectl.watch(large.body, of=NAME)
-    kubectl.watch(run_body(running()), of=f"--selector=benchrun.dev/sweep={NAME}")
+    kubectl.watch(large.body, target=NAME)
+    kubectl.watch(run_body(running()), target=f"--selector=benchrun.dev/sweep={NAME}")
     kubectl.fails("get", gone, error="Error from server (Forbidden): no")
     kubectl.gives("get", "benchmarksweeps.benchrun.dev", NAME, body=large.body)
     kubectl.gives("get", "benchmarkruns.benchrun.dev", body={"items": large.runs})
     assert main(["watch", NAME, "--sweep"]) == 2
-    said = capsys.readouterr().out
-    assert len(shown_rows(said)) == len(large.status.results) < 32 * 8
-    assert "did not fit into the status" in " ".join(said.split())
+    output = capsys.readouterr().out
+    assert len(shown_rows(output)) == len(large.status.results) < 32 * 8
+    assert "did not fit into the status" in " ".join(output.split())

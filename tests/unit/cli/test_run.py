@@ -55,9 +55,9 @@ def test_the_exit_code_is_that_of_the_verdict(
     new(kubectl)
     kubectl.watch(run_body(running(done=0)), run_body(end))
     assert main(["run", "-f", file(tmp_path, manifest()), "-n", "lab"]) == code
-    said = capsys.readouterr().out
-    assert said.startswith("BenchmarkRun chat in namespace lab created\n")
-    assert f"chat: {end.verdict or end.phase} - {end.message}" in said
+    output = capsys.readouterr().out
+    assert output.startswith("BenchmarkRun chat in namespace lab created\n")
+    assert f"chat: {end.verdict or end.phase} - {end.message}" in output
 
 
 def test_stages_and_their_figures_go_by_in_a_log(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:
@@ -89,7 +89,7 @@ def test_without_access_to_records_stages_go_by_without_figures(
     kubectl.watch(run_body(running(done=0)), run_body(running(done=1)), run_body(running(done=2)), run_body(ended()))
     assert main(["run", "-f", file(tmp_path, manifest())]) == 0
     assert "stage 1/4 chat/rate=8/r1: measured" in capsys.readouterr().out
-    assert sum("configmaps" in asked for asked in kubectl.asked()) == 1, "asked again though it is forbidden"
+    assert sum("configmaps" in arguments for arguments in kubectl.commands()) == 1, "asked again though it is forbidden"
 
 
 def test_generate_name_makes_a_new_run_and_follows_that(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:
@@ -97,14 +97,14 @@ def test_generate_name_makes_a_new_run_and_follows_that(tmp_path: Path, kubectl:
     kubectl.watch(run_body(ended(), name="chat-x7f2k"))
     assert main(["run", "-f", file(tmp_path, manifest(None))]) == 0
     assert "BenchmarkRun chat-x7f2k in namespace lab created" in capsys.readouterr().out
-    assert kubectl.asked()[-1][:4] == ["get", "benchmarkruns.benchrun.dev", "chat-x7f2k", "--watch"]
+    assert kubectl.commands()[-1][:4] == ["get", "benchmarkruns.benchrun.dev", "chat-x7f2k", "--watch"]
 
 
 def test_no_wait_only_applies(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:
     new(kubectl)
     assert main(["run", "--no-wait", "-f", file(tmp_path, manifest())]) == 0
     assert capsys.readouterr().out == "BenchmarkRun chat in namespace lab created\n"
-    assert not any("--watch" in asked for asked in kubectl.asked())
+    assert not any("--watch" in arguments for arguments in kubectl.commands())
 
 
 def test_a_dataset_is_applied_before_its_run_and_handed_on_unchanged(tmp_path: Path, kubectl: FakeKubectl) -> None:
@@ -113,8 +113,7 @@ def test_a_dataset_is_applied_before_its_run_and_handed_on_unchanged(tmp_path: P
     new(kubectl)
     kubectl.watch(run_body(ended()))
     assert main(["run", "-f", file(tmp_path, data, manifest())]) == 0
-    given = [yaml.safe_load(text) for text in kubectl.given("apply")]
-    assert given == [data, manifest()]
+    assert [yaml.safe_load(text) for text in kubectl.given("apply")] == [data, manifest()]
 
 
 def test_a_file_without_a_run_is_applied_and_that_is_all(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:
@@ -127,7 +126,7 @@ def test_a_file_without_a_run_is_applied_and_that_is_all(tmp_path: Path, kubectl
 def test_a_broken_second_document_leaves_nothing_running(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:
     assert main(["run", "-f", file(tmp_path, manifest(), {"kind": "BenchmarkRun"})]) == 1
     assert "run.yaml, document 2: " in capsys.readouterr().err
-    assert kubectl.asked() == []
+    assert kubectl.commands() == []
 
 
 # ---- a run that is there already -------------------------------------------------------------------------------------
@@ -147,15 +146,15 @@ def test_one_that_has_ended_is_not_measured_again_and_does_not_look_so(
     kubectl.gives("get", "chat", "--ignore-not-found", body=run_body(ended()))
     kubectl.gives("apply", "--dry-run=server", body=run_body(ended()))
     assert main(["run", "-f", file(tmp_path, manifest())]) == 1
-    said = capsys.readouterr().err
-    assert "(Completed, 2026-01-01T12:03:20Z)" in said
-    assert "benchrun report chat" in said
-    assert "generateName: chat-" in said
-    assert "kubectl delete bmr chat" in said
+    output = capsys.readouterr().err
+    assert "(Completed, 2026-01-01T12:03:20Z)" in output
+    assert "benchrun report chat" in output
+    assert "generateName: chat-" in output
+    assert "kubectl delete bmr chat" in output
 
 
 @pytest.mark.parametrize("status", [running(), ended()], ids=["under way", "ended"])
-def test_another_spec_under_its_name_is_refused_with_what_to_do(
+def test_another_spec_under_its_name_is_rejected_with_what_to_do(
     status: BenchmarkRunStatus, tmp_path: Path, kubectl: FakeKubectl, capsys: Capture
 ) -> None:
     kubectl.gives("get", "chat", "--ignore-not-found", body=run_body(status))
@@ -166,9 +165,9 @@ def test_another_spec_under_its_name_is_refused_with_what_to_do(
     )
     path = file(tmp_path, manifest())
     assert main(["run", "-f", path]) == 1
-    said = capsys.readouterr().err
-    assert said.startswith(f"benchrun: {path}: chat exists with another spec (repeats, server can't be changed)")
-    assert all(remedy in said for remedy in ("generateName: chat-", "kubectl delete bmr chat\n"))
+    output = capsys.readouterr().err
+    assert output.startswith(f"benchrun: {path}: chat exists with another spec (repeats, server can't be changed)")
+    assert all(remedy in output for remedy in ("generateName: chat-", "kubectl delete bmr chat\n"))
 
 
 # ---- several ---------------------------------------------------------------------------------------------------------
@@ -182,7 +181,7 @@ def two(kubectl: FakeKubectl) -> None:
 
 
 def watched(kubectl: FakeKubectl, name: str, *statuses: BenchmarkRunStatus, last: str = "MODIFIED") -> None:
-    kubectl.watch(*(run_body(status, name=name) for status in statuses), last=last, of=name)
+    kubectl.watch(*(run_body(status, name=name) for status in statuses), last=last, target=name)
 
 
 def test_several_runs_are_followed_at_once_and_the_worst_decides(
@@ -192,10 +191,10 @@ def test_several_runs_are_followed_at_once_and_the_worst_decides(
     watched(kubectl, "a", running(), ended("Invalid"))
     watched(kubectl, "b", running(), ended("Valid"))
     assert main(["run", "-f", file(tmp_path, manifest("a"), manifest("b"))]) == 4
-    said = capsys.readouterr().out
-    assert [line[0] for line in said.splitlines() if "  Running · 1/4" in line] in (["a", "b"], ["b", "a"])
-    assert "a: Invalid - " in said
-    assert "b: Valid - " in said
+    output = capsys.readouterr().out
+    assert [line[0] for line in output.splitlines() if "  Running · 1/4" in line] in (["a", "b"], ["b", "a"])
+    assert "a: Invalid - " in output
+    assert "b: Valid - " in output
 
 
 def test_one_that_is_deleted_does_not_keep_the_other_from_its_end(
@@ -205,22 +204,22 @@ def test_one_that_is_deleted_does_not_keep_the_other_from_its_end(
     watched(kubectl, "a", running(), running(), last="DELETED")
     watched(kubectl, "b", running(), ended("Valid"))
     assert main(["run", "-f", file(tmp_path, manifest("a"), manifest("b"))]) == 1
-    said = capsys.readouterr().out
-    assert "a: a was deleted" in said
-    assert "b: Valid - " in said
+    output = capsys.readouterr().out
+    assert "a: a was deleted" in output
+    assert "b: Valid - " in output
 
 
-def test_what_was_applied_before_an_error_is_said(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_what_was_applied_before_an_error_is_reported(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:
     kubectl.answer("get", "--ignore-not-found")
     kubectl.answer("apply", out=json.dumps(fresh("a")), once=True)
     kubectl.fails("apply", error='Error from server (BadRequest): strict decoding error: unknown field "spec.sever"')
     assert main(["run", "-f", file(tmp_path, manifest("a"), manifest("b"))]) == 1
-    said = capsys.readouterr()
-    assert "document 2: strict decoding error: unknown field" in said.err
-    assert "to follow it:  benchrun watch a -n lab" in said.out
+    output = capsys.readouterr()
+    assert "document 2: strict decoding error: unknown field" in output.err
+    assert "to follow it:  benchrun watch a -n lab" in output.out
 
 
-def test_runs_of_one_name_in_two_namespaces_are_told_apart_by_hand(
+def test_runs_of_one_name_in_two_namespaces_are_distinguished_by_hand(
     tmp_path: Path, kubectl: FakeKubectl, capsys: Capture
 ) -> None:
     kubectl.answer("get", "--ignore-not-found")
@@ -231,10 +230,10 @@ def test_runs_of_one_name_in_two_namespaces_are_told_apart_by_hand(
     assert "two runs of different namespaces are called chat; follow one after the other" in capsys.readouterr().err
 
 
-def test_two_namespaces_that_disagree_are_refused(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_two_namespaces_that_disagree_are_rejected(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:
     assert main(["run", "-n", "lab", "-f", file(tmp_path, manifest(namespace="prod"))]) == 1
     assert "metadata.namespace is prod, but -n is lab" in capsys.readouterr().err
-    assert kubectl.asked() == []
+    assert kubectl.commands() == []
 
 
 def test_the_cluster_is_not_the_files_fault(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:

@@ -103,7 +103,7 @@ def on_a_terminal(*arguments: str, width: int, height: int, kind: str = "xterm-2
     command = [sys.executable, "-m", "benchrun.cli", *arguments]
     process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
     os.close(theirs)
-    told = b""
+    screen = b""
     while select.select([ours], [], [], 60)[0]:
         try:
             data = os.read(ours, 65_536)
@@ -111,34 +111,33 @@ def on_a_terminal(*arguments: str, width: int, height: int, kind: str = "xterm-2
             break
         if not data:
             break
-        told += data
+        screen += data
     os.close(ours)
-    return process.wait(timeout=10), told.decode()
+    return process.wait(timeout=10), screen.decode()
 
 
 def test_on_a_terminal_it_is_drawn_and_taken_away_again(kubectl: FakeKubectl) -> None:
     kubectl.watch(run_body(running(done=0)), run_body(ended()))
-    code, told = on_a_terminal("watch", "chat", width=100, height=30)
+    code, screen = on_a_terminal("watch", "chat", width=100, height=30)
     assert code == 0
-    assert "\x1b[?25l" in told, "the cursor is hidden while it is drawn"
-    assert told.rindex("\x1b[?25h") > told.rindex("\x1b[?25l"), "and shown again"
-    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", told)
-    assert plain.rstrip().endswith("chat: Valid - ended: Valid")
+    assert "\x1b[?25l" in screen, "the cursor is hidden while it is drawn"
+    assert screen.rindex("\x1b[?25h") > screen.rindex("\x1b[?25l"), "and shown again"
+    assert re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen).rstrip().endswith("chat: Valid - ended: Valid")
 
 
-def test_a_terminal_that_can_not_be_drawn_on_gets_lines(kubectl: FakeKubectl) -> None:
+def test_a_terminal_that_cannot_be_drawn_on_gets_lines(kubectl: FakeKubectl) -> None:
     kubectl.watch(run_body(running(done=0)), run_body(ended()))
-    code, told = on_a_terminal("watch", "chat", width=100, height=30, kind="dumb")
+    code, screen = on_a_terminal("watch", "chat", width=100, height=30, kind="dumb")
     assert code == 0
-    assert "Running · 0/4 · running 8" in told
-    assert "\x1b" not in told
+    assert "Running · 0/4 · running 8" in screen
+    assert "\x1b" not in screen
 
 
 def test_of_several_those_that_ended_are_told_above_the_display(kubectl: FakeKubectl) -> None:
-    kubectl.watch(run_body(running(), name="a"), run_body(running(), name="a"), of="a", last="DELETED")
-    kubectl.watch(run_body(running(), name="b"), run_body(ended("Invalid"), name="b"), of="b")
-    code, told = on_a_terminal("watch", "a", "b", width=100, height=30)
-    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", told)
+    kubectl.watch(run_body(running(), name="a"), run_body(running(), name="a"), target="a", last="DELETED")
+    kubectl.watch(run_body(running(), name="b"), run_body(ended("Invalid"), name="b"), target="b")
+    code, screen = on_a_terminal("watch", "a", "b", width=100, height=30)
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen)
     assert code == 1
     assert plain.count("b: Invalid - ended: Invalid") == 2, "when it ended, and with its tables"
     assert plain.count("a: a was deleted") == 2
@@ -146,7 +145,7 @@ def test_of_several_those_that_ended_are_told_above_the_display(kubectl: FakeKub
 
 def test_an_error_leaves_the_terminal_as_it_was(kubectl: FakeKubectl) -> None:
     kubectl.fails("get", error='error: the server doesn\'t have a resource type "benchmarkruns"')
-    code, told = on_a_terminal("watch", "chat", width=80, height=24)
+    code, screen = on_a_terminal("watch", "chat", width=80, height=24)
     assert code == 1
-    assert "this cluster does not know BenchmarkRun" in told
-    assert told.rindex("\x1b[?25h") > told.rindex("\x1b[?25l")
+    assert "this cluster does not know BenchmarkRun" in screen
+    assert screen.rindex("\x1b[?25h") > screen.rindex("\x1b[?25l")

@@ -23,7 +23,7 @@ from unit.report.going_on import ended, run_body
 from unit.report.statuses import result, status
 
 
-def shown(of: BenchmarkRunStatus, *, wide: bool = False, terminal: bool = False) -> str:
+def shown(status: BenchmarkRunStatus, *, wide: bool = False, terminal: bool = False) -> str:
     out = io.StringIO()
     console = Console(
         file=out,
@@ -32,7 +32,7 @@ def shown(of: BenchmarkRunStatus, *, wide: bool = False, terminal: bool = False)
         force_terminal=terminal,
         color_system="standard" if terminal else None,
     )
-    show_result(console, "run", of, wide=wide)
+    show_result(console, "run", status, wide=wide)
     return out.getvalue()
 
 
@@ -81,7 +81,7 @@ def test_a_wide_table_takes_the_room_that_it_needs() -> None:
     assert max(map(len, lines[3:])) <= TABLE_WIDTH, "sentences fold all the same"
 
 
-def test_intervals_are_shown_when_asked_for() -> None:
+def test_intervals_are_shown_when_requested() -> None:
     assert "at most" in shown(status(result()), wide=True).partition("SequenceLimit")[2]
     assert "83.25" not in shown(status(result()))
     assert "83.25" in shown(status(result()), wide=True)
@@ -96,8 +96,8 @@ def test_of_a_run_that_ended_early_its_end_comes_first(phase: str) -> None:
 
 def test_sentences_fold_at_the_edge_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    told = [Text.from_ansi(line).plain.rstrip() for line in shown(status(result()), terminal=True).splitlines()]
-    assert max(map(len, told[told.index(UNCERTAIN_NOTE) + 1 :])) <= 80
+    output = [Text.from_ansi(line).plain.rstrip() for line in shown(status(result()), terminal=True).splitlines()]
+    assert max(map(len, output[output.index(UNCERTAIN_NOTE) + 1 :])) <= 80
 
 
 Capture = pytest.CaptureFixture[str]
@@ -123,38 +123,38 @@ def test_no_command_passes_on_what_a_terminal_would_obey(
     for nothing in ("pods", "benchmarksweeps.benchrun.dev"):
         kubectl.gives("get", nothing, body={"items": []})
     main(command)
-    said = capsys.readouterr()
-    assert "bad" in said.out
-    assert OBEYED.search(said.out + said.err) is None
+    output = capsys.readouterr()
+    assert "bad" in output.out
+    assert OBEYED.search(output.out + output.err) is None
 
 
-def test_nor_does_following_a_run(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_a_followed_run_cannot_steer_the_terminal(kubectl: FakeKubectl, capsys: Capture) -> None:
     kubectl.watch(evil_run())
     main(["watch", "chat"])
-    said = capsys.readouterr()
-    assert "bad" in said.out
-    assert OBEYED.search(said.out + said.err) is None
+    output = capsys.readouterr()
+    assert "bad" in output.out
+    assert OBEYED.search(output.out + output.err) is None
 
 
 @pytest.mark.parametrize("form", [[], ["--markdown"]])
-def test_nor_does_a_report_of_a_file(form: list[str], tmp_path: Path, capsys: Capture) -> None:
+def test_a_report_of_a_file_cannot_steer_the_terminal(form: list[str], tmp_path: Path, capsys: Capture) -> None:
     run = finished_run()
     finding = {"code": "ClientSaturated", "severity": "Note", "count": 1, "worstStage": EVIL, "meaning": EVIL}
     status = {**run.body["status"], "message": EVIL, "logTail": EVIL, "findings": [finding]}
     file = tmp_path / "run.yaml"
     file.write_text(yaml.safe_dump(json.loads(json.dumps({**run.body, "status": status}))), encoding="utf-8")
     main(["report", "-f", str(file), *form])
-    said = capsys.readouterr().out
-    assert "bad" in said
-    assert OBEYED.search(said) is None
+    output = capsys.readouterr().out
+    assert "bad" in output
+    assert OBEYED.search(output) is None
 
 
 def test_an_error_of_kubectl_is_shown_alike(kubectl: FakeKubectl, capsys: Capture) -> None:
     kubectl.fails("get", error=f"error: {EVIL}")
     assert main(["get"]) == 1
-    said = capsys.readouterr().err
-    assert "bad" in said
-    assert OBEYED.search(said) is None
+    output = capsys.readouterr().err
+    assert "bad" in output
+    assert OBEYED.search(output) is None
 
 
 def test_tabs_and_lines_stay() -> None:

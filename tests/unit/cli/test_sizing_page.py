@@ -50,7 +50,7 @@ SAID = (
 
 
 @pytest.mark.parametrize("output", ["table", "json"])
-def test_a_limit_beyond_the_models_own_is_said(output: str, capsys: Capture) -> None:
+def test_a_limit_beyond_the_models_own_is_reported(output: str, capsys: Capture) -> None:
     words = ["kv-cache", "models/Qwen2.5-32B-Instruct", "-o", output, "--serve"]
     assert main([*words, "--max-model-len=65536"]) == 0
     assert SAID in capsys.readouterr().out
@@ -58,9 +58,9 @@ def test_a_limit_beyond_the_models_own_is_said(output: str, capsys: Capture) -> 
     assert "is made for" not in capsys.readouterr().out
 
 
-def test_who_overrides_the_model_is_only_told(capsys: Capture) -> None:
+def test_overriding_the_model_gives_a_note(capsys: Capture) -> None:
     flags = ["--max-model-len=65536", '--hf-overrides={"rope_scaling": {}}']
     assert main(["kv-cache", "models/Qwen2.5-32B-Instruct", "--serve", *flags]) == 0
-    told = capsys.readouterr().out
-    assert "made for 32,768 tokens: output beyond that may be noise" in told
-    assert "will not start" not in told
+    output = capsys.readouterr().out
+    assert "made for 32,768 tokens: output beyond that may be noise" in output
+    assert "will not start" not in output

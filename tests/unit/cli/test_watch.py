@@ -24,12 +24,12 @@ DOWN = "The connection to the server 10.0.0.1:6443 was refused - did you specify
 def test_lines_then_tables_then_the_code(kubectl: FakeKubectl, capsys: Capture) -> None:
     kubectl.watch(run_body(running(done=0)), run_body(running(live=live(90))), run_body(ended("Invalid")))
     assert main(["watch", "chat", "-n", "lab", "--context", "dev"]) == 4
-    said = capsys.readouterr()
-    assert "Running · 0/4 · running 8, waiting 2" in said.out
-    assert said.out.splitlines()[-1] == "chat: Invalid - ended: Invalid"
-    assert said.err == ""
-    assert "\x1b" not in said.out
-    assert kubectl.asked()[0] == [
+    output = capsys.readouterr()
+    assert "Running · 0/4 · running 8, waiting 2" in output.out
+    assert output.out.splitlines()[-1] == "chat: Invalid - ended: Invalid"
+    assert output.err == ""
+    assert "\x1b" not in output.out
+    assert kubectl.commands()[0] == [
         "get", "benchmarkruns.benchrun.dev", "chat", "--watch", "--output-watch-events", "--output=json",
         "--namespace=lab", "--context=dev",
     ]  # fmt: skip
@@ -41,15 +41,15 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("last", ["MODIFIED", "ERROR"])
-def test_a_watch_that_the_api_server_ends_is_begun_anew(last: str, kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_a_watch_that_the_api_server_ends_is_started_again(last: str, kubectl: FakeKubectl, capsys: Capture) -> None:
     kubectl.watch(run_body(running(done=0)), run_body(running(done=0)), last=last, once=True, stays=False)
     kubectl.watch(run_body(ended()))
     assert main(["watch", "chat"]) == 0
-    assert sum("--watch" in asked for asked in kubectl.asked()) == 2
+    assert sum("--watch" in arguments for arguments in kubectl.commands()) == 2
     assert "trying again" not in capsys.readouterr().out
 
 
-def test_a_cluster_that_goes_away_for_a_while_is_told_and_waited_for(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_a_cluster_that_goes_away_for_a_while_is_reported_and_waited_for(kubectl: FakeKubectl, capsys: Capture) -> None:
     kubectl.watch(run_body(running(done=0)), once=True, stays=False)
     kubectl.fails("--watch", error=DOWN, once=True)
     kubectl.watch(run_body(ended()))
@@ -61,7 +61,7 @@ def test_a_cluster_that_never_answered_is_an_error_at_once(kubectl: FakeKubectl,
     kubectl.fails("--watch", error=DOWN)
     assert main(["watch", "chat"]) == 1
     assert "the cluster at 10.0.0.1:6443 does not answer; is it up" in capsys.readouterr().err
-    assert len(kubectl.asked()) == 1
+    assert len(kubectl.commands()) == 1
 
 
 def test_a_status_that_claims_any_number_of_stages_is_not_read_record_by_record(kubectl: FakeKubectl) -> None:
@@ -69,7 +69,7 @@ def test_a_status_that_claims_any_number_of_stages_is_not_read_record_by_record(
     kubectl.watch(*map(run_body, claimed), run_body(ended()))
     kubectl.fails("configmaps", error="Error from server (NotFound): not found")
     assert main(["watch", "chat"]) == 0
-    assert sum("configmaps" in asked for asked in kubectl.asked()) == MAX_STAGES
+    assert sum("configmaps" in arguments for arguments in kubectl.commands()) == MAX_STAGES
 
 
 def test_a_run_that_is_deleted_meanwhile_ends_it(kubectl: FakeKubectl, capsys: Capture) -> None:
@@ -92,17 +92,17 @@ def test_access_that_is_taken_away_ends_it(kubectl: FakeKubectl, capsys: Capture
 def test_a_timeout_ends_the_watching_and_not_the_run(kubectl: FakeKubectl, capsys: Capture) -> None:
     kubectl.watch(run_body(running()))
     assert main(["watch", "chat", "-n", "lab", "--timeout", "0.2s"]) == 124
-    said = capsys.readouterr()
-    assert said.err == "benchrun: chat: not ended within the timeout\n"
-    assert "the run goes on in the cluster" in said.out
-    assert 'kubectl patch bmr chat -n lab --type=merge -p \'{"spec":{"cancel":true}}\'' in said.out
-    assert not any("patch" in asked for asked in kubectl.asked())
+    output = capsys.readouterr()
+    assert output.err == "benchrun: chat: not ended within the timeout\n"
+    assert "the run goes on in the cluster" in output.out
+    assert 'kubectl patch bmr chat -n lab --type=merge -p \'{"spec":{"cancel":true}}\'' in output.out
+    assert not any("patch" in arguments for arguments in kubectl.commands())
 
 
 def test_a_reader_that_has_seen_enough_ends_the_watching_and_not_the_run(kubectl: FakeKubectl) -> None:
     kubectl.watch(run_body(running()))
-    reading, writing = os.pipe()
-    os.close(reading)
+    read_end, writing = os.pipe()
+    os.close(read_end)
     command = [sys.executable, "-m", "benchrun.cli", "watch", "chat"]
     environment = os.environ | {"PYTHONPATH": PYTHONPATH}
     done = subprocess.run(
@@ -122,7 +122,7 @@ def test_a_timeout_is_a_length_of_time(text: str, capsys: Capture) -> None:
 def test_a_run_that_has_ended_is_told_without_asking_for_its_records(kubectl: FakeKubectl, capsys: Capture) -> None:
     kubectl.watch(run_body(ended()))
     assert main(["watch", "chat"]) == 0
-    assert [asked[1] for asked in kubectl.asked()] == ["benchmarkruns.benchrun.dev"]
+    assert [arguments[1] for arguments in kubectl.commands()] == ["benchmarkruns.benchrun.dev"]
     assert "stage" not in capsys.readouterr().out
 
 
@@ -135,7 +135,7 @@ def test_a_status_of_another_version_is_an_error(kubectl: FakeKubectl, capsys: C
 def test_too_many_runs_are_too_many(kubectl: FakeKubectl, capsys: Capture) -> None:
     assert main(["watch", *(f"run-{n}" for n in range(MAX_TARGETS + 1))]) == 1
     assert "17 runs are too many to follow at once; at most 16" in capsys.readouterr().err
-    assert kubectl.asked() == []
+    assert kubectl.commands() == []
 
 
 @pytest.mark.parametrize(

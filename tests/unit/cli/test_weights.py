@@ -8,7 +8,7 @@ import pytest
 from benchrun.cli.model_folder import bytes_by_header, bytes_by_index
 
 
-def test_an_index_says_it_outright() -> None:
+def test_an_index_states_the_total_size() -> None:
     assert bytes_by_index({"metadata": {"total_size": 65_527_752_704}, "weight_map": {}}) == 65_527_752_704
 
 
@@ -34,12 +34,12 @@ def test_a_header_says_where_its_tensors_end() -> None:
         {"metadata": {"total_size": float("inf")}},
     ],
 )
-def test_an_index_without_it_is_refused(index: dict[str, Any]) -> None:
+def test_an_index_without_it_is_rejected(index: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"does not say metadata\.total_size"):
         bytes_by_index(index)
 
 
-def test_a_header_without_tensors_is_refused() -> None:
+def test_a_header_without_tensors_is_rejected() -> None:
     with pytest.raises(ValueError, match="names no tensors"):
         bytes_by_header({"__metadata__": {}})
 

@@ -17,13 +17,13 @@ DONE, HELD = (200, '{"success": true}'), (200, '{"success": false}')
 Asked = list[tuple[str, str]]
 
 
-def resetting(*answers: tuple[int, str], asked: Asked | None = None) -> Handler:
+def resetting(*answers: tuple[int, str], requests: Asked | None = None) -> Handler:
     """One answer after the other; the last one stays."""
     rest: Iterator[tuple[int, str]] = iter(answers[:-1])
 
     async def answer(request: web.Request) -> web.Response:
-        if asked is not None:
-            asked.append((request.method, request.path_qs))
+        if requests is not None:
+            requests.append((request.method, request.path_qs))
         status, text = next(rest, answers[-1])
         return web.Response(status=status, text=text)
 
@@ -41,22 +41,22 @@ async def reset_of(handler: Handler) -> CacheReset:
 
 
 async def test_a_reset_asks_for_external_tiers_too_and_believes_the_body() -> None:
-    asked: Asked = []
-    done = await reset_of(resetting(DONE, asked=asked))
+    requests: Asked = []
+    done = await reset_of(resetting(DONE, requests=requests))
     assert done == CacheReset(succeeded=True, attempts=1, answer='{"success": true}')
-    assert asked == [("POST", "/reset_prefix_cache?reset_external=true")]
+    assert requests == [("POST", "/reset_prefix_cache?reset_external=true")]
 
 
-async def test_a_refusal_with_status_200_is_tried_again() -> None:
+async def test_a_refusal_with_status_200_is_retried() -> None:
     assert await reset_of(resetting(HELD, HELD, DONE)) == CacheReset(succeeded=True, attempts=3, answer=DONE[1])
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 408, 409, 429, 500, 503])
 async def test_only_what_another_attempt_may_change_is_retried(status: int) -> None:
-    asked: Asked = []
-    done = await reset_of(resetting((status, ""), DONE, asked=asked))
+    requests: Asked = []
+    done = await reset_of(resetting((status, ""), DONE, requests=requests))
     assert done.succeeded is (status not in (401, 403, 404, 405))
-    assert done.attempts == len(asked) == (2 if done.succeeded else 1)
+    assert done.attempts == len(requests) == (2 if done.succeeded else 1)
 
 
 async def test_a_server_that_never_does_it_is_given_up_with_its_words() -> None:
@@ -80,7 +80,7 @@ async def test_an_empty_answer_is_that_of_older_versions_which_the_hit_ratio_wil
         pytest.param("HTTP 405: go away", 405, id="another method"),
     ],
 )
-async def test_what_another_attempt_would_not_change_is_told_at_once(words: str, status: int) -> None:
+async def test_what_another_attempt_would_not_change_is_reported_at_once(words: str, status: int) -> None:
     failed = await reset_of(resetting((status, "go\naway"), DONE))
     assert (failed.succeeded, failed.attempts) == (False, 1)
     assert failed.answer.endswith(words)
@@ -109,8 +109,8 @@ async def test_all_servers_must_do_it_and_those_that_did_are_not_asked_again(ord
     quick: Asked = []
     slow: Asked = []
     async with (
-        serving_at(PATH, resetting(DONE, asked=quick)) as first,
-        serving_at(PATH, resetting(HELD, HELD, DONE, asked=slow)) as second,
+        serving_at(PATH, resetting(DONE, requests=quick)) as first,
+        serving_at(PATH, resetting(HELD, HELD, DONE, requests=slow)) as second,
     ):
         urls = (first, second)
         done = await reset(*(urls[i] for i in order))
@@ -120,10 +120,7 @@ async def test_all_servers_must_do_it_and_those_that_did_are_not_asked_again(ord
 
 async def test_the_server_that_failed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchrun_client.server.cache_reset.RESET_SECONDS", 0.2)
-    async with (
-        serving_at(PATH, resetting(DONE)) as good,
-        serving_at(PATH, resetting(HELD)) as bad,
-    ):
+    async with serving_at(PATH, resetting(DONE)) as good, serving_at(PATH, resetting(HELD)) as bad:
         failed = await reset(good, bad)
     assert failed.answer.startswith(bad.removeprefix("http://"))
 

@@ -47,7 +47,6 @@ def delivery(*envelopes: Envelope) -> Delivery:
 
 
 def document(**changes: Any) -> dict[str, Any]:
-    """A record's JSON."""
     made: dict[str, Any] = json.loads(gzip.decompress(seal(record_of(raw_stage()))[1]))
     return {**made, **changes}
 
@@ -56,7 +55,7 @@ def packed(text: str) -> bytes:
     return gzip.compress(text.encode(), mtime=0)
 
 
-def test_what_is_packed_is_unpacked() -> None:
+def test_packed_records_are_unpacked_unchanged() -> None:
     records = [sealed(0, size=1), sealed(1, size=1000)]
     head, bodies = delivery(*(envelope for envelope, _ in records)), tuple(body for _, body in records)
     assert unpack_delivery(pack_delivery(head, bodies)) == (head, bodies)
@@ -124,7 +123,7 @@ GOOD = pack_delivery(delivery(ONE[0]), [ONE[1]])
         pytest.param(GOOD.replace(b'"sequence":0', b'"sequence":0,"payload":""'), id="one-field-more"),
     ],
 )
-def test_what_is_no_delivery_is_refused_in_a_line(answer: bytes) -> None:
+def test_an_invalid_delivery_is_rejected_in_one_line(answer: bytes) -> None:
     with pytest.raises(ValueError) as refused:
         unpack_delivery(answer)
     assert not isinstance(refused.value, ContractMismatch)
@@ -169,7 +168,7 @@ FILL = 7 * MEBIBYTE
 
 
 @pytest.mark.parametrize("each", REPEATED.values(), ids=REPEATED)
-def test_a_record_that_unfolds_is_refused_before_it_is_parsed(each: str) -> None:
+def test_a_record_that_unfolds_is_rejected_before_it_is_parsed(each: str) -> None:
     """7.7 kB that were 2 to 3.4 GiB of objects and 10 s of work."""
     body = packed('{"gaps":{"us":[' + ",".join([each] * (FILL // (len(each) + 1))) + "]}}")
     assert len(body) < 100_000
@@ -218,7 +217,7 @@ def _peak_bytes_refused(body: bytes) -> int:
         pytest.param(packed('{"\\u001b[31m":1}'), id="terminal-escapes"),
     ],
 )
-def test_what_is_no_record_is_refused_in_a_line(body: bytes) -> None:
+def test_an_invalid_record_is_rejected_in_one_line(body: bytes) -> None:
     with pytest.raises(ValueError) as refused:
         open_record(body)
     assert str(refused.value).isprintable()
@@ -239,9 +238,8 @@ NO_NUMBERS = ["1e999", "-1e999", "Infinity", "NaN", "1e308", "1e17", "9" * 400, 
         '"servers":[{"address":"a","before":{"prompt_tokens_total":%s},"after":null}]',
     ],
 )
-def test_numbers_that_nobody_can_reckon_with_are_refused(number: str, field: str) -> None:
-    text = json.dumps(document())
-    changed = text[:-1] + "," + field % number + "}"
+def test_numbers_that_nobody_can_reckon_with_are_rejected(number: str, field: str) -> None:
+    changed = json.dumps(document())[:-1] + "," + field % number + "}"
     with pytest.raises(ValueError):
         open_record(packed(changed))
 
@@ -261,7 +259,7 @@ def test_numbers_that_nobody_can_reckon_with_are_refused(number: str, field: str
         {"schema": "benchrun.record/2"},
     ],
 )
-def test_more_than_a_record_holds_is_refused(changes: dict[str, Any]) -> None:
+def test_more_than_a_record_holds_is_rejected(changes: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
         open_record(packed(json.dumps(document(**changes))))
 
@@ -277,8 +275,8 @@ def test_gaps_ascend() -> None:
         GapCounts(us=(2, 1), count=(1, 1))
 
 
-def _messages(of: type[BaseModel]) -> list[type[BaseModel]]:
-    return [of, *(found for each in of.__subclasses__() for found in _messages(each))]
+def _messages(model: type[BaseModel]) -> list[type[BaseModel]]:
+    return [model, *(found for each in model.__subclasses__() for found in _messages(each))]
 
 
 @pytest.mark.parametrize(
@@ -366,7 +364,7 @@ def test_a_request_leaves_nothing_open_that_vllm_takes_from_the_models_generatio
 
 @pytest.mark.parametrize("name", ["temperature", "top_p", "repetition_penalty"])
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 2.5, "x" * 100])
-def test_a_hostile_records_sampling_is_refused(name: str, value: object) -> None:
+def test_a_hostile_records_sampling_is_rejected(name: str, value: object) -> None:
     with pytest.raises(ValueError, match=name):
         open_record(packed(json.dumps(document(sampling={name: value}))))
 

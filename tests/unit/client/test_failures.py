@@ -54,10 +54,10 @@ def test_a_termination_message_fits_whatever_it_says(
     monkeypatch.setenv(TERMINATION_LOG_VARIABLE, str(file))
     leave_termination_message(RunFailure("CanaryFailed", character * 100_000).to_message())
     assert file.stat().st_size <= MAX_TERMINATION_BYTES
-    told = Failure.model_validate_json(file.read_bytes())
-    assert told.reason == "CanaryFailed"
-    assert told.message.startswith(character * 100)
-    assert told.message.endswith("…")
+    shown = Failure.model_validate_json(file.read_bytes())
+    assert shown.reason == "CanaryFailed"
+    assert shown.message.startswith(character * 100)
+    assert shown.message.endswith("…")
 
 
 def test_a_termination_message_that_cannot_be_written_harms_nothing(
@@ -124,10 +124,10 @@ def test_a_headline_fits_and_keeps_the_first_figures(count: int, width: int) -> 
     line = headline(record(scalars=scalars), digest="d" * 64)
     assert len(line) <= MAX_HEADLINE_BYTES
     assert "\n" not in line
-    told = json.loads(line)
-    kept = list(told["scalars"])
+    shown = json.loads(line)
+    kept = list(shown["scalars"])
     assert kept == list(scalars)[: len(kept)]
-    assert (told["schema"], told["digest"], told["stage"]) == ("benchrun.headline/1", "d" * 64, record().stage_id)
+    assert (shown["schema"], shown["digest"], shown["stage"]) == ("benchrun.headline/1", "d" * 64, record().stage_id)
 
 
 def test_a_short_one_has_every_figure() -> None:
@@ -135,7 +135,7 @@ def test_a_short_one_has_every_figure() -> None:
     assert (line["scalars"], line["run_uid"], line["sequence"]) == ({"a": 1.5, "b": None}, "uid-1", 0)
 
 
-def told(folder: Path, text: str | bytes) -> str:
+def plan_error(folder: Path, text: str | bytes) -> str:
     path = folder / "plan.json"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(RunFailure) as failure:
@@ -149,28 +149,28 @@ def body(**changes: object) -> str:
 
 
 def test_each_wrong_field_is_named_and_many_are_counted(tmp_path: Path) -> None:
-    two = told(tmp_path, body(health_deadline_seconds=-1, percentiles="all"))
+    two = plan_error(tmp_path, body(health_deadline_seconds=-1, percentiles="all"))
     assert [each.partition(":")[0] for each in two.split("; ")] == ["percentiles", "health_deadline_seconds"]
     extra = {f"surprise_{n}": 1 for n in range(SHOWN_ERRORS)}
-    assert "more" not in told(tmp_path, body(**extra))
-    assert told(tmp_path, body(**extra, another=1)).endswith("; and 1 more")
+    assert "more" not in plan_error(tmp_path, body(**extra))
+    assert plan_error(tmp_path, body(**extra, another=1)).endswith("; and 1 more")
 
 
 def test_a_field_within_a_stage_is_named_with_its_place(tmp_path: Path) -> None:
     broken = {**json.loads(stage().model_dump_json()), "requests": 0}
-    assert told(tmp_path, body(stages=[broken])).startswith("stages.0.requests: ")
+    assert plan_error(tmp_path, body(stages=[broken])).startswith("stages.0.requests: ")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "7", "null", b"\xff\xfe", "[" * 5000])
-def test_what_is_no_object_is_told_of_the_plan_as_a_whole(tmp_path: Path, text: str | bytes) -> None:
-    assert told(tmp_path, text).startswith("plan: ")
+def test_a_plan_that_is_not_an_object_is_reported_as_a_whole(tmp_path: Path, text: str | bytes) -> None:
+    assert plan_error(tmp_path, text).startswith("plan: ")
 
 
 def test_a_plan_may_be_as_large_as_its_bound(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     path.write_bytes(plan().to_json().encode().ljust(MAX_PLAN_BYTES))
     assert read_plan(path) == plan()
-    assert "larger than" in told(tmp_path, plan().to_json().encode().ljust(MAX_PLAN_BYTES + 1))
+    assert "larger than" in plan_error(tmp_path, plan().to_json().encode().ljust(MAX_PLAN_BYTES + 1))
 
 
 def test_a_folder_is_no_plan(tmp_path: Path) -> None:
@@ -231,14 +231,13 @@ def written(tmp_path: Path, text: str) -> Path:
         pytest.param("larger than", "x" * (MAX_PLAN_BYTES + 1), id="huge"),
     ],
 )
-def test_a_broken_plan_is_refused_naming_what_is_wrong(tmp_path: Path, expected: str, text: str) -> None:
+def test_a_broken_plan_is_rejected_naming_what_is_wrong(tmp_path: Path, expected: str, text: str) -> None:
     with pytest.raises(RunFailure, match=expected) as failure:
         read_plan(written(tmp_path, text))
-    assert failure.value.reason == "InvalidPlan"
-    assert failure.value.exit_code == 2
+    assert (failure.value.reason, failure.value.exit_code) == ("InvalidPlan", 2)
 
 
-def test_a_refusal_tells_no_values(tmp_path: Path) -> None:
+def test_a_rejected_plan_does_not_print_values(tmp_path: Path) -> None:
     with pytest.raises(RunFailure) as failure:
         read_plan(written(tmp_path, body(token_digest=TOKEN_DIGEST * 10, target=TOKEN_DIGEST)))
     assert TOKEN_DIGEST not in failure.value.message
@@ -250,7 +249,7 @@ def test_a_plan_holds_the_digest_of_the_token_and_not_the_token() -> None:
     assert TOKEN not in text
 
 
-def test_a_missing_plan_is_refused_naming_the_file(tmp_path: Path) -> None:
+def test_a_missing_plan_is_rejected_naming_the_file(tmp_path: Path) -> None:
     with pytest.raises(RunFailure, match=r"nowhere\.json: No such file"):
         read_plan(tmp_path / "nowhere.json")
 

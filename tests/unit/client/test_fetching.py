@@ -26,7 +26,7 @@ async def test_a_file_is_fetched_whole() -> None:
         ("DatasetInvalid", "larger than 0 MiB", {"status": 200, "text": "x" * 11}),
     ],
 )
-async def test_another_answer_is_refused(reason: str, message: str, answer: dict[str, Any]) -> None:
+async def test_another_answer_is_rejected(reason: str, message: str, answer: dict[str, Any]) -> None:
     async with serving(rows=answering(**answer)) as url:
         with pytest.raises(RunFailure, match=message) as failure:
             await fetch(f"{url}/rows", max_bytes=10)

@@ -34,26 +34,22 @@ def html(status: int) -> Handler:
 
 
 async def canary(handler: Handler, *, api: Api = "Completions") -> None:
-    async with (
-        serving(v1_completions=handler, v1_chat_completions=handler) as url,
-        aiohttp.ClientSession() as session,
-    ):
+    async with serving(v1_completions=handler, v1_chat_completions=handler) as url, aiohttp.ClientSession() as session:
         await send_canary(session, url, api=api, model="tiny", run_uid="run-1", served=("big", "small"))
 
 
 @pytest.mark.parametrize("api", ["Completions", "Chat"])
 async def test_a_completion_with_a_token_is_good(api: Api) -> None:
-    asked: list[dict[str, object]] = []
+    requests: list[dict[str, object]] = []
 
     async def answer(request: web.Request) -> web.Response:
-        asked.append(await request.json())
+        requests.append(await request.json())
         return web.json_response(COMPLETION)
 
     await canary(answer, api=api)
-    assert len(asked) == 1
-    assert asked[0]["model"] == "tiny"
-    assert asked[0]["temperature"] == 0
-    assert ("messages" in asked[0], "prompt" in asked[0]) == (api == "Chat", api == "Completions")
+    assert len(requests) == 1
+    assert (requests[0]["model"], requests[0]["temperature"]) == ("tiny", 0)
+    assert ("messages" in requests[0], "prompt" in requests[0]) == (api == "Chat", api == "Completions")
 
 
 @pytest.mark.parametrize(
@@ -99,7 +95,7 @@ async def test_a_bad_answer_has_a_reason(reason: str, words: str, handler: Handl
     assert "secret" not in failure.value.message
 
 
-async def test_a_connection_that_breaks_is_told() -> None:
+async def test_a_connection_that_breaks_is_reported() -> None:
     async def hang_up(request: web.Request) -> web.Response:
         assert request.transport is not None
         request.transport.close()
@@ -168,7 +164,7 @@ def answer(status: int, body: str, content_type: str = "application/json") -> An
         pytest.param('an HTML page ("Sign in")', "  <TITLE lang=en>Sign\n in</title>", id="page-with-a-title"),
     ],
 )
-def test_the_servers_own_words(words: str, body: str) -> None:
+def test_the_servers_error_message_is_extracted(words: str, body: str) -> None:
     assert words_of(answer(400, body)) == words
 
 
@@ -186,7 +182,7 @@ def test_whatever_is_answered_has_short_words_on_one_line(body: str, content_typ
 
 
 @given(st.text(max_size=100), st.integers(100, 599).filter(lambda status: status != 200))
-def test_what_is_no_200_is_trouble(body: str, status: int) -> None:
+def test_a_status_other_than_200_is_a_failure(body: str, status: int) -> None:
     found = canary_failure(answer(status, body), where="http://s/v1", model="m", served=())
     assert found is not None
     assert str(status) in found.message or "HTML" in found.message or found.reason == "ModelNotServed"
@@ -223,13 +219,13 @@ def test_a_200_without_an_object_is_no_server_of_this_api(body: str) -> None:
     ("status", "reason"),
     [(401, "Unauthorized"), (403, "Unauthorized"), (402, "CanaryFailed"), (404, "EndpointNotFound")],
 )
-def test_a_key_is_asked_for_where_one_lacks(status: int, reason: str) -> None:
+def test_a_key_is_requested_where_one_lacks(status: int, reason: str) -> None:
     found = canary_failure(answer(status, "no", "text/plain"), where="http://s/v1", model="m", served=())
     assert found is not None
     assert (found.reason, "endpoint.apiKeySecretRef" in found.message) == (reason, reason == "Unauthorized")
 
 
-def test_of_many_models_the_first_are_listed_and_of_none_it_is_said() -> None:
+def test_the_first_of_many_models_are_listed() -> None:
     gone = answer(404, '{"message": "model m does not exist."}')
     many = canary_failure(gone, where="w", model="m", served=[f"m{n}" for n in range(30)])
     none = canary_failure(gone, where="w", model="m", served=())
@@ -252,7 +248,7 @@ async def test_half_an_answer_to_the_canary_is_a_reason_with_words(parts: tuple[
     assert failure.value.reason == "CanaryFailed"
 
 
-async def test_a_canary_that_is_not_answered_in_time_is_told() -> None:
+async def test_a_canary_that_is_not_answered_in_time_is_reported() -> None:
     async with sending(stays=True) as url, open_session(tls=None, seconds=0.1) as session:
         with pytest.raises(RunFailure, match="on the first request") as failure:
             await send_canary(session, url, api="Chat", model="m", run_uid="r", served=())
@@ -289,11 +285,11 @@ async def test_models_that_break_off_are_none(parts: tuple[bytes, ...]) -> None:
         assert await served_models(session, url) == {}
 
 
-async def test_nobody_is_asked_to_compress() -> None:
-    asked: list[str] = []
+async def test_requests_do_not_accept_compression() -> None:
+    requests: list[str] = []
 
     async def note(request: web.Request) -> web.Response:
-        asked.append(request.headers["Accept-Encoding"])
+        requests.append(request.headers["Accept-Encoding"])
         return web.Response(text="up")
 
     async with (
@@ -302,4 +298,4 @@ async def test_nobody_is_asked_to_compress() -> None:
         session.get(f"{url}/metrics"),
     ):
         pass
-    assert asked == ["identity"]
+    assert requests == ["identity"]

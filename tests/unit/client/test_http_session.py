@@ -59,7 +59,7 @@ async def test_an_answer_is_read_no_further_than_its_bound() -> None:
 
 
 @pytest.mark.parametrize("content", [None, "no certificate"])
-def test_certificates_that_cannot_be_read_are_told(tmp_path: Path, content: str | None) -> None:
+def test_certificates_that_cannot_be_read_are_reported(tmp_path: Path, content: str | None) -> None:
     file = tmp_path / "ca.crt"
     if content is not None:
         file.write_text(content)

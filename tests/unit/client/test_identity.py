@@ -76,7 +76,7 @@ def test_a_page_without_configuration_has_none(page: str) -> None:
     assert settings_digest(page) is None
 
 
-async def told(*, version: Handler, metrics: Handler) -> Identity:
+async def identified(*, version: Handler, metrics: Handler) -> Identity:
     async with serving(version=version, metrics=metrics) as url, aiohttp.ClientSession() as session:
         (identity,) = await identify(session, [f"{url}/metrics"], model="m")
         return identity
@@ -84,7 +84,9 @@ async def told(*, version: Handler, metrics: Handler) -> Identity:
 
 async def test_version_and_settings_are_asked_of_each_server() -> None:
     version = answering(200, text='{"version": "0.32.0"}', content_type="application/json")
-    assert await told(version=version, metrics=answering(200, text=PAGE)) == Identity("0.32.0", settings_digest(PAGE))
+    assert await identified(version=version, metrics=answering(200, text=PAGE)) == Identity(
+        "0.32.0", settings_digest(PAGE)
+    )
 
 
 @pytest.mark.parametrize(
@@ -98,7 +100,7 @@ async def test_version_and_settings_are_asked_of_each_server() -> None:
     ],
 )
 async def test_a_server_that_names_no_version_has_none(version: Handler) -> None:
-    assert await told(version=version, metrics=answering(500, text="")) == Identity(None, None)
+    assert await identified(version=version, metrics=answering(500, text="")) == Identity(None, None)
 
 
 async def test_a_server_that_is_gone_has_neither() -> None:
@@ -109,15 +111,15 @@ async def test_a_server_that_is_gone_has_neither() -> None:
 
 
 async def test_the_version_is_asked_beside_the_page_under_a_path_of_its_own() -> None:
-    asked: list[str] = []
+    paths: list[str] = []
 
     async def version(request: web.Request) -> web.Response:
-        asked.append(request.path)
+        paths.append(request.path)
         return web.json_response({"version": "1"})
 
     async with serving(base_version=version) as url, aiohttp.ClientSession() as session:
         await identify(session, [f"{url}/base/metrics"], model="m")
-    assert asked == ["/base/version"]
+    assert paths == ["/base/version"]
 
 
 MODEL = {"id": "m", "object": "model", "created": 1, "root": "/models/m", "parent": None, "max_model_len": 4096}
@@ -137,22 +139,22 @@ ADAPTER = {"id": "lora", "created": 2, "root": "/loras/l", "parent": "m", "max_m
         pytest.param(None, ["m"], id="no models"),
     ],
 )
-def test_models_are_told_by_what_equal_servers_have_alike(text: str | None, models: object) -> None:
+def test_models_are_reported_by_what_equal_servers_have_alike(text: str | None, models: object) -> None:
     assert models_text({"object": "list", "data": models}) == text
 
 
-@pytest.mark.parametrize("said", [None, [], "models", 7])
-def test_an_answer_that_is_no_list_of_models_tells_none(said: object) -> None:
-    assert models_text(said) is None
+@pytest.mark.parametrize("answer", [None, [], "models", 7])
+def test_an_answer_that_is_no_list_of_models_tells_none(answer: object) -> None:
+    assert models_text(answer) is None
 
 
 def test_a_long_list_still_tells_whether_two_are_equal() -> None:
-    def told(last: str) -> str:
+    def models_of(last: str) -> str:
         return models_text({"data": [*({"id": f"adapter-{n:03d}"} for n in range(100)), {"id": last}]}) or ""
 
-    assert told("z1") == told("z1") != told("z2")
-    assert len(told("z1")) == 300
-    assert ServerEdge(address="a", before=None, after=None, models=told("z1")).models == told("z1")
+    assert models_of("z1") == models_of("z1") != models_of("z2")
+    assert len(models_of("z1")) == 300
+    assert ServerEdge(address="a", before=None, after=None, models=models_of("z1")).models == models_of("z1")
 
 
 async def test_models_are_asked_of_each_server() -> None:

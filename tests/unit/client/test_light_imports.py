@@ -36,7 +36,7 @@ AutoTokenizer = dict
 }
 
 
-def said(folder: Path, code: str, **files: str) -> str:
+def printed(folder: Path, code: str, **files: str) -> str:
     """What a new Python prints where these libraries are installed."""
     for name, text in {**FILES, **{name.replace("__", "/") + ".py": text for name, text in files.items()}}.items():
         file = folder / name
@@ -54,7 +54,7 @@ print(serve.is_tensor(1), serve.SampleRequest is dict, sys.modules.keys() & {"to
 import torch
 print(torch.IMPORTED)
 """
-    assert said(tmp_path, code).splitlines() == ["False True set()", "True"]
+    assert printed(tmp_path, code).splitlines() == ["False True set()", "True"]
 
 
 def test_what_is_called_while_it_is_imported_is_loaded(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ before = light_imports.transformers()
 serve = light_imports.vllm_benchmark()
 print(before.HAS_TORCH, serve.f(), serve.has, sys.modules["torch"].IMPORTED)
 """
-    assert said(tmp_path, code, vllm__benchmarks__serve=benchmark) == "False 7 True True"
+    assert printed(tmp_path, code, vllm__benchmarks__serve=benchmark) == "False 7 True True"
 
 
 def test_a_torch_that_came_after_the_tokenizer_does_not_meet_transformers_without_it(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ light_imports.transformers()
 import torch
 print(light_imports.vllm_benchmark().Adapter.__name__, "vllm.lora" in sys.modules)
 """
-    assert said(tmp_path, code, vllm__benchmarks__serve=benchmark, vllm__lora__request=lora) == "Adapter False"
+    assert printed(tmp_path, code, vllm__benchmarks__serve=benchmark, vllm__lora__request=lora) == "Adapter False"
 
 
 def test_a_placeholder_that_is_called_later_raises(tmp_path: Path) -> None:
@@ -86,12 +86,12 @@ try:
 except TypeError as error:
     print(type(error).__name__)
 """
-    assert said(tmp_path, code) == "TypeError"
+    assert printed(tmp_path, code) == "TypeError"
 
 
 def test_transformers_are_loaded_without_torch_unless_it_is_there(tmp_path: Path) -> None:
-    assert said(tmp_path, 'print(light_imports.transformers().HAS_TORCH, "torch" in sys.modules)') == "False False"
-    assert said(tmp_path, "import torch\nprint(light_imports.transformers().HAS_TORCH)") == "True"
+    assert printed(tmp_path, 'print(light_imports.transformers().HAS_TORCH, "torch" in sys.modules)') == "False False"
+    assert printed(tmp_path, "import torch\nprint(light_imports.transformers().HAS_TORCH)") == "True"
 
 
 def test_a_library_that_is_missing_is_an_import_error(tmp_path: Path) -> None:
@@ -103,5 +103,4 @@ for load in (light_imports.transformers, light_imports.vllm_benchmark):
     except ImportError as error:
         print(error.name.partition(".")[0], "torch" in sys.modules)
 """
-    lines = said(tmp_path, code).splitlines()
-    assert lines[-1] == "vllm False"
+    assert printed(tmp_path, code).splitlines()[-1] == "vllm False"

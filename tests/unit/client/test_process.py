@@ -32,22 +32,22 @@ class Client:
 
     def failure(self) -> Delivery:
         """The delivery that tells of the failure."""
-        told: list[Delivery] = []
+        deliveries: list[Delivery] = []
         for _ in polling("a failure is told", seconds=30):
             with contextlib.suppress(OSError):
-                told.append(self._delivery())
-            if told and told[-1].progress.failure is not None:
+                deliveries.append(self._delivery())
+            if deliveries and deliveries[-1].progress.failure is not None:
                 break
-        return told[-1]
+        return deliveries[-1]
 
     def termination_message(self) -> Failure:
         return Failure.model_validate_json(self._termination_log.read_bytes())
 
     def _delivery(self) -> Delivery:
-        asked = urllib.request.Request(
+        request = urllib.request.Request(
             f"http://127.0.0.1:{self._port}/records", headers={"Authorization": f"Bearer {TOKEN}"}
         )
-        with urllib.request.urlopen(asked) as response:
+        with urllib.request.urlopen(request) as response:
             return unpack_delivery(response.read())[0]
 
 
@@ -84,7 +84,7 @@ def client(tmp_path: Path, plan_json: str) -> Iterator[Client]:
         pytest.param("TokenizerNotFound", plan(target={"tokenizer": "/no/such/model"}).to_json(), id="no-tokenizer"),
     ],
 )
-def test_bad_input_is_told_everywhere_and_exits_2(tmp_path: Path, reason: str, plan_json: str) -> None:
+def test_bad_input_is_reported_everywhere_and_exits_2(tmp_path: Path, reason: str, plan_json: str) -> None:
     with client(tmp_path, plan_json) as running:
         delivery = running.failure()
         _, log = running.process.communicate(timeout=30)

@@ -127,7 +127,9 @@ async def test_without_an_answer_the_profile_begins_all_the_same(monkeypatch: py
         pytest.param({"/": (200, "[" * 100_000)}, "/", 3, id="nested"),
     ],
 )
-async def test_what_went_wrong_is_told(answers: dict[str, tuple[int, str]], words: str, requests: int) -> None:
+async def test_a_failed_profile_reports_the_reason(
+    answers: dict[str, tuple[int, str]], words: str, requests: int
+) -> None:
     seen = Seen()
     found = await profile_of(Sender(), {"/": (200, SUMMARY), **answers}, seen)
     assert (found.summary, len(seen)) == (None, requests)

@@ -25,7 +25,7 @@ def starts(samples: tuple[Sample, ...]) -> list[tuple[str, ...]]:
 
 @pytest.mark.parametrize("api", ["Completions", "Chat"])
 @pytest.mark.parametrize("input_tokens", [7, 8, 33, 500])
-def test_prompts_are_as_long_as_asked_with_special_tokens_and_template(api: Api, input_tokens: int) -> None:
+def test_prompts_are_as_long_as_requested_with_special_tokens_and_template(api: Api, input_tokens: int) -> None:
     counter = WordCounter(special=1, template=5)
     slot = stage(api=api, requests=300, data=RandomData(input_tokens=input_tokens, output_tokens=3))
     samples = write(RandomPrompts(words=WORDS, counter=counter), slot)
@@ -71,14 +71,14 @@ def test_these_prompts_never_change_between_releases() -> None:
     assert samples[0].prompt == "dok sas ras gam lus let nuk rim"
 
 
-def test_a_prompt_shorter_than_what_the_server_adds_is_refused_with_the_number() -> None:
+def test_a_prompt_shorter_than_what_the_server_adds_is_rejected_with_the_number() -> None:
     prompts = RandomPrompts(words=WORDS, counter=WordCounter(template=40))
     with pytest.raises(RunFailure, match="take 40") as failure:
         write(prompts, stage(api="Chat"))
     assert failure.value.reason == "InvalidPlan"
 
 
-def test_a_tokenizer_that_never_gives_the_length_is_refused() -> None:
+def test_a_tokenizer_that_never_gives_the_length_is_rejected() -> None:
     class Odd(WordCounter):
         def count(self, texts: Sequence[str], *, api: Api) -> list[int]:
             return [2 * len(text.split()) + 1 for text in texts]

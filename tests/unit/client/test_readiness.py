@@ -128,7 +128,7 @@ async def test_waiting_starts_before_anybody_listens() -> None:
         pytest.param("/v1/models answers 503", {"v1_models": answering(503)}, id="models-unavailable"),
     ],
 )
-async def test_the_last_problem_is_told_at_the_deadline(problem: str, handlers: dict[str, Handler]) -> None:
+async def test_the_last_problem_is_reported_at_the_deadline(problem: str, handlers: dict[str, Handler]) -> None:
     async with serving(**handlers) as url:
         with pytest.raises(RunFailure, match=problem) as failure:
             await wait(url, seconds=1)
@@ -146,7 +146,7 @@ def certificate(folder: Path) -> tuple[Path, ssl.SSLContext]:
     return file, context
 
 
-async def test_a_certificate_nobody_vouches_for_is_told_at_once_and_one_with_an_authority_is_good(
+async def test_an_untrusted_certificate_is_reported_at_once(
     tmp_path: Path,
 ) -> None:
     authority, context = certificate(tmp_path)
@@ -188,7 +188,7 @@ async def test_a_server_that_was_replaced_while_it_loaded_is_found_at_its_new_ad
     assert servers.urls == (url,)
 
 
-async def test_addresses_that_never_answer_are_told_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_addresses_that_never_answer_are_reported_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchrun_client.server.readiness.LOOK_AGAIN_SECONDS", 0.1)
     async with serving(health=answering(503)) as url, aiohttp.ClientSession() as session:
         with pytest.raises(RunFailure, match="/health answers 503") as late:

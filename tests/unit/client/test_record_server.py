@@ -231,7 +231,7 @@ class Line:
     def __init__(self, port: int) -> None:
         self._port = port
 
-    async def say(self, data: bytes, *, no_more: bool = False) -> bytes:
+    async def send(self, data: bytes, *, no_more: bool = False) -> bytes:
         """Everything that is answered until the server closes; `no_more`: with the word that nothing else will come."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
         writer.write(data)
@@ -242,8 +242,7 @@ class Line:
         return answered
 
     async def get(self, path: str, method: str = "GET") -> tuple[int, bytes]:
-        """Status and body."""
-        answered = await self.say(
+        answered = await self.send(
             f"{method} {path} HTTP/1.1\r\nHost: x\r\n{AUTHORIZATION}Connection: close\r\n\r\n".encode()
         )
         head, _, body = answered.partition(b"\r\n\r\n")
@@ -267,7 +266,6 @@ def state() -> WatchedState:
 
 @pytest.fixture
 async def server(state: WatchedState) -> AsyncIterator[RecordServer]:
-    """A listening one."""
     made = RecordServer(state)
     yield made
     await made.stop()
@@ -275,7 +273,6 @@ async def server(state: WatchedState) -> AsyncIterator[RecordServer]:
 
 @pytest.fixture
 async def line(server: RecordServer) -> Line:
-    """To it."""
     return Line(await server.start(address="127.0.0.1", port=0))
 
 
@@ -306,7 +303,7 @@ async def test_no_wait_at_all_is_an_answer_at_once(line: Line, wait: str) -> Non
 @pytest.mark.parametrize(
     "query", ["from=", "from=x", "from=1.0", "from=0x1", "seen=", "seen=new", "wait=", "wait=1s", "from=" + "9" * 5000]
 )
-async def test_a_query_that_is_not_a_number_is_refused(line: Line, query: str) -> None:
+async def test_a_query_that_is_not_a_number_is_rejected(line: Line, query: str) -> None:
     assert (await line.get(f"/records?{query}"))[0] == 400
 
 
@@ -317,7 +314,7 @@ async def test_asking_from_before_the_first_gives_all(line: Line, state: Watched
 
 
 @pytest.mark.parametrize(
-    "said",
+    "data",
     [
         pytest.param(b"", id="nothing"),
         pytest.param(b"\r\n\r\n", id="empty-lines"),
@@ -328,8 +325,8 @@ async def test_asking_from_before_the_first_gives_all(line: Line, state: Watched
         pytest.param(b"GET /ready HTTP/1.1\r\nHost: x\r\nX: " + b"x" * 100_000 + b"\r\n\r\n", id="endless-head"),
     ],
 )
-async def test_half_a_question_disturbs_nobody(line: Line, state: WatchedState, said: bytes) -> None:
-    answered = await line.say(said, no_more=True)
+async def test_an_incomplete_request_is_ignored(line: Line, state: WatchedState, data: bytes) -> None:
+    answered = await line.send(data, no_more=True)
     assert answered == b"" or answered.split()[1].startswith(b"4")
     state.ready = True
     assert await line.get("/ready") == (200, b"ready\n")
@@ -379,19 +376,19 @@ def posted(body: bytes, authorization: str = AUTHORIZATION) -> bytes:
     ],
 )
 async def test_what_is_answered_to_an_acknowledgement(line: Line, status: int, body: bytes) -> None:
-    assert int((await line.say(posted(body))).split()[1]) == status
+    assert int((await line.send(posted(body))).split()[1]) == status
 
 
 async def test_the_end_is_awaited_until_the_last_record_is_stored(
     server: RecordServer, line: Line, state: WatchedState
 ) -> None:
-    told = asyncio.create_task(server.wait_until_delivered())
+    waiting = asyncio.create_task(server.wait_until_delivered())
     for n in (0, 1):
         state.add(sealed(n))
-    await line.say(posted(ack(1)))
-    assert not told.done()
-    await line.say(posted(ack(2)))
-    assert await asyncio.wait_for(told, 30) is True
+    await line.send(posted(ack(1)))
+    assert not waiting.done()
+    await line.send(posted(ack(2)))
+    assert await asyncio.wait_for(waiting, 30) is True
 
 
 async def test_after_a_failure_the_end_is_awaited_until_somebody_read_it(
@@ -405,7 +402,7 @@ async def test_after_a_failure_the_end_is_awaited_until_somebody_read_it(
 
 async def test_metrics_are_of_prometheus_form(line: Line, state: WatchedState) -> None:
     state.add(sealed(0))
-    answered = await line.say(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    answered = await line.send(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
     head, _, body = answered.partition(b"\r\n\r\n")
     assert b"Content-Type: text/plain; version=0.0.4" in head
     lines = body.decode().splitlines()

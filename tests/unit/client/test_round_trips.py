@@ -59,7 +59,7 @@ async def test_the_connection_and_the_first_answer_are_not_counted() -> None:
     assert trips.p95_us < 150_000
 
 
-async def test_of_several_servers_the_furthest_counts() -> None:
+async def test_the_server_furthest_in_its_startup_counts() -> None:
     async with serving(health=after(0)) as near, serving(health=after(0.04)) as far, aiohttp.ClientSession() as session:
         trips = await measure_round_trips(session, [near, far])
     assert trips is not None
@@ -67,21 +67,18 @@ async def test_of_several_servers_the_furthest_counts() -> None:
 
 
 @pytest.mark.parametrize("status", [404, 405, 503])
-async def test_a_gateway_without_a_health_check_is_asked_for_its_models(status: int) -> None:
+async def test_a_gateway_without_a_health_check_is_probed_by_its_models(status: int) -> None:
     """It would refuse by itself, without a server behind it."""
-    asked: Counter[str] = Counter()
+    requests: Counter[str] = Counter()
 
     async def models(request: web.Request) -> web.Response:
-        asked[request.path] += 1
+        requests[request.path] += 1
         return web.Response()
 
-    async with (
-        serving(health=answering(status), v1_models=models) as url,
-        aiohttp.ClientSession() as session,
-    ):
+    async with serving(health=answering(status), v1_models=models) as url, aiohttp.ClientSession() as session:
         trips = await measure_round_trips(session, [url])
     assert trips is not None
-    assert asked == {"/v1/models": ROUND_TRIPS + 1}
+    assert requests == {"/v1/models": ROUND_TRIPS + 1}
 
 
 async def test_a_long_way_ends_it_early() -> None:

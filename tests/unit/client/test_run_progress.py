@@ -115,7 +115,7 @@ def test_before_the_plan_is_read_anybody_may_read_and_nobody_acknowledge() -> No
     assert (RunState().may_read(""), RunState().may_acknowledge(TOKEN)) == (True, False)
 
 
-def test_after_a_failure_all_is_told_when_it_was_read_and_the_records_made_are_stored() -> None:
+def test_after_a_failure_the_records_made_are_stored() -> None:
     book = state(records=3, made=1)
     book.fail(FAILURE)
     assert not book.is_delivered()
@@ -134,22 +134,22 @@ class StateMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.book = RunState()
-        self.told = 0
+        self.woken = 0
         self.book.listen(self._hear)
         self.book.begin(run_uid="run-1", token_digest=TOKEN_DIGEST, records=EXPECTED)
         self.made, self.stored, self.failed = 0, 0, False
         self.version = self.book.progress().version
 
     def _hear(self) -> None:
-        self.told += 1
+        self.woken += 1
 
     @precondition(lambda self: self.made < EXPECTED and not self.failed)
     @rule()
     def a_record_is_made(self) -> None:
-        before = self.told
+        before = self.woken
         self.book.add(sealed(self.made))
         self.made += 1
-        assert self.told > before, "whoever waits is woken"
+        assert self.woken > before, "whoever waits is woken"
 
     @rule(through=st.integers(0, EXPECTED + 5))
     def somebody_acknowledges(self, through: int) -> None:
@@ -195,17 +195,17 @@ TestStateMachine = StateMachine.TestCase
 @given(st.integers(0, 10), st.integers(0, 10))
 def test_how_many_records_there_are_may_be_known_late(made: int, expected: int) -> None:
     book = RunState()
-    heard: list[int] = []
-    book.listen(lambda: heard.append(1))
+    answers: list[int] = []
+    book.listen(lambda: answers.append(1))
     book.begin(run_uid="run-1", token_digest=TOKEN_DIGEST, records=None)
     for n in range(made):
         book.add(sealed(n))
     book.acknowledge(made)
     assert not book.is_delivered(), "a search goes on"
-    heard.clear()
+    answers.clear()
     book.expect(expected)
     assert book.is_delivered() is (made == expected)
-    assert heard, "whoever waits for the end is woken"
+    assert answers, "whoever waits for the end is woken"
 
 
 def test_answers_are_counted_while_others_read() -> None:
@@ -213,12 +213,12 @@ def test_answers_are_counted_while_others_read() -> None:
     book = state(records=1)
     book.enter("Measuring", stage="a/rate=1/r1")
     version = book.progress().version
-    reading = [threading.Thread(target=book.progress) for _ in range(4)]
-    for thread in reading:
+    readers = [threading.Thread(target=book.progress) for _ in range(4)]
+    for thread in readers:
         thread.start()
     for _ in range(1000):
         book.count_answer()
-    for thread in reading:
+    for thread in readers:
         thread.join()
     assert (book.progress().requests_done, book.progress().version) == (1000, version)
     assert not book.has_news(first=0, seen=version)
@@ -227,28 +227,28 @@ def test_answers_are_counted_while_others_read() -> None:
 def test_instants_that_are_known_change_nothing_and_wake_nobody() -> None:
     book = state(records=1)
     book.note("healthy_unix_us", 5)
-    heard: list[int] = []
-    book.listen(lambda: heard.append(1))
+    answers: list[int] = []
+    book.listen(lambda: answers.append(1))
     version = book.progress().version
     book.note("healthy_unix_us", 9)
-    assert (heard, book.progress().version) == ([], version)
+    assert (answers, book.progress().version) == ([], version)
     book.note("warmup_us", 7)
-    told = book.progress()
-    assert (told.healthy_unix_us, told.warmup_us, len(heard)) == (5, 7, 1)
+    progress = book.progress()
+    assert (progress.healthy_unix_us, progress.warmup_us, len(answers)) == (5, 7, 1)
 
 
-def test_a_failure_is_told_by_being_read_and_that_wakes_whoever_waits() -> None:
+def test_a_failure_is_reported_by_being_read_and_that_wakes_whoever_waits() -> None:
     book = state(records=1)
     book.fail(Failure(reason="ClientError", message="no"))
-    heard: list[int] = []
-    book.listen(lambda: heard.append(1))
+    answers: list[int] = []
+    book.listen(lambda: answers.append(1))
     book.delivery(first=0)
-    assert (book.is_delivered(), len(heard)) == (True, 1)
+    assert (book.is_delivered(), len(answers)) == (True, 1)
 
 
 def test_reading_a_run_that_goes_on_wakes_nobody() -> None:
     book = state(records=1)
-    heard: list[int] = []
-    book.listen(lambda: heard.append(1))
+    answers: list[int] = []
+    book.listen(lambda: answers.append(1))
     book.delivery(first=0)
-    assert heard == []
+    assert answers == []

@@ -174,20 +174,17 @@ async def settled(before: float, completed: int, handler: Handler) -> list[Snaps
         return await take_settled(session, [f"{url}/metrics"], before=[snapshot(before)], completed=completed)
 
 
-async def test_a_snapshot_waits_until_all_successes_are_counted() -> None:
-    assert await settled(10, 3, showing(page(11), page(12), page(13))) == [snapshot(13)]
-
-
-async def test_a_snapshot_waits_until_nothing_runs() -> None:
-    assert await settled(10, 0, showing(page(10, running=1), page(10))) == [snapshot(10)]
-
-
-async def test_a_snapshot_waits_through_a_page_that_fails_once() -> None:
-    assert await settled(10, 1, showing("garbage", page(11))) == [snapshot(11)]
-
-
-async def test_a_snapshot_is_taken_as_it_is_when_the_count_never_comes() -> None:
-    assert await settled(10, 5, showing(page(12))) == [snapshot(12)]
+@pytest.mark.parametrize(
+    ("successes", "pages", "taken"),
+    [
+        pytest.param(3, (page(11), page(12), page(13)), 13, id="until all successes are counted"),
+        pytest.param(0, (page(10, running=1), page(10)), 10, id="until nothing runs"),
+        pytest.param(1, ("garbage", page(11)), 11, id="through a page that fails once"),
+        pytest.param(5, (page(12),), 12, id="no longer when the count never comes"),
+    ],
+)
+async def test_a_snapshot_waits(successes: int, pages: tuple[str, ...], taken: int) -> None:
+    assert await settled(10, successes, showing(*pages)) == [snapshot(taken)]
 
 
 async def test_a_server_that_cannot_be_read_any_more_is_waited_for_until_it_is_back(
@@ -214,7 +211,7 @@ async def test_a_server_that_counts_nothing_is_not_waited_for() -> None:
     assert len(reads) == 1
 
 
-async def test_idle_is_when_no_server_runs_anything_whatever_a_page_that_fails_would_say() -> None:
+async def test_servers_are_idle_when_none_runs_a_request() -> None:
     async with (
         serving(metrics=showing(page(1, running=2), page(2, running=1), page(3))) as busy,
         serving(metrics=answering(500, text="")) as mute,

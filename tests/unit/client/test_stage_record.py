@@ -43,17 +43,10 @@ from unit.client.plans import raw_stage
 
 
 def test_a_record_holds_every_request_in_microseconds() -> None:
-    record = record_of(raw_stage(due=[100.0, 100.25]))
-    columns = record.requests
-    assert columns.start_us == (0, 500_000)
-    assert columns.queue_us == (0, 250_000)
-    assert columns.ttft_us == (100_000, 0)
-    assert columns.e2el_us == (170_000, 0)
-    assert columns.input_tokens == (32, 32)
-    assert columns.output_tokens == (4, 0)
-    assert columns.asked_tokens == (4, 4)
-    assert columns.ended == (1, 0)
-    assert columns.ok == (1, 0)
+    columns = record_of(raw_stage(due=[100.0, 100.25])).requests
+    assert (columns.start_us, columns.queue_us, columns.ttft_us) == ((0, 500_000), (0, 250_000), (100_000, 0))
+    assert (columns.e2el_us, columns.input_tokens, columns.output_tokens) == ((170_000, 0), (32, 32), (4, 0))
+    assert (columns.asked_tokens, columns.ended, columns.ok) == ((4, 4), (1, 0), (1, 0))
 
 
 def test_the_clients_own_count_is_of_answers_that_the_server_counted() -> None:
@@ -65,21 +58,18 @@ def test_the_clients_own_count_is_of_answers_that_the_server_counted() -> None:
 
 def test_where_no_gaps_are_known_the_time_to_the_last_token_is() -> None:
     record = record_of(raw_stage(itls=[[], []], decodes=[0.5, 0.0]))
-    assert record.requests.e2el_us == (600_000, 0)
-    assert record.gaps.us == ()
+    assert (record.requests.e2el_us, record.gaps.us) == ((600_000, 0), ())
 
 
 def test_instants_are_unix_time_and_the_idle_time_is_since_the_answer_before() -> None:
     record = record_of(raw_stage())
     assert record.first_send_unix_us == 1_700_000_100_000_000
-    assert record.last_receive_unix_us == 1_700_000_101_500_000
-    assert record.idle_before_us == 250_000
+    assert (record.last_receive_unix_us, record.idle_before_us) == (1_700_000_101_500_000, 250_000)
 
 
 def test_gaps_and_errors_are_those_of_the_requests_they_belong_to() -> None:
     record = record_of(raw_stage(itls=[[0.02, 0.03, 0.02], [9.0]], errors=["ignored", "Bad Request"]))
-    assert (record.gaps.us, record.gaps.count) == ((20_000, 30_000), (2, 1))
-    assert record.errors == {"Bad Request": 1}
+    assert (record.gaps.us, record.gaps.count, record.errors) == ((20_000, 30_000), (2, 1), {"Bad Request": 1})
 
 
 @pytest.mark.parametrize(
@@ -112,8 +102,8 @@ def test_connections_that_were_opened(connects: list[float] | None, noted: Conne
 
 
 def test_a_record_says_how_tokens_were_chosen() -> None:
-    asked = Sampling(temperature=0.7)
-    assert record_of(raw_stage(sampling=asked)).sampling == asked
+    sampling = Sampling(temperature=0.7)
+    assert record_of(raw_stage(sampling=sampling)).sampling == sampling
 
 
 def test_a_record_says_which_chat_template_was_given() -> None:
@@ -170,7 +160,7 @@ def test_what_became_of_the_warm_up_is_passed_on() -> None:
     assert record_of(raw_stage()).warmup is None
 
 
-def test_gaps_are_told_by_time() -> None:
+def test_gaps_are_kept_by_time() -> None:
     """Two streams: one gap of 10 ms every 10 ms for a second, then one of 40 ms every 40 ms."""
     gaps = [0.01] * 100 + [0.04] * 25
     raw = raw_stage(sent=[100.0, 100.0], ttfts=[0.0, 0.0], itls=[gaps, gaps], ok=[True, True])
@@ -179,8 +169,7 @@ def test_gaps_are_told_by_time() -> None:
     assert sum(found.gaps) == 250
     of_edge = dict(zip(found.edges_us, range(len(found.edges_us)), strict=True))
     above = [found.above[number * len(found.edges_us) + of_edge[10_000]] for number in range(MAX_GAP_SLICES)]
-    assert above[:19] == [0] * 19
-    assert above[21:] == list(found.gaps[21:])
+    assert (above[:19], above[21:]) == ([0] * 19, list(found.gaps[21:]))
     assert sum(above) == 50
 
 
@@ -190,12 +179,12 @@ def test_a_stage_without_gaps_tells_none_by_time() -> None:
 
 def test_a_record_of_the_version_before_is_read() -> None:
     """It tells neither of the warm-up, nor of the models, nor of the path or the node, nor of the client's own count of prompts."""
-    told = record_of(raw_stage()).model_dump(mode="json", by_alias=True)
-    del told["warmup"], told["expected_input_tokens"], told["gap_slices"]
-    del told["round_trips"], told["client"]["node_cpu_seconds"], told["client"]["stolen_seconds"]
-    for edge in told["servers"]:
+    stored = record_of(raw_stage()).model_dump(mode="json", by_alias=True)
+    del stored["warmup"], stored["expected_input_tokens"], stored["gap_slices"]
+    del stored["round_trips"], stored["client"]["node_cpu_seconds"], stored["client"]["stolen_seconds"]
+    for edge in stored["servers"]:
         del edge["models"]
-    read = StageRecord.model_validate_json(json.dumps(told))
+    read = StageRecord.model_validate_json(json.dumps(stored))
     assert (read.warmup, read.expected_input_tokens, [edge.models for edge in read.servers]) == (None, None, [None])
     assert read.gap_slices is None
     assert (read.round_trips, read.client.node_cpu_seconds, read.client.stolen_seconds) == (None, None, None)
@@ -259,8 +248,7 @@ def test_a_traceback_becomes_its_last_line() -> None:
 
 
 def test_only_the_most_frequent_errors_are_kept_and_none_is_long() -> None:
-    errors = [f"error {n} " + "x" * 1000 for n in range(20) for _ in range(n)]
-    counts = error_counts(errors)
+    counts = error_counts([f"error {n} " + "x" * 1000 for n in range(20) for _ in range(n)])
     assert list(counts.values()) == [19, 18, 17, 16, 15, 14, 13, 12]
     assert len(counts) == MAX_ERRORS
     assert {len(text) for text in counts} == {300}
@@ -308,8 +296,8 @@ def test_a_small_headline_holds_all_figures() -> None:
 
 
 def test_columns_are_equally_long() -> None:
-    told = record_of(raw_stage()).requests.model_dump()
+    stored = record_of(raw_stage()).requests.model_dump()
     with pytest.raises(ValueError, match="equally long"):
-        RequestColumns.model_validate({**told, "start_us": ()})
+        RequestColumns.model_validate({**stored, "start_us": ()})
     with pytest.raises(ValueError, match="equally long"):
-        RequestColumns.model_validate({**told, "ended": (1,)})
+        RequestColumns.model_validate({**stored, "ended": (1,)})

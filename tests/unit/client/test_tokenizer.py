@@ -40,7 +40,7 @@ def test_a_chat_without_a_template_here_counts_as_a_completion() -> None:
         pytest.param(1, "Chat", None, id="no template here: as a completion"),
     ],
 )
-def test_what_every_prompt_begins_with(tokens: int, api: Api, template: str | None) -> None:
+def test_every_prompt_begins_with_the_shared_prefix(tokens: int, api: Api, template: str | None) -> None:
     tokenizer = HubTokenizer(["system", "user", *WORDS], chat_template=template)
     assert TokenCounter(tokenizer).shared_prefix(api=api) == tokens
 
@@ -93,7 +93,7 @@ class Silent(HubTokenizer):
         pytest.param(None, HubTokenizer(), "ConfigMap or key does not exist", id="not there"),
     ],
 )
-def test_a_template_that_can_not_be_used_ends_the_run_before_a_server_is_started(
+def test_a_template_that_cannot_be_used_ends_the_run_before_a_server_is_started(
     template: bytes | None, tokenizer: object, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(RunFailure, match=words) as failure:
@@ -111,7 +111,7 @@ def test_a_vocabulary_of_another_script_has_words_too() -> None:
     assert TokenCounter(HubTokenizer(words)).words() == words
 
 
-def test_a_tokenizer_with_too_few_words_is_refused() -> None:
+def test_a_tokenizer_with_too_few_words_is_rejected() -> None:
     with pytest.raises(RunFailure, match="has 10") as failure:
         TokenCounter(HubTokenizer(WORDS[:10])).words()
     assert failure.value.reason == "TokenizerUnusable"

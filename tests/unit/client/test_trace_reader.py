@@ -23,9 +23,9 @@ TRACES = Path(__file__).parent / "traces"
 ONE_STEP = TRACES / "one-step.pt.trace.json.gz"
 
 
-def trace(tmp_path: Path, *of: dict[str, Any], **further: Any) -> TraceSummary:
+def trace(tmp_path: Path, *events: dict[str, Any], **further: Any) -> TraceSummary:
     file = tmp_path / "rank0.pt.trace.json"
-    file.write_text(json.dumps({"schemaVersion": 1, **further, "traceEvents": of}))
+    file.write_text(json.dumps({"schemaVersion": 1, **further, "traceEvents": events}))
     return TraceSummary.model_validate(summary_of(file))
 
 
@@ -50,8 +50,7 @@ def test_a_real_trace_has_the_times_of_vllms_own_table() -> None:
 
 def test_the_time_between_steps_is_the_hosts() -> None:
     found = TraceSummary.model_validate(summary_of(TRACES / "twelve-steps.pt.trace.json.gz"))
-    assert (found.steps, found.step_tokens) == (12, 2)
-    assert (found.window_us, found.busy_us) == (1_273_795, 472_932)
+    assert (found.steps, found.step_tokens, found.window_us, found.busy_us) == (12, 2, 1_273_795, 472_932)
 
 
 def test_kernels_of_a_gpu_run_beside_each_other(tmp_path: Path) -> None:
@@ -102,7 +101,7 @@ def test_events_are_found_however_the_text_is_cut(size: int) -> None:
         pytest.param(b'{"traceEvents": [' + b"{}," * 5_000 + b"{}]}", None, id="empty spans"),
     ],
 )
-def test_a_file_that_is_not_a_trace_is_refused_in_a_sentence(
+def test_a_file_that_is_not_a_trace_is_rejected_in_a_sentence(
     tmp_path: Path, content: bytes, problem: str | None
 ) -> None:
     file = tmp_path / "rank0.pt.trace.json"
@@ -114,7 +113,7 @@ def test_a_file_that_is_not_a_trace_is_refused_in_a_sentence(
         summary_of(file)
 
 
-def test_what_is_kept_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_trace_events_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace_reader, "MAX_EVENTS", 3)
     with pytest.raises(ValueError, match="profile fewer seconds"):
         trace(tmp_path, *(span("cpu_op", "mm", n, 1) for n in range(4)))
@@ -130,7 +129,7 @@ def test_spans_that_lie_are_passed_over_and_names_are_cut(tmp_path: Path) -> Non
     assert [(len(kernel.name), kernel.total_us) for kernel in found.kernels] == [(160, 1)]
 
 
-def test_a_broken_archive_is_refused(tmp_path: Path) -> None:
+def test_a_broken_archive_is_rejected(tmp_path: Path) -> None:
     file = tmp_path / "rank0.pt.trace.json.gz"
     for content in (b"plain", ONE_STEP.read_bytes()[:5000]):
         file.write_bytes(content)
@@ -138,7 +137,7 @@ def test_a_broken_archive_is_refused(tmp_path: Path) -> None:
             summary_of(file)
 
 
-def asked(url: str) -> tuple[int, dict[str, Any]]:
+def get_json(url: str) -> tuple[int, dict[str, Any]]:
     try:
         with urllib.request.urlopen(url, timeout=20) as answer:
             return answer.status, json.load(answer)
@@ -157,14 +156,14 @@ def test_the_server_needs_nothing_but_its_own_text(tmp_path: Path) -> None:
         try:
             for _ in polling("the reader answers", seconds=30):
                 try:
-                    assert asked(url) == (404, {"problem": f"no trace in {tmp_path}"})
+                    assert get_json(url) == (404, {"problem": f"no trace in {tmp_path}"})
                     break
                 except urllib.error.URLError:
                     continue
             (tmp_path / "vm.async_llm.1.pt.trace.json.gz").write_bytes(b"of the API server")
             (tmp_path / ONE_STEP.name).write_bytes(ONE_STEP.read_bytes())
-            assert asked(url) == (200, summary_of(ONE_STEP))
+            assert get_json(url) == (200, summary_of(ONE_STEP))
             (tmp_path / ONE_STEP.name).write_bytes(b"broken")
-            assert asked(url)[0] == 404
+            assert get_json(url)[0] == 404
         finally:
             process.kill()

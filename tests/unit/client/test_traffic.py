@@ -64,11 +64,11 @@ def shared(path: str) -> Plan:
 def test_under_share_all_stages_of_a_workload_send_the_same_and_rows_may_be_sent_again(tmp_path: Path) -> None:
     given = shared(rows_file(tmp_path, 8))
     traffic = write_traffic(given, find_material(given, COUNTER), COUNTER)
-    short, long, rows, fewer_rows, again = traffic.stages
+    short, long, rows, fewer_rows, repeated = traffic.stages
     assert [len(samples) for samples in traffic.stages] == [3, 5, 6, 4, 3]
-    assert short == long[:3] == again
+    assert short == long[:3] == repeated
     assert fewer_rows == rows[:4]
-    assert prompts_digest(short) == prompts_digest(again)
+    assert prompts_digest(short) == prompts_digest(repeated)
     prompts = {s.prompt for s in (*long, *rows)}
     assert len(prompts) == 11
     assert not prompts & {s.prompt for samples in traffic.warmups for s in samples}
@@ -118,7 +118,7 @@ def test_a_request_that_fills_the_context_is_accepted(context_tokens: int) -> No
     check_lengths(full, Material(), context_tokens=context_tokens, whose="the model")
 
 
-def test_a_request_longer_than_the_context_is_refused_with_both_numbers() -> None:
+def test_a_request_longer_than_the_context_is_rejected_with_both_numbers() -> None:
     long = plan(stage(), stage(data=RandomData(input_tokens=30, output_tokens=10)))
     with pytest.raises(RunFailure, match=r"30 input.* 10 output = 40 tokens.*39 tokens of the model") as failure:
         check_lengths(long, Material(), context_tokens=39, whose="the model")
@@ -181,7 +181,7 @@ def test_prefixes_count_with_what_follows_them() -> None:
         check_lengths(given, find_material(given, COUNTER), context_tokens=34, whose="the server")
 
 
-def test_rows_longer_than_the_model_takes_are_left_out_before_anything_is_refused(tmp_path: Path) -> None:
+def test_rows_longer_than_the_model_takes_are_left_out_before_anything_is_rejected(tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
     rows = [{"prompt": " ".join(WORDS[n : n + 5]), "output_tokens": 40 if n < 3 else 4} for n in range(7)]
     file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
@@ -202,11 +202,9 @@ def test_a_dataset_of_texts_needs_no_words_of_the_tokenizer(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("policy", ["Isolate", "Share"])
-def test_what_was_read_is_told_once_for_each_workload(tmp_path: Path, policy: CachePolicy) -> None:
+def test_what_was_read_is_reported_once_for_each_workload(tmp_path: Path, policy: CachePolicy) -> None:
     path = rows_file(tmp_path, 20)
     stages = [sharegpt_stage(path, id=f"chat/concurrency=2/r{n}", repeat=n, seed=n) for n in (1, 2)]
     given = plan(*stages, warmups=(warmup(data=sharegpt(path)),), cache_policy=policy)
-    material = find_material(given, COUNTER)
-    ((facts,),) = material.datasets.values()
-    assert (facts.source, facts.rows_read) == (path, 20)
-    assert facts.rows_used == (10 if policy == "Isolate" else 6)
+    ((facts,),) = find_material(given, COUNTER).datasets.values()
+    assert (facts.source, facts.rows_read, facts.rows_used) == (path, 20, 10 if policy == "Isolate" else 6)

@@ -56,7 +56,7 @@ INFO 06-05 09:08:36 [core.py:167] init engine (profile, create kv cache, warmup 
         pytest.param(StartupPhases(), "Loading weights took nan seconds", id="no number"),
     ],
 )
-def test_what_a_log_tells(expected: StartupPhases, log: str) -> None:
+def test_startup_phases_are_read_from_the_log(expected: StartupPhases, log: str) -> None:
     assert ENGINE.startup_phases(log) == expected
 
 
@@ -100,7 +100,7 @@ CONFIG = (
         pytest.param({}, "Using backend TORCH_SDPA for vit attention\nUsing max model len 4096", id="nothing of it"),
     ],
 )
-def test_what_a_server_chose(expected: dict[str, str], log: str) -> None:
+def test_chosen_settings_are_read_from_the_log(expected: dict[str, str], log: str) -> None:
     assert ENGINE.startup_phases(log).chosen == expected
 
 
@@ -109,7 +109,7 @@ def test_what_a_log_says_was_chosen_is_bounded() -> None:
     assert len(ENGINE.startup_phases(log).chosen["attention_backend"]) == 100
 
 
-def test_of_the_ranks_the_slowest_counts() -> None:
+def test_the_slowest_rank_counts() -> None:
     lines = (
         f"(Worker_TP{rank} pid={rank}) INFO Loading weights took {seconds} seconds"
         for rank, seconds in enumerate((3.5, 9.25))
@@ -143,7 +143,7 @@ def log(*lines: tuple[str, str]) -> str:
     return "\n".join(f"{AT.format(second)} {text}" for second, text in lines)
 
 
-def test_each_is_told_with_the_kubelets_instant() -> None:
+def test_each_is_reported_with_the_kubelets_instant() -> None:
     text = log(("01.5", NOISE), ("02.123456789", TRITON), ("03", NOISE), ("04", TILELANG))
     assert ENGINE.compilations(text) == (ZERO + 2.123456, ZERO + 4)
 

@@ -69,8 +69,7 @@ async def test_vllms_readers_share_a_page_and_read_it_anew_the_next_time() -> No
 @pytest.mark.parametrize("trust_env", [True, False])
 async def test_sessions_look_up_proxies_only_where_told_to_whatever_vllm_asks(trust_env: bool) -> None:
     sessions = Sessions(aiohttp, tls=None, trust_env=trust_env)
-    session = sessions.ClientSession(trust_env=True)
-    assert session.trust_env is trust_env
+    assert sessions.ClientSession(trust_env=True).trust_env is trust_env
     await sessions.close()
 
 
@@ -86,16 +85,16 @@ def test_everything_else_is_aiohttps_own() -> None:
     assert Sessions(aiohttp, tls=None, trust_env=False).ClientTimeout is aiohttp.ClientTimeout
 
 
-@pytest.mark.parametrize("asked", [True, False])
-def test_our_certificates_are_used_where_verification_is_asked_for(asked: bool) -> None:
+@pytest.mark.parametrize("verified", [True, False])
+def test_our_certificates_are_used_where_verification_is_requested(verified: bool) -> None:
     class Module:
         @staticmethod
         def TCPConnector(**arguments: Any) -> Any:  # noqa: N802 (the name it stands in for)
             return arguments["ssl"]
 
     context = ssl.create_default_context()
-    used = Sessions(Module, tls=context, trust_env=False).TCPConnector(ssl=asked)
-    assert used is (context if asked else False)
+    used = Sessions(Module, tls=context, trust_env=False).TCPConnector(ssl=verified)
+    assert used is (context if verified else False)
 
 
 async def all_at_once(users: int, requests: int) -> list[tuple[float | None, float]]:

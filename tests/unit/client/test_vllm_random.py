@@ -36,9 +36,9 @@ def riddle(policy: CachePolicy) -> Plan:
 @pytest.mark.parametrize("policy", ["Share", "Reset"])
 def test_workloads_with_one_seed_send_the_same_prompts_as_far_as_they_are_long(policy: CachePolicy) -> None:
     traffic = written(riddle(policy))
-    short, again, longer, *repeat = ([s.prompt.split() for s in samples] for samples in traffic.stages)
-    assert short == again == [prompt[:39] for prompt in longer]
-    assert repeat == [short, again, longer]
+    short, repeated, longer, *repeat = ([s.prompt.split() for s in samples] for samples in traffic.stages)
+    assert short == repeated == [prompt[:39] for prompt in longer]
+    assert repeat == [short, repeated, longer]
     # 39 words and the special token that the server adds, which vLLM leaves room for.
     assert {(s.input_tokens, s.output_tokens) for s in traffic.stages[0]} == {(40, 4)}
 
@@ -71,7 +71,7 @@ def test_more_prompts_than_tokens_repeat_one_another() -> None:
     assert len(set(prompts)) <= 3
 
 
-def test_a_prompt_with_room_for_special_tokens_alone_is_refused() -> None:
+def test_a_prompt_with_room_for_special_tokens_alone_is_rejected() -> None:
     with pytest.raises(RunFailure, match="inputTokens 1 leaves no room") as failure:
         written(plan(stage(data=vllm(1))))
     assert failure.value.reason == "InvalidPlan"

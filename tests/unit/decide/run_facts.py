@@ -42,7 +42,7 @@ def _foreign(scene: scenes.Scene) -> scenes.Scene:
 def _judged(value: Judgement | None) -> Change:
     """Look-ups of the end were answered, whether asked for or not."""
     answers: dict[Question[Any], Answer[Any]] = {Judging(early): Answer(value, "it is dead") for early in (True, False)}
-    return lambda scene: scene.told(answers)
+    return lambda scene: scene.with_answers(answers)
 
 
 JUDGED = Judgement(verdict="Valid", valid_reason="AllValid", message="measured", measured_anything=True)
@@ -98,10 +98,10 @@ CHANGES: Mapping[str, Change] = {
     "client is silent": lambda s: s.client(silent=True),
     "client speaks another contract": lambda s: s.client(mismatch="the client speaks version 1"),
     "client has lost a record": lambda s: s.client(lost_record=0),
-    "client's clock is a year ahead": lambda s: s.says(
+    "client's clock is a year ahead": lambda s: s.reports(
         healthy_unix_us=scenes.unix_us(3e7), first_request_unix_us=scenes.unix_us(4e7)
     ),
-    "client's clock says nonsense": lambda s: s.says(healthy_unix_us=10**15, first_request_unix_us=0),
+    "client's clock says nonsense": lambda s: s.reports(healthy_unix_us=10**15, first_request_unix_us=0),
     "name is taken": lambda s: s.knowing(conflict="Job br-qwen-6316e01c-client"),
     "a quota is full": lambda s: s.knowing(
         refused_object=RefusedObject(
@@ -152,8 +152,8 @@ CHANGES: Mapping[str, Change] = {
     "server pod is replaced": lambda s: s.pod("server", name="server-2", ready=False),
     "server pod is leaving": lambda s: s.pod("server", deleting=True),
     "an old server pod lingers": _lingering,
-    "client waits": lambda s: s.says(phase="Waiting"),
-    "client is done": lambda s: s.says(phase="Done", stage=None, records=2),
+    "client waits": lambda s: s.reports(phase="Waiting"),
+    "client is done": lambda s: s.reports(phase="Done", stage=None, records=2),
     "client fails": lambda s: s.fails("DatasetInvalid", "not JSON"),
     "first record arrives": lambda s: s.arrived(0),
     "second record arrives": lambda s: s.arrived(1),
@@ -183,7 +183,6 @@ class Story:
 
 
 def stories(*, starts: tuple[str, ...] = tuple(MILESTONES)) -> st.SearchStrategy[Story]:
-    """Any story."""
     return st.builds(
         Story,
         start=st.sampled_from(starts),

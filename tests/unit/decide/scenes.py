@@ -120,14 +120,16 @@ class Scene:
     def answered(self, baseline: Run | None = None) -> Scene:
         """Everything that the end of a run waits for is answered."""
         decision = self.decide()
-        asked = [q for q in (decision.last_words, *decision.lookups) if isinstance(q, LogTail | Compilations | Judging)]
-        unanswered = [question for question in asked if question not in self.collected.answers]
+        questions = [
+            q for q in (decision.last_words, *decision.lookups) if isinstance(q, LogTail | Compilations | Judging)
+        ]
+        unanswered = [question for question in questions if question not in self.collected.answers]
         if not unanswered:
             return self
         answers: dict[Question[Any], Answer[Any]] = {
             q: Answer(self.judgement(q, baseline) if isinstance(q, Judging) else None) for q in unanswered
         }
-        return self.told(answers).answered(baseline)
+        return self.with_answers(answers).answered(baseline)
 
     def judgement(self, question: Judging, baseline: Run | None = None) -> Judgement:
         """As the judge's process gives it."""
@@ -149,7 +151,6 @@ class Scene:
     # ---- the run ---------------------------------------------------------------------------------------------------
 
     def with_spec(self, **changes: Any) -> Scene:
-        """Top-level fields replaced."""
         return replace(self, spec={**self.spec, **changes})
 
     def with_status(self, status: BenchmarkRunStatus) -> Scene:
@@ -198,7 +199,10 @@ class Scene:
         """The client has found all it needs, and said so."""
         scene = self if self._has(*JOB) else self.client_created()
         return (
-            scene.pod(names.ROLE_CLIENT, ready=True).says(phase="Waiting").at(max(self.seconds, CLIENT_READY)).settled()
+            scene.pod(names.ROLE_CLIENT, ready=True)
+            .reports(phase="Waiting")
+            .at(max(self.seconds, CLIENT_READY))
+            .settled()
         )
 
     def server_pending(self) -> Scene:
@@ -215,13 +219,13 @@ class Scene:
     def server_healthy(self) -> Scene:
         """The client has had a healthy answer and warms up."""
         scene = self.server_loading().pod(names.ROLE_SERVER, ready=True) if self._starts else self.client_ready()
-        return scene.says(phase="WarmingUp", healthy_unix_us=unix_us(HEALTHY)).at(HEALTHY).settled()
+        return scene.reports(phase="WarmingUp", healthy_unix_us=unix_us(HEALTHY)).at(HEALTHY).settled()
 
     def measuring(self) -> Scene:
         """The first stage is being measured."""
         return (
             self.server_healthy()
-            .says(phase="Measuring", **_MEASURING, stage="chat/rate=1/r1")
+            .reports(phase="Measuring", **_MEASURING, stage="chat/rate=1/r1")
             .at(FIRST_REQUEST)
             .settled()
         )
@@ -233,7 +237,6 @@ class Scene:
         return self._with(*(plain(s, *self._place(s)) for s in sequences))
 
     def delivered(self, *records: StageRecord) -> Scene:
-        """The same of these."""
         return self._with(*((measured, sealed(measured)) for measured in records))
 
     def stored(self, *sequences: int) -> Scene:
@@ -254,7 +257,6 @@ class Scene:
         return replace(self, collected=collected, measured=measured)
 
     def _place(self, sequence: int) -> tuple[str, str]:
-        """Stage and plan."""
         return _stage_id(self._accepted(), sequence), plan_digest(self._accepted())
 
     # ---- what was heard --------------------------------------------------------------------------------------------
@@ -263,30 +265,29 @@ class Scene:
         """Fields of what was collected, replaced."""
         return replace(self, collected=replace(self.collected, **changes))
 
-    def told(self, answers: Mapping[Question[Any], Answer[Any]]) -> Scene:
-        """Look-ups were answered."""
+    def with_answers(self, answers: Mapping[Question[Any], Answer[Any]]) -> Scene:
         return self.knowing(answers=Answers({**self.collected.answers, **answers}))
 
     def log_read(self, text: str | None = None) -> Scene:
         """The server's last words were looked for."""
-        return self.told({LogTail("server-1", "vllm", previous=False): Answer(text)})
+        return self.with_answers({LogTail("server-1", "vllm", previous=False): Answer(text)})
 
     def endpoint_found(self, *addresses: str) -> Scene:
         """The pods behind the Service were looked up."""
-        return self.told({EndpointPods("prod", 8000): Answer(addresses or None)})
+        return self.with_answers({EndpointPods("prod", 8000): Answer(addresses or None)})
 
     def client(self, **changes: Any) -> Scene:
         """What is known of the line to the client."""
         return self.knowing(client=replace(self.collected.client, **changes))
 
-    def says(self, **changes: Any) -> Scene:
+    def reports(self, **changes: Any) -> Scene:
         """The client's latest word; what it said before still holds."""
         old = self.collected.client.progress or Progress(version=0, phase="Preparing")
         return self.client(progress=old.model_copy(update={**changes, "version": old.version + 1}))
 
     def fails(self, reason: str, message: str) -> Scene:
         """The client says that it can't measure."""
-        return self.says(phase="Failed", failure=Failure(reason=reason, message=message))
+        return self.reports(phase="Failed", failure=Failure(reason=reason, message=message))
 
     def sampled(self, *seconds: float) -> Scene:
         """The server's page was read at these instants, and nothing of it is stored yet."""

@@ -60,14 +60,14 @@ class SimulatedClient:
         if self.healthy_at is None and server_healthy:
             self.healthy_at = now
         if self.healthy_at is None:
-            return self._say(phase="Waiting")
+            return self._report(phase="Waiting")
         began = self.healthy_at + WARM_UP_SECONDS
         if now < began:
-            return self._say(phase="WarmingUp", healthy_unix_us=unix_us(self.healthy_at))
+            return self._report(phase="WarmingUp", healthy_unix_us=unix_us(self.healthy_at))
         done = min((now - began) // STAGE_SECONDS, len(self._course))
         self.records += self._course[len(self.records) : done]
         stage = self._course[done].stage_id if done < len(self._course) else None
-        return self._say(
+        return self._report(
             phase="Measuring" if stage is not None else "Done",
             stage=stage,
             records=done,
@@ -75,10 +75,10 @@ class SimulatedClient:
             first_request_unix_us=unix_us(began),
         )
 
-    def _say(self, **news: Any) -> None:
-        said = self.progress.model_copy(update=news)
-        if said != self.progress:
-            self.progress = said.model_copy(update={"version": self.progress.version + 1})
+    def _report(self, **news: Any) -> None:
+        progress = self.progress.model_copy(update=news)
+        if progress != self.progress:
+            self.progress = progress.model_copy(update={"version": self.progress.version + 1})
 
 
 def _searched(plan: Plan, digest: str, *, first_sequence: int) -> Iterator[Arrival]:
@@ -142,7 +142,6 @@ class SimulatedCluster:
         return self.clients[-1] if self.clients and self._runs("client-1") else None
 
     def kinds(self) -> list[str]:
-        """Kinds of what exists."""
         return sorted(kind for kind, _ in self.objects)
 
     # ---- time ------------------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ class SimulatedOperator:
     status: dict[str, Any] = field(default_factory=dict)
     status_version: int = 0
     decision: Decision | None = None
-    asked: dict[Question[Any], None] = field(default_factory=dict)  # look-ups under way
+    open_lookups: dict[Question[Any], None] = field(default_factory=dict)  # look-ups under way
     ends: list[str] = field(default_factory=list)  # reasons of warning and ending events that were posted
 
     # ---- what it learns --------------------------------------------------------------------------------------------
@@ -53,7 +53,6 @@ class SimulatedOperator:
         self.sync()
 
     def sync(self) -> None:
-        """A list of everything."""
         self.objects, self.pods = dict(self.cluster.objects), dict(self.cluster.pods)
         self.status, self.status_version = dict(self.cluster.status), self.cluster.status_version
 
@@ -67,7 +66,7 @@ class SimulatedOperator:
             if (share >> (position + 5) % 8) & 1:
                 _take_over(self.pods, self.cluster.pods, pod)
 
-    def hear(self) -> None:
+    def follow_client(self) -> None:
         """The client answers, if it is being followed and still there: at most two records at once."""
         client = self.cluster.client
         if client is None or self.decision is None or self.decision.pull is None:
@@ -88,9 +87,9 @@ class SimulatedOperator:
 
     def look_up(self) -> None:
         """What was asked is answered."""
-        for question in self.asked:
+        for question in self.open_lookups:
             self.collected.answers[question] = Answer(self._answer(question))
-        self.asked = {}
+        self.open_lookups = {}
 
     # ---- what it does ----------------------------------------------------------------------------------------------
 
@@ -112,7 +111,7 @@ class SimulatedOperator:
         self.collected.ending = decision.ending or self.collected.ending
         if decision.last_words is not None:
             self.collected.answers[decision.last_words] = Answer(self.cluster.server_log)
-        self.asked |= dict.fromkeys(q for q in decision.lookups if q not in self.collected.answers)
+        self.open_lookups |= dict.fromkeys(q for q in decision.lookups if q not in self.collected.answers)
         if decision.delete and self.collected.released_at is None:
             self.collected.released_at = instant(self.cluster.now)
         for ref in decision.delete:
@@ -152,7 +151,7 @@ class SimulatedOperator:
                 self.collected.arrivals.pop(child.sequence, None)
 
     def _forget(self) -> None:
-        self.collected, self.decision, self.asked = Collected(), None, {}
+        self.collected, self.decision, self.open_lookups = Collected(), None, {}
 
     def _delete(self, kind: str, name: str, uid: str | None) -> None:
         self.cluster.delete(kind, name, uid)

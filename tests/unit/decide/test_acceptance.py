@@ -55,7 +55,7 @@ def test_refused_naming(expected: str, changes: dict[str, Any]) -> None:
     assert (status.message or "").startswith(expected)
 
 
-def test_the_number_of_further_problems_is_told() -> None:
+def test_the_number_of_further_problems_is_reported() -> None:
     assert (Scene().with_spec(repeats=0, model={"name": ""}).decide().status.message or "").endswith("(and 1 more)")
 
 
@@ -81,7 +81,7 @@ def test_a_field_of_a_newer_operator_stops_no_run_that_it_accepted() -> None:
     assert Scene().with_spec(**NEWER).decide().status.phase == "Failed"
 
 
-def test_what_it_accepted_and_we_can_not_read_is_left_alone_and_says_so() -> None:
+def test_what_it_accepted_and_we_cannot_read_is_left_alone_and_says_so() -> None:
     decision = UNREADABLE.decide()
     assert (applied(decision), deleted(decision), decision.forget) == ([], [], False)
     assert decision.status.phase == "Running"
@@ -122,7 +122,7 @@ def test_a_client_that_is_stopped_by_it_has_not_failed() -> None:
     assert stopped.decide().status.phase == "Suspended"
 
 
-def test_it_says_so() -> None:
+def test_a_suspended_run_sets_its_conditions() -> None:
     assert standing(SUSPENDED.decide().status, "Ready", "Reconciling", "Stalled", "Accepted") == {
         "Ready": "False (Suspended)",
         "Reconciling": "True (Suspended)",
@@ -161,7 +161,7 @@ def test_going_on_waits_until_the_old_client_has_left() -> None:
         pytest.param(Scene(spec=URL_ENDPOINT).server_healthy(), id="endpoint is being warmed up"),
     ],
 )
-def test_it_comes_too_late(scene: Scene) -> None:
+def test_suspending_a_run_that_has_its_server_changes_nothing(scene: Scene) -> None:
     decision = scene.with_spec(suspend=True).decide()
     assert (decision.status.phase, deleted(decision)) == (scene.decide().status.phase, [])
 
@@ -200,6 +200,6 @@ def test_a_record_that_just_came_is_stored_and_judged() -> None:
     ]
 
 
-def test_it_wins_over_a_failure() -> None:
+def test_cancelling_wins_over_a_failure() -> None:
     failing = Scene().measuring().fails("CanaryFailed", "no").with_spec(cancel=True)
     assert failing.ended().status.phase == "Cancelled"

@@ -27,7 +27,7 @@ def test_a_record_of_a_namesake_that_was_deleted_does_not_count() -> None:
     assert replace(Scene(), objects=measured_before).decide().status.phase == "Preparing"
 
 
-def test_a_pod_of_another_run_says_nothing_about_this_one() -> None:
+def test_a_pod_of_another_run_reports_nothing_about_this_one() -> None:
     scene = Scene().client_created().pod("client", ready=True, run_uid="another-run")
     assert scene.decide().status.phase == "Preparing"
     assert scene.decide().pull is None
@@ -38,7 +38,7 @@ def test_deletion_names_the_uid_so_that_a_namesake_is_safe() -> None:
     assert [(ref.kind, ref.uid) for ref in refs] == [("Deployment", "Deployment-uid"), ("Job", "Job-uid")]
 
 
-def test_a_taken_name_is_a_conflict_and_is_told() -> None:
+def test_a_taken_name_is_a_conflict_and_is_reported() -> None:
     status = Scene().knowing(conflict="Job br-qwen-6316e01c-client exists and is not ours").decide().status
     assert (status.phase, "Job br-qwen-6316e01c-client" in (status.message or "")) == ("Failed", True)
     assert (status.message or "").count("exists") == 1

@@ -59,7 +59,7 @@ def test_records_that_wait_to_be_stored_are_bounded_in_bytes() -> None:
 # ---- samples ---------------------------------------------------------------------------------------------------------
 
 
-def test_samples_that_can_not_be_stored_stay_bounded_and_the_older_ones_are_coarser() -> None:
+def test_samples_that_cannot_be_stored_stay_bounded_and_the_older_ones_are_coarser() -> None:
     """Twelve hours of one server at one a second, while no pass succeeds."""
     samples = Samples()
     for at in range(43_200):

@@ -57,11 +57,7 @@ def test_what_it_was_compared_with_stays_to_be_seen() -> None:
     assert comparison is not None
     assert (comparison.baseline.name, comparison.baseline.uid) == ("before", "uid-before")
     assert comparison.baseline.digest == results_digest(before)
-    assert (comparison.scope, comparison.outcome, comparison.gate) == (
-        "WithinOneServer",
-        "Equivalent",
-        "NotRegressed",
-    )
+    assert (comparison.scope, comparison.outcome, comparison.gate) == ("WithinOneServer", "Equivalent", "NotRegressed")
     assert comparison.detectable_percent is not None
     assert 0 < comparison.detectable_percent < 0.1
     assert [(cell.cell, cell.paired) for cell in comparison.cells] == [("chat/rate=1", True), ("chat/rate=4", True)]
@@ -85,7 +81,7 @@ def test_condition_and_exit_code(condition: str, code: int, before: Run | None) 
 
 
 @pytest.mark.parametrize(
-    ("said", "before"),
+    ("reason", "before"),
     [
         pytest.param("there is no run before in the namespace", None, id="no such run"),
         pytest.param("before has not finished", a_run(status={}), id="still measuring"),
@@ -97,11 +93,11 @@ def test_condition_and_exit_code(condition: str, code: int, before: Run | None) 
         ),
     ],
 )
-def test_a_baseline_that_says_nothing_is_not_a_regression(said: str, before: Run | None) -> None:
+def test_a_baseline_that_reports_nothing_is_not_a_regression(reason: str, before: Run | None) -> None:
     status = ended(before)
     assert status.comparison is not None
     assert status.comparison.outcome == "NotComparable"
-    assert said in message(status)
+    assert reason in message(status)
     assert standing(status, "NotRegressed") == {"NotRegressed": "Unknown (Inconclusive)"}
 
 
@@ -132,7 +128,7 @@ def test_the_condition_is_there_from_the_first_pass_on(scene: Scene) -> None:
     )
 
 
-def test_what_generated_the_load_is_told() -> None:
+def test_the_load_generator_is_shown() -> None:
     client = ended(a_run()).client
     assert client is not None
     assert (client.engine, client.engine_version) == ("vllm", "0.32.0")

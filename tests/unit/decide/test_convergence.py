@@ -42,10 +42,9 @@ def outcome(cluster: SimulatedCluster) -> Outcome:
 
 
 def fair_round(cluster: SimulatedCluster, operator: SimulatedOperator) -> None:
-    """Everything gets through."""
     cluster.tick(1)
     operator.watch(255)
-    operator.hear()
+    operator.follow_client()
     operator.scrape()
     operator.look_up()
     operator.work()
@@ -93,7 +92,7 @@ def suffer(cluster: SimulatedCluster, operator: SimulatedOperator, what: str, ho
         case "watch":
             operator.watch(how)
         case "hear":
-            operator.hear()
+            operator.follow_client()
         case "scrape":
             operator.scrape()
         case "look up":
@@ -127,7 +126,7 @@ def test_the_operator_may_die_at_any_moment(seconds: int, cut_after: int | None)
         fair_round(cluster, operator)
     cluster.tick(1)
     operator.watch(255)
-    operator.hear()
+    operator.follow_client()
     operator.work(cut_after=cut_after)
     operator.start()
     assert run_to_the_end(cluster, operator) == undisturbed(broken=False)
@@ -150,6 +149,6 @@ def test_undisturbed_it_completes_with_every_stage_once_and_no_server_left() -> 
     assert found.results == (("chat/rate=1", "Valid", 2), ("chat/rate=4", "Valid", 2))
 
 
-def test_a_server_that_can_not_start_fails_the_run_and_is_let_go() -> None:
+def test_a_server_that_cannot_start_fails_the_run_and_is_let_go() -> None:
     found = undisturbed(broken=True)
     assert (found.phase, found.digests, found.left) == ("Failed", (), ("Service",))

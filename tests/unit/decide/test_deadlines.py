@@ -54,7 +54,7 @@ def test_zero_is_no_limit(reason: str, ends_at: int, scene: Scene) -> None:
 
 
 @pytest.mark.parametrize(("reason", "ends_at", "scene"), CASES)
-def test_a_pass_is_asked_for_when_it_ends(reason: str, ends_at: int, scene: Scene) -> None:
+def test_a_pass_is_requested_when_it_ends(reason: str, ends_at: int, scene: Scene) -> None:
     wait = scene.with_spec(**LIMITS).at(ends_at - 3).decide().requeue_after_seconds
     assert wait == pytest.approx(3.0)
 
@@ -85,12 +85,12 @@ def test_a_record_that_came_in_time_is_not_lost_to_a_deadline() -> None:
     assert Scene().measuring().with_spec(**LIMITS).arrived(0, 1).at(5000).ended().status.phase == "Completed"
 
 
-def test_a_deadline_that_can_not_be_judged_yet_does_not_make_the_operator_spin() -> None:
+def test_a_deadline_that_cannot_be_judged_yet_does_not_make_the_operator_spin() -> None:
     unheard = Scene().measuring().with_spec(**LIMITS).operator_restarted().at(5000)
     assert (unheard.decide().requeue_after_seconds or 0) >= 1.0
 
 
-def test_an_instant_that_can_not_be_read_takes_no_deadline_away() -> None:
+def test_an_instant_that_cannot_be_read_takes_no_deadline_away() -> None:
     """The endpoint's counts from the client being ready, or from the accepting of the spec, both at 10; and 300 and 30 more."""
     scene = Scene(spec=URL_ENDPOINT).client_ready().with_spec(**LIMITS).log_read()
     conditions = [{**each, "lastTransitionTime": "yesterday"} for each in scene.status["conditions"]]

@@ -41,10 +41,12 @@ def pods(scene: Scene) -> Scene:
 
 def measuring() -> Scene:
     made = RUN.client_ready().having(*(("Deployment", role) for role in ROLES)).at(SERVER_CREATED).settled()
-    healthy = pods(made).says(phase="WarmingUp", healthy_unix_us=unix_us(HEALTHY)).at(HEALTHY).settled()
+    healthy = pods(made).reports(phase="WarmingUp", healthy_unix_us=unix_us(HEALTHY)).at(HEALTHY).settled()
     first = unix_us(FIRST_REQUEST)
     return (
-        healthy.says(phase="Measuring", first_request_unix_us=first, stage="chat/rate=1/r1").at(FIRST_REQUEST).settled()
+        healthy.reports(phase="Measuring", first_request_unix_us=first, stage="chat/rate=1/r1")
+        .at(FIRST_REQUEST)
+        .settled()
     )
 
 
@@ -72,7 +74,7 @@ def test_without_a_node_for_one_of_them_the_run_waits(role: str) -> None:
     assert pods(made).ended().status.phase == "Starting"
 
 
-def test_each_role_is_told_of_apart_and_the_proxy_has_no_gpu() -> None:
+def test_each_role_is_reported_separately_and_the_proxy_has_no_gpu() -> None:
     status = MEASURING.pod("prefill", gpus=1).pod("decode", gpus=2).ended().status
     assert [(s.role, s.pod, s.gpus, s.ready) for s in status.servers] == [
         ("prefill", "prefill-1", 1, True),
@@ -103,8 +105,7 @@ def test_one_that_was_replaced_ends_the_run(role: str) -> None:
 
 @pytest.mark.parametrize("role", ROLES)
 def test_one_whose_deployment_is_deleted_ends_the_run(role: str) -> None:
-    gone = MEASURING.without("Deployment", role).ended()
-    assert ended(gone) == ("Failed", Reason.SERVER_GONE)
+    assert ended(MEASURING.without("Deployment", role).ended()) == ("Failed", Reason.SERVER_GONE)
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -64,16 +64,16 @@ def test_everything_is_let_go_the_gpu_first(scene: Scene) -> None:
         pytest.param(None, Scene().client_created().fails("DatasetInvalid", "not JSON"), id="no server"),
     ],
 )
-def test_the_servers_last_words_are_asked_for(expected: LogTail | None, scene: Scene) -> None:
+def test_the_servers_last_words_are_requested(expected: LogTail | None, scene: Scene) -> None:
     assert scene.decide().last_words == expected
 
 
-def test_the_log_is_asked_for_once_and_the_server_goes_all_the_same() -> None:
+def test_the_log_is_requested_once_and_the_server_goes_all_the_same() -> None:
     first = DIED_LOADING.decide()
     assert (first.status.phase, deleted(first), first.forget) == ("Collecting", ["Deployment", "Job"], False)
     assert first.last_words is not None
-    told = DIED_LOADING.knowing(ending=first.ending).settled().told({first.last_words: Answer(LOG)})
-    second = told.without("Deployment", "server").without("Job", "client").decide()
+    answered = DIED_LOADING.knowing(ending=first.ending).settled().with_answers({first.last_words: Answer(LOG)})
+    second = answered.without("Deployment", "server").without("Job", "client").decide()
     assert (second.status.phase, second.status.log_tail, second.last_words) == ("Failed", LOG, None)
     assert standing(second.status, "Failed") == {"Failed": "True (UsageError)"}
 
@@ -91,7 +91,7 @@ def test_what_the_log_tells_more_is_the_reason() -> None:
     assert first.ending.reason != second.ending.reason
 
 
-def test_of_a_long_log_the_end_is_kept() -> None:
+def test_the_end_of_a_long_log_is_kept() -> None:
     status = DIED_LOADING.log_read("a" * 10_000 + LOG).ended().status
     assert (status.log_tail or "").endswith(LOG)
     assert len(status.log_tail or "") == 4096
@@ -112,12 +112,12 @@ def test_nothing_measured_has_no_results_and_no_verdict() -> None:
     assert (status.results, status.findings, status.verdict, status.results_ref) == ([], [], "Unknown", None)
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_a_restart_before_the_first_request_is_another_start_not_another_server(told: bool) -> None:
+@pytest.mark.parametrize("settled", [True, False])
+def test_a_restart_before_the_first_request_is_another_start_not_another_server(settled: bool) -> None:
     """`told`: in time. With many runs a status waits its turn, and the operator may have been away."""
     loading = Scene().server_loading().pod("server", restarts=1)
     began = {"healthy_unix_us": unix_us(60), "first_request_unix_us": unix_us(70)}
-    measured = (loading.settled() if told else loading).says(phase="Measuring", **began).at(70).settled()
+    measured = (loading.settled() if settled else loading).reports(phase="Measuring", **began).at(70).settled()
     assert reason_of(measured) == "False (Measuring)"
 
 
@@ -126,10 +126,10 @@ def test_what_the_client_says_is_kept_whole() -> None:
     assert status.message == "20 rows, 400 requests; add rows"
 
 
-def test_a_restart_that_nobody_counted_is_told_by_its_instant() -> None:
+def test_a_restart_that_nobody_counted_is_reported_by_its_instant() -> None:
     """The operator was away; its first pass after that already counts the restart as known."""
-    again = Scene().measuring().pod("server", restarts=1, started_at=instant(FIRST_REQUEST + 40))
-    noticed_late = again.at(FIRST_REQUEST + 50).operator_restarted().settled().says(phase="Measuring")
+    repeated = Scene().measuring().pod("server", restarts=1, started_at=instant(FIRST_REQUEST + 40))
+    noticed_late = repeated.at(FIRST_REQUEST + 50).operator_restarted().settled().reports(phase="Measuring")
     assert noticed_late.status["servers"][0]["restarts"] == 1
     assert reason_of(noticed_late) == "True (ServerRestarted)"
 

@@ -29,14 +29,14 @@ def test_the_last_record_releases_the_server_and_is_stored() -> None:
 
 
 def test_then_it_is_judged_and_the_client_is_still_followed() -> None:
-    decision = LAST_RECORD.told({LOG: Answer(None)}).decide()
+    decision = LAST_RECORD.with_answers({LOG: Answer(None)}).decide()
     assert (decision.lookups, decision.forget, decision.status.phase) == ((LOG, TO_THE_END), False, "Collecting")
     assert decision.pull is not None
     assert decision.requeue_after_seconds == 1.0
 
 
-def test_the_judge_is_told_of_servers_and_client_as_the_status_will_have_them() -> None:
-    scene = LAST_RECORD.told({LOG: Answer(None)}).pod("client", image="client:7", image_digest="sha256:1")
+def test_the_judge_gets_servers_and_client_as_in_the_status() -> None:
+    scene = LAST_RECORD.with_answers({LOG: Answer(None)}).pod("client", image="client:7", image_digest="sha256:1")
     _, question = scene.decide().lookups
     assert isinstance(question, Judging)
     assert [server.pod for server in question.servers] == ["server-1"]
@@ -50,9 +50,9 @@ def test_with_a_judgement_the_run_has_ended() -> None:
     assert [event.reason for event in decision.events] == ["Completed"]
 
 
-def test_a_run_that_can_not_be_judged_ends_all_the_same() -> None:
+def test_a_run_that_cannot_be_judged_ends_all_the_same() -> None:
     """Once: a judgement that raised was made again for ever."""
-    status = LAST_RECORD.told({LOG: Answer(None), TO_THE_END: NOT_JUDGED}).decide().status
+    status = LAST_RECORD.with_answers({LOG: Answer(None), TO_THE_END: NOT_JUDGED}).decide().status
     assert (status.phase, status.verdict, status.results) == ("Completed", "Unknown", [])
     assert standing(status, "Complete", "Valid", "Succeeded", "Stalled") == {
         "Complete": "True (Measured)",
@@ -67,7 +67,7 @@ def test_a_run_that_can_not_be_judged_ends_all_the_same() -> None:
 def test_objectives_that_nobody_judged_are_unknown() -> None:
     objectives = [{"metric": "TTFT", "percentile": "50", "maxMilliseconds": 25}]
     scene = Scene().with_spec(objectives=objectives).measuring().arrived(0, 1)
-    status = scene.told({LOG: Answer(None), TO_THE_END: NOT_JUDGED}).decide().status
+    status = scene.with_answers({LOG: Answer(None), TO_THE_END: NOT_JUDGED}).decide().status
     assert standing(status, "ObjectivesMet")["ObjectivesMet"].startswith("Unknown")
 
 
@@ -114,7 +114,7 @@ def test_cancelled_servers_go_at_once_with_records_unstored() -> None:
 
 
 def test_what_was_measured_of_a_run_that_ends_early_may_stay_unjudged() -> None:
-    status = CANCELLED.told({EARLY: NOT_JUDGED}).decide().status
+    status = CANCELLED.with_answers({EARLY: NOT_JUDGED}).decide().status
     assert (status.phase, status.verdict, status.results) == ("Cancelled", "Unknown", [])
     assert standing(status, "Failed", "Valid") == {"Failed": "True (Cancelled)", "Valid": "Unknown (Cancelled)"}
     assert "more than 256 MiB" in (status.message or "")
@@ -145,7 +145,7 @@ def test_why_it_ends_is_kept_until_it_has_ended(later: Any) -> None:
 
 def test_an_end_that_is_kept_is_not_undone_by_a_better_world() -> None:
     ending = Ending("ServerRestarted", "it restarted")
-    healthy_again = STORED.knowing(ending=ending).settled().operator_restarted().says(phase="Measuring")
+    healthy_again = STORED.knowing(ending=ending).settled().operator_restarted().reports(phase="Measuring")
     assert healthy_again.decide().ending == ending
     assert "Deployment" in deleted(healthy_again.decide())
 
@@ -162,15 +162,15 @@ def test_suspending_a_run_that_ends_does_not_bring_it_back() -> None:
 MEASURED = Scene().measuring().arrived(0, 1).at(300)
 
 
-def test_what_the_log_told_is_judged() -> None:
+def test_compilations_from_the_log_are_judged() -> None:
     within = MEASURED.measured[0].first_send_unix_us / 1e6 + 0.1
-    status = MEASURED.told({LOG: Answer((within,))}).ended().status
+    status = MEASURED.with_answers({LOG: Answer((within,))}).ended().status
     assert "CompilationInWindow" in {finding.code for finding in status.findings}
 
 
 @pytest.mark.parametrize("found", [(), (1.0, 2.5)])
 def test_what_the_log_told_stands_with_the_server_even_if_it_is_nothing(found: tuple[float, ...]) -> None:
-    (server,) = MEASURED.told({LOG: Answer(found)}).ended().status.servers
+    (server,) = MEASURED.with_answers({LOG: Answer(found)}).ended().status.servers
     assert server.compilations is not None
     assert (server.compilations.count, tuple(server.compilations.at)) == (len(found), found)
 
@@ -190,7 +190,9 @@ def test_the_log_of_the_measurement_is_looked_up_while_the_server_goes() -> None
     [
         pytest.param(Scene(spec=URL_ENDPOINT).measuring().arrived(0, 1), id="an endpoint's is not ours"),
         pytest.param(MEASURED.with_spec(server={"image": "v", "replicas": 2}), id="one of several vouches for none"),
-        pytest.param(MEASURED.told({LOG: Answer((1.0,))}).settled().operator_restarted(), id="it stands in the status"),
+        pytest.param(
+            MEASURED.with_answers({LOG: Answer((1.0,))}).settled().operator_restarted(), id="it stands in the status"
+        ),
         pytest.param(Scene().measuring().arrived(0).with_spec(cancel=True), id="the run ends early"),
         pytest.param(Scene().measuring().arrived(0), id="it goes on"),
     ],
@@ -204,17 +206,19 @@ def test_no_log_is_looked_up(scene: Scene) -> None:
 DIED_LOADING = Scene().server_loading().pod("server", terminated=SERVER_DIED)
 
 
-def test_a_log_that_can_not_be_read_never_keeps_a_server() -> None:
+def test_a_log_that_cannot_be_read_never_keeps_a_server() -> None:
     """Once: the deletion came with the pass after the log, and that pass raised for ever."""
     first = DIED_LOADING.at(SCHEDULED + 60).decide()
     assert first.last_words is not None
     assert deleted(first) == ["Deployment", "Job"]
-    answered = DIED_LOADING.at(SCHEDULED + 60).told({first.last_words: Answer(None, "500 from the kubelet")}).decide()
+    answered = (
+        DIED_LOADING.at(SCHEDULED + 60).with_answers({first.last_words: Answer(None, "500 from the kubelet")}).decide()
+    )
     assert (answered.status.phase, answered.status.log_tail, answered.last_words) == ("Failed", None, None)
 
 
 @pytest.mark.parametrize("through", [{"silent": True}, {"mismatch": "the client speaks version 1, the operator 2"}])
-def test_a_client_that_can_not_be_heard_moves_no_deadline(through: dict[str, Any]) -> None:
+def test_a_client_that_cannot_be_heard_moves_no_deadline(through: dict[str, Any]) -> None:
     """Once: nothing but silence of the network counted, and a client that talked nonsense put all ends off."""
     late = Scene().measuring().settled().operator_restarted().with_spec(runDeadlineSeconds=10).at(5000)
     assert late.decide().ending is None
@@ -267,7 +271,9 @@ def test_the_clients_clock_moves_no_deadline() -> None:
     """Once: a client a year ahead had a year and a run's time, and one behind ended the run at once."""
     limited = Scene().with_spec(runDeadlineSeconds=100).server_loading()
     for wrong in (3e7, -3e7):
-        ready = limited.says(phase="WarmingUp", healthy_unix_us=int((1767225600 + wrong) * 1e6)).at(HEALTHY).settled()
+        ready = (
+            limited.reports(phase="WarmingUp", healthy_unix_us=int((1767225600 + wrong) * 1e6)).at(HEALTHY).settled()
+        )
         assert ready.at(HEALTHY + 50 if wrong > 0 else SCHEDULED + 50).decide().ending is None
         ends = ready.at(HEALTHY + 101).decide()
         assert ends.ending is not None

@@ -28,8 +28,7 @@ def test_with_pods_the_client_is_started_and_told_of_them() -> None:
 
 
 def test_after_a_restart_they_are_looked_up_while_the_run_goes_on() -> None:
-    scene = FRESH.measuring().operator_restarted()
-    decision = scene.decide()
+    decision = FRESH.measuring().operator_restarted().decide()
     assert (decision.lookups, decision.status.phase, decision.pull is not None) == ((ASKED,), "Running", True)
     assert (applied(decision), deleted(decision)) == ([], [])
 

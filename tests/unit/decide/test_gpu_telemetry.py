@@ -23,10 +23,10 @@ EXPORTERS = GpuExporters(namespace="gpu-operator", selector="app=nvidia-dcgm-exp
 EXPORTER = ExporterPod("dcgm-x", "10.1.0.7")
 ASKED = GpuExporter("n1")
 MEASURING = Scene().measuring().pod("server", gpus=2)
-FOUND = MEASURING.told({ASKED: Answer(EXPORTER)})
+FOUND = MEASURING.with_answers({ASKED: Answer(EXPORTER)})
 
 
-def told(scene: Scene, *, exporters: GpuExporters | None = EXPORTERS, road: PodRoad = "Direct") -> Decision:
+def decided(scene: Scene, *, exporters: GpuExporters | None = EXPORTERS, road: PodRoad = "Direct") -> Decision:
     facts = scene.facts()
     return decide(replace(facts, context=replace(facts.context, gpu_exporters=exporters, pod_road=road)))
 
@@ -45,8 +45,8 @@ def reason(decision: Decision) -> str | None:
     return server.no_gpu_telemetry_reason
 
 
-def test_the_node_of_a_server_with_gpus_is_asked_for() -> None:
-    decision = told(MEASURING)
+def test_the_node_of_a_server_with_gpus_is_requested() -> None:
+    decision = decided(MEASURING)
     assert (wanted(decision), page(decision), reason(decision)) == ([ASKED], None, None)
 
 
@@ -59,43 +59,43 @@ def test_the_node_of_a_server_with_gpus_is_asked_for() -> None:
     ],
 )
 def test_nobody_else_is(scene: Scene) -> None:
-    assert wanted(told(scene)) == []
+    assert wanted(decided(scene)) == []
 
 
-def test_where_the_operator_was_told_of_no_exporters_there_are_none() -> None:
-    decision = told(FOUND, exporters=None)
+def test_without_configured_exporters_there_are_none() -> None:
+    decision = decided(FOUND, exporters=None)
     assert (wanted(decision), page(decision), reason(decision)) == ([], None, None)
 
 
 def test_its_page_is_read_beside_the_servers_own() -> None:
-    decision = told(FOUND)
+    decision = decided(FOUND)
     assert page(decision) == GpuEndpoint("http://10.1.0.7:9400/metrics", namespace="lab")
     assert reason(decision) is None
 
 
 def test_through_the_api_server_where_pods_are_not_reached() -> None:
     path = "/api/v1/namespaces/gpu-operator/pods/dcgm-x:9400/proxy/metrics"
-    assert page(told(FOUND, road="Proxy")) == GpuEndpoint(path, namespace="lab")
+    assert page(decided(FOUND, road="Proxy")) == GpuEndpoint(path, namespace="lab")
 
 
 def test_an_ipv6_address_stands_in_brackets() -> None:
-    found = page(told(MEASURING.told({ASKED: Answer(ExporterPod("dcgm-x", "fd00::7"))})))
+    found = page(decided(MEASURING.with_answers({ASKED: Answer(ExporterPod("dcgm-x", "fd00::7"))})))
     assert found is not None
     assert found.url == "http://[fd00::7]:9400/metrics"
 
 
-def test_a_node_without_exporter_is_the_reason_and_is_asked_for_again() -> None:
-    decision = told(MEASURING.told({ASKED: Answer(None, "none")}))
+def test_a_node_without_exporter_is_the_reason_and_is_requested_again() -> None:
+    decision = decided(MEASURING.with_answers({ASKED: Answer(None, "none")}))
     assert (wanted(decision), page(decision)) == ([ASKED], None)
     assert reason(decision) == "no exporter runs on node n1"
 
 
-def test_a_page_that_tells_nothing_is_the_reason() -> None:
+def test_a_page_that_reports_nothing_is_the_reason() -> None:
     scene = FOUND.knowing(gpu_troubles={"server-1": "the exporter's page has no GPU of this pod"})
-    assert reason(told(scene)) == "the exporter's page has no GPU of this pod"
+    assert reason(decided(scene)) == "the exporter's page has no GPU of this pod"
 
 
 def test_a_server_over_several_nodes_has_gpus_elsewhere() -> None:
     """Half of its power would pass for all of it."""
-    decision = told(with_worker(with_gpus(RUN.measuring())).told({ASKED: Answer(EXPORTER)}))
+    decision = decided(with_worker(with_gpus(RUN.measuring())).with_answers({ASKED: Answer(EXPORTER)}))
     assert (wanted(decision), page(decision), reason(decision)) == ([], None, SEVERAL_NODES)

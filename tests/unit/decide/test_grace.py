@@ -14,7 +14,6 @@ GRACE = 100
 
 
 def short(scene: Scene) -> Scene:
-    """The operator's setting, small."""
     return replace(scene, context=replace(CONTEXT, unschedulable_grace_seconds=GRACE))
 
 
@@ -39,7 +38,7 @@ def test_it_waits_with_the_reason_then_ends(phase: str, ends_at: int, scene: Sce
 
 
 @pytest.mark.parametrize(("phase", "ends_at", "scene"), CASES)
-def test_a_pass_is_asked_for_when_it_ends(phase: str, ends_at: int, scene: Scene) -> None:
+def test_a_pass_is_requested_when_it_ends(phase: str, ends_at: int, scene: Scene) -> None:
     wait = scene.with_spec(startupDeadlineSeconds=0).at(ends_at - 30).decide().requeue_after_seconds
     assert wait == pytest.approx(30.0)
 

@@ -50,7 +50,7 @@ def test_the_run_waits_for_a_node_until_every_pod_has_one() -> None:
     assert (whole.phase, whole.scheduled_time) == ("Starting", "2026-01-01T00:00:50Z")
 
 
-def test_one_server_is_told_by_its_leader_with_the_gpus_of_both() -> None:
+def test_one_server_is_reported_by_its_leader_with_the_gpus_of_both() -> None:
     (server,) = MEASURING.ended().status.servers
     assert (server.pod, server.replicas, server.gpus) == ("server-1", 1, 16)
 
@@ -93,11 +93,10 @@ def test_groups_that_vanish_while_they_are_measured_are_the_end() -> None:
 
 
 def test_with_the_last_record_groups_and_service_are_released() -> None:
-    done = MEASURING.arrived(0, 1).ended()
-    assert deleted(done)[:1] == ["LeaderWorkerSet"]
+    assert deleted(MEASURING.arrived(0, 1).ended())[:1] == ["LeaderWorkerSet"]
 
 
-def test_of_a_run_whose_spec_is_refused_groups_are_released_too() -> None:
+def test_of_a_run_whose_spec_is_rejected_groups_are_released_too() -> None:
     assert "LeaderWorkerSet" in deleted(MEASURING.with_spec(repeats=0, cancel=True).ended())
 
 

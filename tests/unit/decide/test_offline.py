@@ -24,9 +24,8 @@ def test_its_figures_are_scraped_like_a_servers() -> None:
     assert (target.role, target.url.rsplit("/", 1)[1]) == ("server", "metrics")
 
 
-def test_what_it_died_of_is_told_at_the_field_that_describes_it() -> None:
-    died = RUN.server_loading().pod("server", terminated=SERVER_DIED).log_read()
-    status = died.ended().status
+def test_what_it_died_of_is_reported_at_the_field_that_describes_it() -> None:
+    status = RUN.server_loading().pod("server", terminated=SERVER_DIED).log_read().ended().status
     assert standing(status, "Failed")["Failed"] == "True (UsageError)"
     assert "spec.offline.args" in str(status.message)
     assert "spec.server" not in str(status.message)

@@ -72,13 +72,13 @@ def test_the_server_goes_as_soon_as_all_records_are_known_to_be_stored() -> None
     assert (finished.phase, finished.server_released_time) == ("Completed", "2026-01-01T00:06:40Z")
 
 
-def test_a_server_that_was_let_go_with_the_last_record_is_not_missed_while_the_records_come_again() -> None:
+def test_a_released_server_is_not_missed_while_records_are_resent() -> None:
     """A quota refused them; the client has kept them, and gives 16 at a time."""
     released = Scene().measuring().arrived(0, 1).settled()
-    again = released.operator_restarted().without("Deployment", "server").says(phase="Done", records=2)
+    repeated = released.operator_restarted().without("Deployment", "server").reports(phase="Done", records=2)
     assert released.status["serverReleasedTime"]
-    assert again.arrived(0).decide().ending is None
-    assert again.arrived(0, 1).ended().status.phase == "Completed"
+    assert repeated.arrived(0).decide().ending is None
+    assert repeated.arrived(0, 1).ended().status.phase == "Completed"
 
 
 def test_the_results_are_those_it_would_have_had() -> None:
@@ -105,5 +105,5 @@ def test_values_of_a_newer_operator_are_no_end(scene: Scene) -> None:
     assert decision.status.phase == scene.settled().operator_restarted().decide().status.phase
 
 
-def test_nor_do_they_stand_between_a_cancelled_run_and_its_servers() -> None:
+def test_newer_values_do_not_stop_a_cancelled_run_from_releasing_servers() -> None:
     assert deleted(newer(Scene().measuring()).with_spec(cancel=True).decide()) == ["Deployment", "Job"]

@@ -12,7 +12,7 @@ from unit.plan.specs import endpoint_body, rates, spec_body, workload
 WORKLOADS = [workload("chat", load=rates("1", "4"))]
 SPEC = spec_body(workloads=WORKLOADS, measurement={"profile": {}})
 URL = endpoint_body({"url": "http://llm.example"}, workloads=WORKLOADS, measurement={"profile": {}})
-MEASURED = Scene(spec=SPEC).measuring().stored(0).at(300).arrived(1).says(stage=PROFILE_STAGE)
+MEASURED = Scene(spec=SPEC).measuring().stored(0).at(300).arrived(1).reports(stage=PROFILE_STAGE)
 ENDLESS = MEASURED.at(FIRST_REQUEST + 14_400)
 
 
@@ -76,7 +76,7 @@ def test_a_run_whose_server_was_released_for_it_never_goes_on() -> None:
     assert released.decide().status.phase == "Collecting"
 
 
-def test_what_nobody_measured_is_missing_as_ever() -> None:
+def test_an_unmeasured_figure_stays_missing() -> None:
     scene = Scene(spec=SPEC).measuring().stored(0).at(300).pod("server", terminated=SERVER_DIED)
     assert scene.log_read().ended().status.phase == "Failed"
 

@@ -94,13 +94,12 @@ def who_knows_the_end_lets_go_of_every_server(scene: Scene, decision: Decision) 
 
 
 def its_own_outcome_seen_again_changes_nothing(scene: Scene, decision: Decision) -> None:
-    for again in (
+    for second in (
         scene.with_status(decision.status),
         scene.with_status(decision.status).knowing(ending=decision.ending),
     ):
-        repeated = again.decide()
-        assert repeated.status == decision.status
-        assert repeated.events == ()
+        repeated = second.decide()
+        assert (repeated.status, repeated.events) == (decision.status, ())
 
 
 def an_end_applies_nothing_but_what_was_measured(decision: Decision) -> None:
@@ -112,10 +111,10 @@ def an_end_applies_nothing_but_what_was_measured(decision: Decision) -> None:
 def a_server_is_only_started_for_a_client_that_is_ready_and_waits(scene: Scene, decision: Decision) -> None:
     if "Deployment server" in applied(decision):
         (client,) = [p for p in scene.pods if p.role == "client" and p.run_uid == OWNER.uid]
-        heard = scene.collected.client.progress
+        progress = scene.collected.client.progress
         assert (client.ready, client.deleting) == (True, False)
-        assert heard is not None
-        assert heard.first_request_unix_us is None
+        assert progress is not None
+        assert progress.first_request_unix_us is None
 
 
 def the_gpu_goes_before_the_client(decision: Decision) -> None:

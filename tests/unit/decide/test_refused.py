@@ -80,13 +80,13 @@ def test_a_client_that_is_never_taken_meets_the_startup_deadline() -> None:
 PODLESS = Scene().having(PLAN, SERVICE).having(JOB, created_at=instant(0)).settled()
 
 
-def test_a_job_without_a_pod_is_told_after_a_while() -> None:
+def test_a_job_without_a_pod_is_reported_after_a_while() -> None:
     young = PODLESS.at(4).decide()
     assert standing(young.status, "Complete") == {"Complete": "False (PreparingClient)"}
     assert young.requeue_after_seconds == pytest.approx(6.0)
-    told = PODLESS.at(10).decide().status
-    assert standing(told, "Complete") == {"Complete": "False (NoPod)"}
-    assert "kubectl describe job br-qwen-6316e01c-client" in (told.message or "")
+    status = PODLESS.at(10).decide().status
+    assert standing(status, "Complete") == {"Complete": "False (NoPod)"}
+    assert "kubectl describe job br-qwen-6316e01c-client" in (status.message or "")
 
 
 def test_a_job_without_a_pod_meets_the_startup_deadline() -> None:
@@ -101,7 +101,7 @@ LAST = Scene().measuring().stored(0).arrived(1).at(300)
 LAST_REFUSED = refusing(LAST, "ConfigMap", "stage", QUOTA)
 
 
-def test_a_record_that_is_refused_does_not_stop_the_measurement() -> None:
+def test_a_record_that_is_rejected_does_not_stop_the_measurement() -> None:
     decision = refusing(Scene().measuring().arrived(0), "ConfigMap", "stage", QUOTA).decide()
     assert standing(decision.status, "Complete") == {"Complete": "False (QuotaExceeded)"}
     assert (decision.status.phase, applied(decision)) == ("Running", ["ConfigMap stage 0"])
@@ -121,7 +121,7 @@ def test_the_server_goes_while_the_last_record_waits_for_room() -> None:
         pytest.param(refusing(LAST, "ConfigMap", "stage", "too large", curable=False), id="it will never be taken"),
     ],
 )
-def test_results_are_not_lost_for_a_record_that_can_not_be_stored(scene: Scene) -> None:
+def test_results_are_not_lost_for_a_record_that_cannot_be_stored(scene: Scene) -> None:
     decision = scene.ended()
     assert (decision.status.phase, applied(decision)) == ("Completed", [])
     assert [r.verdict for r in decision.status.results] == ["Valid", "Valid"]
@@ -140,7 +140,7 @@ def test_the_others_are_judged_all_the_same_and_the_client_keeps_its_own_until_t
     assert scene.ended().acknowledge == 2
 
 
-def test_what_the_api_server_has_no_time_for_is_told_and_tried_again() -> None:
+def test_what_the_api_server_has_no_time_for_is_reported_and_retried() -> None:
     """Once: the pass ended at the refusal, and its status was never written."""
     busy = RefusedObject("Job", "br-qwen-6316e01c-client", "client", "etcd: too slow", curable=True, is_transient=True)
     decision = Scene().having(PLAN, SERVICE).knowing(refused_object=busy).decide()
@@ -159,6 +159,6 @@ def test_a_transient_refusal_meets_the_startup_deadline_too() -> None:
     assert standing(scene.at(100).decide().status, "Failed") == {"Failed": "True (StartupDeadlineExceeded)"}
 
 
-def test_a_cancelled_run_ends_whatever_can_not_be_stored() -> None:
+def test_a_cancelled_run_ends_whatever_cannot_be_stored() -> None:
     decision = LAST_REFUSED.with_spec(cancel=True).ended()
     assert (decision.status.phase, applied(decision)) == ("Cancelled", [])

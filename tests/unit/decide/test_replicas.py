@@ -27,8 +27,8 @@ LOADING, MEASURING = three(RUN.server_loading()), three(RUN.measuring()).settled
 
 def restarted(scene: Scene, name: str) -> Scene:
     kept = [pod for pod in scene.pods if pod.name != name]
-    again = scene.another_server(name, restarts=1, last_terminated=SERVER_DIED)
-    return again.__class__(**{**vars(again), "pods": (*kept, again.pods[-1])})
+    repeated = scene.another_server(name, restarts=1, last_terminated=SERVER_DIED)
+    return repeated.__class__(**{**vars(repeated), "pods": (*kept, repeated.pods[-1])})
 
 
 def test_the_deployment_asks_for_all_of_them_and_the_client_waits_for_all() -> None:
@@ -67,27 +67,26 @@ def test_the_one_that_never_gets_a_node_is_the_one_that_is_named() -> None:
     assert "0/3 nodes: no gpu" in str(late.log_read().ended().status.message)
 
 
-def test_what_they_have_is_told_together() -> None:
+def test_facts_of_equal_servers_are_shown_together() -> None:
     (server,) = MEASURING.ended().status.servers
-    assert server.replicas == 3
-    assert server.pod == "server-1"
+    assert (server.replicas, server.pod) == (3, "server-1")
 
 
-def test_what_they_were_is_told_however_many_of_their_pods_are_gone() -> None:
+def test_server_facts_are_shown_after_their_pods_are_gone() -> None:
     """Once: of three servers that went one after the other the result told of one."""
     over = MEASURING.arrived(0, 1)
     released = over.knowing(released_at=instant(over.seconds))
     one_left = replace(released, pods=tuple(pod for pod in released.pods if pod.name in ("client-1", "server-3")))
-    (told,) = one_left.ended().status.servers
-    assert (told.replicas, told.pod) == (3, "server-1")
+    (server,) = one_left.ended().status.servers
+    assert (server.replicas, server.pod) == (3, "server-1")
 
 
 def test_nor_by_an_operator_that_was_started_while_they_went() -> None:
     """When they were released stands in no status yet. Once the throughput of a GPU was that of three, by one."""
     over = MEASURING.stored(0, 1).operator_restarted().without("Deployment", "server")
     (last,) = (pod for pod in MEASURING.pods if pod.name == "server-3")
-    (told,) = replace(over, pods=(*over.pods, last)).ended().status.servers
-    assert (told.replicas, told.pod) == (3, "server-1")
+    (server,) = replace(over, pods=(*over.pods, last)).ended().status.servers
+    assert (server.replicas, server.pod) == (3, "server-1")
 
 
 def test_every_page_is_scraped() -> None:
@@ -135,4 +134,6 @@ def test_one_that_was_replaced_while_it_loaded_is_not() -> None:
     kept = tuple(pod for pod in loading.pods if pod.name != "server-1")
     replaced = loading.another_server("server-4")
     replaced = replaced.__class__(**{**vars(replaced), "pods": (*kept, replaced.pods[-1])})
-    assert replaced.says(phase="WarmingUp", healthy_unix_us=unix_us(SCHEDULED + 5)).ended().status.phase == "WarmingUp"
+    assert (
+        replaced.reports(phase="WarmingUp", healthy_unix_us=unix_us(SCHEDULED + 5)).ended().status.phase == "WarmingUp"
+    )

@@ -48,7 +48,7 @@ def test_the_server_is_read_while_it_answers(expected: tuple[ScrapeTarget, ...],
     assert scene.decide().scrape == expected
 
 
-def test_the_spec_says_how_often() -> None:
+def test_the_spec_sets_the_scrape_interval() -> None:
     (target,) = Scene().with_spec(measurement={"scrapeIntervalSeconds": 7}).measuring().decide().scrape
     assert target.interval_seconds == 7
 
@@ -66,9 +66,8 @@ def test_without_deadlines_a_pass_is_wanted_for_live_figures_only(expected: floa
     assert scene.with_spec(**NO_DEADLINES).decide().requeue_after_seconds == expected
 
 
-def test_pods_are_reached_through_the_api_server_where_the_operator_is_told_to() -> None:
-    outside = replace(Scene().measuring(), context=replace(CONTEXT, pod_road="Proxy"))
-    decision = outside.decide()
+def test_pods_are_reached_through_the_api_server_when_configured() -> None:
+    decision = replace(Scene().measuring(), context=replace(CONTEXT, pod_road="Proxy")).decide()
     assert [target.url for target in decision.scrape] == ["/api/v1/namespaces/lab/pods/server-1:8000/proxy/metrics"]
     assert decision.pull is not None
     assert decision.pull.url == "/api/v1/namespaces/lab/pods/client-1:8090/proxy"

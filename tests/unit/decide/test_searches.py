@@ -41,13 +41,13 @@ def probe(
     ends: bool = False,
     confirms: bool = False,
     workload_name: str = "chat",
-    of: Json = SEARCHING,
+    spec_changes: Json = SEARCHING,
 ) -> StageRecord:
     """A record of a probe, as the line to the client gives it."""
     return record(
         sequence,
         open_stage_id(workload_name, sequence + 1, 1),
-        plan_digest(spec(**of).model_dump_json(by_alias=True)),
+        plan_digest(spec(**spec_changes).model_dump_json(by_alias=True)),
         requests=LATENCIES,
         probe=Probe(value=value, ends_search=ends, confirms=confirms),
     )
@@ -60,13 +60,12 @@ def stored(scene: Scene, *records: StageRecord) -> Scene:
     return replace(scene, objects=objects, measured={each.sequence: each for each in records}).operator_restarted()
 
 
-def measuring(of: Json = SEARCHING) -> Scene:
-    return Scene(spec=of).measuring()
+def measuring(spec_changes: Json = SEARCHING) -> Scene:
+    return Scene(spec=spec_changes).measuring()
 
 
 def test_the_bound_is_told_while_nobody_knows_the_end() -> None:
-    scene = measuring().delivered(probe(0, "1"))
-    status = scene.ended().status
+    status = measuring().delivered(probe(0, "1")).ended().status
     assert status.estimate is not None
     assert (status.estimate.stages, status.estimate.requests) == (MOST, MOST * REQUESTS)
     assert status.progress is not None
@@ -81,8 +80,7 @@ def test_the_bound_is_told_while_nobody_knows_the_end() -> None:
 def test_records_are_stored_and_acknowledged_as_they_come() -> None:
     decision = measuring().delivered(probe(0, "1"), probe(1, "2")).ended()
     assert [m["metadata"]["labels"][names.LABEL_SEQUENCE] for m in decision.apply] == ["0", "1"]
-    assert decision.acknowledge == 2
-    assert decision.delete == ()
+    assert (decision.acknowledge, decision.delete) == (2, ())
 
 
 def test_with_the_record_that_ends_the_search_the_server_goes_and_the_run_is_judged() -> None:
@@ -102,9 +100,7 @@ def test_with_the_record_that_ends_the_search_the_server_goes_and_the_run_is_jud
 
 def test_the_last_record_alone_is_no_end_while_one_before_it_is_missing() -> None:
     decision = measuring().delivered(probe(0, "1"), probe(2, "4", ends=True)).ended()
-    assert decision.delete == ()
-    assert decision.status.phase == "Running"
-    assert decision.acknowledge == 1
+    assert (decision.delete, decision.status.phase, decision.acknowledge) == ((), "Running", 1)
     assert decision.pull is not None
 
 
@@ -115,23 +111,22 @@ def test_the_next_operator_reads_the_end_off_the_stored_records() -> None:
 
 
 def test_stored_records_without_the_end_are_waited_on() -> None:
-    decision = stored(measuring(), probe(0, "1"), probe(1, "2")).says(phase="Measuring").decide()
+    decision = stored(measuring(), probe(0, "1"), probe(1, "2")).reports(phase="Measuring").decide()
     assert decision.status.phase == "Running"
     assert decision.pull is not None
     assert decision.pull.from_sequence == 2
 
 
 def test_every_search_must_have_ended_and_what_is_listed_comes_first() -> None:
-    first = measuring(MIXED).delivered(*_mixed(ends_more=False)).ended()
-    assert first.status.phase == "Running"
+    assert measuring(MIXED).delivered(*_mixed(ends_more=False)).ended().status.phase == "Running"
     last = measuring(MIXED).delivered(*_mixed(ends_more=True)).ended()
     assert last.status.phase == "Completed"
     assert [s.workload for s in last.status.searches] == ["chat", "more"]
 
 
-def test_one_search_can_not_end_another() -> None:
+def test_one_search_cannot_end_another() -> None:
     listed, one, _ = _mixed(ends_more=False)
-    twice = (listed, one, probe(2, "2", ends=True, of=MIXED))
+    twice = (listed, one, probe(2, "2", ends=True, spec_changes=MIXED))
     assert measuring(MIXED).delivered(*twice).ended().status.phase == "Running"
 
 
@@ -145,6 +140,6 @@ def test_a_deadline_tells_the_bound_and_what_was_found_so_far_is_kept() -> None:
 
 def _mixed(*, ends_more: bool) -> list[StageRecord]:
     listed = record(0, "listed/rate=2/r1", plan_digest(spec(**MIXED).model_dump_json(by_alias=True)))
-    one = probe(1, "1", ends=True, of=MIXED)
-    two = probe(2, "1", ends=ends_more, workload_name="more", of=MIXED)
+    one = probe(1, "1", ends=True, spec_changes=MIXED)
+    two = probe(2, "1", ends=ends_more, workload_name="more", spec_changes=MIXED)
     return [listed, one, two]

@@ -13,7 +13,7 @@ POD = {"image": "vllm:1", "image_digest": "vllm@sha256:1", "gpus": 1, "args": ("
 KNOWN = Scene().measuring().pod("server", **POD).knowing(server_facts={"server-1": FACTS}).settled()
 
 
-def test_what_ran_where_with_what() -> None:
+def test_the_server_status_has_pod_node_image_and_gpus() -> None:
     (server,) = KNOWN.ended().status.servers
     assert (server.pod, server.node, server.image_digest, server.gpus) == ("server-1", "n1", "vllm@sha256:1", 1)
     assert (server.version, server.kv_cache_tokens, server.reported) == ("0.32.0", 12_000, {"block_size": "16"})
@@ -36,11 +36,10 @@ def test_provenance_outlives_the_server() -> None:
 
 
 def test_when_it_was_scheduled_stays_when_the_pod_is_gone() -> None:
-    ended = KNOWN.without("Deployment", "server").ended().status
-    assert ended.scheduled_time == "2026-01-01T00:00:20Z"
+    assert KNOWN.without("Deployment", "server").ended().status.scheduled_time == "2026-01-01T00:00:20Z"
 
 
-def test_nothing_of_a_pod_is_said_of_its_successor() -> None:
+def test_a_replacement_pod_does_not_inherit_figures() -> None:
     known = Scene().server_loading().pod("server", **POD).knowing(server_facts={"server-1": FACTS}).settled()
     (server,) = known.pod("server", name="server-2", image_digest=None).ended().status.servers
     assert (server.pod, server.version, server.image_digest) == ("server-2", None, None)
@@ -53,7 +52,7 @@ def test_an_endpoint_says_its_version_and_nothing_of_its_pods() -> None:
     assert (server.version, server.pod, server.gpu_reason) == ("0.32.0", None, "an endpoint's pods are not inspected")
 
 
-def test_the_size_of_the_run_is_told_at_once() -> None:
+def test_the_size_of_the_run_is_reported_at_once() -> None:
     estimate = Scene().ended().status.estimate
     assert estimate is not None
     # 100 requests at 1/s and 100 at 4/s, on one GPU

@@ -47,39 +47,39 @@ def test_a_service_comes_with_several_pods_only() -> None:
     ],
 )
 def test_the_client_is_ready_when_all_its_pods_are(expected: str, changes: dict[str, Any]) -> None:
-    scene = second(TWO.client_created().pod(names.ROLE_CLIENT, ready=True), **changes).says(phase="Waiting")
+    scene = second(TWO.client_created().pod(names.ROLE_CLIENT, ready=True), **changes).reports(phase="Waiting")
     decision = scene.ended()
     assert standing(decision.status, "ClientReady")["ClientReady"] == expected
     assert ("Deployment server" in applied(decision)) is (expected == "True (Ready)")
 
 
 def test_a_pod_that_is_not_there_yet_is_waited_for() -> None:
-    decision = TWO.client_created().pod(names.ROLE_CLIENT, ready=True).says(phase="Waiting").ended()
+    decision = TWO.client_created().pod(names.ROLE_CLIENT, ready=True).reports(phase="Waiting").ended()
     assert standing(decision.status, "ClientReady")["ClientReady"].startswith("False")
 
 
-def test_before_it_measures_any_pod_ends_the_run_with_its_own_word() -> None:
+def test_any_failed_pod_ends_the_run_before_it_measures() -> None:
     decision = second(TWO.client_created(), phase="Failed", terminated=FAILED).ended()
     assert standing(decision.status, "Failed")["Failed"] == "True (DatasetNotFound)"
 
 
-def test_while_it_measures_the_first_pod_is_left_to_say_what_became_of_another() -> None:
+def test_a_measuring_run_waits_for_the_first_pods_report() -> None:
     scene = second(measuring(), phase="Failed", terminated=KILLED)
     assert standing(scene.ended().status, "Failed")["Failed"].startswith("False")
-    told = scene.fails("ShardLost", "shard 1 of 2 was lost in stage chat/rate=1/r1: its connection closed")
-    decision = told.ended()
+    failed = scene.fails("ShardLost", "shard 1 of 2 was lost in stage chat/rate=1/r1: its connection closed")
+    decision = failed.ended()
     assert standing(decision.status, "Failed")["Failed"] == "True (ShardLost)"
     assert "shard 1 of 2" in str(decision.status.message)
     assert "Job" in deleted(decision)
 
 
-def test_where_the_first_can_not_speak_the_others_are_the_answer() -> None:
+def test_where_the_first_cannot_speak_the_others_are_the_answer() -> None:
     scene = second(measuring(), phase="Failed", terminated=KILLED)
     gone = replace(scene, pods=tuple(p for p in scene.pods if p.rank != 0 or p.role != names.ROLE_CLIENT))
     assert standing(gone.ended().status, "Failed")["Failed"] == "True (ClientGone)"
 
 
-def test_what_ended_the_first_comes_before_what_others_say_of_it() -> None:
+def test_the_first_pods_failure_comes_before_reports_of_others() -> None:
     """They notice first: their word waits until it is known why."""
     scene = second(measuring(), phase="Failed", terminated=LOST)
     assert standing(scene.ended().status, "Failed")["Failed"].startswith("False")
@@ -92,14 +92,16 @@ def test_what_ended_the_first_comes_before_what_others_say_of_it() -> None:
     assert standing(ended.ended().status, "Failed")["Failed"] == "True (OutOfMemory)"
 
 
-def test_records_are_asked_for_at_the_first_pod() -> None:
+def test_records_are_requested_at_the_first_pod() -> None:
     decision = second(measuring(), ip="10.0.0.66").ended()
     assert decision.pull is not None
     assert decision.pull.pod == "client-1"
 
 
-@pytest.mark.parametrize(("told", "shards"), [(3, Shards(count=3, start_skew_us=1, clock_error_us=1)), (None, None)])
-def test_the_status_tells_how_many_processes_sent_the_load(told: int | None, shards: Shards | None) -> None:
+@pytest.mark.parametrize(
+    ("processes", "shards"), [(3, Shards(count=3, start_skew_us=1, clock_error_us=1)), (None, None)]
+)
+def test_the_status_tells_how_many_processes_sent_the_load(processes: int | None, shards: Shards | None) -> None:
     client = Scene().measuring().arrived(0, 1, shards=shards).ended().status.client
     assert client is not None
-    assert client.shards == told
+    assert client.shards == processes

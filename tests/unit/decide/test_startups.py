@@ -18,7 +18,7 @@ STARTUP = Startup(
     warm_up_seconds=4.0,
 )
 HEALTHY_SERVER = Scene().server_healthy().pod("server", started_at=instant(SCHEDULED + 10))
-LOOKED_AT = HEALTHY_SERVER.told({WANTED: Answer(TOLD)})
+LOOKED_AT = HEALTHY_SERVER.with_answers({WANTED: Answer(TOLD)})
 
 
 def wanted(scene: Scene) -> list[ServerStart]:
@@ -40,7 +40,7 @@ def test_once_it_is_healthy_it_is_looked_at() -> None:
     assert startup(HEALTHY_SERVER) is None
 
 
-def test_what_was_found_stands_in_the_status_and_is_not_asked_for_again() -> None:
+def test_what_was_found_stands_in_the_status_and_is_not_requested_again() -> None:
     assert startup(LOOKED_AT) == STARTUP
     assert wanted(LOOKED_AT) == []
 
@@ -48,34 +48,34 @@ def test_what_was_found_stands_in_the_status_and_is_not_asked_for_again() -> Non
 def test_what_the_server_chose_stands_beside_what_it_reports() -> None:
     chosen = {"attention_backend": "FLASH_ATTN", "dtype": "bfloat16"}
     phases = StartupPhases(load=2.0, chosen=chosen)
-    told = HEALTHY_SERVER.told({WANTED: Answer(Start(phases, image_pull_seconds=None))})
-    for scene in (told, told.settled().operator_restarted()):
+    answered = HEALTHY_SERVER.with_answers({WANTED: Answer(Start(phases, image_pull_seconds=None))})
+    for scene in (answered, answered.settled().operator_restarted()):
         (server,) = scene.decide().status.servers
         assert chosen.items() <= server.reported.items()
 
 
 def test_it_is_kept_when_the_operator_starts_anew() -> None:
-    again = LOOKED_AT.settled().operator_restarted()
-    assert startup(again) == STARTUP
-    assert wanted(again) == []
+    repeated = LOOKED_AT.settled().operator_restarted()
+    assert startup(repeated) == STARTUP
+    assert wanted(repeated) == []
 
 
 def test_it_is_kept_when_the_run_has_ended() -> None:
-    ended = Scene().measuring().pod("server", started_at=instant(SCHEDULED + 10)).told({WANTED: Answer(TOLD)})
+    ended = Scene().measuring().pod("server", started_at=instant(SCHEDULED + 10)).with_answers({WANTED: Answer(TOLD)})
     status = ended.settled().arrived(0, 1).ended().status
     assert (status.phase, status.servers[0].startup) == ("Completed", STARTUP)
 
 
-def test_where_nothing_could_be_read_the_pod_is_told_and_nothing_is_asked_for_again() -> None:
-    scene = HEALTHY_SERVER.told({WANTED: Answer(None, "500")})
+def test_an_unreadable_log_names_the_pod_and_is_not_requested_again() -> None:
+    scene = HEALTHY_SERVER.with_answers({WANTED: Answer(None, "500")})
     assert startup(scene) == Startup(pod_seconds=10.0)
     assert wanted(scene) == []
 
 
-def test_of_a_container_that_was_started_again_the_first_start_is_not_known() -> None:
+def test_a_restarted_container_has_an_unknown_first_start() -> None:
     loading = Scene().server_loading().pod("server", restarts=1, started_at=instant(SCHEDULED + 10)).settled()
-    healthy = loading.says(phase="WarmingUp", healthy_unix_us=unix_us(HEALTHY)).at(HEALTHY).settled()
-    assert pod_seconds(healthy.told({WANTED: Answer(TOLD)})) is None
+    healthy = loading.reports(phase="WarmingUp", healthy_unix_us=unix_us(HEALTHY)).at(HEALTHY).settled()
+    assert pod_seconds(healthy.with_answers({WANTED: Answer(TOLD)})) is None
     assert pod_seconds(LOOKED_AT.pod("server", started_at=None)) is None
 
 

@@ -82,7 +82,7 @@ def _facts(part: int) -> DatasetFacts:
     )
 
 
-def test_what_was_cut_is_said() -> None:
+def test_truncated_server_args_are_reported() -> None:
     (server,) = LARGEST.ended().status.servers
     (note,) = [t for t in LARGEST.ended().status.truncated if t.field == "servers[].args"]
     assert (note.total, note.included, len(server.args)) == (131, 3, 3)

@@ -8,7 +8,7 @@ from unit.decide.scenes import URL_ENDPOINT, Scene
 SHOWN = Scene().measuring().sampled(100).at(101).settled()
 
 
-def test_the_latest_reading_is_shown() -> None:
+def test_the_latest_sample_is_shown() -> None:
     assert SHOWN.status["live"] == {"at": "2026-01-01T00:01:40Z", "running": 4.0}
 
 
@@ -46,7 +46,7 @@ def test_an_ended_run_shows_none(ended: Scene) -> None:
         ),
     ],
 )
-def test_a_change_is_told_once(expected: list[str], before: Scene, after: Scene) -> None:
+def test_a_change_emits_one_event(expected: list[str], before: Scene, after: Scene) -> None:
     changed = after.with_status(before.decide().status)
     assert [event.reason for event in changed.ended().events] == expected
     assert [event.reason for event in changed.answered().settled().decide().events] == []

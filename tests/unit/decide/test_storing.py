@@ -55,10 +55,10 @@ def test_the_timeline_goes_with_the_first_record_of_a_pass() -> None:
     assert "timeline.json.gz" not in second["binaryData"]
 
 
-def test_a_stage_is_told_with_the_record_of_the_one_before() -> None:
+def test_a_stage_is_reported_with_the_record_of_the_one_before() -> None:
     """Two writes a stage, once: the client names the next one a moment before its record comes."""
     first = Scene().measuring().settled()
-    ahead = first.says(stage="chat/rate=4/r1").settled()
+    ahead = first.reports(stage="chat/rate=4/r1").settled()
     progress = [scene.decide().status.progress for scene in (first, ahead, ahead.arrived(0))]
     assert [(p.stages_done, p.stage) for p in progress if p is not None] == [
         (0, "chat/rate=1/r1"),
@@ -76,12 +76,11 @@ def test_the_timeline_of_a_long_stage_is_stored_every_four_minutes(stored: list[
 
 
 def test_timeline_chunks_are_numbered_on() -> None:
-    three = MEASURING.having(*[("ConfigMap", "timeline")] * 3)
-    (manifest,) = three.sampled(80).at(320).decide().apply
+    (manifest,) = MEASURING.having(*[("ConfigMap", "timeline")] * 3).sampled(80).at(320).decide().apply
     assert manifest["metadata"]["name"] == "br-qwen-6316e01c-chunk-003"
 
 
-def test_the_client_is_asked_for_what_is_not_stored() -> None:
+def test_the_client_is_polled_for_records_that_are_not_stored() -> None:
     followed = [scene.decide().pull for scene in (MEASURING, MEASURING.stored(0))]
     assert [target.from_sequence if target is not None else None for target in followed] == [0, 1]
 
@@ -130,7 +129,7 @@ def test_a_long_timeline_leaves_half_of_the_room_to_the_records() -> None:
 
 
 @given(st.lists(st.integers(0, 300 * KIB), max_size=20), st.lists(st.integers(0, 100 * KIB), max_size=20))
-def test_what_stays_fits_and_stays(stages: list[int], chunks: list[int]) -> None:
+def test_kept_records_fit_and_stay_kept(stages: list[int], chunks: list[int]) -> None:
     stored = [*(stage(n, size) for n, size in enumerate(stages)), *(chunk(n, size) for n, size in enumerate(chunks))]
     stay = kept(stored)
     assert sum(s.stored_bytes for s in stay) + PLAN_BYTES <= 1024 * KIB
@@ -173,7 +172,7 @@ def test_then_the_others_go_from_the_end() -> None:
     assert CLEAN.ended().delete == CLEAN.operator_restarted().at(10_000).ended().delete
 
 
-def test_what_is_left_stays() -> None:
+def test_remaining_records_are_not_deleted() -> None:
     left = replace(CLEAN, objects=tuple(c for c in CLEAN.objects if (c.sequence or 0) < 2))
     assert left.ended().delete == ()
 
@@ -190,6 +189,5 @@ def test_records_stored_with_the_end_count_too() -> None:
     assert notes(five.arrived(5)) == [("records", 6, 5)]
 
 
-def test_a_small_run_keeps_all_and_says_nothing() -> None:
-    small = Scene().measuring().arrived(0, 1)
-    assert notes(small) == []
+def test_a_small_run_keeps_all_and_reports_nothing() -> None:
+    assert notes(Scene().measuring().arrived(0, 1)) == []

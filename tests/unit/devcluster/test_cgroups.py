@@ -24,7 +24,7 @@ def test_version_1_has_one_branch_a_hierarchy(tmp_path: Path) -> None:
     assert cgroups.branches(SETTINGS, tmp_path) == [tmp_path / "cpu" / BRANCH, tmp_path / "memory" / BRANCH]
 
 
-def test_a_machine_without_cgroups_is_refused(tmp_path: Path) -> None:
+def test_a_machine_without_cgroups_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(DevclusterError, match="no cgroups under"):
         cgroups.branches(SETTINGS, tmp_path)
 

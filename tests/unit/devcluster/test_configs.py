@@ -53,9 +53,7 @@ def test_a_kubeconfig_leads_to_the_api_server() -> None:
             }
         ],
         "users": [{"name": "admin", "user": {"token": "secret"}}],
-        "contexts": [
-            {"name": "devcluster-benchrun", "context": {"cluster": "devcluster-benchrun", "user": "admin"}},
-        ],
+        "contexts": [{"name": "devcluster-benchrun", "context": {"cluster": "devcluster-benchrun", "user": "admin"}}],
         "current-context": "devcluster-benchrun",
     }
 
@@ -69,8 +67,7 @@ def test_pods_get_addresses_of_their_range() -> None:
 def test_containerd_keeps_to_the_state_directory() -> None:
     read = tomllib.loads(configs.containerd(SETTINGS))
     cri = read["plugins"]["io.containerd.grpc.v1.cri"]
-    assert read["root"] == "/state/containerd"
-    assert read["grpc"]["address"] == "/state/containerd.sock"
+    assert (read["root"], read["grpc"]["address"]) == ("/state/containerd", "/state/containerd.sock")
     assert cri["sandbox_image"] == "localhost/pause:dev"
     assert cri["restrict_oom_score_adj"] is True
     assert cri["cni"]["conf_dir"] == "/state/cni/conf"

@@ -31,7 +31,7 @@ def test_a_release_maps_to_the_version_of_its_modules() -> None:
 
 
 @pytest.mark.parametrize("version", ["1.36", "2.0.0", "latest", ""])
-def test_what_is_no_release_is_refused(version: str) -> None:
+def test_an_invalid_release_is_rejected(version: str) -> None:
     with pytest.raises(DevclusterError, match="not a Kubernetes version"):
         go_modules.staging_version(version)
 
@@ -59,7 +59,7 @@ def test_the_whole_file() -> None:
     )
 
 
-def test_a_release_of_an_unknown_form_is_refused() -> None:
+def test_a_release_of_an_unknown_form_is_rejected() -> None:
     with pytest.raises(DevclusterError, match="not of the known form"):
         go_modules.kube_go_mod("1.36.3", "module k8s.io/kubernetes\n\ngo 1.26.0\n")
 

@@ -83,7 +83,7 @@ def test_the_cache_follows_xdg() -> None:
         pytest.param("must not be below", "DEVCLUSTER_CACHE", "/var/lib/kubelet", id="covered-cache"),
     ],
 )
-def test_what_cannot_work_is_refused_in_one_line(message: str, variable: str, value: str) -> None:
+def test_an_impossible_request_is_rejected_in_one_line(message: str, variable: str, value: str) -> None:
     with pytest.raises(DevclusterError, match=message) as refused:
         read(**{variable: value})
     assert variable in str(refused.value)

@@ -24,7 +24,7 @@ def test_an_empty_folder_becomes_the_clusters(cluster: Settings) -> None:
     assert (cluster.directory / "etcd").is_dir()
 
 
-def test_a_folder_with_something_else_in_it_is_refused_and_never_deleted(cluster: Settings) -> None:
+def test_a_folder_with_something_else_in_it_is_rejected_and_never_deleted(cluster: Settings) -> None:
     precious = cluster.directory / "thesis.tex"
     precious.touch()
     with pytest.raises(DevclusterError, match="holds something else"):
@@ -33,7 +33,7 @@ def test_a_folder_with_something_else_in_it_is_refused_and_never_deleted(cluster
     assert precious.exists()
 
 
-def test_other_settings_than_it_was_made_with_are_refused(cluster: Settings) -> None:
+def test_other_settings_than_it_was_made_with_are_rejected(cluster: Settings) -> None:
     state.prepare(cluster)
     with pytest.raises(DevclusterError, match="DEVCLUSTER_FAKE_GPUS=8, not 2"):
         state.prepare(replace(cluster, fake_gpus=2))

@@ -25,7 +25,7 @@ def test_the_torch_family_and_extras_are_left_out() -> None:
     assert vllm_cpu.requirements(METADATA) == ["torch-c-dlpack-ext==0.1.5", "transformers>=4.56"]
 
 
-def test_the_name_card_says_cpu() -> None:
+def test_the_package_metadata_says_cpu() -> None:
     card = message_from_string(vllm_cpu.name_card())
     assert card["Name"] == "vllm"
     assert "cpu" in card["Version"]

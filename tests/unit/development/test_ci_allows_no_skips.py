@@ -39,8 +39,8 @@ def ran(folder: Path, tests: Mapping[str, str], *, options: str = "") -> subproc
 def test_every_way_to_skip_fails_the_check_by_name(tmp_path: Path, options: str) -> None:
     done = ran(tmp_path, {"passes": PASSES, **SKIPPED}, options=options)
     assert done.returncode != 0
-    (said,) = [line for line in done.stdout.splitlines() if line.startswith("skipped, which CI does not allow:")]
-    assert set(re.findall(r"tests/test_(\w+)\.py", said)) == SKIPPED.keys()
+    (message,) = [line for line in done.stdout.splitlines() if line.startswith("skipped, which CI does not allow:")]
+    assert set(re.findall(r"tests/test_(\w+)\.py", message)) == SKIPPED.keys()
     assert (tmp_path / "taken-down").exists()
 
 

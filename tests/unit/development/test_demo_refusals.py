@@ -11,17 +11,16 @@ from unit.development.commands import ROOT, typed
 
 
 def refused(settings: Mapping[str, str]) -> str:
-    """Its one line."""
     done = typed("dev/demo.sh", settings=settings)
     assert (done.returncode, done.stdout) == (2, ""), done
-    (said,) = done.stderr.splitlines()
-    return said
+    (line,) = done.stderr.splitlines()
+    return line
 
 
 def test_the_simulator_is_on_no_cluster_but_the_embedded_one() -> None:
-    said = refused({"CLUSTER": "current", "SIMULATOR": "1"})
-    assert "SIMULATOR=1 needs" in said
-    assert "EXAMPLE=FILE" in said
+    line = refused({"CLUSTER": "current", "SIMULATOR": "1"})
+    assert "SIMULATOR=1 needs" in line
+    assert "EXAMPLE=FILE" in line
 
 
 @pytest.mark.parametrize(
@@ -33,20 +32,20 @@ def test_the_simulator_is_on_no_cluster_but_the_embedded_one() -> None:
         pytest.param("kind: ConfigMap\nmetadata: {name: x}\n---\n", "holds no BenchmarkRun", id="nothing to show"),
     ],
 )
-def test_an_example_without_runs_is_refused(tmp_path: Path, text: str | None, problem: str) -> None:
+def test_an_example_without_runs_is_rejected(tmp_path: Path, text: str | None, problem: str) -> None:
     example = tmp_path / "example.yaml"
     if text is not None:
         example.write_text(text)
-    said = refused({"EXAMPLE": str(example)})
-    assert problem in said
-    assert str(example) in said
+    line = refused({"EXAMPLE": str(example)})
+    assert problem in line
+    assert str(example) in line
 
 
 def test_a_missing_program_is_named(tmp_path: Path) -> None:
     for name in ("bash", "dirname"):
         (tmp_path / name).symlink_to(Path("/usr/bin") / name)
-    said = refused({"CLUSTER": "current", "PATH": str(tmp_path)})
-    assert "kubectl is missing" in said
+    line = refused({"CLUSTER": "current", "PATH": str(tmp_path)})
+    assert "kubectl is missing" in line
 
 
 def test_the_example_for_other_clusters_needs_nothing_that_only_the_embedded_one_has() -> None:

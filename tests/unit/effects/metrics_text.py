@@ -10,14 +10,14 @@ class Pages:
     """A server that keeps what it was asked."""
 
     def __init__(self) -> None:
-        self.asked: list[web.Request] = []
+        self.requests: list[web.Request] = []
         self.headers: dict[str, str] = {}
         self.status = 200
         self.body = b"up 1\n"
         self.url = ""
 
     async def answer(self, request: web.Request) -> web.Response:
-        self.asked.append(request)
+        self.requests.append(request)
         return web.Response(status=self.status, body=self.body, headers=self.headers)
 
     async def start(self) -> TestServer:

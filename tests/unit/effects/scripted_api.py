@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Request:
     """One request."""
 
     method: str
@@ -37,17 +37,16 @@ class Answer:
 
 
 @dataclass(slots=True)
-class Said:
+class Exchange:
     """Our end of the line, and what went over it."""
 
     api: KubernetesApi
     connection: Connection
-    asked: list[Asked]
+    requests: list[Request]
     writes: list[tuple[str, ...]]  # verb, resource and code of every change that was counted
 
 
 def gives(body: Json) -> Answer:
-    """An object."""
     return Answer(body=json.dumps(body).encode())
 
 
@@ -59,14 +58,14 @@ def refuses(code: int, reason: str = "", message: str = "it said no", **headers:
 
 
 @asynccontextmanager
-async def answering(*answers: Answer) -> AsyncIterator[Said]:
+async def answering(*answers: Answer) -> AsyncIterator[Exchange]:
     """A line to a server that gives these answers; one question more than answers is its error 599."""
-    left, asked = list(answers), list[Asked]()
+    left, requests = list(answers), list[Request]()
 
     async def answer(request: web.Request) -> web.Response:
         text = await request.text()
-        asked.append(
-            Asked(
+        requests.append(
+            Request(
                 request.method,
                 request.rel_url.raw_path,
                 dict(request.query),
@@ -75,22 +74,22 @@ async def answering(*answers: Answer) -> AsyncIterator[Said]:
                 json.loads(text) if text else None,
             )
         )
-        told = left.pop(0) if left else Answer(599)
-        return web.Response(status=told.status, body=told.body, headers=told.headers)
+        response = left.pop(0) if left else Answer(599)
+        return web.Response(status=response.status, body=response.body, headers=response.headers)
 
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer)
     runner = web.AppRunner(app)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    async with connected(f"http://127.0.0.1:{runner.addresses[0][1]}") as said:
-        said.asked = asked
-        yield said
+    async with connected(f"http://127.0.0.1:{runner.addresses[0][1]}") as exchange:
+        exchange.requests = requests
+        yield exchange
     await runner.cleanup()
 
 
 @asynccontextmanager
-async def connected(url: str) -> AsyncIterator[Said]:
+async def connected(url: str) -> AsyncIterator[Exchange]:
     """A line to whatever is there."""
     writes: list[tuple[str, ...]] = []
     found = Configuration(host=url)
@@ -99,6 +98,6 @@ async def connected(url: str) -> AsyncIterator[Said]:
     connection = Connection(found)
     api = KubernetesApi(connection, count=lambda *call: writes.append(call))
     try:
-        yield Said(api, connection, [], writes)
+        yield Exchange(api, connection, [], writes)
     finally:
         await connection.close()

@@ -140,7 +140,7 @@ async def test_a_client_of_another_token_is_told_from_a_silent_one(
         pytest.param("digest", {"digest": "d" * 64}, id="other-bytes"),
     ],
 )
-async def test_record_that_is_not_of_the_plan_is_refused(
+async def test_record_that_is_not_of_the_plan_is_rejected(
     ledger: Ledger, link: ClientRecords, why: str, changes: dict[str, object]
 ) -> None:
     envelope, body = sealed()
@@ -183,7 +183,6 @@ class Says:
 
 
 def delivery(*records: Sealed, run_uid: str = "uid-1") -> bytes:
-    """An answer."""
     progress = Progress(version=1, phase="Measuring")
     head = Delivery(run_uid=run_uid, progress=progress, records=tuple(envelope for envelope, _ in records))
     return pack_delivery(head, [body for _, body in records])
@@ -199,7 +198,7 @@ def delivery(*records: Sealed, run_uid: str = "uid-1") -> bytes:
         pytest.param("of run ''", delivery(sealed(), run_uid=""), id="records-of-no-run"),
     ],
 )
-async def test_answer_of_somebody_else_is_refused(why: str, answer: bytes) -> None:
+async def test_answer_of_somebody_else_is_rejected(why: str, answer: bytes) -> None:
     with pytest.raises(Refused, match=why):
         await linked(Says(answer)).pull(from_sequence=0, seen_version=-1)
 

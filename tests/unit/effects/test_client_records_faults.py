@@ -72,7 +72,7 @@ async def test_a_client_that_breaks_off_was_not_heard(parts: tuple[bytes, ...]) 
     await fetcher.close()
 
 
-async def test_the_first_misfit_of_an_answer_is_told_with_its_place() -> None:
+async def test_the_first_misfit_of_an_answer_is_reported_with_its_place() -> None:
     answer = (
         b'{"contract": 2, "run_uid": "uid-1", "progress": {"version": "new", "phase": "Measuring"}, "records": []}\n'
     )
@@ -85,7 +85,7 @@ async def test_the_first_misfit_of_an_answer_is_told_with_its_place() -> None:
 @pytest.mark.parametrize(
     "answer", [b"[" * 5000, b"[" * 5000 + b"]" * 5000, b'{"a":' * 5000, b"null", b"7", b'"text"', b"\n" * 99, b"\xff"]
 )
-async def test_nonsense_is_refused_in_few_words(answer: bytes) -> None:
+async def test_nonsense_is_rejected_in_few_words(answer: bytes) -> None:
     with pytest.raises(Refused) as refused:
         await linked(Recorded(answer)).pull(from_sequence=0, seen_version=-1)
     assert len(str(refused.value)) < 400
@@ -108,7 +108,7 @@ async def test_each_refused_record_says_which_and_why_once() -> None:
     assert all(reason.isprintable() and reason.count("record ") == 1 for reason in pulled.refused), pulled.refused
 
 
-async def test_the_progress_of_an_answer_whose_records_are_refused_counts() -> None:
+async def test_the_progress_of_an_answer_whose_records_are_rejected_counts() -> None:
     answer = delivery(sealed(0, run_uid="another"))
     pulled = await linked(Recorded(answer)).pull(from_sequence=0, seen_version=-1)
     assert (pulled.progress.phase, len(pulled.refused)) == ("Measuring", 1)

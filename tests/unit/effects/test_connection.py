@@ -53,7 +53,9 @@ async def test_outside_a_cluster_the_kubeconfig_tells(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.usefixtures("_outside")
-async def test_with_neither_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_kubeconfig_or_service_account_the_error_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nowhere"))
     with pytest.raises(Unavailable, match="no way to reach an API server"):
         await configuration()
@@ -76,18 +78,18 @@ def test_a_pod_with_a_service_account_is_in_a_cluster(
 @pytest.mark.parametrize(
     ("limit", "read"), [(0, b""), (1, b"x"), (99, b"x" * 99), (100, b"x" * 100), (101, b"x" * 100)]
 )
-async def test_of_a_long_answer_the_first_bytes_are_read(limit: int, read: bytes) -> None:
-    async with answering(Answer(body=b"x" * 100)) as said:
-        assert await said.connection.request("GET", "/", limit_bytes=limit, timeout_seconds=5) == read
+async def test_the_first_bytes_of_a_long_answer_are_read(limit: int, read: bytes) -> None:
+    async with answering(Answer(body=b"x" * 100)) as exchange:
+        assert await exchange.connection.request("GET", "/", limit_bytes=limit, timeout_seconds=5) == read
 
 
 async def test_an_answer_without_an_end_is_left_at_its_bound() -> None:
     chunk = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
     async with (
         sending(HEAD + b"Transfer-Encoding: chunked\r\n\r\n", *[chunk] * 4, stays=True) as url,
-        connected(url) as said,
+        connected(url) as exchange,
     ):
-        data = await said.connection.request("GET", "/log", limit_bytes=70_000)
+        data = await exchange.connection.request("GET", "/log", limit_bytes=70_000)
     assert data == b"x" * 70_000
 
 
@@ -95,15 +97,15 @@ async def test_an_answer_without_an_end_is_left_at_its_bound() -> None:
     "parts", [(), (HEAD,), (HEAD + b"Content-Length: 9\r\n\r\n", b"up")], ids=["none", "head", "half"]
 )
 async def test_an_answer_that_does_not_come_in_time_is_unavailable(parts: tuple[bytes, ...]) -> None:
-    async with sending(*parts, stays=True) as url, connected(url) as said:
+    async with sending(*parts, stays=True) as url, connected(url) as exchange:
         with pytest.raises(Unavailable, match="GET /metrics: TimeoutError"):
-            await said.connection.request("GET", "/metrics", limit_bytes=100, timeout_seconds=0.05)
+            await exchange.connection.request("GET", "/metrics", limit_bytes=100, timeout_seconds=0.05)
 
 
 async def test_a_refusal_is_read_no_further_than_its_sentence() -> None:
-    async with answering(Answer(500, b"x" * 1_000_000)) as said:
+    async with answering(Answer(500, b"x" * 1_000_000)) as exchange:
         with pytest.raises(Unavailable) as refused:
-            await said.api.get("Pod", namespace="lab", name="p")
+            await exchange.api.get("Pod", namespace="lab", name="p")
     assert str(refused.value) == "x" * 300
 
 
@@ -123,11 +125,11 @@ async def test_a_refusal_in_parts_is_read_to_its_end_and_its_connection_used_aga
 
     async with (
         await asyncio.start_server(refuse, "127.0.0.1", 0) as server,
-        connected(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}") as said,
+        connected(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}") as exchange,
     ):
         for _ in range(3):
             with pytest.raises(NotFound, match="gone!!"):
-                await said.connection.request("GET", "/")
+                await exchange.connection.request("GET", "/")
     assert connections == 1
 
 

@@ -27,8 +27,8 @@ def addresses(slices: list[Any], port: str = "http") -> tuple[str, ...]:
 
 def test_the_same_reason_of_the_same_run_is_the_same_event() -> None:
     one = event_body(RUN, Event("Running", "first"), now=NOW)
-    again = event_body(RUN, Event("Running", "worded otherwise"), now=NOW.replace(hour=13))
-    assert one["metadata"] == again["metadata"]
+    repeated = event_body(RUN, Event("Running", "worded otherwise"), now=NOW.replace(hour=13))
+    assert one["metadata"] == repeated["metadata"]
 
 
 def test_another_reason_or_another_run_is_another_event() -> None:
@@ -66,7 +66,7 @@ def test_addresses_are_those_that_are_ready_or_do_not_say() -> None:
     assert addresses(slices) == ("10.0.0.1:8000", "10.0.0.2:8000")
 
 
-def test_addresses_have_the_port_that_was_asked_for() -> None:
+def test_addresses_have_the_port_that_was_requested() -> None:
     ports = ({"name": "http", "port": 8000}, {"name": "metrics", "port": 9090})
     assert addresses([slice_({"addresses": ["10.0.0.1"]}, ports=ports)], "metrics") == ("10.0.0.1:9090",)
 

@@ -15,36 +15,36 @@ def manifest(kind: str, version: str) -> Json:
 
 
 async def test_a_kind_that_is_not_served_is_told_from_one_that_is() -> None:
-    async with answering(NO_SUCH_PATH) as said:
+    async with answering(NO_SUCH_PATH) as exchange:
         with pytest.raises(NotServed, match=r"^this cluster has no leaderworkersets\.leaderworkerset\.x-k8s\.io$"):
-            await said.api.apply(manifest("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1"))
-    assert said.writes == [("POST", "leaderworkersets", "404")]
+            await exchange.api.apply(manifest("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1"))
+    assert exchange.writes == [("POST", "leaderworkersets", "404")]
 
 
-async def test_of_kubernetes_own_kinds_it_is_the_namespace_that_is_missing() -> None:
-    async with answering(refuses(404, "NotFound", "namespaces lab not found")) as said:
+async def test_a_missing_namespace_is_named_for_builtin_kinds() -> None:
+    async with answering(refuses(404, "NotFound", "namespaces lab not found")) as exchange:
         with pytest.raises(NotFound, match="namespaces lab not found") as raised:
-            await said.api.apply(manifest("Service", "v1"))
+            await exchange.api.apply(manifest("Service", "v1"))
     assert not isinstance(raised.value, NotServed)
 
 
 async def test_a_webhook_that_does_not_answer_is_a_refusal_with_its_name() -> None:
     words = 'Internal error occurred: failed calling webhook "mleaderworkerset.kb.io": connection refused'
-    async with answering(refuses(500, "InternalError", words)) as said:
+    async with answering(refuses(500, "InternalError", words)) as exchange:
         with pytest.raises(Forbidden, match=r"mleaderworkerset\.kb\.io"):
-            await said.api.apply(manifest("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1"))
+            await exchange.api.apply(manifest("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1"))
 
 
-async def test_groups_are_deleted_from_the_foreground_so_that_all_pods_are_told_at_once() -> None:
-    async with answering(gives({})) as said:
-        await said.api.delete(Ref("LeaderWorkerSet", "lab", "g", "uid-9"))
-    (asked,) = said.asked
-    assert asked.path == "/apis/leaderworkerset.x-k8s.io/v1/namespaces/lab/leaderworkersets/g"
-    assert asked.body is not None
-    assert (asked.body["propagationPolicy"], asked.body["preconditions"]) == ("Foreground", {"uid": "uid-9"})
+async def test_groups_are_deleted_in_the_foreground() -> None:
+    async with answering(gives({})) as exchange:
+        await exchange.api.delete(Ref("LeaderWorkerSet", "lab", "g", "uid-9"))
+    (request,) = exchange.requests
+    assert request.path == "/apis/leaderworkerset.x-k8s.io/v1/namespaces/lab/leaderworkersets/g"
+    assert request.body is not None
+    assert (request.body["propagationPolicy"], request.body["preconditions"]) == ("Foreground", {"uid": "uid-9"})
 
 
 async def test_deleting_where_the_kind_is_gone_is_a_success() -> None:
-    async with answering(NO_SUCH_PATH) as said:
-        await said.api.delete(Ref("LeaderWorkerSet", "lab", "g", "uid-9"))
-    assert len(said.asked) == 1
+    async with answering(NO_SUCH_PATH) as exchange:
+        await exchange.api.delete(Ref("LeaderWorkerSet", "lab", "g", "uid-9"))
+    assert len(exchange.requests) == 1

@@ -167,7 +167,7 @@ async def test_what_is_another_runs_is_not_read() -> None:
 
 
 @pytest.mark.parametrize("failures", [1, 3])
-def test_while_the_api_server_is_away_it_is_tried_again(failures: int) -> None:
+def test_while_the_api_server_is_away_it_is_retried(failures: int) -> None:
     async def end() -> None:
         court = Court(JUDGED)
         court.store(stage_config_map(OWNER, arrival(0), timeline=None))

@@ -66,76 +66,76 @@ SWALLOWED = {("cancel-run", 404), ("cancel-run", 409), ("delete", 404), ("delete
 
 @pytest.mark.parametrize("name", EVERYTHING)
 async def test_every_refusal_is_the_error_that_says_what_to_do(name: str) -> None:
-    async with answering(*(answer for _, answer in REFUSALS)) as said:
+    async with answering(*(answer for _, answer in REFUSALS)) as exchange:
         for expected, answer in REFUSALS:
             if (name, answer.status) in SWALLOWED:
-                assert await EVERYTHING[name](said.api) is None
+                assert await EVERYTHING[name](exchange.api) is None
                 continue
             with pytest.raises(ClusterError) as refused:
-                await EVERYTHING[name](said.api)
+                await EVERYTHING[name](exchange.api)
             assert (type(refused.value), refused.value.code) == (expected, answer.status)
-    assert len(said.asked) == len(REFUSALS), "the queue asks again, with its own back-off"
+    assert len(exchange.requests) == len(REFUSALS), "the queue asks again, with its own back-off"
     counted = [(*WRITES[name][:2], str(answer.status)) for _, answer in REFUSALS] if name in WRITES else []
-    assert said.writes == counted
+    assert exchange.writes == counted
 
 
 @pytest.mark.parametrize("seconds", ["0", "7"])
 async def test_throttling_says_when_to_come_back(seconds: str) -> None:
-    async with answering(refuses(429, Retry_After=seconds)) as said:
+    async with answering(refuses(429, Retry_After=seconds)) as exchange:
         with pytest.raises(Throttled, match="it said no") as refused:
-            await said.api.delete(REF)
+            await exchange.api.delete(REF)
     assert refused.value.retry_after_seconds == float(seconds)
 
 
 async def test_without_a_connection_nothing_is_known_of_the_outcome(unused_port: int) -> None:
-    async with connected(f"http://127.0.0.1:{unused_port}") as said:
+    async with connected(f"http://127.0.0.1:{unused_port}") as exchange:
         for operation in EVERYTHING.values():
             with pytest.raises(Unavailable, match="Connect") as refused:
-                await operation(said.api)
+                await operation(exchange.api)
             assert refused.value.code is None
-    assert said.writes == [(verb, resource, "none") for verb, resource, _ in WRITES.values()]
+    assert exchange.writes == [(verb, resource, "none") for verb, resource, _ in WRITES.values()]
 
 
 @pytest.mark.parametrize("parts", [pytest.param(parts, id=name) for name, parts in BROKEN.items()])
 @pytest.mark.parametrize("reset", [False, True])
 async def test_half_an_answer_is_none(reset: bool, parts: tuple[bytes, ...]) -> None:
-    async with sending(*parts, reset=reset) as url, connected(url) as said:
+    async with sending(*parts, reset=reset) as url, connected(url) as exchange:
         for name, verb in (("get", "GET"), ("status", "PATCH"), ("log-tail", "GET")):
             with pytest.raises(Unavailable, match=rf"^{verb} /api") as refused:
-                await EVERYTHING[name](said.api)
+                await EVERYTHING[name](exchange.api)
             assert refused.value.code is None
 
 
 async def test_an_answer_that_is_no_object_is_no_answer() -> None:
     """A proxy between us and the API server says 200 to anything."""
     bodies = (b"", b"<html>signed out</html>", b"[]", b"null", b'{"metadata": ', b"\xff\xfe", b"[" * 5000)
-    async with answering(*(Answer(200, body) for body in bodies)) as said:
+    async with answering(*(Answer(200, body) for body in bodies)) as exchange:
         for _ in bodies:
             with pytest.raises(Unavailable, match=r"GET /api/v1/namespaces/lab/pods/p: "):
-                await said.api.get("Pod", namespace="lab", name="p")
-    assert len(said.asked) == len(bodies)
+                await exchange.api.get("Pod", namespace="lab", name="p")
+    assert len(exchange.requests) == len(bodies)
 
 
 async def test_a_redirect_is_not_followed_with_our_credentials() -> None:
-    async with answering(Answer(307, headers={"Location": "/elsewhere"}), gives({})) as said:
+    async with answering(Answer(307, headers={"Location": "/elsewhere"}), gives({})) as exchange:
         with pytest.raises(Unavailable, match="redirected"):
-            await said.api.get("Pod", namespace="lab", name="p")
-    assert len(said.asked) == 1
+            await exchange.api.get("Pod", namespace="lab", name="p")
+    assert len(exchange.requests) == 1
 
 
 async def test_a_list_that_breaks_off_gives_what_came_before_and_then_the_error() -> None:
     """A token that is too old ends in 410; the next listing begins anew."""
     first = gives({"metadata": {"continue": "old"}, "items": [{"metadata": {"name": "a"}}]})
-    async with answering(first, refuses(410, "Expired", "too old")) as said:
-        listing = said.api.list("Pod", namespace="lab")
+    async with answering(first, refuses(410, "Expired", "too old")) as exchange:
+        listing = exchange.api.list("Pod", namespace="lab")
         assert (await anext(listing))["metadata"]["name"] == "a"
         with pytest.raises(ClusterError, match="too old"):
             await anext(listing)
 
 
 @pytest.mark.parametrize("spec", [{}, {"spec": {}}, {"spec": {"ports": None}}, {"spec": {"ports": [{"port": 81}]}}])
-async def test_a_service_without_that_port_is_told_with_the_port(spec: Json) -> None:
-    async with answering(gives(spec)) as said:
+async def test_a_service_without_that_port_is_reported_with_the_port(spec: Json) -> None:
+    async with answering(gives(spec)) as exchange:
         with pytest.raises(NotFound, match="Service vllm has no port 80"):
-            await said.api.endpoint_addresses("lab", "vllm", 80)
-    assert len(said.asked) == 1
+            await exchange.api.endpoint_addresses("lab", "vllm", 80)
+    assert len(exchange.requests) == 1

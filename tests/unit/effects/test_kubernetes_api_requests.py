@@ -16,7 +16,7 @@ from benchrun.effects import (
     METADATA_ONLY,
 )
 from benchrun.observe import Run, Sweep
-from unit.effects.scripted_api import Answer, Asked, Json, answering, gives
+from unit.effects.scripted_api import Answer, Json, Request, answering, gives
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 RUN = Run(namespace="lab", name="chat", uid="uid-1", generation=1)
@@ -33,32 +33,34 @@ def service(**metadata: object) -> Json:
 
 
 async def test_an_object_that_was_never_seen_is_created_and_told_by_its_metadata() -> None:
-    async with answering(gives({"metadata": {"uid": "new"}})) as said:
-        assert await said.api.apply(service()) == {"metadata": {"uid": "new"}}
+    async with answering(gives({"metadata": {"uid": "new"}})) as exchange:
+        assert await exchange.api.apply(service()) == {"metadata": {"uid": "new"}}
     path = "/api/v1/namespaces/lab/services"
-    assert said.asked == [Asked("POST", path, OURS, JSON, METADATA_ONLY, service())]
-    assert said.writes == [("POST", "services", "2xx")]
+    assert exchange.requests == [Request("POST", path, OURS, JSON, METADATA_ONLY, service())]
+    assert exchange.writes == [("POST", "services", "2xx")]
 
 
 async def test_what_is_applied_is_not_changed_on_the_way() -> None:
     manifest = service()
-    async with answering(gives({"metadata": {}})) as said:
-        await said.api.apply(manifest)
+    async with answering(gives({"metadata": {}})) as exchange:
+        await exchange.api.apply(manifest)
     assert manifest == service()
 
 
 async def test_a_run_of_a_sweep_is_created_and_given_back_whole() -> None:
     manifest = {"kind": "BenchmarkRun", "metadata": {"name": "s-v1-r1", "namespace": "lab"}, "spec": {}}
-    async with answering(gives({"metadata": {}, "spec": {"repeats": 3}})) as said:
-        assert await said.api.apply(manifest) == {"metadata": {}, "spec": {"repeats": 3}}
-    assert said.asked == [Asked("POST", RUNS, OURS, JSON, JSON, manifest)]
+    async with answering(gives({"metadata": {}, "spec": {"repeats": 3}})) as exchange:
+        assert await exchange.api.apply(manifest) == {"metadata": {}, "spec": {"repeats": 3}}
+    assert exchange.requests == [Request("POST", RUNS, OURS, JSON, JSON, manifest)]
 
 
 async def test_a_run_is_cancelled_by_a_patch_of_that_very_run() -> None:
-    async with answering(gives({"metadata": {"name": "chat"}})) as said:
-        assert await said.api.cancel_run(Ref("BenchmarkRun", "lab", "chat", "uid-1")) == {"metadata": {"name": "chat"}}
+    async with answering(gives({"metadata": {"name": "chat"}})) as exchange:
+        assert await exchange.api.cancel_run(Ref("BenchmarkRun", "lab", "chat", "uid-1")) == {
+            "metadata": {"name": "chat"}
+        }
     body = {"metadata": {"uid": "uid-1"}, "spec": {"cancel": True}}
-    assert said.asked == [Asked("PATCH", f"{RUNS}/chat", OURS, MERGE, JSON, body)]
+    assert exchange.requests == [Request("PATCH", f"{RUNS}/chat", OURS, MERGE, JSON, body)]
 
 
 @pytest.mark.parametrize(
@@ -69,10 +71,10 @@ async def test_a_run_is_cancelled_by_a_patch_of_that_very_run() -> None:
     ],
 )
 async def test_deletion_is_left_to_the_cluster_and_spares_a_namesake(ref: Ref, options: Json) -> None:
-    async with answering(gives({})) as said:
-        await said.api.delete(ref)
+    async with answering(gives({})) as exchange:
+        await exchange.api.delete(ref)
     body = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background", **options}
-    assert said.asked == [Asked("DELETE", "/api/v1/namespaces/lab/pods/p", {}, JSON, JSON, body)]
+    assert exchange.requests == [Request("DELETE", "/api/v1/namespaces/lab/pods/p", {}, JSON, JSON, body)]
 
 
 @pytest.mark.parametrize(
@@ -80,63 +82,70 @@ async def test_deletion_is_left_to_the_cluster_and_spares_a_namesake(ref: Ref, o
     [(RUN, "benchmarkruns"), (Sweep(namespace="lab", name="chat", uid="uid-1", generation=1), "benchmarksweeps")],
 )
 async def test_a_status_is_merged_into_one_version_of_one_object(declared: Run | Sweep, plural: str) -> None:
-    async with answering(gives({"metadata": {"resourceVersion": "42"}})) as said:
-        written = await said.api.patch_status(declared, resource_version="41", changes={"phase": "Running"})
+    async with answering(gives({"metadata": {"resourceVersion": "42"}})) as exchange:
+        written = await exchange.api.patch_status(declared, resource_version="41", changes={"phase": "Running"})
     assert written == {"metadata": {"resourceVersion": "42"}}
     path = f"/apis/benchrun.dev/v1alpha1/namespaces/lab/{plural}/chat/status"
     body = {"metadata": {"resourceVersion": "41"}, "status": {"phase": "Running"}}
-    assert said.asked == [Asked("PATCH", path, OURS, MERGE, JSON, body)]
+    assert exchange.requests == [Request("PATCH", path, OURS, MERGE, JSON, body)]
 
 
 async def test_reading_one_object_counts_as_no_write() -> None:
-    async with answering(gives({"metadata": {"name": "j"}})) as said:
-        assert await said.api.get("Job", namespace="lab", name="j") == {"metadata": {"name": "j"}}
-    (asked,) = said.asked
-    assert (asked.method, asked.path, asked.accept) == ("GET", "/apis/batch/v1/namespaces/lab/jobs/j", JSON)
-    assert said.writes == []
+    async with answering(gives({"metadata": {"name": "j"}})) as exchange:
+        assert await exchange.api.get("Job", namespace="lab", name="j") == {"metadata": {"name": "j"}}
+    (request,) = exchange.requests
+    assert (request.method, request.path, request.accept) == ("GET", "/apis/batch/v1/namespaces/lab/jobs/j", JSON)
+    assert exchange.writes == []
 
 
 def page(*items: str, then: str = "") -> Answer:
     return gives({"metadata": {"continue": then} if then else {}, "items": [{"metadata": {"name": n}} for n in items]})
 
 
-async def test_a_list_is_read_page_after_page_with_what_was_asked_for_on_each() -> None:
-    async with answering(page("a", "b", then="more"), page(then="still"), page("c")) as said:
+async def test_a_list_is_read_page_after_page_with_what_was_requested_on_each() -> None:
+    async with answering(page("a", "b", then="more"), page(then="still"), page("c")) as exchange:
         found = [
-            each async for each in said.api.list("ConfigMap", namespace=None, selector="x in (y)", metadata_only=True)
+            each
+            async for each in exchange.api.list("ConfigMap", namespace=None, selector="x in (y)", metadata_only=True)
         ]
     assert [each["metadata"]["name"] for each in found] == ["a", "b", "c"]
     first = {"limit": str(LIST_PAGE), "labelSelector": "x in (y)"}
-    assert [asked.query for asked in said.asked] == [
+    assert [request.query for request in exchange.requests] == [
         first, {**first, "continue": "more"}, {**first, "continue": "still"}
     ]  # fmt: skip
-    assert {(asked.path, asked.accept) for asked in said.asked} == {("/api/v1/configmaps", METADATA_LIST_ONLY)}
+    assert {(request.path, request.accept) for request in exchange.requests} == {
+        ("/api/v1/configmaps", METADATA_LIST_ONLY)
+    }
 
 
 @pytest.mark.parametrize("body", [{}, {"items": None, "metadata": None}, {"items": [], "metadata": {"continue": ""}}])
-async def test_an_empty_list_is_asked_for_once(body: Json) -> None:
-    async with answering(gives(body)) as said:
-        assert [each async for each in said.api.list("Pod", namespace="lab")] == []
-    (asked,) = said.asked
-    assert (asked.path, asked.query, asked.accept) == ("/api/v1/namespaces/lab/pods", {"limit": str(LIST_PAGE)}, JSON)
+async def test_an_empty_list_is_requested_once(body: Json) -> None:
+    async with answering(gives(body)) as exchange:
+        assert [each async for each in exchange.api.list("Pod", namespace="lab")] == []
+    (request,) = exchange.requests
+    assert (request.path, request.query, request.accept) == (
+        "/api/v1/namespaces/lab/pods",
+        {"limit": str(LIST_PAGE)},
+        JSON,
+    )
 
 
 @pytest.mark.parametrize(("previous", "word"), [(True, "true"), (False, "false")])
 async def test_of_a_failed_container_the_end_of_the_log_is_kept(previous: bool, word: str) -> None:
     text = b"first\n" + b"x" * LOG_BYTES + b"\nlast\n"
-    async with answering(Answer(body=text)) as said:
-        tail = await said.api.log_tail("lab", LogTail("p", "vllm", previous))
+    async with answering(Answer(body=text)) as exchange:
+        tail = await exchange.api.log_tail("lab", LogTail("p", "vllm", previous))
     assert (len(tail), tail.endswith("x\nlast\n"), "first" in tail) == (LOG_BYTES, True, False)
-    (asked,) = said.asked
-    assert asked.path == "/api/v1/namespaces/lab/pods/p/log"
-    assert asked.query == {
+    (request,) = exchange.requests
+    assert request.path == "/api/v1/namespaces/lab/pods/p/log"
+    assert request.query == {
         "container": "vllm", "previous": word, "tailLines": str(LOG_LINES), "limitBytes": str(LOG_READ_BYTES)
     }  # fmt: skip
 
 
 async def test_a_log_that_is_no_utf_8_is_read_all_the_same() -> None:
-    async with answering(Answer(body=b"caf\xe9 \xff\n")) as said:
-        assert await said.api.log_tail("lab", LogTail("p", "vllm", previous=False)) == "caf\ufffd \ufffd\n"
+    async with answering(Answer(body=b"caf\xe9 \xff\n")) as exchange:
+        assert await exchange.api.log_tail("lab", LogTail("p", "vllm", previous=False)) == "caf\ufffd \ufffd\n"
 
 
 @pytest.mark.parametrize(
@@ -144,10 +153,10 @@ async def test_a_log_that_is_no_utf_8_is_read_all_the_same() -> None:
     [(0, True), (LOG_RANGE_BYTES - 1, True), (LOG_RANGE_BYTES, False), (LOG_RANGE_BYTES + 1, False)],
 )
 async def test_a_log_that_fills_its_bound_may_have_more(length: int, complete: bool) -> None:
-    async with answering(Answer(body=b"x" * length)) as said:
-        text, is_all = await said.api.log_since("lab", Compilations("p", "vllm", since="2026-11-21T12:00:00Z"))
+    async with answering(Answer(body=b"x" * length)) as exchange:
+        text, is_all = await exchange.api.log_since("lab", Compilations("p", "vllm", since="2026-11-21T12:00:00Z"))
     assert (is_all, len(text)) == (complete, min(length, LOG_RANGE_BYTES))
-    assert said.asked[0].query == {
+    assert exchange.requests[0].query == {
         "container": "vllm", "sinceTime": "2026-11-21T12:00:00Z", "timestamps": "true", "limitBytes": str(LOG_RANGE_BYTES)
     }  # fmt: skip
 
@@ -163,32 +172,32 @@ async def test_addresses_are_looked_up_by_the_name_of_the_services_port() -> Non
             }
         ]
     }
-    async with answering(gives({"spec": {"ports": ports}}), gives(slices)) as said:
-        assert await said.api.endpoint_addresses("lab", "vllm", 80) == ("10.0.0.1:8000",)
-    assert [asked.path for asked in said.asked] == [
+    async with answering(gives({"spec": {"ports": ports}}), gives(slices)) as exchange:
+        assert await exchange.api.endpoint_addresses("lab", "vllm", 80) == ("10.0.0.1:8000",)
+    assert [request.path for request in exchange.requests] == [
         "/api/v1/namespaces/lab/services/vllm",
         "/apis/discovery.k8s.io/v1/namespaces/lab/endpointslices",
     ]
-    assert said.asked[1].query["labelSelector"] == (
+    assert exchange.requests[1].query["labelSelector"] == (
         "kubernetes.io/service-name=vllm,endpointslice.kubernetes.io/managed-by=endpointslice-controller.k8s.io"
     )
 
 
 async def test_an_event_is_posted_beside_what_it_is_about() -> None:
-    async with answering(gives({})) as said:
-        await said.api.create_event(RUN, Event("Failed", "no GPU", warning=True), now=NOW)
-    (asked,) = said.asked
-    assert (asked.method, asked.path, said.writes) == (
+    async with answering(gives({})) as exchange:
+        await exchange.api.create_event(RUN, Event("Failed", "no GPU", warning=True), now=NOW)
+    (request,) = exchange.requests
+    assert (request.method, request.path, exchange.writes) == (
         "POST", "/api/v1/namespaces/lab/events", [("POST", "events", "2xx")]
     )  # fmt: skip
-    assert asked.body is not None
-    assert [asked.body[key] for key in ("type", "reason", "message", "count", "reportingComponent")] == [
+    assert request.body is not None
+    assert [request.body[key] for key in ("type", "reason", "message", "count", "reportingComponent")] == [
         "Warning", "Failed", "no GPU", 1, "benchrun-operator"
     ]  # fmt: skip
-    assert asked.body["metadata"]["name"].startswith("chat.")
+    assert request.body["metadata"]["name"].startswith("chat.")
 
 
-async def test_a_name_can_not_lead_out_of_its_place() -> None:
-    async with answering(gives({})) as said:
-        await said.api.get("Pod", namespace="lab", name="p/../q")
-    assert said.asked[0].path == "/api/v1/namespaces/lab/pods/p%2F..%2Fq"
+async def test_a_name_cannot_lead_out_of_its_place() -> None:
+    async with answering(gives({})) as exchange:
+        await exchange.api.get("Pod", namespace="lab", name="p/../q")
+    assert exchange.requests[0].path == "/api/v1/namespaces/lab/pods/p%2F..%2Fq"

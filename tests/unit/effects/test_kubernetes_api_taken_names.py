@@ -32,10 +32,10 @@ TAKEN = refuses(409, "AlreadyExists")
 @pytest.mark.parametrize("kind", CHILDREN)
 async def test_a_child_is_created_once_and_never_patched(kind: str) -> None:
     found = there(ownerReferences=OURS)
-    async with answering(TAKEN, gives(found)) as said:
-        assert await said.api.apply(manifest(kind)) == found
-    assert [asked.method for asked in said.asked] == ["POST", "GET"]
-    assert [verb for verb, _, _ in said.writes] == ["POST"]
+    async with answering(TAKEN, gives(found)) as exchange:
+        assert await exchange.api.apply(manifest(kind)) == found
+    assert [request.method for request in exchange.requests] == ["POST", "GET"]
+    assert [verb for verb, _, _ in exchange.writes] == ["POST"]
 
 
 @pytest.mark.parametrize(
@@ -50,52 +50,52 @@ async def test_a_child_is_created_once_and_never_patched(kind: str) -> None:
 @pytest.mark.parametrize("immutable", [False, True])
 async def test_what_somebody_else_controls_is_never_touched(references: list[Json], immutable: bool) -> None:
     found = there(ownerReferences=references)
-    async with answering(TAKEN, gives(found)) as said:
+    async with answering(TAKEN, gives(found)) as exchange:
         with pytest.raises(Occupied, match="Service chat-server exists and is not ours") as refused:
-            await said.api.apply(manifest(immutable=immutable))
+            await exchange.api.apply(manifest(immutable=immutable))
     assert (refused.value.found, refused.value.code) == (found, 409)
-    assert [asked.method for asked in said.asked] == ["POST", "GET"]
+    assert [request.method for request in exchange.requests] == ["POST", "GET"]
 
 
 async def test_a_manifest_without_a_controller_takes_nothing_over() -> None:
     bare = {"kind": "Service", "metadata": {"name": "chat-server", "namespace": "lab"}}
-    async with answering(TAKEN, gives(there())) as said:
+    async with answering(TAKEN, gives(there())) as exchange:
         with pytest.raises(Occupied):
-            await said.api.apply(bare)
+            await exchange.api.apply(bare)
 
 
-async def test_one_that_is_gone_before_it_was_looked_at_is_asked_for_again_later() -> None:
-    async with answering(TAKEN, refuses(404, "NotFound")) as said:
+async def test_one_that_is_gone_before_it_was_looked_at_is_requested_again_later() -> None:
+    async with answering(TAKEN, refuses(404, "NotFound")) as exchange:
         with pytest.raises(NotFound):
-            await said.api.apply(manifest())
-    assert [asked.method for asked in said.asked] == ["POST", "GET"]
+            await exchange.api.apply(manifest())
+    assert [request.method for request in exchange.requests] == ["POST", "GET"]
 
 
 async def test_a_run_of_the_sweep_that_exists_is_given_back_whole_and_left_alone() -> None:
     found = {**there(ownerReferences=OURS), "spec": {"repeats": 3}}
-    async with answering(TAKEN, gives(found)) as said:
-        assert await said.api.apply(manifest("BenchmarkRun")) == found
-    assert [(asked.method, asked.accept) for asked in said.asked] == [
+    async with answering(TAKEN, gives(found)) as exchange:
+        assert await exchange.api.apply(manifest("BenchmarkRun")) == found
+    assert [(request.method, request.accept) for request in exchange.requests] == [
         ("POST", "application/json"),
         ("GET", "application/json"),
     ]
 
 
-async def test_a_run_of_that_name_that_is_not_the_sweeps_is_told_apart() -> None:
+async def test_a_run_of_that_name_that_is_not_the_sweeps_is_distinguished() -> None:
     found = there(ownerReferences=ANOTHERS)
-    async with answering(TAKEN, gives(found)) as said:
+    async with answering(TAKEN, gives(found)) as exchange:
         with pytest.raises(Occupied, match="BenchmarkRun chat-server exists and is not ours"):
-            await said.api.apply(manifest("BenchmarkRun"))
+            await exchange.api.apply(manifest("BenchmarkRun"))
 
 
 async def test_an_event_that_was_posted_before_is_no_trouble() -> None:
-    async with answering(TAKEN) as said:
-        await said.api.create_event(RUN, Event("Failed", "why"), now=NOW)
-    assert said.writes == [("POST", "events", "409")]
+    async with answering(TAKEN) as exchange:
+        await exchange.api.create_event(RUN, Event("Failed", "why"), now=NOW)
+    assert exchange.writes == [("POST", "events", "409")]
 
 
-async def test_another_conflict_over_an_event_is_told() -> None:
-    async with answering(refuses(409, "Conflict")) as said:
+async def test_another_conflict_over_an_event_is_reported() -> None:
+    async with answering(refuses(409, "Conflict")) as exchange:
         with pytest.raises(Conflict) as refused:
-            await said.api.create_event(RUN, Event("Failed", "why"), now=NOW)
+            await exchange.api.create_event(RUN, Event("Failed", "why"), now=NOW)
     assert not isinstance(refused.value, Exists)

@@ -35,13 +35,12 @@ LEASE: Json = {"metadata": {"name": "op", "resourceVersion": "7"}, "spec": {"hol
 
 
 def api(connection: Connection) -> LeaseApi:
-    """Of one Lease."""
     return LeaseApi(connection, namespace="benchrun", name="op")
 
 
 async def test_it_is_read_and_made_and_replaced_by_name_with_the_version_that_was_read() -> None:
-    async with answering(gives(LEASE), gives(LEASE), gives(LEASE)) as said:
-        leases = api(said.connection)
+    async with answering(gives(LEASE), gives(LEASE), gives(LEASE)) as exchange:
+        leases = api(exchange.connection)
         assert await leases.read() == await leases.create(LEASE["spec"]) == await leases.replace(LEASE) == LEASE
     made = {
         "apiVersion": "coordination.k8s.io/v1",
@@ -49,7 +48,7 @@ async def test_it_is_read_and_made_and_replaced_by_name_with_the_version_that_wa
         "metadata": {"name": "op", "namespace": "benchrun"},
         "spec": LEASE["spec"],
     }
-    assert [(each.method, each.path, each.body) for each in said.asked] == [
+    assert [(each.method, each.path, each.body) for each in exchange.requests] == [
         ("GET", f"{LEASES}/op", None),
         ("POST", LEASES, made),
         ("PUT", f"{LEASES}/op", LEASE),
@@ -57,8 +56,8 @@ async def test_it_is_read_and_made_and_replaced_by_name_with_the_version_that_wa
 
 
 async def test_one_that_is_not_there_is_none() -> None:
-    async with answering(refuses(404, "NotFound")) as said:
-        assert await api(said.connection).read() is None
+    async with answering(refuses(404, "NotFound")) as exchange:
+        assert await api(exchange.connection).read() is None
 
 
 @pytest.mark.parametrize(
@@ -70,12 +69,12 @@ async def test_one_that_is_not_there_is_none() -> None:
         (refuses(403, "Forbidden"), Forbidden),
     ],
 )
-async def test_who_was_too_late_or_may_not_is_told(answer: Answer, error: type[ClusterError]) -> None:
-    async with answering(answer, answer) as said:
+async def test_who_was_too_late_or_may_not_is_reported(answer: Answer, error: type[ClusterError]) -> None:
+    async with answering(answer, answer) as exchange:
         with pytest.raises(error):
-            await api(said.connection).replace(LEASE)
+            await api(exchange.connection).replace(LEASE)
         with pytest.raises(error):
-            await api(said.connection).create({})
+            await api(exchange.connection).create({})
 
 
 FAILOVER_SECONDS = 20.0
@@ -176,7 +175,7 @@ def test_another_leads_soon_after_the_leader_was_killed_and_not_before_its_lease
     scenario(failover)
 
 
-def test_of_many_that_race_one_leads() -> None:
+def test_one_of_many_racing_processes_leads() -> None:
     async def race(lease: MemoryLease) -> None:
         processes = [Process(lease, f"p{number}") for number in range(5)]
         for _ in range(3):
@@ -196,12 +195,12 @@ def test_who_is_started_again_under_its_name_leads_at_once() -> None:
         first = Process(lease, "a")
         await passing(10)
         await first.kill()
-        again = Process(lease, "a")
+        repeated = Process(lease, "a")
         await passing(0.1)
-        assert again.elector.leads
+        assert repeated.elector.leads
         assert lease.lease is not None
         assert lease.lease["spec"]["leaseTransitions"] == 0
-        await again.kill()
+        await repeated.kill()
 
     scenario(restart)
 
@@ -306,7 +305,7 @@ def test_a_write_whose_answer_was_lost_costs_nothing() -> None:
     scenario(lost)
 
 
-def test_a_lease_that_somebody_deleted_is_made_anew() -> None:
+def test_a_lease_that_somebody_deleted_is_recreated() -> None:
     async def deleted(lease: MemoryLease) -> None:
         process = Process(lease, "a")
         await passing(0.5)
@@ -319,7 +318,7 @@ def test_a_lease_that_somebody_deleted_is_made_anew() -> None:
     scenario(deleted)
 
 
-def test_without_the_right_to_the_lease_nobody_leads_and_it_is_told() -> None:
+def test_without_the_right_to_the_lease_nobody_leads_and_it_is_reported() -> None:
     async def forbidden(lease: MemoryLease) -> None:
         lease.broken = Forbidden("leases is forbidden", code=403)
         process = Process(lease, "a")
@@ -331,10 +330,10 @@ def test_without_the_right_to_the_lease_nobody_leads_and_it_is_told() -> None:
     scenario(forbidden)
 
 
-@pytest.mark.parametrize("told", [None, "soon", -5, 0, 10**9])
-def test_a_lease_that_says_nonsense_is_waited_for_no_longer_than_a_minute(told: object) -> None:
+@pytest.mark.parametrize("value", [None, "soon", -5, 0, 10**9])
+def test_a_lease_that_says_nonsense_is_waited_for_no_longer_than_a_minute(value: object) -> None:
     async def nonsense(lease: MemoryLease) -> None:
-        await lease.create({"holderIdentity": "b", "leaseDurationSeconds": told, "renewTime": 7})
+        await lease.create({"holderIdentity": "b", "leaseDurationSeconds": value, "renewTime": 7})
         process = Process(lease, "a")
         await passing(LONGEST_LEASE_SECONDS + 2 * WATCH_SECONDS)
         assert process.elector.leads

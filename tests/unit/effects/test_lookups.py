@@ -104,7 +104,7 @@ async def test_the_exporter_of_a_node(cluster: MemoryCluster) -> None:
         await found(cluster, decision.GpuExporter("n2"))
 
 
-async def test_without_exporters_nobody_is_asked(cluster: MemoryCluster) -> None:
+async def test_without_exporters_nothing_is_queried(cluster: MemoryCluster) -> None:
     with pytest.raises(NotFoundOut):
         await found(cluster, decision.GpuExporter("n1"), exporters=None)
     assert cluster.log == []
@@ -116,7 +116,7 @@ async def test_the_pods_behind_a_service(cluster: MemoryCluster) -> None:
     assert cluster.log == [("endpoints", "vllm", "8001")]
 
 
-async def test_a_service_without_ready_pods_is_asked_for_again(cluster: MemoryCluster) -> None:
+async def test_a_service_without_ready_pods_is_requested_again(cluster: MemoryCluster) -> None:
     with pytest.raises(NotFoundOut, match="vllm"):
         await found(cluster, PODS)
     assert KINDS[decision.EndpointPods].retry_seconds == 4.0

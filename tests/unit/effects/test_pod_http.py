@@ -22,7 +22,7 @@ class ApiServer:
     """Answers for one pod; tells what it was asked."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, str, str]] = []
+        self.requests: list[tuple[str, str, str]] = []
         self.tokens: set[str | None] = set()
         self.run_tokens: set[str | None] = set()
         self.url = ""
@@ -37,7 +37,7 @@ class ApiServer:
         return runner
 
     async def _answer(self, request: web.Request) -> web.Response:
-        self.asked.append((request.method, request.path_qs, await request.text()))
+        self.requests.append((request.method, request.path_qs, await request.text()))
         self.tokens.add(request.headers.get("Authorization"))
         self.run_tokens.add(request.headers.get(TOKEN_HEADER))
         if request.path.endswith("/stranger"):
@@ -54,7 +54,6 @@ class ApiServer:
 
 @pytest.fixture
 async def api() -> AsyncIterator[ApiServer]:
-    """A listening one."""
     server = ApiServer()
     runner = await server.start()
     yield server
@@ -63,7 +62,6 @@ async def api() -> AsyncIterator[ApiServer]:
 
 @pytest.fixture
 async def fetcher(api: ApiServer) -> AsyncIterator[ProxyFetcher]:
-    """With credentials for it."""
     found = Configuration(host=api.url)
     found.api_key["BearerToken"] = "Bearer secret"
     connection, direct = Connection(found), HttpFetcher()
@@ -75,13 +73,13 @@ async def fetcher(api: ApiServer) -> AsyncIterator[ProxyFetcher]:
 async def test_path_goes_to_the_api_server_with_its_credentials(api: ApiServer, fetcher: ProxyFetcher) -> None:
     page = await fetcher.fetch(f"{POD}/records?from=3&seen=-1&wait=20", limit_bytes=100, timeout_seconds=5)
     assert page == "x" * 100
-    assert api.asked == [("GET", f"{POD}/records?from=3&seen=-1&wait=20", "")]
+    assert api.requests == [("GET", f"{POD}/records?from=3&seen=-1&wait=20", "")]
     assert api.tokens == {"Bearer secret"}
 
 
 async def test_word_is_posted_as_it_is(api: ApiServer, fetcher: ProxyFetcher) -> None:
     await fetcher.post(f"{POD}/ack", '{"through":2}', timeout_seconds=5, headers={TOKEN_HEADER: "t"})
-    ((method, path, body),) = api.asked
+    ((method, path, body),) = api.requests
     assert (method, path) == ("POST", f"{POD}/ack")
     assert body.replace(" ", "") == '{"through":2}'
     assert api.run_tokens == {"t"}
@@ -104,14 +102,14 @@ async def test_the_runs_token_goes_with_a_question_beside_our_credentials(
 async def test_url_is_reached_directly_and_without_the_credentials(api: ApiServer, fetcher: ProxyFetcher) -> None:
     await fetcher.fetch(f"{api.url}/metrics", limit_bytes=100, timeout_seconds=5)
     await fetcher.post(f"{api.url}/ack", "{}", timeout_seconds=5)
-    assert [path for _, path, _ in api.asked] == ["/metrics", "/ack"]
+    assert [path for _, path, _ in api.requests] == ["/metrics", "/ack"]
     assert api.tokens == {None}
 
 
-async def test_pod_can_not_send_the_operators_credentials_elsewhere(api: ApiServer, fetcher: ProxyFetcher) -> None:
+async def test_pod_cannot_send_the_operators_credentials_elsewhere(api: ApiServer, fetcher: ProxyFetcher) -> None:
     with pytest.raises(FetchError, match="redirected"):
         await fetcher.fetch(f"{POD}/away", limit_bytes=100, timeout_seconds=5)
-    assert [path for _, path, _ in api.asked] == [f"{POD}/away"]
+    assert [path for _, path, _ in api.requests] == [f"{POD}/away"]
 
 
 @pytest.mark.parametrize(
@@ -270,13 +268,13 @@ async def test_no_cookie_is_kept(pages: Pages, fetcher: HttpFetcher) -> None:
     pages.headers = {"Set-Cookie": "session=1; Path=/"}
     await fetched(fetcher, pages.url)
     await fetched(fetcher, pages.url)
-    assert [request.headers.get("Cookie") for request in pages.asked] == [None, None]
+    assert [request.headers.get("Cookie") for request in pages.requests] == [None, None]
 
 
 async def test_a_page_is_requested_uncompressed(pages: Pages, fetcher: HttpFetcher) -> None:
     """To compress it would cost the server that is measured time, once a second."""
     await fetched(fetcher, pages.url)
-    (request,) = pages.asked
+    (request,) = pages.requests
     assert request.headers["Accept-Encoding"] == "identity"
     assert request.headers["User-Agent"] == "benchrun-operator"
 
@@ -293,27 +291,27 @@ async def test_a_page_that_is_compressed_all_the_same_is_not_unpacked(
 
 async def test_nobody_is_listened_to_who_was_not_asked(fetcher: HttpFetcher) -> None:
     """Once: who went on answering on a connection that was kept filled the operator's memory, 25 MiB a second."""
-    told = asyncio.Event()
+    received = asyncio.Event()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(HEAD + b"Content-Length: 5\r\n\r\nup 1\n")
         assert await reader.read() == b"", "the connection is closed"
         writer.close()
-        told.set()
+        received.set()
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     async with server:
         host, port = server.sockets[0].getsockname()
         assert await fetched(fetcher, f"http://{host}:{port}/") == "up 1\n"
-        await asyncio.wait_for(told.wait(), 5)
+        await asyncio.wait_for(received.wait(), 5)
 
 
 @pytest.mark.parametrize("status", [200, 201, 204])
 async def test_any_success_will_do(pages: Pages, fetcher: HttpFetcher, status: int) -> None:
     pages.status, pages.body = status, b""
     await fetcher.post(pages.url, "{}", timeout_seconds=5)
-    assert [(request.method, request.content_type) for request in pages.asked] == [("POST", "application/json")]
+    assert [(request.method, request.content_type) for request in pages.requests] == [("POST", "application/json")]
 
 
 @pytest.mark.parametrize("status", [300, 301, 302, 303, 307, 400, 403, 404, 409, 413, 429, 500, 503])
@@ -323,7 +321,7 @@ async def test_only_success_counts(pages: Pages, fetcher: HttpFetcher, status: i
         await fetcher.post(pages.url, "{}", timeout_seconds=5)
     with pytest.raises(FetchError, match=f"HTTP {status}"):
         await fetched(fetcher, pages.url)
-    assert len(pages.asked) == 2, "nothing is retried, no redirect followed"
+    assert len(pages.requests) == 2, "nothing is retried, no redirect followed"
 
 
 async def test_the_answer_to_what_was_posted_is_bounded_too(pages: Pages, fetcher: HttpFetcher) -> None:
@@ -334,7 +332,7 @@ async def test_the_answer_to_what_was_posted_is_bounded_too(pages: Pages, fetche
         await fetcher.post(pages.url, "{}", timeout_seconds=5)
 
 
-async def test_a_server_that_says_nothing_to_it_is_given_up_in_time(fetcher: HttpFetcher) -> None:
+async def test_a_server_that_reports_nothing_to_it_is_given_up_in_time(fetcher: HttpFetcher) -> None:
     async with sending(stays=True) as url:
         with pytest.raises(FetchError, match="TimeoutError"):
             await fetcher.post(url, "{}", timeout_seconds=0.05)

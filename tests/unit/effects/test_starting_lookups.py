@@ -52,7 +52,7 @@ class Desk:
 
     def __init__(self, outcome: Callable[[], str] = lambda: "found", takes_seconds: float = 1.0) -> None:
         self.outcome, self.takes_seconds = outcome, takes_seconds
-        self.asked: list[float] = []
+        self.requests: list[float] = []
         self.at_once = self.most_at_once = 0
         self.answers = Answers()
         self.news: list[tuple[RunKey, float]] = []
@@ -67,7 +67,7 @@ class Desk:
         self.lookups.ask(key, ABOUT, questions, self.answers if answers is None else answers)
 
     async def _look_up(self, tools: Tools, about: About, question: Question[Any]) -> str:
-        self.asked.append(now())
+        self.requests.append(now())
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         try:
@@ -106,15 +106,14 @@ async def test_a_question_is_answered_once_and_told_once() -> None:
     await passing(2)
     desk.ask(Slow())
     await passing(100)
-    assert desk.answers == {Slow(): Answer("found")}
-    assert (desk.asked, desk.news) == ([0.0], [(KEY, 1.0)])
+    assert (desk.answers, desk.requests, desk.news) == ({Slow(): Answer("found")}, [0.0], [(KEY, 1.0)])
 
 
 @scenario
 async def test_asking_takes_no_time_and_raises_nothing() -> None:
     desk = Desk(failing(ZeroDivisionError()), takes_seconds=0.0)
     desk.ask(Slow())
-    assert (now(), desk.asked, desk.answers) == (0.0, [], {})
+    assert (now(), desk.requests, desk.answers) == (0.0, [], {})
     await passing(1)
     assert desk.answers.value(Slow()) is None
 
@@ -140,7 +139,7 @@ def test_a_failure_is_an_answer(error: Exception, problem: str) -> None:
         desk.ask(Slow())
         await passing(100)
         assert desk.answers == {Slow(): Answer(None, problem)}
-        assert (len(desk.asked), len(desk.news)) == (1, 1)
+        assert (len(desk.requests), len(desk.news)) == (1, 1)
 
     fails()
 
@@ -156,23 +155,23 @@ async def test_an_answer_that_does_not_come_in_time_is_given_up() -> None:
 
 
 @scenario
-async def test_a_failure_of_some_kinds_is_tried_again_while_it_is_asked_for() -> None:
+async def test_a_failure_of_some_kinds_is_retried_while_it_is_requested() -> None:
     desk = Desk(failing(NotFoundOut("no ready pods")), takes_seconds=0.0)
     for _ in range(20):
         desk.ask(Repeated(), Slow())
         await passing(1)
-    assert desk.asked == [0.0, 0.0, 4.0, 8.0, 12.0, 16.0]
+    assert desk.requests == [0.0, 0.0, 4.0, 8.0, 12.0, 16.0]
     assert len(desk.news) == 2, "the same failure again is no news"
     desk.outcome = lambda: "there"
     for _ in range(20):
         desk.ask(Repeated(), Slow())
         await passing(1)
-    assert (len(desk.asked), desk.answers.value(Repeated())) == (7, "there")
+    assert (len(desk.requests), desk.answers.value(Repeated())) == (7, "there")
     assert [key for key, _ in desk.news] == [KEY] * 3
 
 
 @scenario
-async def test_the_answer_before_stands_while_it_is_tried_again() -> None:
+async def test_the_answer_before_stands_while_it_is_retried() -> None:
     desk = Desk(failing(NotFoundOut("none")), takes_seconds=1.0)
     desk.ask(Repeated())
     await passing(6)
@@ -204,7 +203,7 @@ async def test_a_kind_does_not_wait_for_another_and_waiting_is_not_counted() -> 
 
 
 @scenario
-async def test_what_is_stopped_is_never_answered_and_gives_its_place_back() -> None:
+async def test_a_stopped_question_is_not_answered_and_frees_its_slot() -> None:
     desk = Desk()
     for number in range(2 * AT_ONCE):
         desk.ask(Slow(str(number)))
@@ -212,19 +211,18 @@ async def test_what_is_stopped_is_never_answered_and_gives_its_place_back() -> N
     await passing(0.5)
     desk.lookups.stop(KEY)
     await passing(10)
-    assert (desk.answers, others) == ({}, {Slow("other"): Answer("found")})
-    assert desk.news == [(OTHER, 1.5)]
+    assert (desk.answers, others, desk.news) == ({}, {Slow("other"): Answer("found")}, [(OTHER, 1.5)])
 
 
 @scenario
-async def test_a_run_made_anew_under_the_same_name_is_answered_anew() -> None:
+async def test_a_run_recreated_under_the_same_name_is_answered_anew() -> None:
     desk = Desk(failing(NotFoundOut("none")), takes_seconds=0.0)
     desk.ask(Repeated())
     await passing(1)
     desk.lookups.stop(KEY)
     desk.ask(Repeated(), answers=(anew := Answers()))
     await passing(1)
-    assert (desk.asked, list(anew)) == ([0.0, 1.0], [Repeated()])
+    assert (desk.requests, list(anew)) == ([0.0, 1.0], [Repeated()])
 
 
 @scenario
@@ -235,7 +233,7 @@ async def test_a_question_can_be_answered_at_once_and_for_all() -> None:
     await desk.lookups.within(1.0, ABOUT, Slow(), desk.answers)
     desk.ask(Slow())
     await passing(10)
-    assert (desk.asked, desk.news) == ([0.0], [])
+    assert (desk.requests, desk.news) == ([0.0], [])
 
 
 @scenario

@@ -12,7 +12,7 @@ from benchrun.measure.exposition import Sample
 from benchrun_client.contract import RequestColumns, StageRecord
 from unit.judge.specs import spec, workload
 from unit.measure.records import cell, edge, record, requests
-from unit.measure.timelines import Reading, readings
+from unit.measure.timelines import Gauges, gauge_samples
 
 
 class LoadPoint:
@@ -20,7 +20,7 @@ class LoadPoint:
 
     def __init__(
         self,
-        gauges: Sequence[Reading],
+        gauges: Sequence[Gauges],
         *,
         columns: RequestColumns,
         axis: Axis = "concurrency",
@@ -44,7 +44,9 @@ class LoadPoint:
             "scalars": {"duration": seconds},
         }
         self.record: StageRecord = record(self.cell.stage_ids[0], **(values | changes))
-        made = readings(gauges, prompt_rates=prompt_rate, generation_rates=generation_rate, every_seconds=every_seconds)
+        made = gauge_samples(
+            gauges, prompt_rates=prompt_rate, generation_rates=generation_rate, every_seconds=every_seconds
+        )
         self.samples = [_later(s, begins_at) for s in made]
 
 
@@ -64,10 +66,7 @@ def answered(count: int, *, prompt: int = 100, output: int = 50, **changes: Any)
 
 
 def judged(
-    *points: LoadPoint,
-    args: Sequence[str] | None = None,
-    servers: Sequence[ServerStatus] = (),
-    off: Sequence[str] = (),
+    *points: LoadPoint, args: Sequence[str] | None = None, servers: Sequence[ServerStatus] = (), off: Sequence[str] = ()
 ) -> tuple[Result, ...]:
     """The rows. `args`: of the run's own server; None measures an endpoint. `off`: rules that the spec turns off."""
     axis = points[0].cell.axis

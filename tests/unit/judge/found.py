@@ -99,11 +99,16 @@ def example_of(code: Code) -> Finding:
 
 def findings_of(code: Code, *, repeats: int = 1) -> dict[str, Finding]:
     """What is found where this code must be; of a single record, in a cell of so many repeats."""
-    scene = SCENES[code] if code in SCENES else Scene([FOUND_BY[code]], of=cell(repeats=repeats))
+    scene = SCENES[code] if code in SCENES else Scene([FOUND_BY[code]], planned=cell(repeats=repeats))
     load = {"requestRates": ["4"]} | ({"maxConcurrency": scene.max_concurrency} if scene.max_concurrency else {})
     base = SPEC if not scene.servers else spec(endpoint=None, server=SERVER)
-    of = base.model_copy(update={"workloads": spec(workloads=[workload(load=load)]).workloads})
+    run_spec = base.model_copy(update={"workloads": spec(workloads=[workload(load=load)]).workloads})
     judged = results(
-        [scene.of], scene.records, scene.samples, spec=of, compilations=scene.compilations, servers=scene.servers
+        [scene.planned],
+        scene.records,
+        scene.samples,
+        spec=run_spec,
+        compilations=scene.compilations,
+        servers=scene.servers,
     )
     return {finding.code: finding for finding in judged.findings}

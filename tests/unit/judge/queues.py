@@ -18,7 +18,7 @@ from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import in_flight, stage_windows
 from benchrun.measure.exposition import Sample
 from benchrun_client.contract import StageRecord
-from unit.judge.stages import asked, users
+from unit.judge.stages import open_loop_load, users
 from unit.measure.records import STAGE, client, edge, record, requests, sample, served
 
 BEGIN = 1000.0
@@ -62,7 +62,7 @@ def open_loop(server: Server, *, rate: float, count: int, seed: int, stage_id: s
     for gap in gaps:
         due += gap * stretch
         instants.append(due)
-    return _stage(server, iter(instants), None, chance, asked(rate=rate), stage_id)
+    return _stage(server, iter(instants), None, chance, open_loop_load(rate=rate), stage_id)
 
 
 def closed_loop(server: Server, *, concurrency: int, count: int, seed: int, stage_id: str = STAGE) -> StageProfile:
@@ -83,15 +83,14 @@ def _stage(
     instants: Iterable[float],
     ready: list[float] | None,
     chance: random.Random,
-    of: ExpectedLoad,
+    load: ExpectedLoad,
     stage_id: str,
 ) -> StageProfile:
     free, prefill_free, rows = [0.0] * server.slots, 0.0, []
     for number, sent in enumerate(instants):
         factor = server.slower(sent, number)
         prompt, output = _lengths(server, chance)
-        arrived = sent + NETWORK_SECONDS
-        begin = max(arrived, heappop(free), prefill_free)
+        begin = max(sent + NETWORK_SECONDS, heappop(free), prefill_free)
         prefilled = begin + factor * prompt * server.prefill_seconds * _around_one(server, chance)
         prefill_free = prefilled
         first = prefilled + server.held_up(number)
@@ -102,7 +101,7 @@ def _stage(
         rows.append((sent, first + NETWORK_SECONDS - sent, answered - sent, prompt, output))
         if ready is not None:
             heappush(ready, answered + chance.random() * 0.0005)
-    return _measured(rows, of, stage_id)
+    return _measured(rows, load, stage_id)
 
 
 def _lengths(server: Server, chance: random.Random) -> tuple[float, float]:
@@ -115,7 +114,7 @@ def _around_one(server: Server, chance: random.Random) -> float:
     return max(0.5, chance.gauss(1.0, server.variation))
 
 
-def _measured(rows: list[tuple[float, float, float, float, float]], of: ExpectedLoad, stage_id: str) -> StageProfile:
+def _measured(rows: list[tuple[float, float, float, float, float]], load: ExpectedLoad, stage_id: str) -> StageProfile:
     begin, last = rows[0][0], max(row[0] + row[2] for row in rows)
     columns = requests(
         start_us=[round(1e6 * (row[0] - begin)) for row in rows],
@@ -137,17 +136,17 @@ def _measured(rows: list[tuple[float, float, float, float, float]], of: Expected
         servers=(edge(rises=rises),),
         client=client(cpu_seconds=duration / 10, wall_seconds=duration),
     )
-    seen = stage_windows(stage, _readings(stage, duration), scrape_interval=1.0)
-    return StageProfile(stage, of, Thresholds(), seen, compilations=())
+    seen = stage_windows(stage, _samples(stage, duration), scrape_interval=1.0)
+    return StageProfile(stage, load, Thresholds(), seen, compilations=())
 
 
-def _readings(stage: StageRecord, duration: float) -> list[Sample]:
+def _samples(stage: StageRecord, duration: float) -> list[Sample]:
     """Once a second, on a clock that is a little off the client's."""
     flight, tokens = in_flight(stage.requests), sum(stage.requests.output_tokens)
 
-    def reading(second: float) -> Sample:
+    def latest(second: float) -> Sample:
         running = float(flight.at(round(1e6 * (second + CLOCK_SECONDS))))
         done = 1 + (tokens - 2) * second / duration
         return sample(BEGIN + second, running=running, generation_tokens=done)
 
-    return [reading(second + 0.4) for second in range(int(duration))]
+    return [latest(second + 0.4) for second in range(int(duration))]

@@ -19,7 +19,7 @@ class Scene:
     """What the judge is given of a run of one cell; a rate of four a second unless told otherwise."""
 
     records: Sequence[StageRecord]
-    of: Cell = field(default_factory=cell)
+    planned: Cell = field(default_factory=cell)
     samples: Sequence[Sample] = ()
     compilations: tuple[float, ...] | None = ()
     max_concurrency: int | None = None
@@ -46,7 +46,7 @@ def _slower_each_time() -> Scene:
     repeated = cell(repeats=4)
     factors = zip(repeated.stage_ids, (1.0, 1.2, 1.4, 1.6), strict=True)
     records = [record(stage, requests=_columns(f), sequence=place) for place, (stage, f) in enumerate(factors)]
-    return Scene(records, of=repeated)
+    return Scene(records, planned=repeated)
 
 
 def _in_step() -> StageRecord:
@@ -63,8 +63,8 @@ def _on_gpus(**figures: float) -> list[Sample]:
 
 def _gpu_sample(place: int, figures: Mapping[str, float]) -> Sample:
     first: Mapping[str, float] = {"gpu_xid": 0.0}
-    told: dict[str, Any] = dict(figures if place else first)
-    return sample(1000.2 + place, gpu_joules=700.0 * place, sm_clock_mhz=1980.0, **told)
+    values: dict[str, Any] = dict(figures if place else first)
+    return sample(1000.2 + place, gpu_joules=700.0 * place, sm_clock_mhz=1980.0, **values)
 
 
 GPU_SERVER = (ServerStatus(role="server", gpus=1),)
@@ -81,7 +81,7 @@ AT_ONCE = cell(value="inf")
 OVERLOADED = Server(slots=1, prefill_seconds=0.01, decode_seconds=0.5)
 SCENES: Mapping[Code, Scene] = {
     Code.RATE_NOT_ACHIEVED: Scene([record(requests=requests(start_us=(0, 9_000_000)))]),
-    Code.CONCURRENCY_NOT_REACHED: Scene([record(USERS.stage_ids[0])], of=USERS),
+    Code.CONCURRENCY_NOT_REACHED: Scene([record(USERS.stage_ids[0])], planned=USERS),
     Code.CLIENT_SATURATED: Scene([record(client=client(cpu_seconds=9.0, lag_p99_us=99_000))]),
     Code.PATH_SLOW: Scene([record(round_trips=RoundTrips(count=20, median_us=20_000, p95_us=31_000))]),
     Code.FRONTEND_SATURATED: Scene([_behind_the_client(cores=0.95)]),
@@ -97,7 +97,7 @@ SCENES: Mapping[Code, Scene] = {
     Code.WINDOW_TOO_SHORT: Scene([record(scalars={"duration": 5.0})]),
     Code.TOO_FEW_SAMPLES: Scene([record()]),
     Code.QUEUE_WAIT_HIDDEN: Scene([record(requests=requests(queue_us=(0, 9_000_000)))], max_concurrency=1),
-    Code.ALL_AT_ONCE: Scene([record(AT_ONCE.stage_ids[0])], of=AT_ONCE),
+    Code.ALL_AT_ONCE: Scene([record(AT_ONCE.stage_ids[0])], planned=AT_ONCE),
     Code.ROLE_IDLE: Scene(
         [record(servers=(edge("p", role="prefill"), edge("d", role="decode")))],
         samples=[
@@ -112,7 +112,7 @@ SCENES: Mapping[Code, Scene] = {
         [record(servers=(edge().model_copy(update={"served": ServedModel(id="Qwen/Qwen3-4B", root="r" * 600)}),))],
         servers=(ServerStatus(role="server", addresses=["10.0.0.9"]),),
     ),
-    Code.USERS_IN_STEP: Scene([_in_step()], of=USERS),
+    Code.USERS_IN_STEP: Scene([_in_step()], planned=USERS),
     Code.GPU_SLOWED: Scene([record()], samples=_on_gpus(gpu_slowed=1.0, gpu_power_capped=0.0), servers=GPU_SERVER),
     Code.GPU_ERRORS: Scene([record()], samples=_on_gpus(gpu_xid=94.0), servers=GPU_SERVER),
     Code.GPU_SHARED: Scene([record()], samples=_on_gpus(gpu_pods=2.0), servers=GPU_SERVER),

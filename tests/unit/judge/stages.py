@@ -28,30 +28,28 @@ OPEN_LOOP = ExpectedLoad(
 )
 
 
-def asked(**changes: Any) -> ExpectedLoad:
+def open_loop_load(**changes: Any) -> ExpectedLoad:
     """An open loop at four requests a second."""
     return replace(OPEN_LOOP, **changes)
 
 
 def users(concurrency: int, **changes: Any) -> ExpectedLoad:
-    """A closed loop."""
-    return asked(rate=None, concurrency=concurrency, closed_loop=True, **changes)
+    return open_loop_load(rate=None, concurrency=concurrency, closed_loop=True, **changes)
 
 
 def context(
     thresholds: Thresholds | None = None,
     *,
-    of: ExpectedLoad = OPEN_LOOP,
+    load: ExpectedLoad = OPEN_LOOP,
     windows: tuple[Window, ...] = (),
     compilations: tuple[float, ...] | None = (),
     servers: Sequence[ServerStatus] = (),
 ) -> Profiled:
     """A stage whose server log could be read and tells of no compiling."""
-    return lambda record: StageProfile(record, of, thresholds or Thresholds(), windows, compilations, servers)
+    return lambda record: StageProfile(record, load, thresholds or Thresholds(), windows, compilations, servers)
 
 
 def findings(found: Found) -> list[StageFinding]:
-    """What was found."""
     return [each for each in found if isinstance(each, StageFinding)]
 
 
@@ -61,7 +59,6 @@ def unchecked(found: Found) -> list[NotChecked]:
 
 
 def only(found: Found) -> StageFinding:
-    """The one thing found."""
     (finding,) = findings(found)
     return finding
 
@@ -69,3 +66,8 @@ def only(found: Found) -> StageFinding:
 def one_finding(code: Code, severity: Severity, weight: float, **evidence: float | str | None) -> list[StageFinding]:
     """What a rule returns that found one thing at the stage of `record()`."""
     return [StageFinding(code, severity, STAGE, evidence, weight=weight)]
+
+
+def severity(found: Found) -> Severity | None:
+    every = findings(found)
+    return only(every).severity if every else None

@@ -12,7 +12,7 @@ from benchrun.judge.stage_profile import ExpectedLoad
 from benchrun.judge.thresholds import Thresholds
 from benchrun_client.contract import StageRecord
 from unit.judge.queues import Server, closed_loop, open_loop
-from unit.judge.stages import asked, context, findings, one_finding, unchecked, users
+from unit.judge.stages import context, findings, one_finding, open_loop_load, unchecked, users
 from unit.measure.records import record, requests
 
 SECOND = 1_000_000
@@ -43,20 +43,20 @@ def spread(count: int, seconds: float, **changes: Any) -> StageRecord:
     ],
 )
 def test_sent_rate(severity: Severity | None, count: int, seconds: float) -> None:
-    found = findings(rate_not_achieved(context(of=asked(rate=1.0))(spread(count, seconds))))
+    found = findings(rate_not_achieved(context(load=open_loop_load(rate=1.0))(spread(count, seconds))))
     assert [(f.code, f.severity) for f in found] == ([(Code.RATE_NOT_ACHIEVED, severity)] if severity else [])
 
 
 @pytest.mark.parametrize(
-    "of",
+    "load",
     [
-        pytest.param(asked(rate=1.0, concurrency=4), id="a cap holds back"),
+        pytest.param(open_loop_load(rate=1.0, concurrency=4), id="a cap holds back"),
         pytest.param(users(4), id="users"),
-        pytest.param(asked(rate=None), id="all at once"),
+        pytest.param(open_loop_load(rate=None), id="all at once"),
     ],
 )
-def test_only_an_uncapped_rate_can_be_missed(of: ExpectedLoad) -> None:
-    assert rate_not_achieved(context(of=of)(spread(10, 1000.0))) == []
+def test_only_an_uncapped_rate_can_be_missed(load: ExpectedLoad) -> None:
+    assert rate_not_achieved(context(load=load)(spread(10, 1000.0))) == []
 
 
 def test_one_request_has_no_rate() -> None:
@@ -74,7 +74,7 @@ def test_gaps_that_fall_badly_are_no_delay(count: int) -> None:
 
 
 def test_evidence_of_a_missed_rate() -> None:
-    assert rate_not_achieved(context(of=asked(rate=1.0))(spread(80, 100.0))) == one_finding(
+    assert rate_not_achieved(context(load=open_loop_load(rate=1.0))(spread(80, 100.0))) == one_finding(
         Code.RATE_NOT_ACHIEVED,
         "Invalid",
         20.0,
@@ -114,13 +114,15 @@ def taking_turns(at_a_time: int, rounds: int, *, pause_us: int = 0) -> StageReco
     ],
 )
 def test_users(percent: float | None, stage: StageRecord) -> None:
-    found = findings(concurrency_not_reached(context(of=users(20))(stage)))
+    found = findings(concurrency_not_reached(context(load=users(20))(stage)))
     assert [(f.severity, f.evidence["reachedPercent"]) for f in found] == ([("Suspect", percent)] if percent else [])
 
 
-@pytest.mark.parametrize("of", [pytest.param(asked(rate=4.0, concurrency=99)), pytest.param(asked(rate=None))])
-def test_only_a_closed_loop_has_users(of: ExpectedLoad) -> None:
-    assert concurrency_not_reached(context(of=of)(taking_turns(2, 9))) == []
+@pytest.mark.parametrize(
+    "load", [pytest.param(open_loop_load(rate=4.0, concurrency=99)), pytest.param(open_loop_load(rate=None))]
+)
+def test_only_a_closed_loop_has_users(load: ExpectedLoad) -> None:
+    assert concurrency_not_reached(context(load=load)(taking_turns(2, 9))) == []
 
 
 @pytest.mark.parametrize(
@@ -132,21 +134,20 @@ def test_only_a_closed_loop_has_users(of: ExpectedLoad) -> None:
 )
 def test_failed_requests_hide_how_many_were_under_way(known: bool, ok: list[int]) -> None:
     stage = spread(100, 10.0, ok=ok)
-    found = concurrency_not_reached(context(Thresholds(max_failed_percent=1.0), of=users(50))(stage))
+    found = concurrency_not_reached(context(Thresholds(max_failed_percent=1.0), load=users(50))(stage))
     assert (len(findings(found)), len(unchecked(found))) == ((1, 0) if known else (0, 1))
 
 
-def test_nothing_is_said_of_users_whom_nobody_answered() -> None:
-    assert concurrency_not_reached(context(of=users(50))(spread(9, 10.0, ok=[0] * 9))) == []
+def test_nothing_is_reported_of_users_whom_nobody_answered() -> None:
+    assert concurrency_not_reached(context(load=users(50))(spread(9, 10.0, ok=[0] * 9))) == []
 
 
 def test_a_slow_ramp_and_the_drain_do_not_count() -> None:
-    stage = closed_loop(Server(), concurrency=16, count=200, seed=3)
-    assert concurrency_not_reached(stage) == []
+    assert concurrency_not_reached(closed_loop(Server(), concurrency=16, count=200, seed=3)) == []
 
 
 def test_evidence_of_missing_users() -> None:
-    assert concurrency_not_reached(context(of=users(20))(taking_turns(18, 10))) == one_finding(
+    assert concurrency_not_reached(context(load=users(20))(taking_turns(18, 10))) == one_finding(
         Code.CONCURRENCY_NOT_REACHED,
         "Suspect",
         10.0,
@@ -160,7 +161,7 @@ def test_evidence_of_missing_users() -> None:
 
 # ---- the client's queue ---------------------------------------------------------------------------------------------
 
-CAPPED = asked(rate=10.0, concurrency=4)
+CAPPED = open_loop_load(rate=10.0, concurrency=4)
 
 
 @pytest.mark.parametrize(
@@ -178,17 +179,19 @@ CAPPED = asked(rate=10.0, concurrency=4)
 def test_queue_wait(found: bool, queue_us: list[int], e2el_us: int) -> None:
     count = len(queue_us)
     stage = spread(count, 10.0, queue_us=queue_us, e2el_us=[e2el_us] * count)
-    assert [f.severity for f in findings(queue_wait_hidden(context(of=CAPPED)(stage)))] == ["Note"] * found
+    assert [f.severity for f in findings(queue_wait_hidden(context(load=CAPPED)(stage)))] == ["Note"] * found
 
 
-@pytest.mark.parametrize("of", [pytest.param(asked(rate=10.0), id="no cap"), pytest.param(users(4), id="no rate")])
-def test_only_a_capped_rate_hides_waits(of: ExpectedLoad) -> None:
-    assert queue_wait_hidden(context(of=of)(spread(9, 10.0, queue_us=[SECOND] * 9))) == []
+@pytest.mark.parametrize(
+    "load", [pytest.param(open_loop_load(rate=10.0), id="no cap"), pytest.param(users(4), id="no rate")]
+)
+def test_only_a_capped_rate_hides_waits(load: ExpectedLoad) -> None:
+    assert queue_wait_hidden(context(load=load)(spread(9, 10.0, queue_us=[SECOND] * 9))) == []
 
 
 def test_evidence_of_hidden_waits() -> None:
     stage = spread(4, 10.0, queue_us=[0, 0, 2000, 2000], e2el_us=[50_000] * 4)
-    assert queue_wait_hidden(context(of=CAPPED)(stage)) == one_finding(
+    assert queue_wait_hidden(context(load=CAPPED)(stage)) == one_finding(
         Code.QUEUE_WAIT_HIDDEN,
         "Note",
         2.0,
@@ -206,7 +209,7 @@ def test_evidence_of_hidden_waits() -> None:
 
 def test_nothing_answered_hides_nothing() -> None:
     stage = spread(2, 10.0, queue_us=[SECOND, SECOND], ok=[0, 0])
-    assert queue_wait_hidden(context(of=CAPPED)(stage)) == []
+    assert queue_wait_hidden(context(load=CAPPED)(stage)) == []
 
 
 # ---- all at once ----------------------------------------------------------------------------------------------------
@@ -214,11 +217,11 @@ def test_nothing_answered_hides_nothing() -> None:
 
 def test_all_at_once_is_noted_with_its_ttft() -> None:
     stage = spread(2, 0.0, ttft_us=[1_000, 3_000], e2el_us=[9_000, 9_000])
-    assert all_at_once(context(of=asked(rate=None))(stage)) == one_finding(
+    assert all_at_once(context(load=open_loop_load(rate=None))(stage)) == one_finding(
         Code.ALL_AT_ONCE, "Note", 0.0, requests=2, meanTtftMs=2.0
     )
 
 
-@pytest.mark.parametrize("of", [asked(rate=4.0), users(8), CAPPED], ids=["rate", "users", "both"])
-def test_other_loads_are_not(of: ExpectedLoad) -> None:
-    assert all_at_once(context(of=of)(spread(2, 0.0))) == []
+@pytest.mark.parametrize("load", [open_loop_load(rate=4.0), users(8), CAPPED], ids=["rate", "users", "both"])
+def test_other_loads_are_not(load: ExpectedLoad) -> None:
+    assert all_at_once(context(load=load)(spread(2, 0.0))) == []

@@ -12,7 +12,7 @@ from benchrun.judge.rules.rule import Code
 from benchrun.judge.stage_profile import ExpectedLoad
 from benchrun.judge.thresholds import Thresholds
 from benchrun_client.contract import RoundTrips, ServerEdge, Shards, StageRecord
-from unit.judge.stages import asked, context, findings, one_finding, only, unchecked, users
+from unit.judge.stages import context, findings, one_finding, only, open_loop_load, unchecked, users
 from unit.measure.records import client, edge, record, requests
 
 SUM, COUNT = "time_to_first_token_seconds_sum", "time_to_first_token_seconds_count"
@@ -108,18 +108,18 @@ def test_a_gap_is_the_clients_where_it_accounts_for_it(
 
 
 @pytest.mark.parametrize(
-    "of",
+    "load",
     [
         pytest.param(users(4), id="users"),
-        pytest.param(asked(rate=4.0, concurrency=4), id="a cap"),
-        pytest.param(asked(rate=None), id="all at once"),
+        pytest.param(open_loop_load(rate=4.0, concurrency=4), id="a cap"),
+        pytest.param(open_loop_load(rate=None), id="all at once"),
     ],
 )
-def test_waiting_for_a_place_is_no_late_send(of: ExpectedLoad) -> None:
-    assert client_saturated(context(of=of)(stage(queue_us=[9_000_000] * 100))) == []
+def test_waiting_for_a_place_is_no_late_send(load: ExpectedLoad) -> None:
+    assert client_saturated(context(load=load)(stage(queue_us=[9_000_000] * 100))) == []
 
 
-def test_an_unknown_lag_is_told() -> None:
+def test_an_unknown_lag_is_reported() -> None:
     (missed,) = unchecked(client_saturated(context()(stage(lag_p99_us=None))))
     assert (missed.code, missed.why) == (Code.CLIENT_SATURATED, "unknown: event-loop lag")
 
@@ -160,7 +160,7 @@ def test_evidence_names_all_figures_and_the_line_crossed_most() -> None:
     )
 
 
-def test_what_may_have_made_the_gap_is_told() -> None:
+def test_what_may_have_made_the_gap_is_reported() -> None:
     """The longest time for which nothing was read, and proxies that are looked up within every TTFT."""
     held_up = gap(30, cpu_seconds=9.5, lag_max_us=212_000)
     engine = held_up.engine.model_copy(update={"trust_env": True})
@@ -168,10 +168,10 @@ def test_what_may_have_made_the_gap_is_told() -> None:
     assert (evidence["eventLoopLagMaxMs"], evidence["proxyLookups"]) == (212.0, "true")
 
 
-@pytest.mark.parametrize(("told", "stolen"), [(False, None), (False, 0.0), (False, 0.49), (True, 0.5), (True, 1.7)])
-def test_stolen_cpu_is_told_where_it_matters(told: bool, stolen: float | None) -> None:
+@pytest.mark.parametrize(("reported", "stolen"), [(False, None), (False, 0.0), (False, 0.49), (True, 0.5), (True, 1.7)])
+def test_stolen_cpu_is_reported_where_it_matters(reported: bool, stolen: float | None) -> None:
     finding = only(client_saturated(context()(stage(lag_p99_us=9_000, stolen_seconds=stolen))))
-    assert ("hypervisor" in evidence_sentence(finding.code, finding.evidence)) == told
+    assert ("hypervisor" in evidence_sentence(finding.code, finding.evidence)) == reported
     assert finding.evidence["stolenPercent"] == (None if stolen is None else pytest.approx(10 * stolen))
 
 

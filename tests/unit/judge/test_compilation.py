@@ -11,7 +11,7 @@ from benchrun.judge.rules.warm_up import cold_start, compilation_in_window, warm
 from benchrun.judge.stage_profile import ExpectedLoad
 from benchrun_client.contract import StageRecord, WarmupOutcome
 from unit.judge.queues import Server, closed_loop, open_loop
-from unit.judge.stages import asked, context, findings, one_finding, unchecked, users
+from unit.judge.stages import context, findings, one_finding, open_loop_load, unchecked, users
 from unit.measure.records import record, requests
 
 # ---- compilation ----------------------------------------------------------------------------------------------------
@@ -32,7 +32,7 @@ def test_compilations_in_the_window(inside: int, compilations: tuple[float, ...]
     assert [f.evidence["compilations"] for f in found] == [inside] * bool(inside)
 
 
-def test_a_log_that_cannot_be_read_tells_nothing() -> None:
+def test_a_log_that_cannot_be_read_reports_nothing() -> None:
     (missed,) = unchecked(compilation_in_window(context(compilations=None)(record())))
     assert missed.code is Code.COMPILATION_IN_WINDOW
 
@@ -45,7 +45,7 @@ def test_evidence_of_compiling() -> None:
 
 # ---- cold start -----------------------------------------------------------------------------------------------------
 
-OPEN = asked(rate=10.0)
+OPEN = open_loop_load(rate=10.0)
 
 
 def stage(ttft_ms: Sequence[float], **changes: Any) -> StageRecord:
@@ -59,8 +59,8 @@ def stage(ttft_ms: Sequence[float], **changes: Any) -> StageRecord:
     return record(requests=requests(**(columns | changes)))
 
 
-def is_cold(measured: StageRecord, of: ExpectedLoad = OPEN) -> bool:
-    return [f.code for f in findings(cold_start(context(of=of)(measured)))] == [Code.COLD_START]
+def is_cold(measured: StageRecord, load: ExpectedLoad = OPEN) -> bool:
+    return [f.code for f in findings(cold_start(context(load=load)(measured)))] == [Code.COLD_START]
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,7 @@ def test_first_requests_under_a_rate(cold: bool, ttft_ms: list[float]) -> None:
 
 
 def test_failed_requests_are_not_the_first() -> None:
-    ttft_ms = [0, 0, *[900] * 3, *[20] * 97]
-    assert is_cold(stage(ttft_ms, ok=[0, 0] + [1] * 100))
+    assert is_cold(stage([0, 0, *[900] * 3, *[20] * 97], ok=[0, 0] + [1] * 100))
 
 
 @pytest.mark.parametrize(("cold", "tokens"), [(True, 100), (True, 400), (False, 1000)])
@@ -99,7 +98,7 @@ def test_a_long_first_prompt_may_take_its_time(cold: bool, tokens: int) -> None:
 
 
 def test_a_load_sent_all_at_once_has_no_first_requests() -> None:
-    assert not is_cold(stage([900] * 3 + [20] * 97), asked(rate=None))
+    assert not is_cold(stage([900] * 3 + [20] * 97), open_loop_load(rate=None))
 
 
 @pytest.mark.parametrize(
@@ -143,7 +142,7 @@ def test_a_first_wave_that_waits_for_its_own_prefills_is_not_cold(
 
 
 def test_evidence_of_a_cold_start() -> None:
-    assert cold_start(context(of=OPEN)(stage([800, 900, 1000] + [20] * 97))) == one_finding(
+    assert cold_start(context(load=OPEN)(stage([800, 900, 1000] + [20] * 97))) == one_finding(
         Code.COLD_START,
         "Suspect",
         45.0,
@@ -167,7 +166,7 @@ def after(answered: int, failed: int = 0) -> StageRecord:
 @pytest.mark.parametrize(
     "measured", [pytest.param(after(16), id="all answered"), pytest.param(record(), id="a later stage, or no warm-up")]
 )
-def test_nothing_to_say(measured: StageRecord) -> None:
+def test_a_warm_stage_has_no_finding(measured: StageRecord) -> None:
     assert warmup_incomplete(context()(measured)) == []
 
 
@@ -179,7 +178,7 @@ def test_nothing_to_say(measured: StageRecord) -> None:
         pytest.param(2, 7, after(7, failed=2), id="both"),
     ],
 )
-def test_what_is_missing_is_told_apart(failed: int, cut_short: int, measured: StageRecord) -> None:
+def test_what_is_missing_is_distinguished(failed: int, cut_short: int, measured: StageRecord) -> None:
     (found,) = warmup_incomplete(context()(measured))
     assert isinstance(found, StageFinding)
     assert (found.evidence["failed"], found.evidence["cutShort"]) == (failed, cut_short)

@@ -71,12 +71,12 @@ def test_without_a_gpu_its_price_is_not_that_of_the_servers(held: list[ServerSta
     assert cost_status(Cost(per_gpu_hour="2.49"), held) == CostStatus(currency="USD", per_hour=None)
 
 
-def test_without_a_price_nothing_is_said() -> None:
+def test_without_a_price_nothing_is_reported() -> None:
     assert cost_status(None, servers(1)) is None
     assert with_costs(measured(duration=1.0), None) == measured(duration=1.0)
 
 
-def test_by_hand() -> None:
+def test_costs_match_a_calculation_by_hand() -> None:
     """A dollar a second, for 2,000 tokens out a second and 8,000 in."""
     row = with_costs(measured(output_throughput=2_000, total_token_throughput=10_000), A_DOLLAR_A_SECOND)
     assert row.metrics["cost_per_million_output_tokens"] == 500.0
@@ -97,7 +97,7 @@ def test_five_digits() -> None:
         pytest.param({}, 3600.0, id="nothing measured"),
     ],
 )
-def test_what_is_not_known_is_null_and_never_free(metrics: dict[str, Any], price: float | None) -> None:
+def test_an_unknown_cost_is_null(metrics: dict[str, Any], price: float | None) -> None:
     row = with_costs(measured(**metrics), CostStatus(currency="USD", per_hour=price))
     assert [row.metrics[key] for key in COSTS] == [None, None]
 
@@ -162,11 +162,11 @@ def test_each_stage_counts_by_its_own_hits_and_failed_requests_for_nothing() -> 
 
 
 def test_a_second_tier_is_cached_too_and_a_cache_that_is_off_finds_nothing() -> None:
-    of = requests(input_tokens=(400, 600), output_tokens=(5, 5))
+    columns = requests(input_tokens=(400, 600), output_tokens=(5, 5))
     prices = Cost.model_validate(PRICES)
-    off = record(requests=of, servers=(read(0, looked_up=0),))
+    off = record(requests=columns, servers=(read(0, looked_up=0),))
     assert token_costs([off], prices)[OUTPUT_COST] == rounded((3000 + 150) / 10)
-    behind = record(requests=of, servers=(read(200, **{EXTERNAL_HITS: 300.0, EXTERNAL_QUERIES: 800.0}),))
+    behind = record(requests=columns, servers=(read(200, **{EXTERNAL_HITS: 300.0, EXTERNAL_QUERIES: 800.0}),))
     assert token_costs([behind], prices)[OUTPUT_COST] == rounded((500 * 3 + 500 * 0.3 + 150) / 10)
 
 
@@ -175,9 +175,8 @@ def test_hits_that_are_not_known_leave_the_cost_unknown(edges: tuple[ServerEdge,
     assert token_costs([record(servers=edges)], Cost.model_validate(PRICES)) == {OUTPUT_COST: None, TOTAL_COST: None}
 
 
-def test_prices_of_tokens_are_told_and_have_no_hour() -> None:
-    prices = Cost.model_validate(PRICES)
-    status = cost_status(prices, servers(2))
+def test_prices_of_tokens_are_reported_and_have_no_hour() -> None:
+    status = cost_status(Cost.model_validate(PRICES), servers(2))
     assert status == CostStatus(currency="EUR", per_million_tokens="3 input, 0.3 cached, 15 output")
     row = measured(output_throughput=10.0, total_token_throughput=10.0)
     assert with_costs(row, status) == row
@@ -189,7 +188,7 @@ def role(name: str, watts: float | None = None, reason: str | None = None) -> Ro
 
 
 @pytest.mark.parametrize(
-    ("told", "gpus", "roles"),
+    ("expected", "gpus", "roles"),
     [
         ({TOKENS_PER_JOULE: 3.0}, GpuFigures(output_tokens_per_joule=3.0), [role("server", 400.0)]),
         ({TOKENS_PER_JOULE: None}, GpuFigures(), [role("prefill", 300.0), role("decode")]),
@@ -199,9 +198,9 @@ def role(name: str, watts: float | None = None, reason: str | None = None) -> Ro
     ],
 )
 def test_tokens_per_joule_stand_where_an_exporter_was_read(
-    told: dict[str, float | None], gpus: GpuFigures, roles: list[RoleFigures]
+    expected: dict[str, float | None], gpus: GpuFigures, roles: list[RoleFigures]
 ) -> None:
-    assert tokens_per_joule(gpus, roles) == told
+    assert tokens_per_joule(gpus, roles) == expected
 
 
 def test_it_stands_in_the_row_of_a_run_whose_gpus_were_read() -> None:
@@ -225,13 +224,13 @@ def test_gpus_of_every_role_share_the_throughput() -> None:
 
 
 @pytest.mark.parametrize("held", [servers(), servers(0, 0)])
-def test_without_a_gpu_nothing_is_said(held: list[ServerStatus]) -> None:
+def test_without_a_gpu_nothing_is_reported(held: list[ServerStatus]) -> None:
     row = measured(output_throughput=1000.0)
     assert with_throughput_per_gpu(row, gpus_of(held)) == row
 
 
 @pytest.mark.parametrize("metrics", [{}, {"output_throughput": None}])
-def test_of_an_unknown_throughput_so_is_its_share(metrics: dict[str, float | None]) -> None:
+def test_an_unknown_throughput_has_an_unknown_share(metrics: dict[str, float | None]) -> None:
     assert with_throughput_per_gpu(measured(**metrics), 2).metrics[PER_GPU] is None
 
 

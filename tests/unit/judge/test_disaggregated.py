@@ -61,9 +61,9 @@ def stage(*servers: ServerEdge) -> StageRecord:
     return record(servers=servers)
 
 
-def context(of: StageRecord | None = None, *samples: Sample) -> stages.Profiled:
-    seen = stage_windows(of, samples, scrape_interval=1.0) if of is not None else ()
-    return stages.context(of=expected_load(SPLIT, cell()), windows=seen, compilations=None)
+def context(record: StageRecord | None = None, *samples: Sample) -> stages.Profiled:
+    seen = stage_windows(record, samples, scrape_interval=1.0) if record is not None else ()
+    return stages.context(load=expected_load(SPLIT, cell()), windows=seen, compilations=None)
 
 
 GOOD = stage(PREFILL, decode(), proxy(added_seconds_sum=0.002, added_seconds_count=2))
@@ -77,7 +77,7 @@ def only(found: Found) -> StageFinding:
 @pytest.mark.parametrize(("behind_ms", "found"), [(0.0, False), (5.8, False), (6.0, True)])
 def test_ttft_is_held_against_the_proxys_and_not_against_the_ways_behind_it(behind_ms: float, found: bool) -> None:
     """Both roles together say nearly nothing of the time that passes between them and the proxy."""
-    told = PREFILL.model_copy(update={"after": {**(PREFILL.after or {}), TTFT_SUM: 1e-6}})
+    digests = PREFILL.model_copy(update={"after": {**(PREFILL.after or {}), TTFT_SUM: 1e-6}})
     seconds = sum(GOOD.requests.ttft_us) / 1e6
     answers = len(GOOD.requests.ok)
     between = proxy(
@@ -85,7 +85,7 @@ def test_ttft_is_held_against_the_proxys_and_not_against_the_ways_behind_it(behi
         time_to_first_token_seconds_sum=seconds - answers * behind_ms / 1000,
         time_to_first_token_seconds_count=answers,
     )
-    measured = stage(told, decode(), between)
+    measured = stage(digests, decode(), between)
     # Of which 0.9 ms are three round trips.
     assert [f.code for f in gap_beyond_client(context()(measured))] == [Code.CLIENT_SERVER_GAP] * found
 
@@ -99,15 +99,15 @@ def test_what_waits_for_the_proxys_loop_is_not_the_clients(lag_ms: float, found:
         loop_lag_seconds_sum=100 * lag_ms / 1000,
         loop_lag_seconds_count=100,
     )
-    said = gap_beyond_client(context()(stage(PREFILL, decode(), late)))
-    assert bool([f for f in said if isinstance(f, StageFinding)]) is found
+    result = gap_beyond_client(context()(stage(PREFILL, decode(), late)))
+    assert bool([f for f in result if isinstance(f, StageFinding)]) is found
 
 
 def test_behind_a_proxy_of_another_make_the_clients_own_delay_is_not_known() -> None:
     other = ServerEdge(address="10.0.0.4:8000", role="proxy", before={START_TIME: 1.0}, after={START_TIME: 1.0})
-    (said,) = gap_beyond_client(context()(stage(PREFILL, decode(), other)))
-    assert isinstance(said, NotChecked)
-    assert "TTFT at the servers" in str(said)
+    (found,) = gap_beyond_client(context()(stage(PREFILL, decode(), other)))
+    assert isinstance(found, NotChecked)
+    assert "TTFT at the servers" in str(found)
 
 
 def test_the_prefilled_prompts_are_nobodys_traffic_and_no_tokens_of_the_client() -> None:
@@ -153,9 +153,9 @@ def test_fetching_is_no_contamination_and_what_prefill_finds_is() -> None:
 
 
 def test_roles_are_compared_with_their_own_kind_alone() -> None:
-    told = {"prefill": "a" * 32, "decode": "b" * 32}
+    digests = {"prefill": "a" * 32, "decode": "b" * 32}
     servers = [
-        each.model_copy(update={"settings": told[each.role], "version": each.role}) for each in (PREFILL, decode())
+        each.model_copy(update={"settings": digests[each.role], "version": each.role}) for each in (PREFILL, decode())
     ]
     assert [f for f in replicas_unequal(context()(stage(*servers))) if isinstance(f, StageFinding)] == []
     other = servers[1].model_copy(update={"settings": "c" * 32, "address": "10.0.0.9:8000"})
@@ -195,7 +195,7 @@ def test_a_proxy_of_another_make_is_not_judged() -> None:
     assert list(replicas_unequal(context()(stage(PREFILL, decode(), mute)))) == list(replicas_unequal(context()(GOOD)))
 
 
-def readings(role: str, *, running: float, waiting: float, count: int = 10) -> list[Sample]:
+def role_samples(role: str, *, running: float, waiting: float, count: int = 10) -> list[Sample]:
     start = {"prefill": 1.0, "decode": 2.0}[role]
     return [
         sample(
@@ -205,32 +205,30 @@ def readings(role: str, *, running: float, waiting: float, count: int = 10) -> l
     ]
 
 
-QUEUED, IDLE = readings("prefill", running=1.0, waiting=8.0), readings("decode", running=0.0, waiting=0.0)
+QUEUED, IDLE = role_samples("prefill", running=1.0, waiting=8.0), role_samples("decode", running=0.0, waiting=0.0)
 
 
 def test_one_role_idles_while_the_other_queues() -> None:
     record_ = stage(*(each.model_copy(update={"before": {}, "after": {}}) for each in (PREFILL, decode())))
     found = only(role_idle(context(record_, *QUEUED, *IDLE)(record_)))
     assert (found.severity, found.evidence["idleRole"], found.evidence["queueRole"]) == ("Note", "decode", "prefill")
-    calm = readings("prefill", running=1.0, waiting=0.0)
+    calm = role_samples("prefill", running=1.0, waiting=0.0)
     assert list(role_idle(context(record_, *calm, *IDLE)(record_))) == []
-    working = readings("decode", running=3.0, waiting=0.0)
+    working = role_samples("decode", running=3.0, waiting=0.0)
     assert list(role_idle(context(record_, *QUEUED, *working)(record_))) == []
 
 
-def test_each_role_has_figures_and_a_limit_of_its_own_and_the_row_names_the_one_that_queues() -> None:
-    decoding = readings("decode", running=3.0, waiting=0.0)
+def test_each_role_has_its_bottleneck_and_the_row_names_the_queueing_role() -> None:
+    decoding = role_samples("decode", running=3.0, waiting=0.0)
     servers = (
         PREFILL.model_copy(update={"before": {START_TIME: 1.0}, "after": {START_TIME: 1.0}}),
         decode().model_copy(update={"before": {START_TIME: 2.0}, "after": {START_TIME: 2.0}}),
         proxy(added_seconds_sum=0.004, added_seconds_count=2, cpu=1.0),
     )
-    judged = results([cell()], [stage(*servers)], [*QUEUED, *decoding], spec=SPLIT)
-    (row,) = judged.results
+    (row,) = results([cell()], [stage(*servers)], [*QUEUED, *decoding], spec=SPLIT).results
     by_role = {figures.role: figures for figures in row.roles}
     assert (by_role["prefill"].waiting, by_role["decode"].waiting) == ("SequenceLimit", "None")
-    assert by_role["prefill"].waiting_mean == 8
-    assert by_role["proxy"].added_mean_ms == 2
+    assert (by_role["prefill"].waiting_mean, by_role["proxy"].added_mean_ms) == (8, 2)
     assert by_role["proxy"].cores == pytest.approx(0.1)
     assert row.waiting is not None
     assert row.waiting.reason == "SequenceLimit"
@@ -238,8 +236,7 @@ def test_each_role_has_figures_and_a_limit_of_its_own_and_the_row_names_the_one_
 
 
 def test_what_was_fetched_is_a_figure_of_the_role_that_fetched() -> None:
-    judged = results([cell()], [stage(PREFILL, decode(0.9 * PROMPTS))], [], spec=SPLIT)
-    (row,) = judged.results
+    (row,) = results([cell()], [stage(PREFILL, decode(0.9 * PROMPTS))], [], spec=SPLIT).results
     by_role = {figures.role: figures for figures in row.roles}
     assert by_role["decode"].fetched_percent == pytest.approx(90)
     assert by_role["decode"].fetched_tokens == pytest.approx(0.9 * PROMPTS)

@@ -162,10 +162,7 @@ def test_941_of_3000_tokens_ended_at_a_stop_token() -> None:
     assert "ignoreEOS" in found.sentence
 
 
-@pytest.mark.parametrize(
-    ("answer", "counts"),
-    [("TokenLimit", {"finished_length_total": 2.0}), ("Unknown", {})],
-)
+@pytest.mark.parametrize(("answer", "counts"), [("TokenLimit", {"finished_length_total": 2.0}), ("Unknown", {})])
 def test_short_answers_by_what_the_servers_counted(answer: str, counts: dict[str, float]) -> None:
     servers = () if not counts else (edge(rises=counts),)
     (row,) = results(

@@ -18,29 +18,29 @@ from unit.judge.stages import OPEN_LOOP, context, findings, users
 from unit.measure.records import CELL, cell, record, requests
 
 
-def of(count: int, *percentiles: str, stages: int = 1, tokens: int = 2) -> CellContext:
+def cell_of(count: int, *percentiles: str, stages: int = 1, tokens: int = 2) -> CellContext:
     columns = requests(ttft_us=[1000] * count, e2el_us=[2000] * count, output_tokens=[tokens] * count)
     return measured([record(stage, requests=columns) for stage in cell(repeats=stages).stage_ids], *percentiles)
 
 
 def measured(records: Sequence[StageRecord], *percentiles: str, load: ExpectedLoad = OPEN_LOOP) -> CellContext:
-    stages = tuple(map(context(of=load), records))
+    stages = tuple(map(context(load=load), records))
     return CellContext(cell(repeats=len(stages)), Thresholds(), load, percentiles, stages, pools_of(records))
 
 
 @pytest.mark.parametrize(
     ("open_ended", "of_cell"),
     [
-        pytest.param("99", of(367, "99"), id="p99 of 367"),
-        pytest.param(None, of(368, "99"), id="p99 of 368"),
-        pytest.param(None, of(184, "99", stages=2), id="p99 of two repeats together"),
-        pytest.param("50", of(5, "50"), id="a median of five"),
-        pytest.param("50", of(9, "50"), id="a median of nine, two in flight: five rounds"),
-        pytest.param(None, of(40, "50"), id="a median of twenty rounds"),
-        pytest.param("99.9", of(3687, "50", "99.9"), id="p99.9 of 3687"),
-        pytest.param("1", of(367, "1"), id="low ones as well"),
-        pytest.param("95, 99", of(50, "99", "50", "95"), id="several at once"),
-        pytest.param(None, of(400, "99", stages=0), id="nothing was measured"),
+        pytest.param("99", cell_of(367, "99"), id="p99 of 367"),
+        pytest.param(None, cell_of(368, "99"), id="p99 of 368"),
+        pytest.param(None, cell_of(184, "99", stages=2), id="p99 of two repeats together"),
+        pytest.param("50", cell_of(5, "50"), id="a median of five"),
+        pytest.param("50", cell_of(9, "50"), id="a median of nine, two in flight: five rounds"),
+        pytest.param(None, cell_of(40, "50"), id="a median of twenty rounds"),
+        pytest.param("99.9", cell_of(3687, "50", "99.9"), id="p99.9 of 3687"),
+        pytest.param("1", cell_of(367, "1"), id="low ones as well"),
+        pytest.param("95, 99", cell_of(50, "99", "50", "95"), id="several at once"),
+        pytest.param(None, cell_of(400, "99", stages=0), id="nothing was measured"),
     ],
 )
 def test_percentiles_without_a_bound(open_ended: str | None, of_cell: CellContext) -> None:
@@ -49,7 +49,7 @@ def test_percentiles_without_a_bound(open_ended: str | None, of_cell: CellContex
 
 
 def test_evidence_names_what_the_highest_needs() -> None:
-    assert too_few_samples(of(50, "50", "95", "99")) == [
+    assert too_few_samples(cell_of(50, "50", "95", "99")) == [
         StageFinding(
             Code.TOO_FEW_SAMPLES,
             "Note",
@@ -65,16 +65,16 @@ def with_objective(cell: CellContext, metric: Literal["TTFT", "TPOT", "ITL", "E2
     return replace(cell, objectives=(objective,))
 
 
-def test_a_percentile_that_only_an_objective_asks_for_is_asked_for() -> None:
-    (found,) = findings(too_few_samples(with_objective(of(400, "99"), "E2EL", "99.9")))
+def test_a_percentile_that_only_an_objective_asks_for_is_requested() -> None:
+    (found,) = findings(too_few_samples(with_objective(cell_of(400, "99"), "E2EL", "99.9")))
     assert (found.evidence["percentiles"], found.evidence["needed"]) == ("99.9", 3688)
 
 
 @pytest.mark.parametrize(("tokens", "found"), [(2, True), (40, False)])
 def test_an_objective_on_gaps_rests_on_as_many_as_there_are(tokens: int, found: bool) -> None:
     """400 requests have one gap each, or 39."""
-    asked = with_objective(of(400, "99", tokens=tokens), "ITL", "99.9")
-    assert bool(findings(too_few_samples(asked))) == found
+    context_with_objective = with_objective(cell_of(400, "99", tokens=tokens), "ITL", "99.9")
+    assert bool(findings(too_few_samples(context_with_objective))) == found
 
 
 def test_an_objective_that_rests_on_fewer_values_than_requests_counts_those() -> None:
@@ -98,9 +98,7 @@ def test_a_stage_that_is_too_short_for_its_queue_tells_how_many_cycles_it_has() 
     sent = [i * 3_000 for i in range(900)]
     columns = requests(start_us=sent, ttft_us=waits, e2el_us=[w + 1000 for w in waits], output_tokens=[2] * 900)
     (found,) = findings(too_few_samples(measured([record(requests=columns)], "99")))
-    assert found.severity == "Note"
-    assert found.evidence["parts"] == 3
-    assert found.evidence["partsNeeded"] == 30
+    assert (found.severity, found.evidence["parts"], found.evidence["partsNeeded"]) == ("Note", 3, 30)
     assert "needed" not in found.evidence
 
 

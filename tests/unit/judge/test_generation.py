@@ -17,13 +17,13 @@ from benchrun.judge.rules.generation import (
     speculation_on_random_text,
     users_in_step,
 )
-from benchrun.judge.rules.rule import Code, Found, StageProfile
+from benchrun.judge.rules.rule import Code, StageProfile
 from benchrun.judge.stage_profile import expected_load
 from benchrun.measure import Plateau
 from benchrun_client.contract import StageRecord
 from unit.judge.queues import Server, closed_loop
 from unit.judge.specs import spec, workload
-from unit.judge.stages import asked, context, findings, only, unchecked, users
+from unit.judge.stages import context, findings, only, open_loop_load, severity, unchecked, users
 from unit.measure.records import cell, edge, record, requests, served
 
 N = 200
@@ -43,11 +43,6 @@ def answered(
     return record(requests=columns, servers=(edge(rises={**served(columns), **(rises or {})}),), **changes)
 
 
-def severity(found: Found) -> Severity | None:
-    every = findings(found)
-    return only(every).severity if every else None
-
-
 # ---- why requests finished -------------------------------------------------------------------------------------------
 
 
@@ -63,21 +58,16 @@ def test_answers_that_stopped_though_their_length_is_fixed(
         assert only(found).evidence["stoppedPercent"] == stopped / 2
 
 
-def test_where_models_may_stop_they_stop() -> None:
-    assert list(output_too_short(context(of=asked(ignore_eos=False))(answered({"finished_stop_total": 200.0})))) == []
+def test_answers_end_early_where_models_may_stop() -> None:
+    assert (
+        list(output_too_short(context(load=open_loop_load(ignore_eos=False))(answered({"finished_stop_total": 200.0}))))
+        == []
+    )
 
 
 @pytest.mark.parametrize(
     ("expected", "aborted", "failed"),
-    [
-        (None, 0, 0),
-        (None, 0, 9),
-        (None, 9, 9),
-        ("Note", 1, 0),
-        ("Note", 10, 9),
-        ("Suspect", 2, 0),
-        ("Suspect", 50, 0),
-    ],
+    [(None, 0, 0), (None, 0, 9), (None, 9, 9), ("Note", 1, 0), ("Note", 10, 9), ("Suspect", 2, 0), ("Suspect", 50, 0)],
 )
 @pytest.mark.parametrize("reason", ["finished_abort_total", "finished_error_total"])
 def test_requests_that_servers_broke_off(expected: Severity | None, aborted: int, failed: int, reason: str) -> None:
@@ -101,9 +91,9 @@ def test_records_without_reasons_are_not_checked() -> None:
 
 def counted(*server: int, expected: int = 100) -> StageRecord:
     """Prompts of this length by the client's count, and of these by the server's, in turns."""
-    of = answered(expected_input_tokens=N * expected)
+    columns = answered(expected_input_tokens=N * expected)
     tokens = tuple(server[i % len(server)] for i in range(N))
-    return of.model_copy(update={"requests": of.requests.model_copy(update={"input_tokens": tokens})})
+    return columns.model_copy(update={"requests": columns.requests.model_copy(update={"input_tokens": tokens})})
 
 
 @pytest.mark.parametrize(
@@ -139,11 +129,10 @@ DRAFTED = {"spec_decode_num_draft_tokens_total": 1000.0, "spec_decode_num_accept
 
 
 @pytest.mark.parametrize(
-    ("expected", "rises", "random_text"),
-    [(None, {}, True), (None, DRAFTED, False), ("Suspect", DRAFTED, True)],
+    ("expected", "rises", "random_text"), [(None, {}, True), (None, DRAFTED, False), ("Suspect", DRAFTED, True)]
 )
 def test_speculation(expected: Severity | None, rises: dict[str, float], random_text: bool) -> None:
-    found = speculation_on_random_text(context(of=asked(random_text=random_text))(answered(rises)))
+    found = speculation_on_random_text(context(load=open_loop_load(random_text=random_text))(answered(rises)))
     assert severity(found) == expected
     if expected:
         assert only(found).evidence == {"draftTokens": 1000.0, "acceptedPercent": 18.0}
@@ -186,7 +175,7 @@ def rounds(
     columns = requests(start_us=starts, ttft_us=waits, e2el_us=[999_000] * total, output_tokens=[100] * total)
     end = round(1e6 * (n + spread))
     made = record(requests=columns, last_receive_unix_us=1_000_000_000 + end, scalars={"duration": end / 1e6})
-    return context(of=users(concurrency))(made)
+    return context(load=users(concurrency))(made)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +202,7 @@ def test_bursts_in_which_no_prompt_waits_are_no_matter() -> None:
 
 def test_few_users_and_open_loops_have_no_rounds() -> None:
     assert list(users_in_step(rounds(spread=0.05, concurrency=7))) == []
-    assert list(users_in_step(replace(rounds(spread=0.05), expected=asked(rate=32.0)))) == []
+    assert list(users_in_step(replace(rounds(spread=0.05), expected=open_loop_load(rate=32.0)))) == []
 
 
 def test_two_rounds_are_too_few() -> None:

@@ -14,31 +14,26 @@ from benchrun.judge.rules.gpus import gpu_clocks_differ, gpu_errors, gpu_shared,
 from benchrun.judge.rules.rule import CellContext, Code, Evidence, Found, RunContext, StageProfile
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import Window
-from unit.judge.stages import OPEN_LOOP, context, findings, only, unchecked
+from unit.judge.stages import OPEN_LOOP, context, findings, only, severity, unchecked
 from unit.measure.records import cell, edge, record, sample
 
 SERVER = ServerStatus(role="server", gpus=1)
 POD = "chat-0"
 
 
-def reading(place: float, *, clock: float = 1980.0, **figures: Any) -> Sample:
+def gpu_sample(place: float, *, clock: float = 1980.0, **figures: Any) -> Sample:
     """One for which the exporter had new figures: the energy counter always moves."""
     return sample(1000.0 + place, pod=POD, gpu_joules=700.0 * place, gpu_watts=700.0, sm_clock_mhz=clock, **figures)
 
 
-def readings(clocks: Sequence[float], **figures: Any) -> list[Sample]:
+def gpu_samples(clocks: Sequence[float], **figures: Any) -> list[Sample]:
     """The first is left out, as it may be older than the stage."""
-    return [reading(place, clock=clock, **figures) for place, clock in enumerate((clocks[0], *clocks))]
+    return [gpu_sample(place, clock=clock, **figures) for place, clock in enumerate((clocks[0], *clocks))]
 
 
 def stage(samples: Sequence[Sample], *, server: ServerStatus = SERVER, **changes: Any) -> StageProfile:
     windows = (Window("server", tuple(samples), (edge(),), expected=len(samples)),)
     return context(windows=windows, servers=(server,))(record(**changes))
-
-
-def severity(found: Found) -> Severity | None:
-    every = findings(found)
-    return only(every).severity if every else None
 
 
 RULES: Sequence[tuple[Code, Callable[[StageProfile], Found]]] = [
@@ -68,18 +63,17 @@ def healthy(n: int = 20, *, sd: float = 0.0, seed: int = 1) -> list[float]:
 
 
 @pytest.mark.parametrize(
-    ("expected", "slowed_samples"),
-    [(None, 0), (None, 1), ("Suspect", 2), ("Suspect", 50), ("Suspect", 100)],
+    ("expected", "slowed_samples"), [(None, 0), (None, 1), ("Suspect", 2), ("Suspect", 50), ("Suspect", 100)]
 )
 def test_heat_in_more_than_one_sample_in_a_hundred(expected: Severity | None, slowed_samples: int) -> None:
-    samples = readings(healthy(100))
+    samples = gpu_samples(healthy(100))
     hot = [replace(s, gpu_slowed=float(n > 100 - slowed_samples), gpu_power_capped=0.0) for n, s in enumerate(samples)]
     assert severity(gpu_slowed(stage(hot))) == expected
 
 
 @pytest.mark.parametrize(("expected", "capped"), [(None, 0.0), (None, 0.5), ("Note", 0.51), ("Note", 1.0)])
 def test_the_power_limit_is_a_note_where_it_holds_most_of_the_time(expected: Severity | None, capped: float) -> None:
-    assert severity(gpu_slowed(stage(readings(healthy(), gpu_slowed=0.0, gpu_power_capped=capped)))) == expected
+    assert severity(gpu_slowed(stage(gpu_samples(healthy(), gpu_slowed=0.0, gpu_power_capped=capped)))) == expected
 
 
 @pytest.mark.parametrize(
@@ -89,39 +83,41 @@ def test_the_power_limit_is_a_note_where_it_holds_most_of_the_time(expected: Sev
 @pytest.mark.parametrize("n", [4, 12, 60])
 def test_a_clock_that_falls_in_the_stage(expected: Severity | None, fall_percent: float, n: int) -> None:
     clocks = [1980.0] * (n // 2) + [1980.0 * (1 - fall_percent / 100)] * (n // 2)
-    assert severity(gpu_slowed(stage(readings(clocks)))) == expected
+    assert severity(gpu_slowed(stage(gpu_samples(clocks)))) == expected
 
 
 def test_a_clock_that_moves_with_the_load_is_no_fall() -> None:
     """Of 500 stages at the power limit, whose clocks scatter by 2 %; six readings a stage."""
-    found = sum(bool(findings(gpu_slowed(stage(readings(healthy(6, sd=0.02, seed=n)))))) for n in range(500))
+    found = sum(bool(findings(gpu_slowed(stage(gpu_samples(healthy(6, sd=0.02, seed=n)))))) for n in range(500))
     assert found <= 5
 
 
 def test_a_fall_that_noise_does_not_explain_is_found_in_it() -> None:
-    found = [only(gpu_slowed(stage(readings([*healthy(10, sd=0.01, seed=n), *(0.92 * c for c in healthy(10, sd=0.01))]))))
+    found = [only(gpu_slowed(stage(gpu_samples([*healthy(10, sd=0.01, seed=n), *(0.92 * c for c in healthy(10, sd=0.01))]))))
              for n in range(20)]  # fmt: skip
     assert {finding.evidence["cause"] for finding in found} == {"the clock fell during the stage"}
 
 
-def test_readings_from_before_the_stage_do_not_count() -> None:
+def test_samples_from_before_the_stage_do_not_count() -> None:
     """The exporter answers with its old figures until it renews them."""
-    idle, busy = [reading(0, clock=300.0)] * 3, [reading(n, clock=1980.0) for n in range(1, 9)]
+    idle, busy = [gpu_sample(0, clock=300.0)] * 3, [gpu_sample(n, clock=1980.0) for n in range(1, 9)]
     stale = [replace(s, at=1000.0 + n / 10) for n, s in enumerate(idle)]
     assert list(gpu_slowed(stage([*stale, *busy]))) == []
     (missed,) = unchecked(gpu_slowed(stage(stale)))
     assert missed.code == Code.GPU_SLOWED
 
 
-def test_three_readings_are_too_few() -> None:
-    (missed,) = unchecked(gpu_slowed(stage(readings([1980.0, 1800.0, 1700.0]))))
+def test_three_samples_are_too_few() -> None:
+    (missed,) = unchecked(gpu_slowed(stage(gpu_samples([1980.0, 1800.0, 1700.0]))))
     assert missed.code == Code.GPU_SLOWED
 
 
 def repeats(*clocks: Sequence[float]) -> CellContext:
-    of = cell(repeats=len(clocks))
-    stages = [stage(readings(each), stage_id=stage_id) for each, stage_id in zip(clocks, of.stage_ids, strict=True)]
-    return CellContext(of, Thresholds(), OPEN_LOOP, ("50",), tuple(stages))
+    planned = cell(repeats=len(clocks))
+    stages = [
+        stage(gpu_samples(each), stage_id=stage_id) for each, stage_id in zip(clocks, planned.stage_ids, strict=True)
+    ]
+    return CellContext(planned, Thresholds(), OPEN_LOOP, ("50",), tuple(stages))
 
 
 @pytest.mark.parametrize(("expected", "percent"), [(None, 0), (None, 2.9), ("Suspect", 3.1), ("Suspect", 12)])
@@ -147,10 +143,10 @@ def run_of(*of_stages: Sequence[dict[str, float]]) -> RunContext:
     """A run of stages in order of time, each of some samples; every stage is a cell of its own, in an order of its own."""
     found, numbers = {}, count()
     for place, figures in enumerate(of_stages):
-        of = cell(value=str(place + 1))
+        planned = cell(value=str(place + 1))
         samples = [sample(1000.0 + next(numbers), pod=POD, **each) for each in figures]
-        profile = stage(samples, stage_id=of.stage_ids[0], sequence=place)
-        found[of.id] = CellContext(of, Thresholds(), OPEN_LOOP, ("50",), (profile,)).summary()
+        profile = stage(samples, stage_id=planned.stage_ids[0], sequence=place)
+        found[planned.id] = CellContext(planned, Thresholds(), OPEN_LOOP, ("50",), (profile,)).summary()
     return RunContext(Thresholds(), dict(reversed(found.items())))
 
 

@@ -10,12 +10,12 @@ from benchrun.judge.stage_profile import ExpectedLoad
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import pools_of
 from benchrun_client.contract import StageRecord
-from unit.judge.stages import OPEN_LOOP, asked, context, users
+from unit.judge.stages import OPEN_LOOP, context, open_loop_load, users
 from unit.measure.records import cell, record, requests
 
 
-def measured(stage: StageRecord, of: ExpectedLoad) -> StageProfile:
-    return context(of=of)(stage)
+def measured(stage: StageRecord, load: ExpectedLoad) -> StageProfile:
+    return context(load=load)(stage)
 
 
 def row(value: str, verdict: Verdict = "Valid", workload: str = "chat", throughput: float | None = 812.3) -> Result:
@@ -95,15 +95,17 @@ def test_short_numbers(text: str, value: float | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "count", "of"),
+    ("text", "count", "load"),
     [
         pytest.param("20.0 ms", 368, OPEN_LOOP, id="enough requests to bound it"),
         pytest.param("20.0? ms", 367, OPEN_LOOP, id="one too few"),
-        pytest.param("25.0 ms with queue", 368, asked(concurrency=2), id="a cap under a rate: since it was due"),
+        pytest.param(
+            "25.0 ms with queue", 368, open_loop_load(concurrency=2), id="a cap under a rate: since it was due"
+        ),
         pytest.param("20.0 ms", 368, users(2), id="users have no queue in the client"),
     ],
 )
-def test_the_p99_of_a_cell(text: str, count: int, of: ExpectedLoad) -> None:
+def test_the_p99_of_a_cell(text: str, count: int, load: ExpectedLoad) -> None:
     columns = requests(
         start_us=[250_000 * i for i in range(count)],
         ttft_us=[20_000] * count,
@@ -112,7 +114,7 @@ def test_the_p99_of_a_cell(text: str, count: int, of: ExpectedLoad) -> None:
         queue_us=[5000] * count,
     )
     stage = record(requests=columns)
-    context = CellContext(cell(), Thresholds(), of, ["99"], (measured(stage, of),), pools_of([stage]))
+    context = CellContext(cell(), Thresholds(), load, ["99"], (measured(stage, load),), pools_of([stage]))
     assert p99_ttft(context) == text
 
 

@@ -70,7 +70,7 @@ def test_suspect_numbers_are_judged() -> None:
     assert outcome(of_100_ms(0, 1000), verdict="Suspect").outcome == "Met"
 
 
-def test_a_result_names_what_was_asked_and_what_was_measured() -> None:
+def test_a_result_names_what_was_requested_and_what_was_measured() -> None:
     assert outcome(of_100_ms(4, 100)) == ObjectiveResult(
         metric="TTFT",
         percentile="99",

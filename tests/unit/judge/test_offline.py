@@ -12,12 +12,12 @@ from benchrun.judge.stage_profile import ExpectedLoad, StageProfile, expected_lo
 from benchrun.measure import NoPlateau
 from benchrun.plan import cells
 from benchrun_client.contract import GapCounts, StageRecord
-from unit.judge.stages import asked, context
+from unit.judge.stages import context, open_loop_load
 from unit.measure.records import client, record, requests
 from unit.plan.specs import spec_body, workload
 
 SECOND = 1_000_000
-BATCHES = asked(rate=None, concurrency=4, offline=True, whole_batches=True)
+BATCHES = open_loop_load(rate=None, concurrency=4, offline=True, whole_batches=True)
 
 
 def of_batches(count: int = 12, size: int = 4) -> StageRecord:
@@ -33,44 +33,43 @@ def of_batches(count: int = 12, size: int = 4) -> StageRecord:
     return record(requests=columns, gaps=GapCounts(), scalars={"duration": float(count)})
 
 
-def asked_by(load: dict[str, object]) -> ExpectedLoad:
+def offline_load(load: dict[str, object]) -> ExpectedLoad:
     body = spec_body(server=None, offline={"image": "v"}, workloads=[workload(load=load)])
     spec = BenchmarkRunSpec.model_validate(body)
     return expected_load(spec, cells(spec)[-1])
 
 
 def test_a_batch_is_a_bound_and_no_closed_loop() -> None:
-    of = asked_by({"batchSizes": [1, 4]})
-    assert (of.rate, of.concurrency, of.closed_loop, of.capped) == (None, 4, False, False)
-    assert of.whole_batches
-    assert of.offline
-    assert not of.all_at_once
+    load = offline_load({"batchSizes": [1, 4]})
+    assert (load.rate, load.concurrency, load.closed_loop, load.capped) == (None, 4, False, False)
+    assert load.whole_batches
+    assert load.offline
+    assert not load.all_at_once
 
 
-def test_all_at_once_is_what_was_asked_for_and_no_news() -> None:
-    of = asked_by({"requestRates": ["inf"]})
-    assert of.all_at_once
-    assert all_at_once(context(of=of)(of_batches())) == []
-    assert all_at_once(context(of=asked(rate=None))(of_batches())) != []
+def test_all_at_once_is_what_was_requested_and_no_news() -> None:
+    load = offline_load({"requestRates": ["inf"]})
+    assert load.all_at_once
+    assert all_at_once(context(load=load)(of_batches())) == []
+    assert all_at_once(context(load=open_loop_load(rate=None))(of_batches())) != []
 
 
 @pytest.mark.parametrize(("found", "offline"), [(0, True), (2, False)])
 def test_a_late_client_bends_no_time_that_the_engine_takes(found: int, offline: bool) -> None:
     late = of_batches().model_copy(update={"client": client(lag_p99_us=10 * SECOND, throttled_periods=3)})
-    stage = context(of=asked(rate=None, offline=offline))(late)
+    stage = context(load=open_loop_load(rate=None, offline=offline))(late)
     assert len([*client_saturated(stage), *client_throttled(stage)]) == found
 
 
 @pytest.mark.parametrize(("found", "offline"), [(0, True), (1, False)])
 def test_gaps_that_nobody_counts_are_no_chunks(found: int, offline: bool) -> None:
-    of = asked(rate=None, offline=offline)
-    assert len(list(chunks_are_not_tokens(context(of=of)(of_batches())))) == found
+    load = open_loop_load(rate=None, offline=offline)
+    assert len(list(chunks_are_not_tokens(context(load=load)(of_batches())))) == found
 
 
 def test_batches_have_no_plateau_and_nobody_asks_for_one() -> None:
-    shape = StageProfile(of_batches(), BATCHES)
-    assert shape.plateau is NoPlateau.WHOLE_BATCHES
-    assert not_steady_state(context(of=BATCHES)(of_batches())) == []
+    assert StageProfile(of_batches(), BATCHES).plateau is NoPlateau.WHOLE_BATCHES
+    assert not_steady_state(context(load=BATCHES)(of_batches())) == []
 
 
 def test_between_batches_nothing_is_under_way_and_within_them_all_of_it() -> None:

@@ -47,13 +47,13 @@ def test_records_are_opened_for_their_load_point_and_let_go_after_it() -> None:
     # As measured: every load point once before any is repeated.
     stages = [each.stage_ids[repeat] for repeat in range(REPEATS) for each in cells]
     records = [record(stage, sequence=place) for place, stage in enumerate(stages)]
-    of = spec(workloads=[workload(load={"requestRates": VALUES})], repeats=REPEATS)
+    run_spec = spec(workloads=[workload(load={"requestRates": VALUES})], repeats=REPEATS)
     packed = Packed(records)
     gc.disable()  # what is let go goes at once, without a search for circles
     try:
-        judged = results(cells, packed, (), spec=of)
+        judged = results(cells, packed, (), spec=run_spec)
     finally:
         gc.enable()
-    assert judged == results(cells, records, (), spec=of)
+    assert judged == results(cells, records, (), spec=run_spec)
     assert [row.repeats for row in judged.results] == [REPEATS] * len(VALUES)
     assert packed.most_open <= REPEATS + 1

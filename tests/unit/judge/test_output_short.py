@@ -12,12 +12,17 @@ from benchrun.judge.rules.failures_and_tokens import (
 )
 from benchrun.judge.rules.rule import Code, NotChecked
 from benchrun_client.contract import GapCounts, ServerEdge, StageRecord
-from unit.judge.stages import asked, context, findings, one_finding, only, unchecked
+from unit.judge.stages import context, findings, one_finding, only, open_loop_load, unchecked
 from unit.measure.records import edge, record, requests
 
 
 def answers(
-    output: list[int], *, of: int = 100, unended: int = 0, ok: list[int] | None = None, ended: list[int] | None = None
+    output: list[int],
+    *,
+    expected: int = 100,
+    unended: int = 0,
+    ok: list[int] | None = None,
+    ended: list[int] | None = None,
 ) -> StageRecord:
     """Answers of `output` tokens each, all of which were to have `of`; the last `unended` without the server's count."""
     n = len(output)
@@ -26,7 +31,7 @@ def answers(
             ttft_us=[1] * n,
             e2el_us=[2] * n,
             output_tokens=output,
-            asked_tokens=[of] * n,
+            asked_tokens=[expected] * n,
             ended=ended or [1] * (n - unended) + [0] * unended,
             ok=ok,
         )
@@ -48,7 +53,7 @@ def answers(
 )
 @pytest.mark.parametrize("ignore_eos", [True, False])
 def test_mean_output(severity: Severity | None, output: list[int], ignore_eos: bool) -> None:
-    found = output_too_short(context(of=asked(ignore_eos=ignore_eos))(answers(output)))
+    found = output_too_short(context(load=open_loop_load(ignore_eos=ignore_eos))(answers(output)))
     assert [(f.code, f.severity) for f in findings(found)] == ([(Code.OUTPUT_TOO_SHORT, severity)] if severity else [])
 
 
@@ -57,17 +62,17 @@ def test_mean_output(severity: Severity | None, output: list[int], ignore_eos: b
     [
         pytest.param(answers([100, 1], ok=[1, 0]), id="failed requests have no output to be short of"),
         pytest.param(answers([1, 1], ok=[0, 0]), id="nothing was answered: another rule's matter"),
-        pytest.param(answers([0, 0], of=0), id="nothing was asked for"),
+        pytest.param(answers([0, 0], expected=0), id="nothing was asked for"),
     ],
 )
-def test_what_is_no_short_answer(stage: StageRecord) -> None:
+def test_answers_of_full_length_have_no_finding(stage: StageRecord) -> None:
     assert output_too_short(context()(stage)) == []
 
 
 @pytest.mark.parametrize(("word", "ignore_eos"), [("true", True), ("false", False)])
 def test_evidence_of_short_answers(word: str, ignore_eos: bool) -> None:
     """Ten answers cut at 94 tokens where 128 were to be had."""
-    found = output_too_short(context(of=asked(ignore_eos=ignore_eos))(answers([94] * 10, of=128)))
+    found = output_too_short(context(load=open_loop_load(ignore_eos=ignore_eos))(answers([94] * 10, expected=128)))
     assert found == one_finding(
         Code.OUTPUT_TOO_SHORT,
         "Invalid",
@@ -90,7 +95,7 @@ def test_tokens_that_are_guessed_from_the_text_only_count_when_they_are_far_too_
 
 
 @pytest.mark.parametrize(
-    ("truncated", "unended", "of"),
+    ("truncated", "unended", "expected"),
     [
         pytest.param(False, 0, 200, id="none"),
         pytest.param(False, 1, 200, id="half a percent"),
@@ -99,8 +104,8 @@ def test_tokens_that_are_guessed_from_the_text_only_count_when_they_are_far_too_
         pytest.param(True, 1, 2, id="half of them"),
     ],
 )
-def test_streams_without_an_end(truncated: bool, unended: int, of: int) -> None:
-    found = findings(stream_truncated(context()(answers([100] * of, unended=unended))))
+def test_streams_without_an_end(truncated: bool, unended: int, expected: int) -> None:
+    found = findings(stream_truncated(context()(answers([100] * expected, unended=unended))))
     assert [(f.code, f.severity) for f in found] == ([(Code.STREAM_TRUNCATED, "Invalid")] if truncated else [])
 
 
@@ -114,7 +119,7 @@ def test_streams_without_an_end(truncated: bool, unended: int, of: int) -> None:
     ],
 )
 def test_not_one_stream_has_an_end(expected: str, ignore_eos: bool, tokens: int) -> None:
-    found = stream_truncated(context(of=asked(ignore_eos=ignore_eos))(answers([tokens] * 4, unended=4)))
+    found = stream_truncated(context(load=open_loop_load(ignore_eos=ignore_eos))(answers([tokens] * 4, unended=4)))
     assert len(findings(found)) == (expected == "found")
     assert [missed.code for missed in unchecked(found)] == [Code.STREAM_TRUNCATED] * (expected == "unchecked")
 

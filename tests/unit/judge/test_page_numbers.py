@@ -127,20 +127,19 @@ def test_every_threshold_belongs_to_a_page() -> None:
 
 
 @pytest.mark.parametrize(("code", "name"), SAID, ids=lambda value: str(value))
-def test_the_page_says_the_threshold(code: Code, name: str) -> None:
+def test_the_page_states_the_threshold(code: Code, name: str) -> None:
     text = detection(code)
     assert spoken(name) in numbers(text), f"{code}.md does not say {name}, {VALUES[name]:g}: {text}"
 
 
 @pytest.mark.parametrize("code", list(Code))
-def test_the_page_says_no_other_threshold(code: Code) -> None:
+def test_the_page_states_no_other_threshold(code: Code) -> None:
     known = {spoken(name) for name in LINES.get(code, ())} | ALSO_SAID.get(code, set())
     text = detection(code)
     words = "|".join(IN_WORDS)
     with_unit = set(re.findall(rf"({_NUMBER}|{words}) (?:%|ms\b|seconds\b)", text))
     chances = set(re.findall(rf"(?:(?:once|one) in|one of(?= \d)) ({_NUMBER}|{words})\b", text))
-    said = {number for each in with_unit | chances for number in numbers(each)}
-    assert said <= known
+    assert {number for each in with_unit | chances for number in numbers(each)} <= known
 
 
 @pytest.mark.parametrize("code", list(Code))

@@ -9,7 +9,7 @@ from benchrun.judge.rules.all_rules import judge_stage
 from benchrun.judge.rules.client import gap_beyond_client, path_slow
 from benchrun.judge.rules.rule import Code, StageRule
 from benchrun_client.contract import PROCESS_CPU, PROXY_COUNTERS, START_TIME, RoundTrips, ServerEdge, StageRecord
-from unit.judge.stages import asked, context, findings, one_finding, unchecked
+from unit.judge.stages import context, findings, one_finding, open_loop_load, unchecked
 from unit.measure.records import NEAR, client, edge, record, requests, served
 
 BUSY: dict[str, Any] = {"cpu_seconds": 9.5, "lag_p99_us": 60_000}
@@ -51,7 +51,6 @@ def codes(measured: StageRecord) -> set[Code]:
 
 
 def doses(cause: str) -> list[tuple[Code | None, StageRecord]]:
-    """From nothing to much."""
     if cause == "path":
         # A distant request opens a connection, sends, and a long prompt waits once more.
         trips = [0.5, 2, 4, 5, 5.1, 8, 20, 60, 200]
@@ -178,8 +177,8 @@ def test_an_api_server_that_was_restarted_has_no_cpu_seconds_to_compare() -> Non
 @pytest.mark.parametrize("rule", [path_slow, gap_beyond_client])
 def test_an_engine_without_an_api_server_has_neither_path_nor_front_end(rule: StageRule) -> None:
     far = stage(gap_ms=40, cores=0.95, round_trips=away(20))
-    assert rule(context(of=asked(offline=True))(far)) == []
-    assert rule(context(of=asked(offline=True))(stage(servers=(), round_trips=None))) == []
+    assert rule(context(load=open_loop_load(offline=True))(far)) == []
+    assert rule(context(load=open_loop_load(offline=True))(stage(servers=(), round_trips=None))) == []
 
 
 def test_behind_the_proxy_of_a_disaggregated_server_the_proxy_is_the_front_end() -> None:

@@ -7,7 +7,7 @@ from benchrun.api import Severity
 from benchrun.judge.rules.kv_cache import cache_reset, prefix_cache
 from benchrun.judge.rules.rule import Code
 from benchrun_client.contract import CacheReset, ServerEdge
-from unit.judge.stages import asked, context, findings, one_finding, unchecked
+from unit.judge.stages import context, findings, one_finding, open_loop_load, unchecked
 from unit.measure.records import edge, record
 
 HITS, QUERIES = "prefix_cache_hits_total", "prefix_cache_queries_total"
@@ -96,8 +96,10 @@ def test_what_the_dataset_repeats_is_allowed_for_beside_the_common_beginning(
 
 
 @pytest.mark.parametrize("policy", ["Isolate", "Reset", "Share"])
-def test_every_policy_is_judged_by_the_same_lines(policy: str) -> None:
-    (found,) = findings(prefix_cache(context(of=asked(cache_policy=policy))(record(servers=(looked_up(960, 1000),)))))
+def test_every_policy_is_judged_by_the_same_thresholds(policy: str) -> None:
+    (found,) = findings(
+        prefix_cache(context(load=open_loop_load(cache_policy=policy))(record(servers=(looked_up(960, 1000),))))
+    )
     assert (found.severity, found.evidence["cachePolicy"]) == ("Invalid", policy)
 
 
@@ -126,7 +128,7 @@ def test_a_server_without_a_second_tier() -> None:
 
 # ---- the reset before a stage ---------------------------------------------------------------------------------------
 
-RESET = context(of=asked(cache_policy="Reset"))
+RESET = context(load=open_loop_load(cache_policy="Reset"))
 FAILED = CacheReset(succeeded=False, attempts=5, answer='{"success": false}')
 
 
@@ -141,11 +143,11 @@ def test_a_reset_that_succeeded_at_last() -> None:
     assert cache_reset(RESET(record(cache_reset=done))) == []
 
 
-def test_a_reset_that_is_not_told_of() -> None:
+def test_an_unreported_reset_is_not_checked() -> None:
     (missed,) = unchecked(cache_reset(RESET(record(cache_reset=None))))
     assert missed.code is Code.CACHE_RESET_FAILED
 
 
 @pytest.mark.parametrize("policy", ["Isolate", "Share"])
-def test_no_reset_was_asked_for(policy: str) -> None:
-    assert cache_reset(context(of=asked(cache_policy=policy))(record())) == []
+def test_other_cache_policies_request_no_reset(policy: str) -> None:
+    assert cache_reset(context(load=open_loop_load(cache_policy=policy))(record())) == []

@@ -92,10 +92,10 @@ def test_numbers_that_contradict_each_other_raise_nothing(changes: dict[str, Any
 
 
 @pytest.mark.parametrize("found", [None, Profile(workload="chat", concurrency=1, problem="no /start_profile")])
-def test_without_a_summary_the_reason_is_told(found: Profile | None) -> None:
-    told = profile_status(found)
-    assert (told.limit, told.kernels, told.evidence) == ("Unknown", {}, {})
-    assert ("no /start_profile" in told.sentence) == (found is not None)
+def test_without_a_summary_the_reason_is_reported(found: Profile | None) -> None:
+    status = profile_status(found)
+    assert (status.limit, status.kernels, status.evidence) == ("Unknown", {}, {})
+    assert ("no /start_profile" in status.sentence) == (found is not None)
 
 
 # ---- of a run ------------------------------------------------------------------------------------------------------
@@ -121,8 +121,8 @@ def profile_record(**changes: Any) -> StageRecord:
     return StageRecord.model_validate(record().model_copy(update=fields).model_dump(by_alias=True))
 
 
-def judged(of: BenchmarkRunSpec, *records: StageRecord) -> Judgement:
-    return judged_run("qwen", "uid", of, records, (), servers=(), client=None)
+def judged(run_spec: BenchmarkRunSpec, *records: StageRecord) -> Judgement:
+    return judged_run("qwen", "uid", run_spec, records, (), servers=(), client=None)
 
 
 def test_every_figure_is_the_same_with_the_profile_as_without() -> None:
@@ -170,11 +170,11 @@ def test_other_sentences_stay_as_they_are() -> None:
 
 def test_a_re_evaluation_keeps_the_profile() -> None:
     stored = BenchmarkRunStatus(results=judged(spec(profile={}), record()).results, profile=status())
-    again = rejudge(spec(profile={}), stored, [record()], (), thresholds=Thresholds())
-    assert again.status.profile == status()
+    rejudged = rejudge(spec(profile={}), stored, [record()], (), thresholds=Thresholds())
+    assert rejudged.status.profile == status()
 
 
-def test_the_page_says_the_thresholds() -> None:
+def test_the_page_states_the_thresholds() -> None:
     text = " ".join((Path(__file__).parents[3] / "docs/profile.md").read_text(encoding="utf-8").split())
     (memory, compute), of_cpu = PROFILE_STEP_TOKENS["GPU"], PROFILE_STEP_TOKENS["CPU"]
     assert f"at least {PROFILE_HOST_PERCENT:.0f} % of the time" in text

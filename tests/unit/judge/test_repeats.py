@@ -11,13 +11,13 @@ from benchrun.judge.rules.sample_size import repeats_disagree
 from benchrun.judge.rules.steady_state import drift
 from benchrun.judge.thresholds import Thresholds
 from unit.judge.queues import Server, closed_loop, open_loop
-from unit.judge.stages import asked, context, findings, unchecked, users
+from unit.judge.stages import context, findings, open_loop_load, unchecked, users
 from unit.measure.records import CELL, cell, record, requests
 
 LINES = Thresholds()
 
 
-def of(stages: Sequence[StageProfile], *, value: str = "4", planned: int | None = None) -> CellContext:
+def cell_of(stages: Sequence[StageProfile], *, value: str = "4", planned: int | None = None) -> CellContext:
     """A cell whose repeats were measured in this order, ten stages apart."""
     planned_cell = cell(value=value, repeats=planned or len(stages))
     placed = tuple(
@@ -34,7 +34,7 @@ def repeated(factors: Sequence[float], *, count: int = 200, value: str = "4", va
         return Server(slower=lambda second, number: factor, variation=variation, hiccup_chance=0.0)
 
     seed = 100 * int(value)
-    return of(
+    return cell_of(
         [closed_loop(server(f), concurrency=4, count=count, seed=seed + i) for i, f in enumerate(factors)], value=value
     )
 
@@ -47,7 +47,7 @@ def exact(factor: float) -> StageProfile:
         e2el_us=[round(100_000 * f) for f in around],
         output_tokens=[10] * 100,
     )
-    return context(of=users(4))(record(requests=columns))
+    return context(load=users(4))(record(requests=columns))
 
 
 # ---- repeats --------------------------------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ def test_one_repeat_that_differs_is_found(slow: int) -> None:
 )
 def test_coefficient_of_variation(found: bool, factor: float) -> None:
     """Of two values, the deviation by the sample formula is their difference over the root of two."""
-    assert len(findings(repeats_disagree(of([exact(1.0), exact(factor)])))) == found
+    assert len(findings(repeats_disagree(cell_of([exact(1.0), exact(factor)])))) == found
 
 
 def test_what_noise_explains_is_no_disagreement() -> None:
@@ -83,11 +83,11 @@ def test_what_noise_explains_is_no_disagreement() -> None:
         )
         for e2el in (one, two)
     ]
-    assert repeats_disagree(of(pair)) == []
+    assert repeats_disagree(cell_of(pair)) == []
 
 
 def test_evidence_of_disagreement() -> None:
-    (found,) = findings(repeats_disagree(of([exact(1.0), exact(2.0), exact(1.0)])))
+    (found,) = findings(repeats_disagree(cell_of([exact(1.0), exact(2.0), exact(1.0)])))
     evidence = dict(found.evidence)
     assert evidence.pop("chance") < 1e-9  # type: ignore[operator]
     # 1, 2 and 1 have a mean of 4/3 and a deviation of 0.57735.
@@ -112,9 +112,9 @@ def test_throughput_is_compared_as_well() -> None:
         columns = requests(
             ttft_us=ends, e2el_us=ends, output_tokens=[10 + i % 2 for i in range(400)], start_us=[0] * 400
         )
-        return context(of=asked(rate=None))(record(requests=columns, scalars={"duration": seconds}))
+        return context(load=open_loop_load(rate=None))(record(requests=columns, scalars={"duration": seconds}))
 
-    (found,) = findings(repeats_disagree(of([drained(10.0), drained(13.0)])))
+    (found,) = findings(repeats_disagree(cell_of([drained(10.0), drained(13.0)])))
     assert found.evidence["figures"] == "outputTokensPerSecond"
     assert found.evidence["least"] == pytest.approx(323, abs=3)
     assert found.evidence["most"] == pytest.approx(420, abs=3)
@@ -125,19 +125,21 @@ def test_a_single_repeat_has_nothing_to_disagree_with() -> None:
 
 
 def test_a_repeat_that_was_not_measured_leaves_nothing_to_compare() -> None:
-    (missed,) = unchecked(repeats_disagree(of([closed_loop(Server(), concurrency=4, count=40, seed=1)], planned=2)))
+    (missed,) = unchecked(
+        repeats_disagree(cell_of([closed_loop(Server(), concurrency=4, count=40, seed=1)], planned=2))
+    )
     assert missed.code is Code.REPEATS_DISAGREE
 
 
-def test_no_record_no_word() -> None:
-    assert repeats_disagree(of([], planned=2)) == []
+def test_no_records_have_no_finding() -> None:
+    assert repeats_disagree(cell_of([], planned=2)) == []
 
 
 def test_queues_near_capacity_differ_by_themselves() -> None:
     server = Server(slots=4, prefill_seconds=0.01)
     for seed in range(0, 200, 10):
         repeats = [open_loop(server, rate=0.85 * server.capacity, count=200, seed=seed + i) for i in range(3)]
-        assert repeats_disagree(of(repeats)) == []
+        assert repeats_disagree(cell_of(repeats)) == []
 
 
 # ---- drift ----------------------------------------------------------------------------------------------------------
@@ -164,8 +166,7 @@ def drifting(found: Sequence[StageFinding]) -> list[str]:
     ],
 )
 def test_a_single_cell(found: bool, factors: list[float]) -> None:
-    of_one = repeated(factors, variation=0.02)
-    assert drifting(findings(drift(run(of_one)))) == [CELL] * found
+    assert drifting(findings(drift(run(repeated(factors, variation=0.02))))) == [CELL] * found
 
 
 def test_several_cells_need_fewer_repeats() -> None:
@@ -198,12 +199,11 @@ def test_the_order_of_measurement_counts_not_that_of_the_repeats() -> None:
 
 
 def test_a_change_within_the_noise_is_no_drift() -> None:
-    noisy = repeated([1.0, 1.05, 1.1, 1.15], count=24, variation=0.4)
-    assert findings(drift(run(noisy))) == []
+    assert findings(drift(run(repeated([1.0, 1.05, 1.1, 1.15], count=24, variation=0.4)))) == []
 
 
 def test_evidence_of_a_drift() -> None:
-    (found,) = findings(drift(run(of([exact(factor) for factor in (1.0, 1.2, 1.4, 1.6)]))))
+    (found,) = findings(drift(run(cell_of([exact(factor) for factor in (1.0, 1.2, 1.4, 1.6)]))))
     evidence = dict(found.evidence)
     assert evidence.pop("chanceOfSpread") < 1e-9  # type: ignore[operator]
     # Two of the 24 orders of four are ordered throughout.

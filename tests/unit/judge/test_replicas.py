@@ -10,7 +10,7 @@ import pytest
 from benchrun.judge.rules.replicas import load_uneven, replicas_unequal
 from benchrun.judge.rules.rule import Code, StageFinding
 from benchrun_client.contract import ServerEdge
-from unit.judge.stages import asked, context, findings, one_finding, unchecked
+from unit.judge.stages import context, findings, one_finding, open_loop_load, unchecked
 from unit.measure.records import ZERO, edge, record, requests
 
 FINISHED = "request_success_total"
@@ -18,8 +18,8 @@ FINISHED = "request_success_total"
 
 def server(address: str, finished: float = 10.0, **changes: Any) -> ServerEdge:
     """A server that tells version and settings."""
-    told = {"version": "0.32.0", "settings": "f" * 64}
-    return edge(address, rises={FINISHED: finished}).model_copy(update=told | changes)
+    identity = {"version": "0.32.0", "settings": "f" * 64}
+    return edge(address, rises={FINISHED: finished}).model_copy(update=identity | changes)
 
 
 def unequal(*servers: ServerEdge) -> list[StageFinding]:
@@ -63,7 +63,7 @@ def test_unequal_replicas(servers: tuple[ServerEdge, ...]) -> None:
         pytest.param((server("a", models="id=m"), server("b")), id="models are told by one only"),
     ],
 )
-def test_equality_that_cannot_be_checked_is_said(servers: tuple[ServerEdge, ...]) -> None:
+def test_equality_that_cannot_be_checked_is_reported(servers: tuple[ServerEdge, ...]) -> None:
     found = replicas_unequal(context()(record(servers=servers)))
     assert findings(found) == []
     assert [missed.code for missed in unchecked(found)] == [Code.REPLICAS_UNEQUAL]
@@ -91,13 +91,13 @@ def test_long_names_have_equal_room() -> None:
     assert found.evidence["modelsNamed"] == f"{'a' * 100}; {'b' * 100}"
 
 
-SERVICE = asked(through_service=True)
+SERVICE = open_loop_load(through_service=True)
 
 
 def behind_service(answered: int, *counted: float) -> list[StageFinding]:
     columns = requests(ttft_us=[1] * answered, e2el_us=[2] * answered, output_tokens=[2] * answered)
     servers = tuple(server(f"s{n}", each) for n, each in enumerate(counted))
-    return findings(replicas_unequal(context(of=SERVICE)(record(requests=columns, servers=servers))))
+    return findings(replicas_unequal(context(load=SERVICE)(record(requests=columns, servers=servers))))
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_requests_spread_at_random_are_not_uneven(servers: int, requests: int) -
         pytest.param((server("a"), ServerEdge(address="b", before=ZERO, after=None)), id="one of two servers unread"),
     ],
 )
-def test_shares_that_cannot_be_checked_are_said(servers: tuple[ServerEdge, ...]) -> None:
+def test_shares_that_cannot_be_checked_are_reported(servers: tuple[ServerEdge, ...]) -> None:
     (missed,) = unchecked(load_uneven(context()(record(servers=servers))))
     assert missed.code is Code.LOAD_UNEVEN
 

@@ -13,9 +13,11 @@ from unit.judge.stages import context, findings, one_finding, only
 from unit.measure.records import STAGE, edge, record, requests
 
 
-def stage(failed: int, of: int, **changes: Any) -> StageRecord:
-    ok = [0] * failed + [1] * (of - failed)
-    return record(requests=requests(ttft_us=[1] * of, e2el_us=[2] * of, output_tokens=[5] * of, ok=ok), **changes)
+def stage(failed: int, total: int, **changes: Any) -> StageRecord:
+    ok = [0] * failed + [1] * (total - failed)
+    return record(
+        requests=requests(ttft_us=[1] * total, e2el_us=[2] * total, output_tokens=[5] * total, ok=ok), **changes
+    )
 
 
 @pytest.mark.parametrize(

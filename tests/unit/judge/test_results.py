@@ -22,9 +22,9 @@ TTFT_25_MS = {"metric": "TTFT", "percentile": "50", "maxMilliseconds": 25}
 
 
 def judge(
-    cells: list[Cell], records: list[StageRecord], *samples: Sample, of: BenchmarkRunSpec | None = None
+    cells: list[Cell], records: list[StageRecord], *samples: Sample, run_spec: BenchmarkRunSpec | None = None
 ) -> Judged:
-    return results(cells, records, samples, spec=of or spec())
+    return results(cells, records, samples, spec=run_spec or spec())
 
 
 def failing(stage_id: str) -> StageRecord:
@@ -61,7 +61,7 @@ def test_a_row_of_one_good_stage() -> None:
 def test_rows_follow_the_plan_not_the_records() -> None:
     cells = [cell(value="inf"), cell(value="1"), cell("other")]
     records = [record(c.stage_ids[0]) for c in reversed(cells)]
-    found = judge(cells, records, of=spec(workloads=[workload("chat"), workload("other")]))
+    found = judge(cells, records, run_spec=spec(workloads=[workload("chat"), workload("other")]))
     assert [row.cell for row in found.results] == ["chat/rate=inf", "chat/rate=1", "other/rate=4"]
 
 
@@ -100,13 +100,12 @@ def test_a_bad_repeat_makes_its_cell_and_the_run_invalid_but_not_its_neighbours(
     judged = judge(cells, records)
     assert [row.verdict for row in judged.results] == ["Valid", "Invalid"]
     assert ["RequestsFailed" in row.findings for row in judged.results] == [False, True]
-    assert judged.results[1].findings[0] == "RequestsFailed"
-    assert judged.verdict == "Invalid"
+    assert (judged.results[1].findings[0], judged.verdict) == ("RequestsFailed", "Invalid")
 
 
 def test_the_specs_threshold_judges() -> None:
     lenient = spec(validity={"maxFailedPercent": "50"})
-    assert judge([cell()], [failing("chat/rate=4/r1")], of=lenient).verdict == "Valid"
+    assert judge([cell()], [failing("chat/rate=4/r1")], run_spec=lenient).verdict == "Valid"
     assert judge([cell()], [failing("chat/rate=4/r1")]).verdict == "Invalid"
 
 
@@ -147,7 +146,7 @@ def status_of(judged: Judged) -> BenchmarkRunStatus:
     )
 
 
-def sixty_four_cells(stage: StageRecord, asked: dict[str, Any], repeats: int = 2) -> Judged:
+def sixty_four_cells(stage: StageRecord, requested: dict[str, Any], repeats: int = 2) -> Judged:
     name = "a" * 40
     cells = [cell(name, value=f"{n}.000001", repeats=repeats) for n in range(100_000_000, 100_000_064)]
     stages = [stage_id for each in cells for stage_id in each.stage_ids]
@@ -155,20 +154,19 @@ def sixty_four_cells(stage: StageRecord, asked: dict[str, Any], repeats: int = 2
     samples = [
         sample(1000.0 + i, running=i / 7, waiting=i * 10.0, prompt_tokens=i * 1e4, kv_cache=0.99) for i in range(10)
     ]
-    return judge(cells, records, *samples, of=spec(workloads=[workload(name, load=CAPPED)], **asked))
+    return judge(cells, records, *samples, run_spec=spec(workloads=[workload(name, load=CAPPED)], **requested))
 
 
 @pytest.mark.parametrize(
-    ("asked", "servers"),
+    ("requested", "servers"),
     [
         pytest.param({}, (edge(),), id="defaults"),
         pytest.param(ASKED_FOR_EVERYTHING, (edge(),), id="every percentile and objective"),
         pytest.param(ASKED_FOR_EVERYTHING, RESTARTED, id="all invalid"),
     ],
 )
-def test_sixty_four_cells_fit_the_status(asked: dict[str, Any], servers: tuple[ServerEdge, ...]) -> None:
-    judged = sixty_four_cells(record(requests=MANY, servers=servers), asked)
-    status = status_of(judged)
+def test_sixty_four_cells_fit_the_status(requested: dict[str, Any], servers: tuple[ServerEdge, ...]) -> None:
+    status = status_of(sixty_four_cells(record(requests=MANY, servers=servers), requested))
     assert len(status.model_dump_json(by_alias=True).encode()) < 92_000
     assert len(status.results) == 64
     assert BenchmarkRunStatus.model_validate_json(status.model_dump_json(by_alias=True)) == status
@@ -195,8 +193,8 @@ def with_every_rule_firing(rows: Sequence[Result]) -> tuple[list[Result], list[F
 def test_sixty_four_cells_fit_beside_every_finding() -> None:
     stage = record(requests=MANY)
     cells = [cell(value=f"{n}.000001") for n in range(100_000_000, 100_000_064)]
-    of = spec(workloads=[workload(load=CAPPED)], **ASKED_FOR_EVERYTHING)
-    one = judge(cells[:1], [stage.model_copy(update={"stage_id": cells[0].stage_ids[0]})], of=of).results[0]
+    run_spec = spec(workloads=[workload(load=CAPPED)], **ASKED_FOR_EVERYTHING)
+    one = judge(cells[:1], [stage.model_copy(update={"stage_id": cells[0].stage_ids[0]})], run_spec=run_spec).results[0]
     rows, findings = with_every_rule_firing([one.model_copy(update={"cell": each.id}) for each in cells])
     kept, truncated = fitted(rows, findings)
     status = BenchmarkRunStatus(results=list(kept), findings=findings, truncated=list(truncated))
@@ -205,19 +203,19 @@ def test_sixty_four_cells_fit_beside_every_finding() -> None:
     assert {"results[].metrics", "results[].findings"} <= {cut.field for cut in truncated}
 
 
-def test_what_was_cut_is_said() -> None:
+def test_truncated_results_are_reported() -> None:
     judged = sixty_four_cells(record(requests=MANY), ASKED_FOR_EVERYTHING)
-    said = {cut.field: (cut.total, cut.included) for cut in judged.truncated}
-    assert said["results[].metrics"] == (
+    cuts = {cut.field: (cut.total, cut.included) for cut in judged.truncated}
+    assert cuts["results[].metrics"] == (
         64 * (8 + 4 * 11 + 3 * 10 + 1),
         sum(len(row.metrics) for row in judged.results),
     )
-    assert said["results[].objectives"] == (64 * 16, sum(len(row.objectives) for row in judged.results))
+    assert cuts["results[].objectives"] == (64 * 16, sum(len(row.objectives) for row in judged.results))
 
 
 def test_ordinary_results_are_not_cut() -> None:
     cells = [cell(value=str(n)) for n in range(1, 9)]
-    judged = judge(cells, [record(c.stage_ids[0]) for c in cells], of=spec(objectives=[TTFT_25_MS]))
+    judged = judge(cells, [record(c.stage_ids[0]) for c in cells], run_spec=spec(objectives=[TTFT_25_MS]))
     assert judged.truncated == ()
     assert all("std_ttft_ms" in row.metrics and row.objectives for row in judged.results)
 
@@ -249,7 +247,7 @@ def stage(stage_id: str, *datasets: DatasetFacts) -> StageRecord:
     return record(stage_id=stage_id, datasets=datasets)
 
 
-def test_each_workload_is_told_once_with_its_counts() -> None:
+def test_each_workload_is_reported_once_with_its_counts() -> None:
     records = [
         stage("chat/rate=1/r1", facts()),
         stage("plain/rate=1/r1"),
@@ -265,7 +263,7 @@ def test_each_workload_is_told_once_with_its_counts() -> None:
     assert cut == ()
 
 
-def test_parts_of_a_mix_are_told_apart() -> None:
+def test_parts_of_a_mix_are_distinguished() -> None:
     found, _ = dataset_statuses([stage("chat/rate=1/r1", facts(part=0), facts(part=2))], workloads=1)
     assert [d.name for d in found] == ["chat/0", "chat/2"]
 
@@ -278,7 +276,7 @@ def test_the_end_of_a_long_name_is_kept() -> None:
     assert found.source.endswith("d/rows.jsonl")
 
 
-def test_more_than_the_status_has_room_for_are_cut_and_that_is_said() -> None:
+def test_entries_beyond_the_status_size_are_truncated_with_a_remark() -> None:
     records = [stage(f"w{n}/rate=1/r1", facts(part=0), facts(part=1)) for n in range(16)]
     found, (cut,) = dataset_statuses(records, workloads=16)
     assert (len(found), cut.field, cut.total, cut.included) == (MAX_DATASETS, "datasets", 32, MAX_DATASETS)

@@ -18,8 +18,8 @@ from unit.measure.records import record, requests, sample
 BEGIN = 1000.0
 
 
-def read(*samples: Sample, expected: float, of: ExpectedLoad | None = None) -> Profiled:
-    return context(of=of or users(8), windows=(Window("server", samples, (), expected),))
+def read(*samples: Sample, expected: float, load: ExpectedLoad | None = None) -> Profiled:
+    return context(load=load or users(8), windows=(Window("server", samples, (), expected),))
 
 
 def every(seconds: float, count: int, pod: str = "a") -> list[Sample]:
@@ -30,7 +30,7 @@ def every(seconds: float, count: int, pod: str = "a") -> list[Sample]:
 
 
 @pytest.mark.parametrize(
-    ("percent", "of"),
+    ("percent", "profile"),
     [
         pytest.param(None, read(*every(1, 100), expected=100), id="all"),
         pytest.param(None, read(*every(1, 80), expected=100), id="80 %"),
@@ -42,14 +42,14 @@ def every(seconds: float, count: int, pod: str = "a") -> list[Sample]:
         pytest.param(None, read(*every(16, 10), expected=160), id="means of sixteen, of a long run"),
     ],
 )
-def test_coverage(percent: float | None, of: Profiled) -> None:
-    found = findings(scrape_coverage(of(record())))
+def test_coverage(percent: float | None, profile: Profiled) -> None:
+    found = findings(scrape_coverage(profile(record())))
     assert [(f.severity, f.evidence["coveragePercent"]) for f in found] == ([("Note", percent)] if percent else [])
 
 
-@pytest.mark.parametrize("of", [context(), read(expected=10)], ids=["no window", "no reading"])
-def test_no_reading_at_all_is_not_checked(of: Profiled) -> None:
-    (missed,) = unchecked(scrape_coverage(of(record())))
+@pytest.mark.parametrize("profile", [context(), read(expected=10)], ids=["no window", "no reading"])
+def test_no_sample_at_all_is_not_checked(profile: Profiled) -> None:
+    (missed,) = unchecked(scrape_coverage(profile(record())))
     assert missed.code is Code.SCRAPE_COVERAGE_LOW
 
 
@@ -96,7 +96,7 @@ def broken(found: Found) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("found", "of"),
+    ("found", "profile"),
     [
         pytest.param(False, holding(*[(100, 0)] * 20), id="equal"),
         pytest.param(False, holding(*[(60, 40)] * 20), id="waiting counts"),
@@ -110,8 +110,8 @@ def broken(found: Found) -> bool:
         pytest.param(False, holding(*[(0, 0), (160, 0)] * 10), id="off by a fifth, yet readings differ more"),
     ],
 )
-def test_what_servers_hold(found: bool, of: Profiled) -> None:
-    assert broken(littles_law(of(standing(100)))) == found
+def test_requests_in_flight_agree_with_littles_law(found: bool, profile: Profiled) -> None:
+    assert broken(littles_law(profile(standing(100)))) == found
 
 
 @pytest.mark.parametrize(("found", "e2el_seconds"), [(False, 0.1), (True, 0.11)])
@@ -127,7 +127,7 @@ def test_two_long_steps_pass_before_a_gauge_shows_a_request(found: bool, held: i
 
 
 @pytest.mark.parametrize(
-    "of",
+    "profile",
     [
         pytest.param(context(), id="no window"),
         pytest.param(holding(*[(50, 0)] * 9), id="nine readings"),
@@ -136,8 +136,8 @@ def test_two_long_steps_pass_before_a_gauge_shows_a_request(found: bool, held: i
         ),
     ],
 )
-def test_too_few_readings_are_not_checked(of: Profiled) -> None:
-    (missed,) = unchecked(littles_law(of(standing(100))))
+def test_too_few_samples_are_not_checked(profile: Profiled) -> None:
+    (missed,) = unchecked(littles_law(profile(standing(100))))
     assert missed.code is Code.LITTLES_LAW_BROKEN
 
 

@@ -19,9 +19,9 @@ LIMIT_MS = 100
 
 def searching(*others: dict[str, Any], **search: Any) -> BenchmarkRunSpec:
     """To 5 %, from 1 to 64."""
-    of = {"axis": "RequestRate", "from": "1", "to": "64", **search}
+    fields = {"axis": "RequestRate", "from": "1", "to": "64", **search}
     return spec(
-        workloads=[workload("chat", load={"search": of}, requests=100), *others],
+        workloads=[workload("chat", load={"search": fields}, requests=100), *others],
         objectives=[{"metric": "TTFT", "percentile": "90", "maxMilliseconds": LIMIT_MS}],
     )
 
@@ -53,8 +53,8 @@ def confirmed(probe: int, value: str, slow: int = 0, **changes: Any) -> StageRec
     return stage(probe, value, slow, **({"ends": True, "confirms": True} | changes))
 
 
-def judged(of: BenchmarkRunSpec, records: Sequence[StageRecord]) -> Judged:
-    return results((*cells(of), *probed_cells(of, records)), records, (), spec=of, compilations=())
+def judged(run_spec: BenchmarkRunSpec, records: Sequence[StageRecord]) -> Judged:
+    return results((*cells(run_spec), *probed_cells(run_spec, records)), records, (), spec=run_spec, compilations=())
 
 
 def test_the_bracket_is_the_highest_load_that_met_and_the_lowest_above_that_did_not() -> None:
@@ -87,7 +87,7 @@ def test_none_met() -> None:
     assert answer.resolution_percent is None
 
 
-def test_the_highest_load_asked_for_is_met() -> None:
+def test_the_highest_load_requested_is_met() -> None:
     (answer,) = judged(searching(to="2"), [stage(1, "1", 0), stage(2, "2", 0), confirmed(3, "2")]).searches
     assert (answer.outcome, answer.lower, answer.upper) == ("AtUpperBound", "2", None)
 
@@ -114,8 +114,7 @@ def test_without_any_load_confirmed_the_objectives_are_neither_met_nor_missed() 
         stage(2, "1.04", 60),
         *(confirmed(3, "1", 10, repeat=r, ends=r == 3) for r in (1, 2, 3)),
     ]
-    found = judged(searching(), records)
-    (answer,) = found.searches
+    (answer,) = judged(searching(), records).searches
     assert (answer.outcome, answer.lower, answer.upper, answer.upper_outcome) == (
         "Inconclusive",
         None,
@@ -136,7 +135,7 @@ def test_probes_ran_out() -> None:
     assert (answer.outcome, answer.resolution_percent) == ("ProbeLimit", 100.0)
 
 
-def test_a_load_whose_numbers_can_not_be_trusted_meets_nothing() -> None:
+def test_a_load_whose_numbers_cannot_be_trusted_meets_nothing() -> None:
     records = [stage(1, "1", 0), stage(2, "2", 0, failed=30), stage(3, "4", 60), confirmed(4, "1")]
     (answer,) = judged(searching(), records).searches
     assert (answer.outcome, answer.lower, answer.upper, answer.upper_outcome) == (
@@ -188,12 +187,11 @@ def test_neighbours_are_as_narrow_as_users_get() -> None:
     def users(probe: int, value: str, slow: int, *, ends: bool = False) -> StageRecord:
         return stage(probe, value, slow, ends=ends)
 
-    of = searching(axis="Concurrency", tolerancePercent="1", to="8")
-    (answer,) = judged(of, [users(1, "1", 0), users(2, "2", 60), confirmed(3, "1")]).searches
+    run_spec = searching(axis="Concurrency", tolerancePercent="1", to="8")
+    (answer,) = judged(run_spec, [users(1, "1", 0), users(2, "2", 60), confirmed(3, "1")]).searches
     assert (answer.axis, answer.outcome, answer.lower, answer.upper) == ("concurrency", "Bracketed", "1", "2")
     assert "met up to 1 users at once" in answer.sentence
 
 
 def test_a_run_without_a_search_has_none() -> None:
-    of = spec()
-    assert judged(of, [record()]).searches == ()
+    assert judged(spec(), [record()]).searches == ()

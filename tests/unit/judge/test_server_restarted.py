@@ -10,7 +10,7 @@ from benchrun.judge.rules.server_identity import foreign_traffic, server_restart
 from benchrun.measure import Window
 from benchrun.measure.exposition import Sample
 from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
-from unit.judge.stages import Profiled, asked, context, findings, one_finding, unchecked
+from unit.judge.stages import Profiled, context, findings, one_finding, open_loop_load, unchecked
 from unit.measure.records import ZERO, edge, record, requests, sample
 
 QUIET = context()
@@ -39,7 +39,7 @@ def seen(*samples: Sample) -> Profiled:
         ),
     ],
 )
-def test_by_the_edges(code: Code | None, servers: tuple[ServerEdge, ...]) -> None:
+def test_a_restart_is_found_in_the_edges(code: Code | None, servers: tuple[ServerEdge, ...]) -> None:
     found = findings(server_restarted(QUIET(record(servers=servers))))
     assert [(f.code, f.severity) for f in found] == ([(code, "Invalid")] if code else [])
 
@@ -53,12 +53,12 @@ def test_by_the_edges(code: Code | None, servers: tuple[ServerEdge, ...]) -> Non
         pytest.param(False, (sample(1.0), sample(2.0, pod="other", start_time=1999.0)), id="two pods"),
     ],
 )
-def test_by_the_operators_readings_when_the_closing_edge_is_missing(found: bool, samples: tuple[Sample, ...]) -> None:
+def test_samples_replace_a_missing_closing_edge(found: bool, samples: tuple[Sample, ...]) -> None:
     assert bool(server_restarted(seen(*samples)(record(servers=(UNREAD,))))) == found
 
 
 @pytest.mark.parametrize("servers", [pytest.param((), id="no edges"), pytest.param((UNREAD,), id="an unread edge")])
-def test_what_nobody_saw_is_said(servers: tuple[ServerEdge, ...]) -> None:
+def test_a_restart_that_cannot_be_checked_is_reported(servers: tuple[ServerEdge, ...]) -> None:
     assert [missed.code for missed in unchecked(server_restarted(QUIET(record(servers=servers))))] == [
         Code.SERVER_RESTARTED
     ]
@@ -74,7 +74,7 @@ def test_what_nobody_saw_is_said(servers: tuple[ServerEdge, ...]) -> None:
         pytest.param(True, (1.0, None, 0.5), "aaa", id="a reading without it in between"),
     ],
 )
-def test_counters_that_fell_between_readings(found: bool, tokens: tuple[float | None, ...], pods: str) -> None:
+def test_counters_that_fell_between_samples(found: bool, tokens: tuple[float | None, ...], pods: str) -> None:
     samples = [sample(n, pod=pod, generation_tokens=t) for n, (t, pod) in enumerate(zip(tokens, pods, strict=True))]
     codes = [f.code for f in findings(server_restarted(seen(*samples)(record())))]
     assert codes == ([Code.COUNTERS_RESET] if found else [])
@@ -94,7 +94,7 @@ def test_evidence_names_server_and_counter() -> None:
     )
 
 
-def test_evidence_of_a_fall_between_readings() -> None:
+def test_evidence_of_a_fall_between_samples() -> None:
     read = [sample(n, generation_tokens=tokens) for n, tokens in enumerate((1.0, 3.0, 2.0))]
     (found,) = findings(server_restarted(seen(*read)(record())))
     assert (found.evidence["counter"], found.evidence["before"], found.evidence["after"]) == (
@@ -189,7 +189,7 @@ def test_prompt_tokens(foreign: bool, stage: StageRecord) -> None:
 
 
 def test_prompt_tokens_of_chats_are_not_compared() -> None:
-    chat = context(of=asked(api="Chat"))
+    chat = context(load=open_loop_load(api="Chat"))
     assert foreign_traffic(chat(sent(10, served(10, 9000)))) == []
     assert findings(foreign_traffic(chat(sent(10, served(11, 9000))))) != []
 

@@ -6,7 +6,7 @@ import pytest
 from benchrun.judge.stage_profile import ExpectedLoad, StageProfile
 from benchrun.measure import NoPlateau, Plateau
 from unit.judge.queues import Server, closed_loop, open_loop
-from unit.judge.stages import asked, users
+from unit.judge.stages import open_loop_load, users
 from unit.measure.records import record, requests
 
 SOME_FAILED = record(
@@ -15,7 +15,7 @@ SOME_FAILED = record(
 
 
 def test_failed_requests_have_no_latencies() -> None:
-    shape = StageProfile(SOME_FAILED, asked())
+    shape = StageProfile(SOME_FAILED, open_loop_load())
     assert (list(shape.answered), list(shape.ttft_us), list(shape.e2el_us)) == (
         [0, 2],
         [1_000, 3_000],
@@ -24,15 +24,15 @@ def test_failed_requests_have_no_latencies() -> None:
 
 
 def test_an_answer_of_one_token_has_no_tpot() -> None:
-    assert list(StageProfile(SOME_FAILED, asked()).tpot_us) == [1_000.0]
+    assert list(StageProfile(SOME_FAILED, open_loop_load()).tpot_us) == [1_000.0]
 
 
 def test_mean_in_flight_is_all_latencies_over_the_duration() -> None:
-    assert StageProfile(SOME_FAILED, asked()).mean_in_flight == pytest.approx(0.0034)
+    assert StageProfile(SOME_FAILED, open_loop_load()).mean_in_flight == pytest.approx(0.0034)
 
 
 def test_batches_are_milliseconds() -> None:
-    batches = StageProfile(SOME_FAILED, asked()).batches
+    batches = StageProfile(SOME_FAILED, open_loop_load()).batches
     assert {figure: list(means) for figure, means in batches.items()} == {
         "meanTtftMs": [1.0, 3.0],
         "meanTpotMs": [1.0],
@@ -45,18 +45,20 @@ def test_throughput_is_that_of_the_middle() -> None:
     """Ten answers of five tokens each second, for twenty seconds: the first and the last second are left out."""
     ends = [100_000 * i + 50_000 for i in range(200)]
     columns = requests(ttft_us=ends, e2el_us=ends, output_tokens=[5] * 200, start_us=[0] * 200)
-    shape = StageProfile(record(requests=columns, scalars={"duration": 20.0}), asked(rate=None))
+    shape = StageProfile(record(requests=columns, scalars={"duration": 20.0}), open_loop_load(rate=None))
     assert shape.batches["outputTokensPerSecond"] == [50.0] * 18
 
 
 @pytest.mark.parametrize(
-    ("waiting", "of"),
+    ("waiting", "load"),
     [
-        pytest.param(2, asked(rate=9.0, concurrency=1), id="a rate and a cap: those held back want to be served"),
+        pytest.param(
+            2, open_loop_load(rate=9.0, concurrency=1), id="a rate and a cap: those held back want to be served"
+        ),
         pytest.param(0, users(1), id="users wait for themselves"),
     ],
 )
-def test_demand(waiting: int, of: ExpectedLoad) -> None:
+def test_demand(waiting: int, load: ExpectedLoad) -> None:
     """Three requests are due at once and served in turn."""
     columns = requests(
         ttft_us=[1] * 3,
@@ -65,10 +67,10 @@ def test_demand(waiting: int, of: ExpectedLoad) -> None:
         start_us=[0, 1_000_000, 2_000_000],
         queue_us=[0, 1_000_000, 2_000_000],
     )
-    assert StageProfile(record(requests=columns), of).demand.at(500_000) == 1 + waiting
+    assert StageProfile(record(requests=columns), load).demand.at(500_000) == 1 + waiting
 
 
-def test_the_plateau_is_that_of_the_load_asked_for() -> None:
+def test_the_plateau_is_that_of_the_load_requested() -> None:
     assert isinstance(open_loop(Server(), rate=10, count=200, seed=1).plateau, Plateau)
     assert isinstance(closed_loop(Server(), concurrency=8, count=100, seed=1).plateau, Plateau)
-    assert StageProfile(SOME_FAILED, asked(rate=None)).plateau is NoPlateau.ALL_AT_ONCE
+    assert StageProfile(SOME_FAILED, open_loop_load(rate=None)).plateau is NoPlateau.ALL_AT_ONCE

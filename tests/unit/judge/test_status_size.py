@@ -66,7 +66,7 @@ def contents(rows: tuple[Result, ...]) -> str:
         pytest.param("0 x ; 0 objectives", 10**9, id="and at last everything"),
     ],
 )
-def test_what_is_kept(kept: str, spared: int) -> None:
+def test_the_most_important_fields_are_kept(kept: str, spared: int) -> None:
     rows, _ = fitted(ROWS, max_bytes=size(ROWS) - spared)
     assert contents(rows) == kept
     assert [each.cell for each in rows] == [each.cell for each in ROWS[: len(rows)]]
@@ -78,13 +78,13 @@ def test_the_objective_that_stays_is_the_one_missed_by_most() -> None:
 
 
 @given(st.integers(0, 12_000))
-def test_what_is_kept_fits(max_bytes: int) -> None:
+def test_kept_rows_fit_the_limit(max_bytes: int) -> None:
     rows, _ = fitted(ROWS, max_bytes=max_bytes)
     assert size(rows) <= max_bytes
 
 
 @pytest.mark.parametrize(
-    ("said", "spared"),
+    ("reported", "spared"),
     [
         pytest.param({}, 0, id="nothing cut, nothing said"),
         pytest.param({"results[].metrics": (60, 50)}, 1, id="figures"),
@@ -94,9 +94,9 @@ def test_what_is_kept_fits(max_bytes: int) -> None:
         ),
     ],
 )
-def test_what_was_cut_is_said(said: dict[str, tuple[int, int]], spared: int) -> None:
+def test_truncated_fields_are_reported(reported: dict[str, tuple[int, int]], spared: int) -> None:
     _, truncated = fitted(ROWS, max_bytes=size(ROWS) - spared)
-    assert {cut.field: (cut.total, cut.included) for cut in truncated} == said
+    assert {cut.field: (cut.total, cut.included) for cut in truncated} == reported
 
 
 def test_no_results_need_no_room() -> None:

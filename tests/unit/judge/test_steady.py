@@ -13,7 +13,7 @@ from benchrun.judge.rules.steady_state import BEYOND_CAPACITY, not_steady_state,
 from benchrun.judge.stage_profile import ExpectedLoad
 from benchrun_client.contract import StageRecord
 from unit.judge.queues import Server, closed_loop, open_loop
-from unit.judge.stages import asked, context, findings, one_finding, only, unchecked, users
+from unit.judge.stages import context, findings, one_finding, only, open_loop_load, unchecked, users
 from unit.measure.records import STAGE, record, requests
 
 SECOND = 1_000_000
@@ -37,10 +37,9 @@ def test_arrivals_beyond_capacity_are_named(slots: int, times: float, count: int
     assert causes(open_loop(server, rate=times * server.capacity, count=count, seed=seed)) == [BEYOND_CAPACITY]
 
 
-def test_both_rates_are_told() -> None:
+def test_the_evidence_has_both_rates() -> None:
     server = Server(slots=10, prefill_seconds=0.005, decode_seconds=0.995)
-    stage = open_loop(server, rate=13.0, count=900, seed=1)
-    evidence = only(not_steady_state(stage)).evidence
+    evidence = only(not_steady_state(open_loop(server, rate=13.0, count=900, seed=1))).evidence
     assert (evidence["figure"], evidence["cause"]) == ("requestsInSystem", BEYOND_CAPACITY)
     assert evidence["arrivalsPerSecond"] == pytest.approx(13.0, rel=0.1)
     assert evidence["completionsPerSecond"] == pytest.approx(10.0, rel=0.1)
@@ -48,10 +47,9 @@ def test_both_rates_are_told() -> None:
     assert evidence["capacityPercent"] == 97.0
 
 
-def test_both_rates_are_told_where_answers_outlast_the_sending() -> None:
+def test_both_rates_are_reported_where_answers_outlast_the_sending() -> None:
     server = Server(slots=10, prefill_seconds=0.005, decode_seconds=0.995)
-    stage = open_loop(server, rate=40.0, count=400, seed=1)
-    evidence = only(not_steady_state(stage)).evidence
+    evidence = only(not_steady_state(open_loop(server, rate=40.0, count=400, seed=1))).evidence
     assert (evidence["figure"], evidence["cause"]) == ("queueWaitAndTtft", BEYOND_CAPACITY)
     assert evidence["suspectPercent"] == 100.0
     assert evidence["arrivalsPerSecond"] == pytest.approx(40.0, rel=0.1)
@@ -67,7 +65,7 @@ def test_a_queue_in_the_client_grows_as_well(times: float, seed: int) -> None:
     waits = tuple(start - when for start, when in zip(served.requests.start_us, due, strict=True))
     held_back = served.model_copy(update={"requests": served.requests.model_copy(update={"queue_us": waits})})
     rate = len(due) / (max(due) / SECOND)
-    assert causes(context(of=asked(rate=rate, concurrency=8))(held_back)) == [BEYOND_CAPACITY]
+    assert causes(context(load=open_loop_load(rate=rate, concurrency=8))(held_back)) == [BEYOND_CAPACITY]
 
 
 # ---- latencies that creep -------------------------------------------------------------------------------------------
@@ -130,7 +128,7 @@ def slowing(percent_per_second: float, *, seed: int) -> StageProfile:
         output_tokens=[tokens] * len(rows),
         start_us=[round(1e6 * (sent - rows[0][0])) for sent, _ in rows],
     )
-    return StageProfile(record(requests=columns, scalars={"duration": now}), asked(rate=rate))
+    return StageProfile(record(requests=columns, scalars={"duration": now}), open_loop_load(rate=rate))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -163,17 +161,17 @@ def creeping(percent: float, *, noise: int = 0) -> StageRecord:
     ],
 )
 def test_change_over_the_plateau(found: bool, percent: float) -> None:
-    assert len(findings(not_steady_state(context(of=users(2))(creeping(percent))))) == found
+    assert len(findings(not_steady_state(context(load=users(2))(creeping(percent))))) == found
 
 
 def test_a_change_that_noise_makes_is_none() -> None:
     """A third upward, among latencies that differ by more than their mean."""
-    assert findings(not_steady_state(context(of=users(2))(creeping(33.0, noise=6000)))) == []
-    assert len(findings(not_steady_state(context(of=users(2))(creeping(33.0, noise=60))))) == 1
+    assert findings(not_steady_state(context(load=users(2))(creeping(33.0, noise=6000)))) == []
+    assert len(findings(not_steady_state(context(load=users(2))(creeping(33.0, noise=60))))) == 1
 
 
 def test_evidence_of_a_trend() -> None:
-    finding = only(not_steady_state(context(of=users(2))(creeping(50.0))))
+    finding = only(not_steady_state(context(load=users(2))(creeping(50.0))))
     assert (finding.code, finding.severity, finding.stage_id) == (Code.NOT_STEADY_STATE, "Suspect", STAGE)
     assert {key: finding.evidence[key] for key in ("cause", "figure")} == {"cause": "latencies rise", "figure": "e2el"}
     assert finding.evidence["changePercent"] == pytest.approx(50.0, abs=0.2)
@@ -187,8 +185,8 @@ def test_evidence_of_a_trend() -> None:
 
 @pytest.mark.parametrize("concurrency", [None, 8])
 def test_too_few_requests_tell_no_trend(concurrency: int | None) -> None:
-    of = users(concurrency) if concurrency else asked()
-    (missed,) = unchecked(not_steady_state(context(of=of)(record())))
+    load = users(concurrency) if concurrency else open_loop_load()
+    (missed,) = unchecked(not_steady_state(context(load=load)(record())))
     assert missed.code is Code.NOT_STEADY_STATE
 
 
@@ -199,7 +197,7 @@ def test_sending_as_long_as_an_answer_tells_no_trend() -> None:
 
 
 def test_a_load_sent_all_at_once_never_stands() -> None:
-    assert not_steady_state(context(of=asked(rate=None))(creeping(50.0))) == []
+    assert not_steady_state(context(load=open_loop_load(rate=None))(creeping(50.0))) == []
 
 
 def test_nothing_answered_has_no_trend() -> None:
@@ -213,7 +211,7 @@ def stage(count: int, seconds: float, *, e2el_seconds: float = 0.001, ok: int = 
 
 
 @pytest.mark.parametrize(
-    ("short", "of", "measured"),
+    ("short", "load", "measured"),
     [
         pytest.param(False, users(8), stage(80, 10.0), id="ten requests a user, ten seconds"),
         pytest.param(True, users(8), stage(79, 10.0), id="one request less"),
@@ -224,21 +222,23 @@ def stage(count: int, seconds: float, *, e2el_seconds: float = 0.001, ok: int = 
         pytest.param(True, users(8), stage(39, 150.0, e2el_seconds=24.0), id="and one request less than these"),
         pytest.param(False, users(200), stage(600, 900.0, e2el_seconds=300.0), id="rounds of 300 s: three"),
         pytest.param(True, users(200), stage(599, 900.0, e2el_seconds=300.0), id="never fewer than three"),
-        pytest.param(False, asked(rate=4.0), stage(40, 10.0, e2el_seconds=1.0), id="a rate: four under way"),
-        pytest.param(True, asked(rate=4.0), stage(40, 10.0, e2el_seconds=1.001), id="a rate: a little more"),
-        pytest.param(False, asked(rate=4.0, concurrency=999), stage(40, 10.0, e2el_seconds=1.0), id="a cap never met"),
-        pytest.param(False, asked(rate=None), stage(40, 10.0, e2el_seconds=10.0), id="all at once"),
-        pytest.param(True, asked(rate=None), stage(40, 9.9), id="all at once, and too short"),
+        pytest.param(False, open_loop_load(rate=4.0), stage(40, 10.0, e2el_seconds=1.0), id="a rate: four under way"),
+        pytest.param(True, open_loop_load(rate=4.0), stage(40, 10.0, e2el_seconds=1.001), id="a rate: a little more"),
+        pytest.param(
+            False, open_loop_load(rate=4.0, concurrency=999), stage(40, 10.0, e2el_seconds=1.0), id="a cap never met"
+        ),
+        pytest.param(False, open_loop_load(rate=None), stage(40, 10.0, e2el_seconds=10.0), id="all at once"),
+        pytest.param(True, open_loop_load(rate=None), stage(40, 9.9), id="all at once, and too short"),
         pytest.param(False, users(8), stage(8, 1.0, ok=0), id="none answered: another rule's matter"),
     ],
 )
-def test_length(short: bool, of: ExpectedLoad, measured: StageRecord) -> None:
-    found = findings(window_too_short(context(of=of)(measured)))
+def test_length(short: bool, load: ExpectedLoad, measured: StageRecord) -> None:
+    found = findings(window_too_short(context(load=load)(measured)))
     assert [(f.code, f.severity) for f in found] == [(Code.WINDOW_TOO_SHORT, "Suspect")] * short
 
 
 def test_evidence_of_a_short_stage() -> None:
-    assert window_too_short(context(of=users(16))(stage(40, 8.0))) == one_finding(
+    assert window_too_short(context(load=users(16))(stage(40, 8.0))) == one_finding(
         Code.WINDOW_TOO_SHORT,
         "Suspect",
         0.75,

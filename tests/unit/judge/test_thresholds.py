@@ -19,8 +19,7 @@ def test_a_spec_that_sets_nothing_gets_the_defaults() -> None:
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Thresholds)])
 def test_every_number_is_in_the_digest(name: str) -> None:
-    changed = replace(Thresholds(), **{name: 77.0})
-    assert changed.digest() != Thresholds().digest()
+    assert replace(Thresholds(), **{name: 77.0}).digest() != Thresholds().digest()
 
 
 def test_equal_numbers_have_equal_digests() -> None:
@@ -29,5 +28,4 @@ def test_equal_numbers_have_equal_digests() -> None:
 
 def test_the_status_names_version_and_digest() -> None:
     judge = judge_of(spec())
-    assert judge.version == JUDGE_VERSION
-    assert judge.thresholds_digest == f"sha256:{Thresholds().digest()}"
+    assert (judge.version, judge.thresholds_digest) == (JUDGE_VERSION, f"sha256:{Thresholds().digest()}")

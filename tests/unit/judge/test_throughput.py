@@ -16,7 +16,7 @@ from benchrun_client.contract import StageRecord
 from unit.judge.comparison.sides import CELL, compared, row, run, words
 from unit.judge.queues import Server, closed_loop, open_loop
 from unit.judge.specs import spec
-from unit.judge.stages import asked, context, findings, users
+from unit.judge.stages import context, findings, open_loop_load, users
 from unit.judge.test_cost import servers
 from unit.measure import loads
 from unit.measure.records import cell, record, requests
@@ -73,8 +73,8 @@ def test_beyond_capacity_it_is_that_of_the_server(times: float, count: int, seed
 
 def test_users_have_a_plateau_and_what_has_none_is_taken_whole() -> None:
     stage = closed_loop(SERVER, concurrency=8, count=200, seed=1)
-    at_once = context(of=asked(rate=None, concurrency=None))(stage.record)
-    short = context(of=users(8))(record())
+    at_once = context(load=open_loop_load(rate=None, concurrency=None))(stage.record)
+    short = context(load=users(8))(record())
     assert [which(stage), which(stage, stage), which(at_once), which(stage, short), which()] == [
         "Plateau", "Plateau", "Stage", "Stage", None,
     ]  # fmt: skip
@@ -83,8 +83,8 @@ def test_users_have_a_plateau_and_what_has_none_is_taken_whole() -> None:
 def test_a_trace_that_the_server_keeps_up_with_is_that_of_the_arrivals() -> None:
     stage = open_loop(SERVER, rate=0.5 * SERVER.capacity, count=1000, seed=1)
     slow = open_loop(SERVER, rate=2 * SERVER.capacity, count=400, seed=1)
-    trace = asked(rate=None, follows_trace=True)
-    assert [which(context(of=trace)(each.record)) for each in (stage, slow)] == ["Arrivals", "Stage"]
+    trace = open_loop_load(rate=None, follows_trace=True)
+    assert [which(context(load=trace)(each.record)) for each in (stage, slow)] == ["Arrivals", "Stage"]
 
 
 def test_requests_that_fail_are_not_served() -> None:
@@ -92,7 +92,7 @@ def test_requests_that_fail_are_not_served() -> None:
     stage = open_loop(SERVER, rate=0.5 * SERVER.capacity, count=1000, seed=1).record
     ok = tuple(int(i % 10 != 0) for i in range(1000))
     failing = stage.model_copy(update={"requests": stage.requests.model_copy(update={"ok": ok})})
-    assert which(context(of=asked(rate=0.5 * SERVER.capacity))(failing)) == "Plateau"
+    assert which(context(load=open_loop_load(rate=0.5 * SERVER.capacity))(failing)) == "Plateau"
 
 
 def test_the_scatter_is_that_of_the_same_throughput() -> None:
@@ -121,7 +121,7 @@ def closed_loop_record(repeat: int, *, last_us: int) -> StageRecord:
 # ---- comparisons ------------------------------------------------------------------------------------------------------
 
 
-def of(which: ThroughputOf | None, value: float = 100.0, *, steady: float | None = None) -> Result:
+def row_with(which: ThroughputOf | None, value: float = 100.0, *, steady: float | None = None) -> Result:
     """A row with five repeats; `value` is that of the whole stage."""
     found = row(repeats=5, cv=0.1, OutputThroughput=value)
     of_plateau = dict.fromkeys(THROUGHPUTS, steady) if steady is not None else {}
@@ -130,7 +130,9 @@ def of(which: ThroughputOf | None, value: float = 100.0, *, steady: float | None
 
 def test_arrivals_on_both_sides_are_no_question() -> None:
     """A whole stage that is 20 % shorter is a last answer that came sooner."""
-    found = compared(run("a", [of("Arrivals", 100, steady=100)]), run("b", [of("Arrivals", 80, steady=99)]), limit=5)
+    found = compared(
+        run("a", [row_with("Arrivals", 100, steady=100)]), run("b", [row_with("Arrivals", 80, steady=99)]), limit=5
+    )
     assert words(found) == {"OutputThroughput": "NotComparable", "MeanTTFT": "Equivalent"}
     change = found.cells[0].changes[0]
     assert (change.baseline, change.value, change.change_percent, change.low_percent) == (100, 99, None, None)
@@ -140,13 +142,13 @@ def test_arrivals_on_both_sides_are_no_question() -> None:
 
 
 def test_a_gate_of_nothing_but_arrivals_stays_open() -> None:
-    sides = [run(name, [of("Arrivals", 100, steady=100)]) for name in "ab"]
+    sides = [run(name, [row_with("Arrivals", 100, steady=100)]) for name in "ab"]
     found = compared(sides[0], sides[1], "OutputThroughput", limit=5)
     assert (found.gate, found.outcome) == ("Inconclusive", "NotComparable")
 
 
 @pytest.mark.parametrize(
-    ("baseline", "candidate", "values", "told"),
+    ("baseline", "candidate", "values", "expected"),
     [
         pytest.param("Arrivals", "Plateau", (100, 70), "Plateau", id="the candidate no longer keeps up"),
         pytest.param("Plateau", "Plateau", (100, 70), "Plateau", id="two plateaus"),
@@ -159,32 +161,31 @@ def test_both_sides_are_compared_by_the_same(
     baseline: ThroughputOf | None,
     candidate: ThroughputOf | None,
     values: tuple[float, float],
-    told: ThroughputOf | None,
+    expected: ThroughputOf | None,
 ) -> None:
-    before, after = of(baseline, 200, steady=100), of(candidate, 200, steady=70)
+    before, after = row_with(baseline, 200, steady=100), row_with(candidate, 200, steady=70)
     found = compared(run("a", [before]), run("b", [after]))
     change = found.cells[0].changes[0]
-    assert (change.baseline, change.value, found.cells[0].throughput_of) == (*values, told)
-    assert change.word == ("Worse" if told == "Plateau" else "Equivalent")
+    assert (change.baseline, change.value, found.cells[0].throughput_of) == (*values, expected)
+    assert change.word == ("Worse" if expected == "Plateau" else "Equivalent")
 
 
 def test_fresh_servers_are_compared_by_it_too() -> None:
-    kept = [run(f"a{i}", [of("Arrivals", 100, steady=value)]) for i, value in enumerate((100, 100.1, 99.9))]
-    lost = [run(f"b{i}", [of("Plateau", 100, steady=value)]) for i, value in enumerate((80, 80.1, 79.9))]
+    kept = [run(f"a{i}", [row_with("Arrivals", 100, steady=value)]) for i, value in enumerate((100, 100.1, 99.9))]
+    lost = [run(f"b{i}", [row_with("Plateau", 100, steady=value)]) for i, value in enumerate((80, 80.1, 79.9))]
     assert words(compare(kept, lost, metrics=["OutputThroughput"])) == {"OutputThroughput": "Worse"}
-    same = [run(f"c{i}", [of("Arrivals", 100, steady=value)]) for i, value in enumerate((98, 98.1, 97.9))]
+    same = [run(f"c{i}", [row_with("Arrivals", 100, steady=value)]) for i, value in enumerate((98, 98.1, 97.9))]
     assert words(compare(kept, same, metrics=["OutputThroughput"])) == {"OutputThroughput": "NotComparable"}
 
 
 def test_what_sweeps_and_small_statuses_keep_of_it() -> None:
-    found = of("Plateau", 100, steady=70)
+    found = row_with("Plateau", 100, steady=70)
     found = found.model_copy(update={"steady": {**found.steady, "p99_ttft_ms": 9.0}})
     [kept] = essence(run("a", [found]).status).results
     assert (kept.throughput_of, kept.figure(KEYS["OutputThroughput"])) == ("Plateau", 70)
     size = len(found.model_dump_json(by_alias=True))
     [cut], _ = fitted([found], max_bytes=size - 100)
-    assert cut.steady == dict.fromkeys(THROUGHPUTS, 70)
-    assert cut.cell == CELL
+    assert (cut.steady, cut.cell) == (dict.fromkeys(THROUGHPUTS, 70), CELL)
 
 
 def test_requests_of_no_stage_are_of_nothing() -> None:

@@ -12,12 +12,12 @@ from benchrun.measure import NoPlateau
 from benchrun.plan import cells
 from benchrun_client.contract import StageRecord
 from unit.judge.specs import workload
-from unit.judge.stages import asked, context, findings, unchecked
+from unit.judge.stages import context, findings, open_loop_load, unchecked
 from unit.measure.records import record, requests
 from unit.plan.specs import spec_body
 
 SECOND = 1_000_000
-TRACE = asked(rate=None, follows_trace=True)
+TRACE = open_loop_load(rate=None, follows_trace=True)
 
 
 def replayed(due_seconds: list[float], late_seconds: list[float]) -> StageRecord:
@@ -46,11 +46,11 @@ def test_a_replayed_trace_is_neither_a_rate_nor_users_nor_all_at_once() -> None:
         ("chat/speed=1", "speed", "1"),
         ("chat/speed=2", "speed", "2"),
     ]
-    of = expected_load(spec, found[1])
-    assert (of.rate, of.concurrency, of.closed_loop, of.capped) == (None, None, False, False)
-    assert of.follows_trace
-    assert not of.all_at_once
-    assert of.has_due_instants
+    load = expected_load(spec, found[1])
+    assert (load.rate, load.concurrency, load.closed_loop, load.capped) == (None, None, False, False)
+    assert load.follows_trace
+    assert not load.all_at_once
+    assert load.has_due_instants
 
 
 @pytest.mark.parametrize(
@@ -64,25 +64,25 @@ def test_a_replayed_trace_is_neither_a_rate_nor_users_nor_all_at_once() -> None:
     ],
 )
 def test_a_trace_takes_as_long_to_send_as_it_says(severity: Severity | None, late_seconds: list[float]) -> None:
-    found = findings(rate_not_achieved(context(of=TRACE)(replayed([float(n) for n in range(100)], late_seconds))))
+    found = findings(rate_not_achieved(context(load=TRACE)(replayed([float(n) for n in range(100)], late_seconds))))
     assert [f.severity for f in found] == ([severity] if severity else [])
 
 
 def test_a_trace_of_one_instant_has_no_pace() -> None:
-    assert findings(rate_not_achieved(context(of=TRACE)(replayed([0.0] * 9, [0.0] * 9)))) == []
+    assert findings(rate_not_achieved(context(load=TRACE)(replayed([0.0] * 9, [0.0] * 9)))) == []
 
 
 def test_a_trace_is_not_expected_to_stand() -> None:
     stage = replayed([n * n / 100 for n in range(100)], [0.0] * 100)
     assert StageProfile(stage, TRACE).plateau is NoPlateau.FOLLOWS_TRACE
-    assert list(not_steady_state(context(of=TRACE)(stage))) == []
-    assert list(all_at_once(context(of=TRACE)(stage))) == []
+    assert list(not_steady_state(context(load=TRACE)(stage))) == []
+    assert list(all_at_once(context(load=TRACE)(stage))) == []
 
 
-def test_a_client_that_sends_late_is_told() -> None:
+def test_a_client_that_sends_late_is_reported() -> None:
     late = replayed([float(n) for n in range(100)], [0.5] * 100)
-    (found,) = findings(client_saturated(context(of=TRACE)(late)))
+    (found,) = findings(client_saturated(context(load=TRACE)(late)))
     assert found.evidence["sendLagP99Ms"] == 500
     on_time = replayed([float(n) for n in range(100)], [0.0] * 100)
-    assert findings(client_saturated(context(of=TRACE)(on_time))) == []
-    assert unchecked(rate_not_achieved(context(of=TRACE)(replayed([0.0], [0.0]))))
+    assert findings(client_saturated(context(load=TRACE)(on_time))) == []
+    assert unchecked(rate_not_achieved(context(load=TRACE)(replayed([0.0], [0.0]))))

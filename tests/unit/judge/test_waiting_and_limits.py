@@ -16,18 +16,18 @@ def words(row: Result) -> tuple[str, str]:
     """The reason and the limit, each with a sentence in order."""
     assert row.waiting is not None
     assert row.bottleneck is not None
-    for told in (row.waiting, row.bottleneck):
-        assert len(told.sentence) < 400
-        assert re.search(r"\d", told.sentence) or told.evidence == {"readings": 0}, (
+    for explanation in (row.waiting, row.bottleneck):
+        assert len(explanation.sentence) < 400
+        assert re.search(r"\d", explanation.sentence) or explanation.evidence == {"readings": 0}, (
             "without a sample there is no number"
         )
-        assert told.sentence.endswith(".")
-        assert "?" not in told.sentence
-        assert told.evidence
+        assert explanation.sentence.endswith(".")
+        assert "?" not in explanation.sentence
+        assert explanation.evidence
     return row.waiting.reason, row.bottleneck.limit
 
 
-def told(row: Result) -> tuple[Waiting, Bottleneck]:
+def explained(row: Result) -> tuple[Waiting, Bottleneck]:
     words(row)
     assert row.waiting is not None
     assert row.bottleneck is not None
@@ -41,7 +41,7 @@ def eight_users_in_two_places() -> LoadPoint:
 def test_two_places_for_eight_users() -> None:
     (row,) = judged(eight_users_in_two_places(), args=TWO_PLACES)
     assert words(row) == ("SequenceLimit", "SequenceLimit")
-    waiting, limit = told(row)
+    waiting, limit = explained(row)
     assert waiting.sentence == (
         "Requests waited in 40 of 40 samples (6 on average, 6 at most) while running stayed at 2, the server's "
         "max-num-seqs; the KV cache had room, with at most 3.1 % in use."
@@ -58,27 +58,27 @@ def test_how_long_requests_waited_is_the_servers_own_count() -> None:
     waited = {"request_queue_time_seconds_sum": 240.0, "request_queue_time_seconds_count": 80.0}
     point.record = point.record.model_copy(update={"servers": (edge(rises=waited),)})
     (row,) = judged(point, args=TWO_PLACES)
-    waiting, _ = told(row)
+    waiting, _ = explained(row)
     assert waiting.sentence.endswith(" By the servers' own count a request waited 3000 ms on average.")
     assert waiting.evidence["meanQueueTimeMs"] == 3000.0
 
 
 def test_a_server_that_does_not_count_its_queue_is_not_quoted() -> None:
     (row,) = judged(eight_users_in_two_places(), args=TWO_PLACES)
-    assert "meanQueueTimeMs" not in told(row)[0].evidence
+    assert "meanQueueTimeMs" not in explained(row)[0].evidence
 
 
 def test_what_an_endpoint_reports_of_itself_counts() -> None:
     server = ServerStatus(role="server", reported={"max_num_seqs": "2"})
     (row,) = judged(eight_users_in_two_places(), servers=[server])
     assert words(row) == ("SequenceLimit", "SequenceLimit")
-    assert "the server's max-num-seqs" in told(row)[0].sentence
+    assert "the server's max-num-seqs" in explained(row)[0].sentence
 
 
-def test_a_limit_that_nobody_tells_of_shows_in_the_readings() -> None:
+def test_an_unstated_limit_shows_in_the_samples() -> None:
     (row,) = judged(eight_users_in_two_places())
     assert words(row) == ("SequenceLimit", "SequenceLimit")
-    assert "running stayed at 2, as high as it ever went" in told(row)[0].sentence
+    assert "running stayed at 2, as high as it ever went" in explained(row)[0].sentence
 
 
 def spread(count: int) -> list[int]:
@@ -89,7 +89,7 @@ def spread(count: int) -> list[int]:
 def test_a_server_that_keeps_up() -> None:
     (row,) = judged(LoadPoint([(7.5, 0, 0.2)] * 40, columns=answered(80, start_us=spread(80))))
     assert words(row) == ("None", "None")
-    assert told(row)[1].sentence == (
+    assert explained(row)[1].sentence == (
         "The server kept up at 300 tok/s: 7.5 requests ran on average and 0 waited, with at most 20 % of the KV cache in use."
     )
 
@@ -97,20 +97,20 @@ def test_a_server_that_keeps_up() -> None:
 def test_a_queue_of_a_moment_is_none() -> None:
     (row,) = judged(LoadPoint([(2, 6, 0.1)] + [(8, 0, 0.2)] * 39, columns=answered(80)))
     assert words(row) == ("None", "None")
-    assert "a queue in 1 of 40 samples" in told(row)[0].sentence
+    assert "a queue in 1 of 40 samples" in explained(row)[0].sentence
 
 
-def test_no_reading_no_reason() -> None:
+def test_without_samples_there_is_no_explanation() -> None:
     (row,) = judged(LoadPoint([], columns=answered(80), scalars={"duration": 10.0}))
     assert words(row) == ("Unknown", "Unknown")
 
 
-def test_no_reading_and_no_queue_by_the_servers_own_count() -> None:
+def test_no_sample_and_no_queue_by_the_servers_own_count() -> None:
     point = LoadPoint([], columns=answered(80), scalars={"duration": 10.0})
     waited = {"request_queue_time_seconds_sum": 0.004, "request_queue_time_seconds_count": 80.0}
     point.record = point.record.model_copy(update={"servers": (edge(rises=waited),)})
     (row,) = judged(point, args=TWO_PLACES)
-    waiting, _ = told(row)
+    waiting, _ = explained(row)
     assert waiting.reason == "None"
     assert "0.05 ms" in waiting.sentence
 
@@ -135,15 +135,14 @@ def test_throughput_that_grows_until_the_cache_is_full() -> None:
     )
     (row,) = judged(point, args=[])
     assert words(row) == ("KVCacheFull", "KVMemory")
-    assert "99 %" in told(row)[0].sentence
-    assert re.search(r"Throughput grows by \d+ % as running goes from \S+ to 16", told(row)[1].sentence)
+    assert "99 %" in explained(row)[0].sentence
+    assert re.search(r"Throughput grows by \d+ % as running goes from \S+ to 16", explained(row)[1].sentence)
 
 
 def test_throughput_that_stays_flat_while_the_cache_fills() -> None:
-    point = LoadPoint(FILLING, columns=answered(400, prompt=1000, output=100))
-    (row,) = judged(point, args=[])
+    (row,) = judged(LoadPoint(FILLING, columns=answered(400, prompt=1000, output=100)), args=[])
     assert words(row) == ("KVCacheFull", "Compute")
-    assert "Throughput stays flat within this load point" in told(row)[1].sentence
+    assert "Throughput stays flat within this load point" in explained(row)[1].sentence
 
 
 def test_a_full_cache_of_which_nothing_else_is_known() -> None:
@@ -155,8 +154,8 @@ def test_work_done_twice_proves_nothing_about_compute() -> None:
     point = LoadPoint(FILLING, columns=answered(400, prompt=1000, output=100), preemptions=40.0)
     (row,) = judged(point, args=[])
     assert words(row) == ("KVCacheFull", "KVMemory")
-    assert "40 were preempted" in told(row)[0].sentence
-    assert "40 preemptions" in told(row)[1].sentence
+    assert "40 were preempted" in explained(row)[0].sentence
+    assert "40 preemptions" in explained(row)[1].sentence
 
 
 # ---- among load points ----------------------------------------------------------------------------------------------
@@ -178,7 +177,7 @@ def test_load_points_that_bring_no_more_throughput() -> None:
         args=[],
     )
     assert [words(row)[1] for row in rows] == ["None", "Compute", "Compute"]
-    assert told(rows[2])[1].sentence == (
+    assert explained(rows[2])[1].sentence == (
         "Throughput stays flat from chat/concurrency=16 to chat/concurrency=64 (1500 and 1530 tok/s) while running goes from "
         "16 to 64 and KV cache usage from 8 % to 32 %: compute is the limit."
     )
@@ -209,13 +208,12 @@ def test_invalid_load_points_are_no_evidence() -> None:
 
 def test_a_client_that_comes_too_late() -> None:
     late = client(lag_p99_us=80_000)
-    slow = LoadPoint([(7.5, 0, 0.2)] * 40, columns=answered(80), client=late)
-    (row,) = judged(slow, args=[])
+    (row,) = judged(LoadPoint([(7.5, 0, 0.2)] * 40, columns=answered(80), client=late), args=[])
     assert words(row)[1] == "Client"
-    assert told(row)[1].sentence == (
+    assert explained(row)[1].sentence == (
         "The client falls behind before the server does: its event loop comes 80 ms late (p99)."
     )
-    assert told(row)[1].evidence == {"eventLoopLagP99Ms": 80.0}
+    assert explained(row)[1].evidence == {"eventLoopLagP99Ms": 80.0}
 
 
 def test_a_rule_that_is_off_changes_no_explanation() -> None:
@@ -232,7 +230,7 @@ def test_a_late_client_that_keeps_a_queue_standing_is_not_the_limit() -> None:
     assert words(row) == ("SequenceLimit", "SequenceLimit")
 
 
-def test_a_slow_client_says_nothing_of_the_server_at_another_load() -> None:
+def test_a_slow_client_reports_nothing_of_the_server_at_another_load() -> None:
     slow = at(64, running=64, requests=408, begins_at=100)
     slow.record = slow.record.model_copy(update={"client": client(lag_p99_us=80_000)})
     rows = judged(at(16, running=16, requests=400, begins_at=0), slow, args=[])
@@ -255,7 +253,7 @@ def test_arrivals_beyond_capacity() -> None:
     assert words(row) == ("BeyondCapacity", "SequenceLimit")
     (silent,) = judged(point, args=["--max-num-seqs=8"], off=["NotSteadyState"])
     assert (silent.waiting, "NotSteadyState" in silent.findings) == (row.waiting, False)
-    evidence = told(row)[0].evidence
+    evidence = explained(row)[0].evidence
     assert evidence["arrivalsPerSecond"] == pytest.approx(20, abs=0.5)
     assert evidence["seconds"] == pytest.approx(15, abs=0.5)
-    assert "running stayed at 8, the server's max-num-seqs" in told(row)[0].sentence
+    assert "running stayed at 8, the server's max-num-seqs" in explained(row)[0].sentence

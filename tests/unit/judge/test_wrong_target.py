@@ -16,7 +16,7 @@ from benchrun_client.contract import ServedModel, ServerEdge
 from benchrun_client.server.counter_snapshots import identify
 from benchrun_simulator.launch import running
 from unit.judge.specs import SERVER, spec
-from unit.judge.stages import asked, context
+from unit.judge.stages import context, open_loop_load
 from unit.measure.records import cell, edge, record
 
 ROLE = "server"
@@ -28,14 +28,14 @@ def _model(**source: Any) -> dict[str, Any]:
 
 def own(**changes: Any) -> ExpectedLoad:
     """Of a run that starts one server."""
-    return asked(**({"servers": {ROLE: 1}, "served_name": "tiny", "model": "tiny"} | changes))
+    return open_loop_load(**({"servers": {ROLE: 1}, "served_name": "tiny", "model": "tiny"} | changes))
 
 
 def pods(*addresses: str, role: str = ROLE) -> ServerStatus:
     return ServerStatus(role=role, addresses=list(addresses))
 
 
-def said(found: Found) -> list[tuple[Code, str]]:
+def codes_of(found: Found) -> list[tuple[Code, str]]:
     """What was found, with its severity, or `?` where it could not be checked."""
     return [(each.code, each.severity if isinstance(each, StageFinding) else "?") for each in found]
 
@@ -63,30 +63,30 @@ WRONG_MODEL, UNKNOWN_MODEL = [(Code.WRONG_MODEL, "Invalid")], [(Code.WRONG_MODEL
 )
 def test_addresses_are_held_against_the_runs_pods(expected: object, measured: list[str], known: list[str]) -> None:
     servers = tuple(edge(address) for address in measured)
-    found = wrong_server(context(of=own(), servers=[pods(*known)])(record(servers=servers)))
-    assert said(found) == expected
+    found = wrong_server(context(load=own(), servers=[pods(*known)])(record(servers=servers)))
+    assert codes_of(found) == expected
 
 
 def test_pods_count_in_their_own_role_only() -> None:
     split = own(servers={"prefill": 1, "decode": 1})
     swapped = (edge("10.0.0.1:8000", role="decode"), edge("10.0.0.2:8000", role="prefill"))
     known = [pods("10.0.0.1", role="prefill"), pods("10.0.0.2", role="decode")]
-    assert said(wrong_server(context(of=split, servers=known)(record(servers=swapped)))) == WRONG_SERVER
+    assert codes_of(wrong_server(context(load=split, servers=known)(record(servers=swapped)))) == WRONG_SERVER
 
 
 def test_where_a_replicas_address_was_missed_nothing_is_claimed() -> None:
     found = wrong_server(
-        context(of=own(servers={ROLE: 2}), servers=[pods("10.0.0.1")])(record(servers=(edge("10.0.0.2:8000"),)))
+        context(load=own(servers={ROLE: 2}), servers=[pods("10.0.0.1")])(record(servers=(edge("10.0.0.2:8000"),)))
     )
-    assert said(found) == UNKNOWN_SERVER
+    assert codes_of(found) == UNKNOWN_SERVER
 
 
 def test_an_endpoint_has_no_pods_of_the_run() -> None:
-    assert said(wrong_server(context(of=asked(), servers=[pods("10.0.0.7")])(record()))) == []
+    assert codes_of(wrong_server(context(load=open_loop_load(), servers=[pods("10.0.0.7")])(record()))) == []
 
 
 def test_the_evidence_names_both_sides() -> None:
-    (found,) = wrong_server(context(of=own(), servers=[pods("10.0.0.1")])(record(servers=(edge("10.0.0.9:8000"),))))
+    (found,) = wrong_server(context(load=own(), servers=[pods("10.0.0.1")])(record(servers=(edge("10.0.0.9:8000"),))))
     assert isinstance(found, StageFinding)
     assert found.evidence == {"servers": 1, "server": "10.0.0.9:8000", "role": ROLE, "ownServers": "10.0.0.1"}
 
@@ -95,8 +95,8 @@ def serving(served: ServedModel | None, **changes: Any) -> ServerEdge:
     return edge().model_copy(update={"served": served, **changes})
 
 
-def told(of: ExpectedLoad, *servers: ServerEdge) -> list[tuple[Code, str]]:
-    return said(wrong_model(context(of=of)(record(servers=servers))))
+def wrong_model_of(load: ExpectedLoad, *servers: ServerEdge) -> list[tuple[Code, str]]:
+    return codes_of(wrong_model(context(load=load)(record(servers=servers))))
 
 
 def card(root: str | None, name: str = "tiny") -> ServedModel:
@@ -122,46 +122,51 @@ def card(root: str | None, name: str = "tiny") -> ServedModel:
     ],
 )
 def test_the_model_is_held_against_what_the_server_was_told(expected: object, root: str | None, model: str) -> None:
-    assert told(own(model=model), serving(card(root))) == expected
+    assert wrong_model_of(own(model=model), serving(card(root))) == expected
 
 
 def test_a_name_that_the_runs_own_server_does_not_list() -> None:
-    assert told(own(), serving(card("tiny", name="default"))) == WRONG_MODEL
+    assert wrong_model_of(own(), serving(card("tiny", name="default"))) == WRONG_MODEL
 
 
 def test_a_server_that_lists_nothing() -> None:
-    assert told(own(), serving(None)) == UNKNOWN_MODEL
-    assert told(own()) == UNKNOWN_MODEL
+    assert wrong_model_of(own(), serving(None)) == UNKNOWN_MODEL
+    assert wrong_model_of(own()) == UNKNOWN_MODEL
 
 
 def test_one_of_two_is_enough_and_a_proxy_is_not_asked() -> None:
     proxy = serving(card("elsewhere"), role="proxy")
-    assert told(own(), serving(card("tiny")), proxy) == []
-    assert told(own(), serving(card("tiny")), serving(card("other"))) == WRONG_MODEL
+    assert wrong_model_of(own(), serving(card("tiny")), proxy) == []
+    assert wrong_model_of(own(), serving(card("tiny")), serving(card("other"))) == WRONG_MODEL
 
 
 def test_an_engine_without_api_server_loads_what_our_code_tells_it() -> None:
-    assert told(own(offline=True), serving(None)) == []
+    assert wrong_model_of(own(offline=True), serving(None)) == []
 
 
 @pytest.mark.parametrize(
-    ("expected", "of", "server"),
+    ("expected", "load", "server"),
     [
         pytest.param(
-            [], asked(served_name="tiny"), serving(card("/weights/v7")), id="where it lies is the owner's choice"
+            [],
+            open_loop_load(served_name="tiny"),
+            serving(card("/weights/v7")),
+            id="where it lies is the owner's choice",
         ),
-        pytest.param(UNKNOWN_MODEL, asked(), serving(card("x", name="y")), id="a gateway may know more names"),
-        pytest.param(WRONG_MODEL, asked(through_service=True), serving(card("x", name="y")), id="vLLM's pod may not"),
+        pytest.param(UNKNOWN_MODEL, open_loop_load(), serving(card("x", name="y")), id="a gateway may know more names"),
+        pytest.param(
+            WRONG_MODEL, open_loop_load(through_service=True), serving(card("x", name="y")), id="vLLM's pod may not"
+        ),
         pytest.param(
             UNKNOWN_MODEL,
-            asked(through_service=True),
+            open_loop_load(through_service=True),
             serving(card("x", name="y"), after=None),
             id="a pod that is not known for vLLM's",
         ),
     ],
 )
-def test_an_endpoint_is_held_to_its_name_alone(expected: object, of: ExpectedLoad, server: ServerEdge) -> None:
-    assert told(of, server) == expected
+def test_an_endpoint_is_held_to_its_name_alone(expected: object, load: ExpectedLoad, server: ServerEdge) -> None:
+    assert wrong_model_of(load, server) == expected
 
 
 @pytest.mark.parametrize(
@@ -176,8 +181,8 @@ def test_an_endpoint_is_held_to_its_name_alone(expected: object, of: ExpectedLoa
     ],
 )
 def test_what_a_spec_has_its_servers_told(model: str | None, changes: dict[str, Any]) -> None:
-    of = expected_load(spec(**({"endpoint": None, "model": _model(hub={})} | changes)), cell())
-    assert (of.served_name, of.model, dict(of.servers)) == ("tiny", model, {} if model is None else {ROLE: 1})
+    load = expected_load(spec(**({"endpoint": None, "model": _model(hub={})} | changes)), cell())
+    assert (load.served_name, load.model, dict(load.servers)) == ("tiny", model, {} if model is None else {ROLE: 1})
 
 
 async def test_a_command_that_starts_another_model_is_found_by_where_it_comes_from() -> None:
@@ -188,7 +193,7 @@ async def test_a_command_that_starts_another_model_is_found_by_where_it_comes_fr
     with running(*flags) as process:
         async with aiohttp.ClientSession() as session:
             (identity,) = await identify(session, [f"{process.url}/metrics"], model="tiny")
-    assert told(expected_load(run, cell()), serving(identity.served)) == WRONG_MODEL
+    assert wrong_model_of(expected_load(run, cell()), serving(identity.served)) == WRONG_MODEL
 
 
 @pytest.mark.parametrize(("expected", "flags"), [([], []), (WRONG_MODEL, ["--sim-root=facebook/opt-125m"])])
@@ -196,4 +201,4 @@ async def test_a_server_that_serves_another_model_under_the_asked_name(expected:
     with running("org/model", "--served-model-name=tiny", "--tokenizer=tiny", *flags) as server:
         async with aiohttp.ClientSession() as session:
             (identity,) = await identify(session, [f"{server.url}/metrics"], model="tiny")
-    assert told(own(model="org/model"), serving(identity.served)) == expected
+    assert wrong_model_of(own(model="org/model"), serving(identity.served)) == expected

@@ -33,7 +33,7 @@ def measured(sequence: int, stage_id: str | None = None, **changes: Any) -> Stag
     return record(stage_id or STAGES[sequence], **(values | changes))
 
 
-def part(measured_stage: StageRecord, **said: Any) -> Part:
+def part(measured_stage: StageRecord, **fields: Any) -> Part:
     """A record in its envelope; `said`: what the envelope says instead."""
     envelope, data = seal(measured_stage)
     values: dict[str, Any] = {
@@ -43,7 +43,7 @@ def part(measured_stage: StageRecord, **said: Any) -> Part:
         "ends_search": envelope.ends_search,
         "digest": envelope.digest,
     }
-    return Part.of("record", data, name=f"stage-{envelope.sequence}", **(values | said))
+    return Part.of("record", data, name=f"stage-{envelope.sequence}", **(values | fields))
 
 
 def records() -> list[Part]:

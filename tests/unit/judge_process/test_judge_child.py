@@ -130,7 +130,7 @@ async def test_a_judge_without_work_ends_by_itself() -> None:
     await child.close()
 
 
-async def test_what_unfolds_is_refused_and_the_rest_is_judged() -> None:
+async def test_what_unfolds_is_rejected_and_the_rest_is_judged() -> None:
     child = JudgeChild()
     gaps = gzip.compress(b'{"gaps":{"us":[' + b"0," * 3_900_000 + b"0]}}")
     digest = hashlib.sha256(gaps).hexdigest()
@@ -169,7 +169,7 @@ async def test_a_judge_that_neither_reads_nor_ends_stops_nobody(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("script", "told"),
+    ("script", "message"),
     [
         pytest.param("print('no judgement')", "not a judgement", id="text"),
         pytest.param("print('[]')", "not a judgement", id="JSON"),
@@ -181,9 +181,9 @@ async def test_a_judge_that_neither_reads_nor_ends_stops_nobody(tmp_path: Path) 
         pytest.param("import sys; sys.exit('\\x1b[2Jno room')", "?[2Jno room", id="its last words"),
     ],
 )
-async def test_what_is_no_judgement_is_none(tmp_path: Path, script: str, told: str) -> None:
+async def test_invalid_output_gives_no_judgement(tmp_path: Path, script: str, message: str) -> None:
     words = await reason(JudgeChild(command=fake(tmp_path, script), wall_seconds=20), *records())
-    assert told in words
+    assert message in words
     assert len(words) <= 300
 
 
@@ -257,7 +257,7 @@ async def test_what_cannot_be_read_is_the_readers_own_matter(error: type[Excepti
     await child.close()
 
 
-async def test_a_spec_that_is_none_is_told() -> None:
+async def test_an_invalid_spec_is_reported() -> None:
     child = JudgeChild()
     with pytest.raises(NotJudged, match="ValidationError"):
         await child.judge(job({"model": 5}), records(), Judgement)

@@ -60,12 +60,11 @@ class Gpu:
             "DCGM_FI_DRIVER_VERSION": "580.105.08",
             **held,
         }
-        said = ",".join(f'{key}="{text}"' for key, text in labels.items())
-        return f"{name}{{{said}}} {value}"
+        pairs = ",".join(f'{key}="{text}"' for key, text in labels.items())
+        return f"{name}{{{pairs}}} {value}"
 
 
 def gpu_page(*gpus: Gpu) -> str:
-    """Their page."""
     return "".join(_family(name, gpus) for name in _HELP)
 
 

@@ -76,8 +76,7 @@ ROWS = st.tuples(
 @st.composite
 def stages(draw: st.DrawFn) -> StageRecord:
     rows = draw(st.lists(ROWS, min_size=1, max_size=60))
-    gaps = draw(st.lists(st.integers(0, 10**6), max_size=80))
-    counted = sorted(Counter(gaps).items())
+    counted = sorted(Counter(draw(st.lists(st.integers(0, 10**6), max_size=80))).items())
     return record(
         scalars={"duration": draw(st.floats(0.01, 10_000))},
         requests=requests(

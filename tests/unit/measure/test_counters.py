@@ -45,7 +45,7 @@ def test_any_fallen_counter_spoils_the_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("restarted", "reset", "fallen", "of"),
+    ("restarted", "reset", "fallen", "server"),
     [
         pytest.param(False, False, (), edge(), id="a steady server"),
         pytest.param(True, True, (), RESTARTED, id="another start time"),
@@ -57,8 +57,8 @@ def test_any_fallen_counter_spoils_the_others() -> None:
         ),
     ],
 )
-def test_resets(restarted: bool, reset: bool, fallen: tuple[str, ...], of: ServerEdge) -> None:
-    assert (is_restarted(of), is_reset(of), fallen_counters(of)) == (restarted, reset, fallen)
+def test_resets(restarted: bool, reset: bool, fallen: tuple[str, ...], server: ServerEdge) -> None:
+    assert (is_restarted(server), is_reset(server), fallen_counters(server)) == (restarted, reset, fallen)
 
 
 def test_a_fall_at_one_server_is_negative() -> None:
@@ -78,7 +78,7 @@ def test_a_counter_that_no_server_has_has_not_risen(value: float) -> None:
 
 
 @pytest.mark.parametrize("value", WORSE)
-def test_readings_are_found_without_it(value: float) -> None:
+def test_samples_are_found_without_it(value: float) -> None:
     snapshot = {START_TIME: value, GENERATION_TOKENS: value}
     stage = record(servers=(edge().model_copy(update={"before": snapshot, "after": snapshot}),))
     (window,) = pod_windows(stage, [sample(stage.first_send_unix_us / 1e6)])

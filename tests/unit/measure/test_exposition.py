@@ -100,7 +100,7 @@ def test_a_figure(figure: str, expected: float | None, page: str) -> None:
         pytest.param("at most", "vllm:num_requests_running 1\n" * 5000, id="too many series"),
     ],
 )
-def test_what_is_not_a_metrics_page_is_refused(complaint: str, page: str) -> None:
+def test_a_page_without_metrics_is_rejected(complaint: str, page: str) -> None:
     with pytest.raises(UnreadableMetrics, match=complaint) as refusal:
         read(page)
     assert len(str(refusal.value)) < 200
@@ -126,13 +126,12 @@ def test_any_ending_of_a_wanted_line_is_a_figure_or_refused(end: str) -> None:
 
 def test_facts_of_a_real_page() -> None:
     facts = parse_facts(REAL_PAGE)
-    assert facts.kv_cache_tokens == 1048576
-    assert facts.reported["block_size"] == "128"
+    assert (facts.kv_cache_tokens, facts.reported["block_size"]) == (1048576, "128")
     assert facts.reported["enable_prefix_caching"] == "True"
     assert facts.reported["gpu_memory_utilization"] == "0.92"
 
 
-def test_facts_leave_out_what_says_nothing() -> None:
+def test_empty_facts_are_left_out() -> None:
     reported = parse_facts(REAL_PAGE).reported
     assert "engine" not in reported
     assert not [key for key in reported if key.startswith("_")]
@@ -168,7 +167,7 @@ def test_facts_are_bounded() -> None:
     assert {len(value) for value in reported.values()} == {253, 1}
 
 
-def test_facts_of_garbage_are_refused() -> None:
+def test_facts_of_garbage_are_rejected() -> None:
     with pytest.raises(UnreadableMetrics):
         parse_facts("<html>")
 

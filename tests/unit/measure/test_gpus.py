@@ -149,13 +149,13 @@ def window(*samples: Sample) -> Window:
     return Window("server", samples, (), expected=len(samples))
 
 
-def readings(values: Iterable[tuple[float, dict[str, Any]]], *, pod: str = "a") -> list[Sample]:
-    return [sample(at, pod=pod, **told) for at, told in values]
+def samples_of(values: Iterable[tuple[float, dict[str, Any]]], *, pod: str = "a") -> list[Sample]:
+    return [sample(at, pod=pod, **figures) for at, figures in values]
 
 
 def counting(seconds: int, *, watts: float, renewed_every: int, first: float = 0.0, pod: str = "a") -> list[Sample]:
     """One reading a second; the page is renewed every so often."""
-    return readings(
+    return samples_of(
         (
             (first + t, {"gpu_joules": watts * (t // renewed_every) * renewed_every, "gpu_watts": 1.0})
             for t in range(seconds)
@@ -170,7 +170,7 @@ def test_energy_is_taken_from_one_renewal_to_another(renewed_every: int) -> None
     assert found.gpu_power_mean_watts == pytest.approx(350.0)
 
 
-def test_a_figure_renewed_once_tells_nothing_of_the_stage() -> None:
+def test_a_figure_renewed_once_reports_nothing_of_the_stage() -> None:
     """It may be of the time before."""
     once = [window(*counting(40, watts=350.0, renewed_every=30))]
     assert gpu_figures(once) == GpuFigures(no_power_reason=NOT_RENEWED)
@@ -180,14 +180,14 @@ def test_a_figure_renewed_once_tells_nothing_of_the_stage() -> None:
 def test_without_a_counter_it_is_the_power_shown_from_renewal_to_renewal() -> None:
     """900 W are of the time before; 300 W hold for 2 s, 450 W for 1 s."""
     shown = ((0.0, 900.0), (1.0, 900.0), (2.0, 300.0), (3.0, 300.0), (4.0, 450.0), (5.0, 100.0), (9.0, 100.0))
-    drawn = readings((at, {"gpu_watts": watts}) for at, watts in shown)
+    drawn = samples_of((at, {"gpu_watts": watts}) for at, watts in shown)
     assert gpu_figures([window(*drawn)]).gpu_power_mean_watts == 350.0
     assert gpu_figures([window(*drawn[:3])]) == GpuFigures(no_power_reason=NOT_RENEWED)
 
 
 def test_tokens_per_joule_are_of_the_time_between_the_renewals() -> None:
     """Renewed at 10 s and 40 s: 30 s of 200 W. Of 1,000 tokens a second those of these 30 s count; then the server idles."""
-    samples = readings(
+    samples = samples_of(
         (t, {"gpu_joules": 200.0 * ((t + 20) // 30) * 30, "generation_tokens": 1000.0 * min(t, 45)}) for t in range(60)
     )
     found = gpu_figures([window(*samples)])
@@ -197,7 +197,7 @@ def test_tokens_per_joule_are_of_the_time_between_the_renewals() -> None:
 def test_tokens_are_those_of_the_servers_that_write_answers_and_energy_is_that_of_all() -> None:
     def of(role: str, watts: float) -> Window:
         values = ((t, {"gpu_joules": watts * t, "generation_tokens": 600.0 * t}) for t in range(10))
-        return Window(role, tuple(replace(s, role=role) for s in readings(values, pod=role)), (), expected=10)
+        return Window(role, tuple(replace(s, role=role) for s in samples_of(values, pod=role)), (), expected=10)
 
     both = gpu_figures([of("prefill", 100.0), of("decode", 200.0)])
     assert (both.gpu_power_mean_watts, both.output_tokens_per_joule) == (300.0, 2.0)
@@ -208,48 +208,48 @@ def test_a_server_that_was_not_scraped_leaves_the_power_of_all_unknown() -> None
     assert gpu_figures([replace(one, servers=2)]) == GpuFigures()
 
 
-def test_a_counter_that_fell_tells_nothing() -> None:
+def test_a_counter_that_fell_reports_nothing() -> None:
     """The driver was loaded anew."""
-    fell = readings((t, {"gpu_joules": j}) for t, j in ((0.0, 10.0), (1.0, 20.0), (2.0, 3.0), (3.0, 9.0)))
+    fell = samples_of((t, {"gpu_joules": j}) for t, j in ((0.0, 10.0), (1.0, 20.0), (2.0, 3.0), (3.0, 9.0)))
     assert gpu_figures([window(*fell)]) == GpuFigures(no_power_reason=NOT_RENEWED)
 
 
 def test_pauses_between_stages_do_not_count() -> None:
     first = counting(50, watts=400.0, renewed_every=1)
     second = [
-        *readings([(1000.0, {"gpu_joules": 50_000.0})]),
-        *readings((1000.0 + t, {"gpu_joules": 50_000.0 + 200.0 * t}) for t in range(1, 50)),
+        *samples_of([(1000.0, {"gpu_joules": 50_000.0})]),
+        *samples_of((1000.0 + t, {"gpu_joules": 50_000.0 + 200.0 * t}) for t in range(1, 50)),
     ]
     assert gpu_figures([window(*first), window(*second)]).gpu_power_mean_watts == pytest.approx(300.0)
 
 
-def test_of_several_servers_power_adds_up_memory_is_the_most_and_clocks_are_averaged() -> None:
+def test_several_servers_add_power_take_maximum_memory_and_average_clocks() -> None:
     def of(pod: str, watts: float, mib: float, mhz: float) -> list[Sample]:
-        told = {"gpu_memory_mib": mib, "sm_clock_mhz": mhz, "generation_tokens": None}
-        return readings(((t, {"gpu_joules": watts * t, **told}) for t in range(3)), pod=pod)
+        figures = {"gpu_memory_mib": mib, "sm_clock_mhz": mhz, "generation_tokens": None}
+        return samples_of(((t, {"gpu_joules": watts * t, **figures}) for t in range(3)), pod=pod)
 
     both = window(*of("a", 300.0, 70_000.0, 1900.0), *of("b", 200.0, 75_000.0, 1500.0))
     assert gpu_figures([both]) == GpuFigures(500.0, 75_000.0, 1700.0)
 
 
 def test_a_server_that_does_not_tell_leaves_all_unknown() -> None:
-    a = readings([(0.0, {"gpu_watts": 300.0, "gpu_memory_mib": 70_000.0, "sm_clock_mhz": 1900.0})])
-    assert gpu_figures([window(*a, *readings([(0.0, {})], pod="b"))]) == GpuFigures()
+    a = samples_of([(0.0, {"gpu_watts": 300.0, "gpu_memory_mib": 70_000.0, "sm_clock_mhz": 1900.0})])
+    assert gpu_figures([window(*a, *samples_of([(0.0, {})], pod="b"))]) == GpuFigures()
 
 
-@pytest.mark.parametrize("samples", [(), tuple(readings([(0.0, {})]))])
+@pytest.mark.parametrize("samples", [(), tuple(samples_of([(0.0, {})]))])
 def test_without_an_exporter_nothing_is_known(samples: tuple[Sample, ...]) -> None:
     assert gpu_figures([window(*samples)]) == GpuFigures()
 
 
 def test_the_figures_stand_with_their_role() -> None:
-    told = readings(
+    figures = samples_of(
         (t, {"gpu_joules": 300.00049 * t, "gpu_memory_mib": 70_000.0, "sm_clock_mhz": 1900.0}) for t in range(3)
     )
-    [role] = role_figures([window(*told)])
+    [role] = role_figures([window(*figures)])
     assert (role.gpu_power_mean_watts, role.gpu_memory_max_mib, role.sm_clock_mean_mhz) == (300.0, 70_000.0, 1900.0)
 
 
 def test_they_are_kept_in_the_timeline() -> None:
-    told = tuple(readings([(1.0, {"gpu_watts": 300.25, "gpu_joules": 1e9 + 0.5}), (2.0, {})]))
-    assert decode(encode(Timeline(told))).samples == told
+    figures = tuple(samples_of([(1.0, {"gpu_watts": 300.25, "gpu_joules": 1e9 + 0.5}), (2.0, {})]))
+    assert decode(encode(Timeline(figures))).samples == figures

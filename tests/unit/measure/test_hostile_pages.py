@@ -66,7 +66,7 @@ def test_gpus_alike() -> None:
     assert gpu_values(page, namespace="lab", pod="chat-0")["gpu_watts"] == 300.0
 
 
-def test_a_page_of_gpus_that_tells_nothing_believable_is_refused() -> None:
+def test_a_page_of_gpus_that_reports_nothing_believable_is_rejected() -> None:
     with pytest.raises(UnreadableMetrics):
         gpu_values(POWER % (0, "NaN"), namespace="lab", pod="chat-0")
 
@@ -82,7 +82,7 @@ def test_a_page_of_gpus_that_tells_nothing_believable_is_refused() -> None:
         pytest.param(RUNNING + '{a="1"b="2"} 1', id="labels without a comma"),
     ],
 )
-def test_a_wanted_line_that_can_not_be_parsed_refuses_the_page(line: str) -> None:
+def test_a_wanted_line_that_cannot_be_parsed_refuses_the_page(line: str) -> None:
     with pytest.raises(UnreadableMetrics) as refusal:
         read(line + "\n")
     assert len(str(refusal.value)) < 200
@@ -142,5 +142,4 @@ def test_whatever_numbers_a_page_has_its_sample_can_be_stored(names: list[str], 
         st.floats().map(repr) | st.integers(-(10**20), 10**20).map(str) | st.sampled_from(["1e999", "-1e999", "1_0"])
     )
     page = "# page\n" + "".join(f'{name}{{engine="{n}"}} {data.draw(numbers)}\n' for n, name in enumerate(names))
-    sample = read(page)
-    assert len(decode(encode(Timeline((sample,)))).samples) == 1
+    assert len(decode(encode(Timeline((read(page),)))).samples) == 1

@@ -44,7 +44,7 @@ def test_two_requests_that_overlap_and_one_that_takes_over() -> None:
     assert (flight.first_reaching(1), flight.first_reaching(2), flight.first_reaching(2.5)) == (0, 50, None)
 
 
-def test_the_wait_in_the_client_counts_where_asked_for() -> None:
+def test_the_wait_in_the_client_counts_where_requested() -> None:
     flight = in_flight(columns(TWO_AND_A_HALF), with_client_queue=True)
     assert (flight.at(19), flight.at(20), flight.maximum()) == (1, 2, 2)
     assert flight.mean(0, 150) == pytest.approx(280 / 150)
@@ -88,8 +88,7 @@ def test_the_maximum_is_that_of_all_instants(rows: list[Row]) -> None:
 
 @given(ROWS)
 def test_the_mean_over_all_is_the_sum_of_durations_over_the_window(rows: list[Row]) -> None:
-    whole = in_flight(columns(rows)).mean(0, 8_000)
-    assert whole == pytest.approx(sum(row[2] for row in rows) / 8_000)
+    assert in_flight(columns(rows)).mean(0, 8_000) == pytest.approx(sum(row[2] for row in rows) / 8_000)
     waiting_too = in_flight(columns(rows), with_client_queue=True).mean(-3_000, 8_000)
     assert waiting_too == pytest.approx(sum(row[1] + row[2] for row in rows) / 11_000)
 

@@ -26,8 +26,10 @@ def numpy_linear(values: list[int], percent: float) -> float:
 
 def same(one: Distribution, other: Distribution) -> bool:
     """Every value in its place, and the rest to a billionth: sums may be made in another order."""
-    values, others = ([of.at_rank(rank) for rank in range(1, of.count + 1)] for of in (one, other))
-    figures, expected = ([of.mean() or 0.0, of.deviation() or 0.0] for of in (one, other))
+    values, others = (
+        [distribution.at_rank(rank) for rank in range(1, distribution.count + 1)] for distribution in (one, other)
+    )
+    figures, expected = ([distribution.mean() or 0.0, distribution.deviation() or 0.0] for distribution in (one, other))
     return values == others and figures == pytest.approx(expected, rel=1e-9, abs=1e-3)
 
 
@@ -107,7 +109,7 @@ def test_counts_of_zero_are_no_values() -> None:
 
 
 @pytest.mark.parametrize("percent", [-1, 100.5])
-def test_a_percentile_outside_of_0_to_100_is_refused(percent: float) -> None:
+def test_a_percentile_outside_of_0_to_100_is_rejected(percent: float) -> None:
     with pytest.raises(ValueError, match="between 0 and 100"):
         Distribution.of([1]).percentile(percent)
 

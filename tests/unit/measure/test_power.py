@@ -14,19 +14,19 @@ from benchrun.measure import POWER, detectable_percent, detectable_shift, mean_o
 def found(random: Random, *, values: int, questions: int, change_percent: float) -> bool:
     """Whether one changed figure among others that did not is called Worse."""
     shift = math.log1p(change_percent / 100)
-    asked = []
+    requested = []
     for number in range(questions):
         sides = [mean_of([random.gauss(at, 0.015) for _ in range(values)]) for at in (0.0, 0.0 if number else shift)]
-        asked.append(Question("MeanTTFT", *(Figure(1.0, side) for side in sides)))
-    return answers(asked)[0].word == "Worse"
+        requested.append(Question("MeanTTFT", *(Figure(1.0, side) for side in sides)))
+    return answers(requested)[0].word == "Worse"
 
 
 @pytest.mark.parametrize(("values", "questions"), [(2, 1), (3, 5), (5, 1), (5, 5), (10, 3)])
 def test_a_change_as_small_as_told_is_found_in_80_percent(values: int, questions: int) -> None:
     random, rounds = Random(values * 100 + questions), 1200 // questions**0.5
-    told = detectable_percent(values, questions)
+    percents = detectable_percent(values, questions)
     share = sum(
-        found(random, values=values, questions=questions, change_percent=told) for _ in range(int(rounds))
+        found(random, values=values, questions=questions, change_percent=percents) for _ in range(int(rounds))
     ) / int(rounds)
     assert share == pytest.approx(POWER, abs=0.05)
 
@@ -40,10 +40,7 @@ def test_the_same_of_many_questions(values: int, questions: int) -> None:
     assert sum(welch(*side).p_value <= level for side in sides) / rounds == pytest.approx(POWER, abs=0.04)
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "expected"),
-    [(6, 0, 3.5139), (100, 0, 2.8291), (100, 100, 2.8153)],
-)
+@pytest.mark.parametrize(("first", "second", "expected"), [(6, 0, 3.5139), (100, 0, 2.8291), (100, 100, 2.8153)])
 def test_the_shift_of_a_noncentral_t(first: int, second: int, expected: float) -> None:
     """As SciPy's nct gives it at 5 %: of Student's test exactly, of Welch's for many values nearly."""
     assert detectable_shift(first, second, error=0.05) == pytest.approx(expected, rel=2e-4)
@@ -60,7 +57,7 @@ def test_thousands_of_questions_and_values_have_a_finite_shift() -> None:
     assert math.isfinite(detectable_shift(2, 2, error=0.05 / 5000))
 
 
-def test_what_is_not_known_is_not_told() -> None:
+def test_unknown_values_are_left_out() -> None:
     assert "no change can be found" in power_sentence(1, 5, unit="repeats")
     assert "unknown" in power_sentence(5, 0, unit="repeats")
     assert "5.8 % in one figure" in power_sentence(5, 20, unit="fresh servers")

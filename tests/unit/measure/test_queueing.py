@@ -7,20 +7,20 @@ from collections.abc import Sequence
 import pytest
 from benchrun.measure import Hold, Lengths, Pressure, ServerLimits, pressure, running_by_step, server_limits
 from unit.measure.records import sample
-from unit.measure.timelines import Reading, readings, window
+from unit.measure.timelines import Gauges, gauge_samples, window
 
 LENGTHS = Lengths(prompt=1000.0, output=100.0)
 UNKNOWN = ServerLimits()
 
 
 def under(
-    gauges: Sequence[Reading],
+    gauges: Sequence[Gauges],
     limits: ServerLimits = UNKNOWN,
     *,
     lengths: Lengths | None = LENGTHS,
     preemptions: float = 0,
 ) -> Pressure:
-    found = pressure([window(readings(gauges), preemptions=preemptions)], limits, lengths)
+    found = pressure([window(gauge_samples(gauges), preemptions=preemptions)], limits, lengths)
     assert found is not None
     return found
 
@@ -73,7 +73,7 @@ def under(
         pytest.param(None, [(40, 0, 0.99)] * 9, UNKNOWN, 0, id="nobody waits"),
     ],
 )
-def test_hold(hold: Hold | None, gauges: list[Reading], limits: ServerLimits, preemptions: float) -> None:
+def test_hold(hold: Hold | None, gauges: list[Gauges], limits: ServerLimits, preemptions: float) -> None:
     assert under(gauges, limits, preemptions=preemptions).hold is hold
 
 
@@ -87,7 +87,7 @@ def test_hold(hold: Hold | None, gauges: list[Reading], limits: ServerLimits, pr
         pytest.param(0, (256, 0, 0.99), ServerLimits(sequences=256), id="none, at the limit"),
     ],
 )
-def test_which_readings_have_a_queue(queued: int, gauge: Reading, limits: ServerLimits) -> None:
+def test_samples_with_a_queue_are_counted(queued: int, gauge: Gauges, limits: ServerLimits) -> None:
     gauges = [gauge] * 9 if limits.sequences else [(gauge[0] + i % 2, *gauge[1:]) for i in range(9)]
     assert under([(r, w, u) for r, w, u in gauges], limits).queued == queued
 
@@ -116,7 +116,7 @@ def test_figures() -> None:
 
 def test_an_idle_or_silent_server_is_under_no_pressure() -> None:
     assert pressure([], UNKNOWN, LENGTHS) is None
-    assert pressure([window(readings([(0, 0, 0.0)]))], UNKNOWN, LENGTHS) is None
+    assert pressure([window(gauge_samples([(0, 0, 0.0)]))], UNKNOWN, LENGTHS) is None
     assert pressure([window([sample(1000.0, running=None)])], UNKNOWN, LENGTHS) is None
 
 

@@ -46,7 +46,7 @@ def test_the_spread_is_the_sample_deviation_of_the_means(groups: list[list[float
         pytest.param(Spread(None, 1.0), [[0.0, 0.0], [0.0, 0.0]], id="all zero"),
     ],
 )
-def test_what_cannot_be_said_is_none(expected: Spread, groups: list[list[float]]) -> None:
+def test_an_unknown_variation_is_none(expected: Spread, groups: list[list[float]]) -> None:
     assert between_groups(groups) == expected
 
 
@@ -107,7 +107,7 @@ def test_every_figure() -> None:
     assert set(scatter(record(), record())) == FIGURES
 
 
-def test_one_repeat_says_nothing() -> None:
+def test_one_repeat_has_no_scatter() -> None:
     assert scatter(record()) == {}
     assert scatter() == {}
 

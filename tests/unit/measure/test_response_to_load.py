@@ -20,7 +20,7 @@ from benchrun.measure import (
     within,
 )
 from unit.measure.records import sample
-from unit.measure.timelines import readings, window
+from unit.measure.timelines import gauge_samples, window
 
 
 def point(running: float, throughput: float, name: str = "p") -> OperatingPoint:
@@ -62,7 +62,7 @@ def test_a_point_without_load_compares_with_nothing() -> None:
 
 def inside(running: Sequence[float], rates: Sequence[float], *, waiting: float = 0.0, always_busy: bool = True) -> str:
     """In a word; rates are prompt tokens a second, with a tenth as many of output."""
-    samples = readings(
+    samples = gauge_samples(
         [(r, waiting, 0.5) for r in running], prompt_rates=list(rates), generation_rates=[r / 10 for r in rates]
     )
     found = within(stretches([window(samples)]), always_busy=always_busy)
@@ -95,7 +95,7 @@ def test_a_load_point_whose_running_rises(word: str, rates: list[float]) -> None
         pytest.param([4.0] * 10 + [16.0] * 10, id="few readings"),
     ],
 )
-def test_a_load_point_that_tells_nothing(running: list[float]) -> None:
+def test_a_load_point_that_reports_nothing(running: list[float]) -> None:
     assert inside(running, [1000.0] * len(running)) == "unknown"
 
 
@@ -106,14 +106,14 @@ def test_an_open_loop_must_have_had_a_queue() -> None:
 
 def test_parts_of_other_work_are_not_compared() -> None:
     """The drain of a queue is output alone: its tokens are slower whatever runs."""
-    samples = readings(
+    samples = gauge_samples(
         [(r, 0.0, 0.5) for r in RISING], prompt_rates=[0.0] * 31 + [4000.0] * 15, generation_rates=[1000.0] * 46
     )
     assert within(stretches([window(samples)]), always_busy=True) is None
 
 
 def test_stages_do_not_run_into_each_other() -> None:
-    one, other = (readings([(running, 0.0, 0.5)] * 4) for running in (1.0, 2.0))
+    one, other = (gauge_samples([(running, 0.0, 0.5)] * 4) for running in (1.0, 2.0))
     found = stretches([window(one), window(other)])
     assert [len(stretch) for stretch in found] == [3, 3]
     assert {pace.running for stretch in found for pace in stretch} == {1.0, 2.0}
@@ -121,7 +121,9 @@ def test_stages_do_not_run_into_each_other() -> None:
 
 def test_servers_are_apart() -> None:
     mixed = [
-        s for pair in zip(readings([(1, 0, 0.5)] * 3), readings([(9, 0, 0.5)] * 3, pod="b"), strict=True) for s in pair
+        s
+        for pair in zip(gauge_samples([(1, 0, 0.5)] * 3), gauge_samples([(9, 0, 0.5)] * 3, pod="b"), strict=True)
+        for s in pair
     ]
     assert [[pace.running for pace in stretch] for stretch in stretches([window(mixed)])] == [[1, 1], [9, 9]]
 
@@ -139,11 +141,10 @@ def test_a_pace() -> None:
     [{"running": None}, {"waiting": None}, {"prompt_tokens": None}, {"generation_tokens": 1.0}, {"at": 1.0}],
     ids=["no running", "no waiting", "no counter", "a counter that fell", "the same instant"],
 )
-def test_readings_that_make_no_pace(changes: dict[str, float | None]) -> None:
+def test_samples_that_make_no_pace(changes: dict[str, float | None]) -> None:
     whole = {"at": 2.0, "prompt_tokens": 9.0, "generation_tokens": 9.0}
     last = sample(**{**whole, **changes})  # type: ignore[arg-type]
-    first = sample(1.0, prompt_tokens=2.0, generation_tokens=2.0)
-    assert stretches([window([first, last])]) == [[]]
+    assert stretches([window([sample(1.0, prompt_tokens=2.0, generation_tokens=2.0), last])]) == [[]]
 
 
 def test_a_mean_is_weighted_by_time() -> None:
@@ -157,7 +158,7 @@ CLASSIFYING = Lengths(prompt=1251.0, output=4.0)
 def found(
     *, running: float = 33.0, lengths: Lengths | None = CLASSIFYING, rates: list[float] | None = None, hits: float = 0.0
 ) -> FullSteps | None:
-    samples = readings(
+    samples = gauge_samples(
         [(running, 900.0 - 100 * i, 0.1) for i in range(9)], prompt_rates=rates or [25_400.0] * 9, generation_rates=81.0
     )
     seen = [window(samples, hits=hits)]
@@ -195,8 +196,8 @@ def test_steps_that_are_not_full_of_prompts(changes: dict[str, object]) -> None:
     assert found(**changes) is None  # type: ignore[arg-type]
 
 
-def test_without_a_queue_nothing_is_told() -> None:
-    seen = [window(readings([(33.0, 0.0, 0.1)] * 9))]
+def test_without_a_queue_nothing_is_reported() -> None:
+    seen = [window(gauge_samples([(33.0, 0.0, 0.1)] * 9))]
     under = pressure(seen, ServerLimits(), CLASSIFYING)
     assert under is not None
     assert full_steps(under, stretches(seen), CLASSIFYING) is None

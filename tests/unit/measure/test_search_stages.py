@@ -29,7 +29,7 @@ def probed(stage_id: str = "chat/search-02/r1", value: str = "2", **changes: Any
         ("users/search-02/r1", "8"),
     ],
 )
-def test_what_a_search_may_choose_is_taken(stage_id: str, value: str) -> None:
+def test_a_searchable_load_is_accepted(stage_id: str, value: str) -> None:
     assert probe_problem(probed(stage_id, value), SEARCHES) is None
 
 
@@ -53,7 +53,7 @@ def test_what_a_search_may_choose_is_taken(stage_id: str, value: str) -> None:
         ("has 2 requests", probed(requests=requests())),
     ],
 )
-def test_what_it_can_not_choose_is_refused(why: str, forged: StageRecord) -> None:
+def test_an_invalid_choice_is_rejected(why: str, forged: StageRecord) -> None:
     problem = probe_problem(forged, SEARCHES)
     assert problem is not None
     assert why in problem

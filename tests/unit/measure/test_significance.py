@@ -189,10 +189,8 @@ def test_at_equal_load_what_the_load_does_is_gone_and_a_slow_trend_is_not(
     mean = sum(loads) / len(loads)
     expected = 100 + effect * mean
     assert at_equal_load(values, loads) == pytest.approx([expected] * len(values))
-    slow = [value + trend * number for number, value in enumerate(values)]
-    adjusted = at_equal_load(slow, loads)
-    slope = stats.linregress(range(len(adjusted)), adjusted).slope
-    assert slope == pytest.approx(trend, abs=1e-6)
+    adjusted = at_equal_load([value + trend * number for number, value in enumerate(values)], loads)
+    assert stats.linregress(range(len(adjusted)), adjusted).slope == pytest.approx(trend, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -224,8 +222,7 @@ def test_chances_are_those_of_all_orders() -> None:
 
 def test_many_series_cost_little_and_lose_no_digits() -> None:
     assert common_order_p_value([list(range(10))] * 64) < 1e-12
-    level = [[0, 1], [1, 0]] * 512
-    assert common_order_p_value(level) == 1.0
+    assert common_order_p_value([[0, 1], [1, 0]] * 512) == 1.0
 
 
 @given(VALUES, st.floats(1, 39))

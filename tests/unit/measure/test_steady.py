@@ -30,23 +30,20 @@ def test_a_closed_loop_stands_once_95_percent_of_its_users_wait_and_until_the_la
 
 
 def test_a_closed_loop_that_never_fills_its_cap_stands_where_it_is_fullest() -> None:
-    columns = closed_loop(200, 10, duration_us=lambda i: SECOND)
-    standing = found(columns, cap=64)
+    standing = found(closed_loop(200, 10, duration_us=lambda i: SECOND), cap=64)
     assert isinstance(standing, Plateau)
     assert standing.start_us == 9 * 100
 
 
 def test_an_open_loop_stands_after_the_mean_latency() -> None:
-    columns = open_loop(300, gap_us=10_000, duration_us=lambda i: SECOND)
-    standing = found(columns, rate=100)
+    standing = found(open_loop(300, gap_us=10_000, duration_us=lambda i: SECOND), rate=100)
     assert isinstance(standing, Plateau)
     assert (standing.start_us, standing.end_us) == (SECOND, 2_990_000)
     assert list(standing.started) == list(range(100, 300))
 
 
 def test_an_open_loop_of_short_answers_stands_after_a_tenth_of_the_sending() -> None:
-    columns = open_loop(301, gap_us=10_000, duration_us=lambda i: 5_000)
-    standing = found(columns, rate=100, cap=8)
+    standing = found(open_loop(301, gap_us=10_000, duration_us=lambda i: 5_000), rate=100, cap=8)
     assert isinstance(standing, Plateau)
     assert (standing.start_us, standing.end_us) == (300_000, 3_000_000)
 

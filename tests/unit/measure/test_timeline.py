@@ -63,9 +63,9 @@ def test_a_start_time_read_is_the_one_read_back() -> None:
 @given(SAMPLES, st.integers(2, 9))
 def test_so_are_buckets_but_for_the_sixth_decimal(samples: list[Sample], size: int) -> None:
     timeline = bucketed(samples, size)
-    again = decode(encode(timeline))
-    assert decode(encode(again)) == again
-    assert Counter((s.role, s.pod) for s in again.low) == Counter((s.role, s.pod) for s in timeline.low)
+    repeated = decode(encode(timeline))
+    assert decode(encode(repeated)) == repeated
+    assert Counter((s.role, s.pod) for s in repeated.low) == Counter((s.role, s.pod) for s in timeline.low)
 
 
 def test_equal_timelines_have_equal_bytes() -> None:
@@ -112,7 +112,7 @@ def packed(document: Any) -> bytes:
         pytest.param("not a timeline", packed({"schema": "benchrun.timeline/1", "servers": 3}), id="no servers"),
     ],
 )
-def test_what_is_not_a_timeline_is_refused(complaint: str, data: bytes) -> None:
+def test_an_invalid_timeline_is_rejected(complaint: str, data: bytes) -> None:
     with pytest.raises(ValueError, match=complaint) as refusal:
         decode(data)
     assert len(str(refusal.value)) < 300
@@ -138,7 +138,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("server", HOSTILE.values(), ids=HOSTILE)
-def test_what_no_server_can_have_is_refused(server: str) -> None:
+def test_an_impossible_server_value_is_rejected(server: str) -> None:
     with pytest.raises(ValueError, match="not a timeline"):
         decode(gzip.compress(f'{{"schema":"benchrun.timeline/1","servers":[{server}]}}'.encode()))
 
@@ -211,7 +211,7 @@ def test_buckets_keep_the_extremes_of_every_server(samples: list[Sample], size: 
         )
 
 
-def test_a_bucket_leaves_silent_readings_out_of_the_mean() -> None:
+def test_a_bucket_leaves_silent_samples_out_of_the_mean() -> None:
     found = bucketed([sample(0.0, running=None), sample(1.0, running=4.0)], 2)
     assert [s.running for s in found.samples] == [4.0]
 

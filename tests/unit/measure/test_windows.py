@@ -38,11 +38,11 @@ def inside(stage: StageRecord, *samples: Sample) -> tuple[Sample, ...]:
     ],
 )
 @pytest.mark.parametrize("at", [DURING, ELSEWHEN], ids=["clocks agree", "clocks differ"])
-def test_a_reading_belongs_by_the_servers_count(
+def test_a_sample_belongs_by_the_servers_count(
     belongs: bool, tokens: float | None, running: float | None, waiting: float | None, at: float
 ) -> None:
-    reading = sample(at, generation_tokens=tokens, running=running, waiting=waiting)
-    assert inside(record(servers=FROM_5_TO_27), reading) == ((reading,) if belongs else ())
+    latest = sample(at, generation_tokens=tokens, running=running, waiting=waiting)
+    assert inside(record(servers=FROM_5_TO_27), latest) == ((latest,) if belongs else ())
 
 
 @pytest.mark.parametrize(
@@ -62,25 +62,25 @@ def test_where_counts_cannot_tell_the_clients_clock_does(servers: tuple[ServerEd
     assert inside(record(servers=servers), before, during, after) == (during,)
 
 
-def test_readings_of_a_process_that_was_gone_before_do_not_belong() -> None:
-    told = 1763748999.1234567
-    servers = (edge(before={START_TIME: told, GENERATION_TOKENS: 5.0}, rises={GENERATION_TOKENS: 22.0}),)
+def test_samples_of_an_earlier_process_are_excluded() -> None:
+    instant = 1763748999.1234567
+    servers = (edge(before={START_TIME: instant, GENERATION_TOKENS: 5.0}, rises={GENERATION_TOKENS: 22.0}),)
     gone = sample(990.0, start_time=1763748888.0, generation_tokens=9.0, running=1.0)
-    there = sample(DURING, start_time=round(told, START_DECIMALS), generation_tokens=9.0, running=1.0)
+    there = sample(DURING, start_time=round(instant, START_DECIMALS), generation_tokens=9.0, running=1.0)
     came_later = sample(DURING + 1, start_time=1763749555.0, generation_tokens=9.0, running=1.0)
     assert inside(record(servers=servers), gone, there, came_later) == (there, came_later)
 
 
 def test_servers_are_matched_by_a_start_time_told_more_precisely_than_kept() -> None:
-    told = (1763748999.1234567, 1763748999.7654321)
+    instant = (1763748999.1234567, 1763748999.7654321)
     servers = tuple(
-        edge(name, before={START_TIME: at, GENERATION_TOKENS: 5.0}) for name, at in zip("ab", told, strict=True)
+        edge(name, before={START_TIME: at, GENERATION_TOKENS: 5.0}) for name, at in zip("ab", instant, strict=True)
     )
-    readings = [
+    samples = [
         sample(ELSEWHEN, pod=pod, start_time=round(at, START_DECIMALS), generation_tokens=6.0, running=1.0)
-        for pod, at in zip("ab", told, strict=True)
+        for pod, at in zip("ab", instant, strict=True)
     ]
-    assert inside(record(servers=servers), *readings) == tuple(readings)
+    assert inside(record(servers=servers), *samples) == tuple(samples)
 
 
 def test_servers_are_matched_by_their_start_time() -> None:
@@ -98,8 +98,8 @@ def test_servers_are_matched_by_their_start_time() -> None:
     edges=st.lists(st.integers(0, 60), min_size=2, max_size=6, unique=True).map(sorted),
     busy=st.booleans(),
 )
-def test_stages_in_a_row_never_share_a_reading(counts: list[int], edges: list[int], busy: bool) -> None:
-    readings = [sample(float(i), generation_tokens=float(count), running=float(busy)) for i, count in enumerate(counts)]
+def test_stages_in_a_row_never_share_a_sample(counts: list[int], edges: list[int], busy: bool) -> None:
+    samples = [sample(float(i), generation_tokens=float(count), running=float(busy)) for i, count in enumerate(counts)]
     stages = [
         record(
             servers=(edge(before={GENERATION_TOKENS: float(low)}, rises={GENERATION_TOKENS: float(high - low)}),),
@@ -108,7 +108,7 @@ def test_stages_in_a_row_never_share_a_reading(counts: list[int], edges: list[in
         )
         for low, high in pairwise(edges)
     ]
-    taken = [reading.at for stage in stages for reading in inside(stage, *readings)]
+    taken = [latest.at for stage in stages for latest in inside(stage, *samples)]
     assert len(taken) == len(set(taken))
     if busy:
         assert len(taken) == sum(edges[0] <= count < edges[-1] for count in counts)
@@ -123,12 +123,12 @@ def test_figures_of_a_role() -> None:
     stage = record(
         servers=(edge(rises={GENERATION_TOKENS: 22.0, PREEMPTIONS: 3.0, PREFIX_QUERIES: 200.0, PREFIX_HITS: 1.0}),)
     )
-    readings = (
+    samples = (
         sample(1001, running=1.0, waiting=0.0, kv_cache=0.1, generation_tokens=1.0),
         sample(1002, running=3.0, waiting=4.0, kv_cache=0.5, generation_tokens=9.0),
         sample(1099, running=9.0, waiting=9.0, kv_cache=0.9, generation_tokens=22.0),
     )
-    assert only(stage, *readings) == RoleFigures(
+    assert only(stage, *samples) == RoleFigures(
         role="server",
         running_mean=2.0,
         running_max=3.0,
@@ -145,15 +145,15 @@ def test_figures_of_a_role() -> None:
 
 
 @pytest.mark.parametrize(
-    ("percent", "readings", "interval"),
+    ("percent", "count", "interval"),
     [
         pytest.param(50.0, 5, 1.0, id="half of them"),
         pytest.param(100.0, 5, 2.0, id="all at a longer interval"),
         pytest.param(100.0, 15, 1.0, id="never more than all"),
     ],
 )
-def test_coverage(percent: float, readings: int, interval: float) -> None:
-    samples = [sample(1000.0 + i / 10) for i in range(readings)]
+def test_coverage(percent: float, count: int, interval: float) -> None:
+    samples = [sample(1000.0 + i / 10) for i in range(count)]
     assert only(record(), *samples, scrape_interval=interval).coverage_percent == percent
 
 
@@ -191,7 +191,7 @@ def test_no_look_ups_have_no_hit_percent() -> None:
     assert only(record(servers=(edge(rises={GENERATION_TOKENS: 1.0}),)), sample(1005)).prefix_hit_percent is None
 
 
-def test_stages_of_a_cell_are_weighed_by_their_readings() -> None:
+def test_stages_of_a_cell_are_weighed_by_their_samples() -> None:
     def window(*running: float) -> Window:
         return Window("server", tuple(sample(1001, running=value) for value in running), (edge(),), expected=2.0)
 
@@ -218,8 +218,7 @@ def test_running_and_waiting_of_three_servers_are_their_sum() -> None:
     }
     found = figures([fleet(pods=pods)])
     assert (found.running_mean, found.running_max) == (39.0, 45.0)
-    assert (found.waiting_mean, found.waiting_max) == (3.0, 6.0)
-    assert found.samples == 9
+    assert (found.waiting_mean, found.waiting_max, found.samples) == (3.0, 6.0, 9)
 
 
 def test_servers_scraped_at_other_instants_count_with_their_latest_sample() -> None:
@@ -260,7 +259,7 @@ def test_every_role_has_its_own_window_and_edges() -> None:
         pytest.param((Window("server", (), (edge(),), 10.0),), (edge(),), id="the edges alone"),
     ],
 )
-def test_without_any_reading(expected: tuple[Window, ...], servers: Any) -> None:
+def test_without_samples_the_window_has_its_edges_only(expected: tuple[Window, ...], servers: Any) -> None:
     assert stage_windows(record(servers=servers), (), scrape_interval=1.0) == expected
 
 
@@ -310,7 +309,7 @@ def stages_of(life: list[Second], *, client_is_ahead: float) -> list[StageRecord
     return found
 
 
-def readings_of(life: list[Second]) -> list[Sample]:
+def samples_of(life: list[Second]) -> list[Sample]:
     """What the operator would read, once a second."""
     return [
         sample(1000.0 + i, generation_tokens=second.tokens, running=second.running) for i, second in enumerate(life)
@@ -318,27 +317,27 @@ def readings_of(life: list[Second]) -> list[Sample]:
 
 
 @given(lives(), st.sampled_from([0.0, 30.0]))
-def test_every_reading_lands_in_its_stage(life: list[Second], client_is_ahead: float) -> None:
-    readings = readings_of(life)
+def test_every_sample_lands_in_its_stage(life: list[Second], client_is_ahead: float) -> None:
+    samples = samples_of(life)
     for number, stage in enumerate(stages_of(life, client_is_ahead=client_is_ahead)):
-        (window,) = stage_windows(stage, readings, scrape_interval=1.0)
+        (window,) = stage_windows(stage, samples, scrape_interval=1.0)
         assert [life[int(s.at - 1000)].stage for s in window.samples] == [number] * len(window.samples)
         assert len(window.samples) == sum(second.stage == number for second in life)
 
 
 @given(lives())
 def test_figures_are_those_of_the_stage(life: list[Second]) -> None:
-    readings = readings_of(life)
+    samples = samples_of(life)
     for number, stage in enumerate(stages_of(life, client_is_ahead=30.0)):
-        found = figures(stage_windows(stage, readings, scrape_interval=1.0))
+        found = figures(stage_windows(stage, samples, scrape_interval=1.0))
         running = {second.running for second in life if second.stage == number}
         assert {found.running_mean, found.running_max} == running
         assert found.coverage_percent == 100.0
 
 
 @given(lives(), st.integers(2, 4))
-def test_a_scraper_that_misses_readings_shows_in_the_coverage(life: list[Second], every: int) -> None:
-    kept = [reading for i, reading in enumerate(readings_of(life)) if i % every == 0]
+def test_a_scraper_that_misses_samples_shows_in_the_coverage(life: list[Second], every: int) -> None:
+    kept = [latest for i, latest in enumerate(samples_of(life)) if i % every == 0]
     for number, stage in enumerate(stages_of(life, client_is_ahead=0.0)):
         (window,) = stage_windows(stage, kept, scrape_interval=1.0)
         seconds = [i for i, second in enumerate(life) if second.stage == number]

@@ -9,12 +9,12 @@ from benchrun.measure import Window
 from benchrun.measure.exposition import Sample
 from unit.measure.records import edge, sample
 
-Reading = tuple[float, float, float | None]
+Gauges = tuple[float, float, float | None]
 """Running, waiting, KV cache in use (0 to 1)."""
 
 
-def readings(
-    gauges: Sequence[Reading],
+def gauge_samples(
+    gauges: Sequence[Gauges],
     *,
     prompt_rates: float | Sequence[float] = 1000.0,
     generation_rates: float | Sequence[float] = 100.0,

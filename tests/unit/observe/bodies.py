@@ -17,7 +17,6 @@ def condition(type_: str, status: str, reason: str = "", message: str = "") -> B
 
 
 def owner(kind: str, uid: str = "rs-uid", *, api_version: str = "apps/v1", controller: bool = True) -> Body:
-    """An owner reference."""
     return {"apiVersion": api_version, "kind": kind, "name": "x", "uid": uid, "controller": controller}
 
 
@@ -72,7 +71,7 @@ def ended(
     reason: str = "Error",
     restarts: int = 0,
     role: str = "server",
-    again: bool = False,
+    restarted: bool = False,
 ) -> Pod:
     """A pod whose container ended so; with `again` it is running anew."""
     ending = {
@@ -85,7 +84,11 @@ def ended(
         }
     }
     running = {"running": {"startedAt": "2026-11-21T11:47:00Z"}}
-    reported = {"restartCount": restarts, "state": running if again else ending, "lastState": ending if again else {}}
+    reported = {
+        "restartCount": restarts,
+        "state": running if restarted else ending,
+        "lastState": ending if restarted else {},
+    }
     return pod_of(pod_body(role, reported=reported))
 
 

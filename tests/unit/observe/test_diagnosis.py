@@ -48,7 +48,7 @@ def tail(log: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("reason", "terminal", "said", "pod"),
+    ("reason", "terminal", "message", "pod"),
     [
         # what the server says
         pytest.param("UsageError", True, "--disable-log-requests", ended(2, tail("unknown-flag")), id="a flag it does not know"),
@@ -66,9 +66,9 @@ def tail(log: str) -> str:
         pytest.param("ModelNotFound", False, "couldn't connect", ended(1, UNREACHABLE), id="a hub out of reach"),
         pytest.param("ModelNotFound", True, "couldn't connect", ended(1, UNREACHABLE, restarts=2), id="for the third time"),
         pytest.param("OutOfGPUMemory", True, "224.00 MiB", ended(1, CUDA_OOM), id="weights larger than the GPU"),
-        pytest.param("OutOfGPUMemory", True, "224.00 MiB", ended(1, CUDA_OOM, restarts=1, again=True), id="before it runs again"),
+        pytest.param("OutOfGPUMemory", True, "224.00 MiB", ended(1, CUDA_OOM, restarts=1, restarted=True), id="before it runs again"),
         pytest.param("OutOfGPUMemory", False, "other processes", ended(1, GPU_TAKEN), id="a GPU in use: once"),
-        pytest.param("OutOfGPUMemory", False, "in use", ended(1, GPU_TAKEN, restarts=1, again=True), id="while it tries again"),
+        pytest.param("OutOfGPUMemory", False, "in use", ended(1, GPU_TAKEN, restarts=1, restarted=True), id="while it tries again"),
         pytest.param("OutOfGPUMemory", True, "in use", ended(1, GPU_TAKEN, restarts=1), id="a GPU in use: twice"),
         pytest.param("KVCacheTooSmall", True, "--max-model-len", ended(1, KV_NONE), id="no room for a cache"),
         pytest.param("KVCacheTooSmall", True, "35120", ended(1, KV_OLD), id="a cache too small, in older words"),
@@ -139,11 +139,11 @@ def tail(log: str) -> str:
         pytest.param("CrashLoop", False, "root cause above", ended(1, tail("kv-small")), id="a cause out of sight"),
     ],
 )  # fmt: skip
-def test_a_failing_server(reason: str, terminal: bool, said: str, pod: Pod) -> None:
+def test_a_failing_server(reason: str, terminal: bool, message: str, pod: Pod) -> None:
     found = diagnose_server([pod], None)
     assert found is not None
     assert (found.reason, found.terminal) == (reason, terminal)
-    assert said in found.message
+    assert message in found.message
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_a_failing_server(reason: str, terminal: bool, said: str, pod: Pod) -> N
         pytest.param(waiting("ContainerCreating"), id="being made"),
         pytest.param(waiting("PodInitializing"), id="being initialised"),
         pytest.param(ended(1, "something", restarts=0), id="one end that nobody knows: the next try may do"),
-        pytest.param(ended(1, "something", restarts=1, again=True), id="and running again"),
+        pytest.param(ended(1, "something", restarts=1, restarted=True), id="and running again"),
         pytest.param(replace(ended(143, restarts=5), deleting=True), id="being deleted: containers end then"),
     ],
 )
@@ -179,7 +179,7 @@ def test_a_hidden_cause_is_given_up_on_after_two_restarts() -> None:
     assert (found.reason, found.terminal) == ("CrashLoop", True)
 
 
-def test_a_fetched_log_says_nothing_of_a_pod_that_never_ended() -> None:
+def test_a_fetched_log_reports_nothing_of_a_pod_that_never_ended() -> None:
     assert diagnose_server([pod_of(pod_body())], None, log_tail=LOGS["kv-small"]) is None
 
 
@@ -189,18 +189,18 @@ WEBHOOK = 'FailedCreate: admission webhook "policy" denied the request: images m
 
 
 @pytest.mark.parametrize(
-    ("terminal", "said", "deployment"),
+    ("terminal", "message", "deployment"),
     [
         pytest.param(False, "exceeded quota", child("Deployment", QUOTA), id="a quota may come free"),
         pytest.param(True, "violates PodSecurity", child("Deployment", POLICY), id="pod security will not give in"),
         pytest.param(True, "must come from the mirror", child("Deployment", WEBHOOK), id="nor will a policy webhook"),
     ],
 )
-def test_a_deployment_whose_pods_are_not_admitted(terminal: bool, said: str, deployment: Child) -> None:
+def test_a_deployment_whose_pods_are_not_admitted(terminal: bool, message: str, deployment: Child) -> None:
     found = diagnose_server([], deployment)
     assert found is not None
     assert (found.reason, found.terminal) == ("PodRejected", terminal)
-    assert said in found.message
+    assert message in found.message
 
 
 def test_an_old_refusal_does_not_matter_once_there_is_a_pod() -> None:
@@ -223,13 +223,13 @@ LOG = st.sampled_from([*LOGS.values(), CUDA_OOM, GPU_TAKEN, KV_NONE, GATED, NOT_
     exit_code=st.sampled_from([0, 1, 2, 137, 139]),
     reason=st.sampled_from(["Error", "OOMKilled", "Completed", ""]),
     restarts=st.integers(0, 4),
-    again=st.booleans(),
+    restarted=st.booleans(),
     cut=st.integers(1, 9000),
 )
 def test_every_message_is_bounded_and_free_of_tracebacks(
-    log: str, junk: str, cut: int, exit_code: int, again: bool, **ending: Any
+    log: str, junk: str, cut: int, exit_code: int, restarted: bool, **ending: Any
 ) -> None:
-    pod = ended(exit_code, (junk + log)[-cut:], again=again, **ending)
+    pod = ended(exit_code, (junk + log)[-cut:], restarted=restarted, **ending)
     for found in (diagnose_server([pod], None), diagnose_server([pod], None, log_tail=log)):
         if found is None:
             continue
@@ -262,7 +262,7 @@ BACKOFF = child("Job", "BackoffLimitExceeded: Job has reached the specified back
 
 
 @pytest.mark.parametrize(
-    ("reason", "terminal", "said", "pod"),
+    ("reason", "terminal", "message", "pod"),
     [
         pytest.param("TokenizerNotFound", True, "no tokenizer at /model", ended(3, OWN, role="client"), id="its own word"),
         pytest.param("TokenizerNotFound", True, "no tokenizer", ended(3, f"\n{OWN}\n", role="client"), id="with space around"),
@@ -289,11 +289,11 @@ BACKOFF = child("Job", "BackoffLimitExceeded: Job has reached the specified back
         pytest.param("Evicted", True, "Preemption", gone("PreemptionByScheduler", deleting=True, role="client"), id="preempted"),
     ],
 )  # fmt: skip
-def test_a_failing_client(reason: str, terminal: bool, said: str, pod: Pod) -> None:
+def test_a_failing_client(reason: str, terminal: bool, message: str, pod: Pod) -> None:
     found = diagnose_client([pod], child("Job"))
     assert found is not None
     assert (found.reason, found.terminal) == (reason, terminal)
-    assert said in found.message
+    assert message in found.message
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def pulled(
         (None, f"Pulling image {IMAGE}"),
     ],
 )
-def test_what_a_message_tells(seconds: float | None, message: str) -> None:
+def test_pull_seconds_are_read_from_the_event(seconds: float | None, message: str) -> None:
     found = image_pull_seconds([pulled(message)], container="vllm")
     assert found == (None if seconds is None else pytest.approx(seconds))
 
@@ -51,13 +51,13 @@ def test_a_container_that_is_started_again_finds_its_image_there() -> None:
         pulled(f"Container image {IMAGE} already present on machine"),
         pulled(f"Successfully pulled image {IMAGE} in 9s"),
     ]
-    for told in (events, events[::-1]):
-        assert image_pull_seconds(told, container="vllm") == 9.0
+    for ordered in (events, events[::-1]):
+        assert image_pull_seconds(ordered, container="vllm") == 9.0
 
 
 ANYTHING = st.recursive(st.none() | st.text() | st.integers(), lambda s: st.lists(s) | st.dictionaries(st.text(), s))
 
 
 @given(st.lists(st.fixed_dictionaries({"reason": st.just("Pulled"), "message": ANYTHING, "involvedObject": ANYTHING})))
-def test_whatever_an_event_holds_nothing_breaks(events: list[dict[str, Any]]) -> None:
+def test_no_event_raises(events: list[dict[str, Any]]) -> None:
     assert image_pull_seconds(events, container="vllm") is None

@@ -42,11 +42,11 @@ TERMINATION_MESSAGE_BYTES = 2048
         ),
     ],
 )
-def test_of_a_termination_message(words: str, log: str) -> None:
+def test_a_termination_message_gives_the_last_words(words: str, log: str) -> None:
     assert last_words(LOGS[log][-TERMINATION_MESSAGE_BYTES:]) == words
 
 
-def test_of_a_longer_tail_the_root_cause_is_told() -> None:
+def test_the_root_cause_in_a_longer_tail_is_reported() -> None:
     words = last_words(LOGS["kv-small"])
     assert words.startswith(
         "ValueError: To serve at least one request with the model's max seq len (8192), (0.01 GiB KV cache"
@@ -98,7 +98,7 @@ def test_no_traceback_and_no_path_of_source_gets_through(log: str) -> None:
         ),
     ],
 )
-def test_of_a_short_log(words: str, log: str) -> None:
+def test_a_short_log_gives_the_last_words(words: str, log: str) -> None:
     assert last_words(log) == words
 
 

@@ -32,7 +32,7 @@ CRASHED = {"terminated": {"exitCode": 1, "reason": "Error", "message": "x"}}
     [
         pytest.param(0, RUNNING, id="never"),
         pytest.param(1, ended(1), id="once, just now"),
-        pytest.param(1, ended(1, restarts=1, again=True), id="once, and runs again"),
+        pytest.param(1, ended(1, restarts=1, restarted=True), id="once, and runs again"),
         pytest.param(2, ended(1, restarts=1), id="twice, just now"),
         pytest.param(3, waiting("CrashLoopBackOff", restartCount=2, lastState=CRASHED), id="three times, and waits"),
         pytest.param(0, waiting("ContainerCreating"), id="not even begun"),
@@ -49,7 +49,7 @@ HIDDEN = f"RuntimeError: Engine core initialization failed. {ENGINE.cause_is_abo
     ("log", "tail", "pod"),
     [
         pytest.param("message", None, ended(1, "message"), id="its termination message"),
-        pytest.param("message", None, ended(1, "message", restarts=1, again=True), id="that of the time before"),
+        pytest.param("message", None, ended(1, "message", restarts=1, restarted=True), id="that of the time before"),
         pytest.param("message", "tail", ended(1, "message"), id="its message even when a tail was fetched"),
         pytest.param("tail", "tail", ended(1, ""), id="the fetched tail where there is no message"),
         pytest.param("tail", "tail", ended(1, HIDDEN), id="the fetched tail where the message points further up"),
@@ -61,7 +61,7 @@ def test_which_log_is_read(log: str, tail: str | None, pod: Pod) -> None:
     assert evidence_of(pod, tail).log == log
 
 
-def says(word: str, *, terminal: bool) -> Check:
+def finds_word(word: str, *, terminal: bool) -> Check:
     """A check that fires where the log has the word."""
 
     def check(evidence: Evidence) -> Diagnosis | None:
@@ -70,7 +70,7 @@ def says(word: str, *, terminal: bool) -> Check:
     return check
 
 
-HOPELESS, HOPEFUL = says("hopeless", terminal=True), says("hopeful", terminal=False)
+HOPELESS, HOPEFUL = finds_word("hopeless", terminal=True), finds_word("hopeful", terminal=False)
 
 
 @pytest.mark.parametrize(

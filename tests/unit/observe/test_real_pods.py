@@ -30,12 +30,12 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
-def test_what_is_said_of_it(name: str) -> None:
-    reason, terminal, said = EXPECTED[name]
+def test_each_real_pod_has_its_diagnosis(name: str) -> None:
+    reason, terminal, message = EXPECTED[name]
     found = diagnose_server([pod_of(PODS[name])], None)
     assert found is not None
     assert (found.reason, found.terminal) == (reason, terminal)
-    assert said in found.message
+    assert message in found.message
 
 
 def test_every_stored_pod_of_a_server_is_expected() -> None:

@@ -14,7 +14,6 @@ ENDED = "2026-11-21T12:00:00Z"
 
 
 def row(cell: str = "chat/rate=4", **more: Any) -> dict[str, Any]:
-    """An entry of status.results."""
     axis, _, value = cell.rpartition("/")[2].partition("=")
     return {"cell": cell, "workload": "chat", "axis": axis, "value": value, "verdict": "Valid", **more}
 
@@ -53,15 +52,17 @@ def test_figures_that_too_few_requests_bound_are_none() -> None:
         pytest.param(float("inf"), id="infinite"),
     ],
 )
-def test_what_is_no_finite_number_is_none(value: object) -> None:
+def test_a_non_finite_number_is_none(value: object) -> None:
     assert found(results=[row(metrics={"output_throughput": value})]).cells[0].figures == (None,) * 8
 
 
-@pytest.mark.parametrize(("of", "shown"), [("Plateau", 70), ("Arrivals", 70), ("Stage", 100), (None, 100), ([], 100)])
-def test_throughput_is_that_of_the_plateau_where_the_row_says_so(of: object, shown: float) -> None:
+@pytest.mark.parametrize(
+    ("throughput_of", "shown"), [("Plateau", 70), ("Arrivals", 70), ("Stage", 100), (None, 100), ([], 100)]
+)
+def test_throughput_is_that_of_the_plateau_where_the_row_says_so(throughput_of: object, shown: float) -> None:
     steady = {"output_throughput": 70, "median_ttft_ms": 1}
     metrics = {"output_throughput": 100, "median_ttft_ms": 2}
-    [cell] = found(results=[row(metrics=metrics, steady=steady, throughputOf=of)]).cells
+    [cell] = found(results=[row(metrics=metrics, steady=steady, throughputOf=throughput_of)]).cells
     figures = dict(zip(HEADLINE_FIGURES, cell.figures, strict=True))
     assert (figures["output_throughput"], figures["median_ttft_ms"]) == (shown, 2)
 

@@ -20,8 +20,10 @@ def seen(status: dict[str, Any] | None = None, **fields: Any) -> SweptRun:
 
 
 def conditions(**types: tuple[str, str]) -> dict[str, Any]:
-    told = [{"type": type_, "status": status, "reason": why, "message": "m"} for type_, (status, why) in types.items()]
-    return {"conditions": told}
+    listed = [
+        {"type": type_, "status": status, "reason": why, "message": "m"} for type_, (status, why) in types.items()
+    ]
+    return {"conditions": listed}
 
 
 @pytest.mark.parametrize(
@@ -40,7 +42,7 @@ def conditions(**types: tuple[str, str]) -> dict[str, Any]:
         pytest.param("Running", "", {"conditions": "broken"}, id="nonsense"),
     ],
 )
-def test_where_a_run_stands(state: str, reason: str, status: dict[str, Any]) -> None:
+def test_the_state_of_a_run_follows_from_its_conditions(state: str, reason: str, status: dict[str, Any]) -> None:
     found = seen(status)
     assert (found.state, found.reason, found.ended) == (state, reason, state != "Running")
     assert found.message == ("m" if state in ("Failed", "Cancelled") else "")
@@ -104,5 +106,5 @@ KEYS = st.sampled_from(["conditions", "scheduledTime", "completionTime", "server
 
 
 @given(st.dictionaries(KEYS, JSON), st.dictionaries(st.just("cancel"), JSON))
-def test_whatever_a_status_holds_nothing_raises(status: dict[str, Any], spec: dict[str, Any]) -> None:
+def test_no_status_raises(status: dict[str, Any], spec: dict[str, Any]) -> None:
     assert seen(status, spec=spec).held_seconds >= 0

@@ -186,7 +186,7 @@ def test_a_child() -> None:
         pytest.param(None, [OURS | {"uid": ""}], id="no uid"),
     ],
 )
-def test_who_owns_a_child(owner_uid: str | None, references: list[Body]) -> None:
+def test_the_owner_is_the_controller_reference(owner_uid: str | None, references: list[Body]) -> None:
     assert child_of("Job", {"metadata": {"ownerReferences": references}}).owner_uid == owner_uid
 
 
@@ -217,7 +217,7 @@ QUOTA = 'pods "x" is forbidden: exceeded quota: q, requested: requests.nvidia.co
         pytest.param(None, "Service", [condition("Failed", "True", "x")], id="a kind without any"),
     ],
 )
-def test_what_a_child_says_is_wrong(failure: str | None, kind: str, conditions: list[Body]) -> None:
+def test_failure_conditions_of_a_child_are_read(failure: str | None, kind: str, conditions: list[Body]) -> None:
     assert child_of(kind, {"status": {"conditions": conditions}}).failure == failure
 
 

@@ -40,12 +40,10 @@ def workload(name: str = "chat", **changes: Any) -> Json:
 
 
 def rates(*values: str) -> Json:
-    """An open loop."""
     return {"requestRates": list(values)}
 
 
 def concurrencies(*values: int) -> Json:
-    """A closed loop."""
     return {"concurrencies": list(values)}
 
 

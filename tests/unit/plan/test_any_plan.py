@@ -39,7 +39,7 @@ DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 @FEW
 @given(SPECS)
-def test_stages_are_told_apart_and_each_is_in_one_cell(spec: BenchmarkRunSpec) -> None:
+def test_stages_are_distinguished_and_each_is_in_one_cell(spec: BenchmarkRunSpec) -> None:
     planned = planned_stages(spec, run_uid=UID)
     ids = [stage.id for stage in planned]
     assert len(set(ids)) == len(ids)
@@ -90,8 +90,7 @@ def test_the_order_of_a_repeat_hangs_on_the_seed_and_not_on_other_repeats(spec: 
     planned = planned_stages(spec, run_uid=UID)
     once = planned_stages(spec.model_copy(update={"repeats": 1}), run_uid=UID)
     assert [stage.id for stage in planned[: len(once)]] == [stage.id for stage in once]
-    per_repeat = Counter(stage.repeat for stage in planned)
-    assert set(per_repeat.values()) <= {len(once)}
+    assert set(Counter(stage.repeat for stage in planned).values()) <= {len(once)}
 
 
 def pods_of(manifests: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -25,8 +25,7 @@ def test_server_and_client_have_the_same_file(template: Json, key: str) -> None:
     made = objects(OWNER, run)
     pods = [of_kind(made, kind)["spec"]["template"]["spec"] for kind in ("Job", "Deployment")]
     one, other = map(mounted, pods)
-    assert one == other
-    assert one["items"] == [{"key": key, "path": TEMPLATE_FILE.rpartition("/")[2]}]
+    assert (one, one["items"]) == (other, [{"key": key, "path": TEMPLATE_FILE.rpartition("/")[2]}])
     assert f"--chat-template={TEMPLATE_FILE}" in started_args(run)
     assert plan_of_client(OWNER, run, token_digest=TOKEN_DIGEST).target.chat_template == TEMPLATE_FILE
     plans = of_kind(made, "ConfigMap")

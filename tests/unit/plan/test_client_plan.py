@@ -189,7 +189,7 @@ def test_the_longest_request_is_what_the_servers_arguments_say(tokens: int | Non
     assert plan(spec_body(server={"image": "vllm", "args": args})).target.context_tokens == tokens
 
 
-def test_of_an_endpoint_the_longest_request_is_not_known_beforehand() -> None:
+def test_an_endpoints_longest_request_is_unknown() -> None:
     assert plan(endpoint_body({"url": "https://llm.example"})).target.context_tokens is None
 
 
@@ -204,7 +204,7 @@ DRAWN = Sampling(temperature=0.7, top_p=0.9, top_k=20, repetition_penalty=1.05, 
         pytest.param(DRAWN, {"sampling": ASKED, "ignoreEOS": False}, id="as asked"),
     ],
 )
-def test_tokens_are_chosen_as_asked_in_stages_warm_ups_and_searches(sampling: Sampling, fields: Json) -> None:
+def test_tokens_are_chosen_as_requested_in_stages_warm_ups_and_searches(sampling: Sampling, fields: Json) -> None:
     load = {"search": {"axis": "RequestRate", "from": "1", "to": "4"}}
     workloads = [workload("listed", **fields), workload("searched", load=load, **(fields | {"requests": 400}))]
     objectives = [{"metric": "TTFT", "maxMilliseconds": 500}]

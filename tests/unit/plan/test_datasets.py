@@ -23,7 +23,7 @@ IN_IMAGE: Json = {"path": "/opt/data/rows"}
 THERE = DataFile(path="/opt/data/rows")
 
 
-def of(dataset: Json, name: str = "chat") -> Workload:
+def workload_with(dataset: Json, name: str = "chat") -> Workload:
     return Workload.model_validate(workload(name, dataset=dataset))
 
 
@@ -65,7 +65,7 @@ FIELDS: Json = {
 @pytest.mark.parametrize("kind", sorted({data.model_fields["kind"].default for data in DATASETS} - {"agent"}))
 def test_every_field_arrives(kind: str) -> None:
     fields = {python_name(name): value for name, value in FIELDS[kind].items()}
-    data = client_data(of({kind: FIELDS[kind]}), ())
+    data = client_data(workload_with({kind: FIELDS[kind]}), ())
     assert data.model_dump(exclude_none=True) == {"kind": kind, **fields}
 
 
@@ -82,12 +82,12 @@ def test_every_field_arrives(kind: str) -> None:
     ],
 )
 def test_an_agent_has_variants(expected: Data, agent: Json) -> None:
-    assert client_data(of({"agent": agent}), ()) == expected
+    assert client_data(workload_with({"agent": agent}), ()) == expected
 
 
 def test_a_mix_takes_the_datasets_of_the_workloads_it_names() -> None:
-    mixed = of({"mix": [{"workload": "short", "weight": 3}, {"workload": "talk"}]}, "mixed")
-    parts = [of({"agent": {"staticPrefix": {}}}, "talk"), of({"random": {}}, "short")]
+    mixed = workload_with({"mix": [{"workload": "short", "weight": 3}, {"workload": "talk"}]}, "mixed")
+    parts = [workload_with({"agent": {"staticPrefix": {}}}, "talk"), workload_with({"random": {}}, "short")]
     assert client_data(mixed, [mixed, *parts]) == MixData(
         parts=(
             MixPart(weight=3, data=RandomData(input_tokens=1024, output_tokens=128)),
@@ -121,7 +121,7 @@ def test_a_mix_takes_the_datasets_of_the_workloads_it_names() -> None:
     ],
 )
 def test_a_file_is_where_the_pod_has_it(expected: DataFile, file: Json) -> None:
-    data = client_data(of({"custom": {"file": file}}), ())
+    data = client_data(workload_with({"custom": {"file": file}}), ())
     assert isinstance(data, CustomData)
     assert data.file == expected
 
@@ -133,7 +133,7 @@ def test_files_of_workloads_never_share_a_name() -> None:
     ]
     parts = [{"custom": {"file": file}} for file in files]
     names = ["chat", "chat-0", "0-chat", "chat--1"]
-    workloads = [of(part, f"{name}-{n}") for name in names for n, part in enumerate(parts)]
+    workloads = [workload_with(part, f"{name}-{n}") for name in names for n, part in enumerate(parts)]
     placed = data_files(workloads)
     volumes = [volume["name"] for file in placed for volume in file.volumes]
     mounts = [mount["mountPath"] for file in placed for mount in file.mounts]
@@ -144,7 +144,11 @@ def test_files_of_workloads_never_share_a_name() -> None:
 
 def test_credentials_come_from_the_secret_and_may_be_missing() -> None:
     (file,) = data_files(
-        [of({"custom": {"file": {"s3": {"bucket": "data", "key": "k", "credentialsSecretRef": {"name": "store"}}}}})]
+        [
+            workload_with(
+                {"custom": {"file": {"s3": {"bucket": "data", "key": "k", "credentialsSecretRef": {"name": "store"}}}}}
+            )
+        ]
     )
     assert [(v["name"], v["valueFrom"]["secretKeyRef"]) for v in file.env] == [
         ("BENCHRUN_S3_CHAT_ACCESS_KEY_ID", {"name": "store", "key": "AWS_ACCESS_KEY_ID", "optional": True}),

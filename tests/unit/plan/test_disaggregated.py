@@ -63,7 +63,7 @@ def test_a_deployment_and_a_service_for_each_role() -> None:
     }
 
 
-def test_both_roles_have_the_servers_flags_before_their_own_and_the_transfer_before_all_of_them() -> None:
+def test_roles_get_transfer_flags_then_server_flags_then_their_own() -> None:
     spoken = containers()
     assert [arg for arg in spoken[ROLE_PREFILL]["args"] if arg.startswith("--max")] == [
         "--max-model-len=2048",

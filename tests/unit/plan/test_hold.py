@@ -43,7 +43,7 @@ def test_seconds(startup: int, run: int, bound: int, expected: int) -> None:
     assert (server["kind"], held(server)) == ("Deployment", str(expected))
 
 
-def test_without_another_bound_a_day() -> None:
+def test_without_a_deadline_a_server_is_held_for_a_day() -> None:
     [role] = server_roles(OWNER, spec(runDeadlineSeconds=0), client_image="c", pull_policy="Always")
     assert role.hold_seconds == DAY
 

@@ -62,8 +62,8 @@ def test_pods_differ_in_nothing_else() -> None:
 
 
 def test_a_pod_tells_the_others_its_own_address_unless_the_user_has_said_which() -> None:
-    told = {v["name"]: v for v in pods(made())[1]["env"]}
-    assert told["VLLM_HOST_IP"]["valueFrom"] == {"fieldRef": {"fieldPath": "status.podIP"}}
+    variables = {v["name"]: v for v in pods(made())[1]["env"]}
+    assert variables["VLLM_HOST_IP"]["valueFrom"] == {"fieldRef": {"fieldPath": "status.podIP"}}
     given = pods(made(env=[{"name": "VLLM_HOST_IP", "value": "10.9.9.9"}]))[1]["env"]
     assert [v["value"] for v in given if v["name"] == "VLLM_HOST_IP"] == ["10.9.9.9"]
 
@@ -73,8 +73,7 @@ def test_a_failed_pod_is_left_to_be_looked_at() -> None:
 
 
 def test_the_client_is_sent_to_the_leaders_and_waits_for_as_many_servers_as_there_are_groups() -> None:
-    manifests = made()
-    assert of_kind(manifests, "Service")["spec"]["selector"][names.LABEL_WORKER_INDEX] == "0"
+    assert of_kind(made(), "Service")["spec"]["selector"][names.LABEL_WORKER_INDEX] == "0"
     assert plan_of_client(OWNER, spec(server=server()), token_digest=TOKEN_DIGEST).target.servers == 2
 
 

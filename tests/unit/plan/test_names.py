@@ -33,11 +33,10 @@ def test_names_of_the_longest_run_are_dns_labels() -> None:
 
 
 def test_the_clients_host_name_is_a_dns_label() -> None:
-    job = of_kind(objects(LONGEST, spec()), "Job")
-    assert len(job["metadata"]["name"]) + JOB_POD_SUFFIX <= 63
+    assert len(of_kind(objects(LONGEST, spec()), "Job")["metadata"]["name"]) + JOB_POD_SUFFIX <= 63
 
 
-def test_groups_of_the_longest_run_leave_room_for_their_pods_and_differ_from_those_of_its_namesake() -> None:
+def test_group_names_leave_room_for_pod_names_and_are_unique() -> None:
     """A StatefulSet's name, which adds `-15` at most, stands in a label with ten more digits behind a hyphen."""
     name, namesakes = group_name(LONGEST.name, UID), group_name(LONGEST.name, f"{UID}-2")
     assert len(f"{name}-15-0123456789") <= 63

@@ -35,9 +35,11 @@ def port(number: int) -> list[Json]:
     return [{"port": number, "protocol": "TCP"}]
 
 
-def made(of: BenchmarkRunSpec | None = None, *, operator_namespace: str = "bench-system", **changes: Any) -> list[Json]:
+def made(
+    run_spec: BenchmarkRunSpec | None = None, *, operator_namespace: str = "bench-system", **changes: Any
+) -> list[Json]:
     """The specs of the policies; their names differ."""
-    policies = network_policy_manifests(OWNER, of or spec(), operator_namespace=operator_namespace, **changes)
+    policies = network_policy_manifests(OWNER, run_spec or spec(), operator_namespace=operator_namespace, **changes)
     assert len({policy["metadata"]["name"] for policy in policies}) == len(policies)
     for policy in policies:
         (owner,) = policy["metadata"]["ownerReferences"]
@@ -59,7 +61,7 @@ def test_against_an_endpoint_there_is_only_the_client() -> None:
 
 
 @pytest.mark.parametrize(
-    ("of", "serving"),
+    ("run_spec", "serving"),
     [
         pytest.param(SPLIT, ("prefill", "decode", "proxy"), id="roles that hand over the KV cache"),
         pytest.param(TWO_NODES, ("server",), id="a server of two pods"),
@@ -67,10 +69,10 @@ def test_against_an_endpoint_there_is_only_the_client() -> None:
     ],
 )
 def test_pods_that_serve_reach_each_other_but_not_the_clients_records(
-    of: BenchmarkRunSpec, serving: tuple[str, ...]
+    run_spec: BenchmarkRunSpec, serving: tuple[str, ...]
 ) -> None:
     servers = roles(*serving) if len(serving) > 1 else SERVERS["podSelector"]
-    of_all, between = made(of)
+    of_all, between = made(run_spec)
     assert of_all == {"podSelector": roles("client", *serving), "ingress": [TO_SERVERS, RECORDS, GATE]}
     assert between == {"podSelector": servers, "ingress": [{"from": [{"podSelector": servers}]}]}
 
@@ -87,7 +89,7 @@ def test_further_peers_reach_the_servers_port_alone() -> None:
     assert policy["ingress"] == [{**TO_SERVERS, "from": [CLIENT, OPERATOR, PROMETHEUS]}, RECORDS, GATE]
 
 
-def test_an_operator_outside_the_cluster_is_no_peer_and_a_rule_without_peers_would_let_everybody_in() -> None:
+def test_an_operator_outside_the_cluster_is_not_a_network_peer() -> None:
     (policy,) = made(operator_namespace="")
     assert policy["ingress"] == [{"from": [CLIENT], "ports": port(8000)}, GATE]
 

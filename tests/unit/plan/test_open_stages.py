@@ -21,7 +21,7 @@ def envelope(stage_id: str = "chat/search-02/r1", *, sequence: int = 3, ends_sea
     ("stage_id", "ends_search"),
     [("chat/search-01/r1", None), ("chat/search-15/r3", "chat"), ("users/search-02/r1", "users")],
 )
-def test_what_a_search_may_choose_is_taken(stage_id: str, ends_search: str | None) -> None:
+def test_a_searchable_load_is_accepted(stage_id: str, ends_search: str | None) -> None:
     assert problem_with(envelope(stage_id, ends_search=ends_search), SEARCHES, listed=LISTED) is None
 
 
@@ -39,7 +39,7 @@ def test_what_a_search_may_choose_is_taken(stage_id: str, ends_search: str | Non
         ("can't end the search of 'users'", envelope(ends_search="users")),
     ],
 )
-def test_what_it_can_not_choose_is_refused(why: str, forged: Envelope) -> None:
+def test_an_invalid_choice_is_rejected(why: str, forged: Envelope) -> None:
     problem = problem_with(forged, SEARCHES, listed=LISTED)
     assert problem is not None
     assert why in problem
@@ -66,7 +66,7 @@ async def test_an_envelope_tells_whether_its_search_ended() -> None:
     assert [(a.sequence, a.ends_search) for a in came.arrivals] == [(1, None), (2, "chat")]
 
 
-async def test_a_forged_stage_is_refused_and_the_others_are_taken() -> None:
+async def test_a_forged_stage_is_rejected_and_the_others_are_taken() -> None:
     came = await pulled(sent("other/search-01/r1", 1), sent("chat/search-02/r1", 2))
     assert [a.sequence for a in came.arrivals] == [2]
     assert came.refused == ("record 1: stage 'other/search-01/r1' is of no search of the plan",)

@@ -82,7 +82,7 @@ def test_no_autoscaler_moves_the_pod(case: str, kind: str) -> None:
     }
 
 
-def test_client_can_not_write_to_its_image() -> None:
+def test_client_cannot_write_to_its_image() -> None:
     (container,) = template(spec_body(), "Job")["spec"]["containers"]
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
 

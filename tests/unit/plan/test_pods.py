@@ -28,7 +28,7 @@ def variable(name: str, value: str) -> dict[str, Any]:
         ({"A": "1"}, [({"name": "A", "valueFrom": {"x": {}}},)], [{"name": "A", "valueFrom": {"x": {}}}]),
     ],
 )
-def test_of_a_variable_the_last_list_holds_and_each_is_there_once(
+def test_the_last_value_of_a_variable_holds(
     defaults: dict[str, str], given: list[tuple[dict[str, Any], ...]], expected: list[dict[str, Any]]
 ) -> None:
     assert environment(defaults, *given) == expected
@@ -86,8 +86,8 @@ def placement(**pod: Any) -> dict[str, Any]:
 
 
 def test_placement_is_what_was_said_of_it_and_nothing_else() -> None:
-    said = {"imagePullSecrets": ["a", "b"], "volumes": [{"name": "v"}], "securityContext": {"runAsUser": 1}}
-    assert placement(**EVERYTHING, **said) == {**EVERYTHING, "imagePullSecrets": [{"name": "a"}, {"name": "b"}]}
+    pod_fields = {"imagePullSecrets": ["a", "b"], "volumes": [{"name": "v"}], "securityContext": {"runAsUser": 1}}
+    assert placement(**EVERYTHING, **pod_fields) == {**EVERYTHING, "imagePullSecrets": [{"name": "a"}, {"name": "b"}]}
     assert placement(imagePullSecrets=[]) == {}
 
 

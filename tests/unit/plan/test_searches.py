@@ -25,27 +25,32 @@ def probed(
 
 
 def test_the_plan_asks_for_the_search_in_the_clients_words() -> None:
-    of = spec(workloads=[workload(load=searching(), requests=40)], objectives=OBJECTIVES)
-    plan = plan_of_client(OWNER, of, token_digest=TOKEN_DIGEST)
+    run_spec = spec(workloads=[workload(load=searching(), requests=40)], objectives=OBJECTIVES)
+    plan = plan_of_client(OWNER, run_spec, token_digest=TOKEN_DIGEST)
     assert plan.stages == ()
-    (asked,) = plan.searches
-    assert (asked.axis, asked.lowest, asked.highest, asked.tolerance_percent) == ("rate", "1", "64", "5")
-    assert (asked.max_probes, asked.max_repeats, asked.requests) == (12, 3, 40)
-    assert asked.objectives == (Limit(metric="TTFT", percentile="90", max_milliseconds=200),)
-    assert len(set(asked.seeds)) == (12 + 3) * 3
+    (search_plan,) = plan.searches
+    assert (search_plan.axis, search_plan.lowest, search_plan.highest, search_plan.tolerance_percent) == (
+        "rate",
+        "1",
+        "64",
+        "5",
+    )
+    assert (search_plan.max_probes, search_plan.max_repeats, search_plan.requests) == (12, 3, 40)
+    assert search_plan.objectives == (Limit(metric="TTFT", percentile="90", max_milliseconds=200),)
+    assert len(set(search_plan.seeds)) == (12 + 3) * 3
 
 
 def test_listed_load_points_are_measured_first() -> None:
-    of = spec(
+    run_spec = spec(
         workloads=[workload("found", load=searching()), workload("listed", load=rates("2", "8"))], objectives=OBJECTIVES
     )
-    plan = plan_of_client(OWNER, of, token_digest=TOKEN_DIGEST)
+    plan = plan_of_client(OWNER, run_spec, token_digest=TOKEN_DIGEST)
     assert {stage.workload for stage in plan.stages} == {"listed"}
-    assert [search.workload for search in plan.searches] == ["found"] == [w.name for w in searched(of)]
-    assert {cell.workload for cell in cells(of)} == {"listed"}
+    assert [search.workload for search in plan.searches] == ["found"] == [w.name for w in searched(run_spec)]
+    assert {cell.workload for cell in cells(run_spec)} == {"listed"}
 
 
-def test_seeds_are_of_the_run_where_the_cache_outlives_it_and_equal_where_prompts_are_shared() -> None:
+def test_seeds_differ_per_run_when_the_cache_outlives_it() -> None:
     body = {"workloads": [workload(load=searching(), requests=40)], "objectives": OBJECTIVES}
     here, there = (
         plan_of_client(OWNER, spec(**body), token_digest=TOKEN_DIGEST),
@@ -66,32 +71,32 @@ def test_seeds_are_of_the_run_where_the_cache_outlives_it_and_equal_where_prompt
 def test_the_warm_up_is_of_the_highest_concurrency(axis: str, to: str, warmup: int) -> None:
     load = searching(axis=axis, to=to) | {}
     load["search"]["from"] = "1"
-    of = spec(workloads=[workload(load=load, requests=40)], objectives=OBJECTIVES)
-    assert plan_of_client(OWNER, of, token_digest=TOKEN_DIGEST).warmups[0].requests == warmup
+    run_spec = spec(workloads=[workload(load=load, requests=40)], objectives=OBJECTIVES)
+    assert plan_of_client(OWNER, run_spec, token_digest=TOKEN_DIGEST).warmups[0].requests == warmup
 
 
 def test_the_estimate_is_the_most_that_there_can_be() -> None:
-    of = spec(
+    run_spec = spec(
         workloads=[
             workload("found", load=searching(maxProbes=5, maxRepeats=2), requests=None, durationSeconds=40),
             workload("listed", load=rates("2"), requests=7),
         ],
         objectives=OBJECTIVES,
     )
-    found = estimate(of)
+    found = estimate(run_spec)
     assert (found.stages, found.requests) == (17, 16 * 64 * 40 + 7)
-    assert len(planned_stages(of, run_uid="u")) == 1
+    assert len(planned_stages(run_spec, run_uid="u")) == 1
 
 
 def test_each_load_measured_is_a_cell_by_rising_load() -> None:
-    of = spec(workloads=[workload(load=searching(), requests=40)], objectives=OBJECTIVES)
+    run_spec = spec(workloads=[workload(load=searching(), requests=40)], objectives=OBJECTIVES)
     records = [
         probed("chat", 1, "1"),
         probed("chat", 2, "2"),
         probed("chat", 3, "1.414"),
         probed("chat", 3, "1.414", repeat=2),
     ]
-    found = probed_cells(of, records)
+    found = probed_cells(run_spec, records)
     assert [(cell.id, cell.axis, cell.value) for cell in found] == [
         ("chat/rate=1", "rate", "1"),
         ("chat/rate=1.414", "rate", "1.414"),
@@ -101,20 +106,22 @@ def test_each_load_measured_is_a_cell_by_rising_load() -> None:
 
 
 def test_a_confirmation_is_a_cell_of_its_own_with_a_smaller_error() -> None:
-    of = spec(workloads=[workload(load=searching(), requests=40)], objectives=OBJECTIVES)
-    found = probed_cells(of, [probed("chat", 1, "1"), probed("chat", 2, "2"), probed("chat", 3, "1", confirms=True)])
+    run_spec = spec(workloads=[workload(load=searching(), requests=40)], objectives=OBJECTIVES)
+    found = probed_cells(
+        run_spec, [probed("chat", 1, "1"), probed("chat", 2, "2"), probed("chat", 3, "1", confirms=True)]
+    )
     assert [(cell.id, cell.value, cell.confirms) for cell in found] == [
         ("chat/rate=1", "1", False),
         ("chat/rate=1/confirmation", "1", True),
         ("chat/rate=2", "2", False),
     ]
     # Three loads may be confirmed, each judged after each of three stages.
-    assert [objective_error(of, cell) for cell in found] == [0.025, 0.025 / 9, 0.025]
+    assert [objective_error(run_spec, cell) for cell in found] == [0.025, 0.025 / 9, 0.025]
 
 
 def test_a_repeat_that_is_missing_between_others_is_still_of_its_cell() -> None:
-    of = spec(workloads=[workload(load=searching(), requests=40)], objectives=OBJECTIVES)
-    (found,) = probed_cells(of, [probed("chat", 1, "1", repeat=3)])
+    run_spec = spec(workloads=[workload(load=searching(), requests=40)], objectives=OBJECTIVES)
+    (found,) = probed_cells(run_spec, [probed("chat", 1, "1", repeat=3)])
     assert found.stage_ids == ("chat/search-01/r1", "chat/search-01/r2", "chat/search-01/r3")
 
 

@@ -81,7 +81,7 @@ def test_flags_in_a_command_are_read_like_arguments() -> None:
     assert "--max-num-seqs=9" in answering_args(run)
 
 
-def test_of_a_script_nothing_is_claimed() -> None:
+def test_flags_in_a_script_are_not_checked() -> None:
     run = spec(server={"image": "v", "command": ["bash", "-c", "vllm serve $(MODEL) --max-model-len 4096"]})
     assert run.server is not None
     assert run.server.words_of("server") is None

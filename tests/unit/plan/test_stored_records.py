@@ -74,7 +74,7 @@ def test_where_nothing_is_held_nothing_is_read(body: dict[str, object]) -> None:
         stored_record(body, run_uid="u", sequence=1)
 
 
-def test_what_is_no_base64_is_an_error() -> None:
+def test_invalid_base64_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"padding|base64"):
         stored_part({"binaryData": {RECORD_KEY: "abc"}}, RECORD_KEY)
 
@@ -88,6 +88,6 @@ def test_a_record_is_taken_for_the_run_and_the_number_that_it_says_only() -> Non
             stored_record(body, run_uid=uid, sequence=sequence)
 
 
-def test_what_is_no_record_is_an_error() -> None:
+def test_an_invalid_record_is_an_error() -> None:
     with pytest.raises(ValueError):
         stored_record(stage(packed=b"not a record"), run_uid="u", sequence=1)

@@ -19,13 +19,13 @@ def profiled(**changes: Any) -> BenchmarkRunSpec:
     return spec(measurement={"profile": changes.pop("profile", {})}, **changes)
 
 
-def pod(of: BenchmarkRunSpec) -> Json:
-    (role,) = server_roles(OWNER, of, client_image="client:1", pull_policy="IfNotPresent")
+def pod(run_spec: BenchmarkRunSpec) -> Json:
+    (role,) = server_roles(OWNER, run_spec, client_image="client:1", pull_policy="IfNotPresent")
     return role.pod_spec
 
 
-def engine(of: BenchmarkRunSpec) -> Json:
-    return next(each for each in pod(of)["containers"] if each["name"] == "vllm")
+def engine(run_spec: BenchmarkRunSpec) -> Json:
+    return next(each for each in pod(run_spec)["containers"] if each["name"] == "vllm")
 
 
 def image(tag: str) -> dict[str, Any]:
@@ -49,9 +49,9 @@ def test_a_current_server_gets_an_argument(tag: str) -> None:
 
 @pytest.mark.parametrize("tag", [":v0.8.4", ":0.12.0", ":v0.9", ":v0.10.1.1", ":v0.11.0-cu128", ":v0.8.4@sha256:01"])
 def test_an_older_one_would_end_at_it_and_gets_variables(tag: str) -> None:
-    of = profiled(**image(tag))
-    assert engine(of)["args"] == engine(spec(**image(tag)))["args"]
-    variables = {each["name"]: each["value"] for each in engine(of)["env"]}
+    run_spec = profiled(**image(tag))
+    assert engine(run_spec)["args"] == engine(spec(**image(tag)))["args"]
+    variables = {each["name"]: each["value"] for each in engine(run_spec)["env"]}
     assert variables["VLLM_TORCH_PROFILER_DIR"] == "/profile/br-qwen-6316e01c-server"
     assert variables["VLLM_TORCH_PROFILER_WITH_STACK"] == "0"
 
@@ -83,15 +83,15 @@ def test_without_a_profile_nothing_is_different() -> None:
 
 
 def test_the_client_may_reach_the_reader_and_nobody_else() -> None:
-    def ports(of: BenchmarkRunSpec) -> set[int]:
-        rules = network_policy_manifests(OWNER, of, operator_namespace="bench-system")[0]["spec"]["ingress"]
+    def ports(run_spec: BenchmarkRunSpec) -> set[int]:
+        rules = network_policy_manifests(OWNER, run_spec, operator_namespace="bench-system")[0]["spec"]["ingress"]
         return {port["port"] for rule in rules for port in rule["ports"]}
 
     assert ports(profiled()) - ports(spec()) == {8092}
 
 
-def profile_plan(of: BenchmarkRunSpec) -> ProfilePlan:
-    found = plan_of_client(OWNER, of, token_digest="0" * 64).profile
+def profile_plan(run_spec: BenchmarkRunSpec) -> ProfilePlan:
+    found = plan_of_client(OWNER, run_spec, token_digest="0" * 64).profile
     assert found is not None
     return found
 
@@ -120,9 +120,9 @@ def test_an_endpoint_has_no_reader() -> None:
 
 
 def test_its_record_comes_after_those_of_all_stages() -> None:
-    of = profiled(workloads=[a_workload(load=rates("1", "4"))])
-    planned = [stage.id for stage in planned_stages(of, run_uid="u")]
-    assert stage_ids(of, run_uid="u") == (*planned, PROFILE_STAGE)
+    run_spec = profiled(workloads=[a_workload(load=rates("1", "4"))])
+    planned = [stage.id for stage in planned_stages(run_spec, run_uid="u")]
+    assert stage_ids(run_spec, run_uid="u") == (*planned, PROFILE_STAGE)
     assert stage_ids(spec(workloads=[a_workload(load=rates("1", "4"))]), run_uid="u") == tuple(planned)
 
 

@@ -14,12 +14,10 @@ NOTHING_KNOWN = Known()
 
 
 def spec(changes: Mapping[str, Any] | None = None) -> BenchmarkRunSpec:
-    """A valid spec."""
     return BenchmarkRunSpec.model_validate(minimal(changes))
 
 
 def manifest(changes: Mapping[str, Any] | None = None, **outside: Any) -> dict[str, Any]:
-    """A whole object."""
     return {
         "apiVersion": "benchrun.dev/v1alpha1",
         "kind": "BenchmarkRun",
@@ -34,6 +32,6 @@ def checked(changes: Mapping[str, Any] | None = None, *, known: Known = NOTHING_
     return check_run(manifest(changes, **outside), known)
 
 
-def said(found: Checked, level: Level) -> dict[str, str]:
+def messages(found: Checked, level: Level) -> dict[str, str]:
     """What was said at a level, by field."""
     return {remark.path: remark.text for remark in found.remarks if remark.level == level}

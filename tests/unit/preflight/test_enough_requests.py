@@ -11,7 +11,7 @@ from benchrun.preflight.remark import Remark
 from benchrun.preflight.request_volume import sample_remarks
 from hypothesis import given, strategies as st
 from unit.api.spec_cases import absent, workload
-from unit.preflight.checks import checked, said, spec
+from unit.preflight.checks import checked, messages, spec
 
 PERCENTILES = st.lists(
     st.sampled_from(["1", "5", "50", "75", "90", "95", "99", "99.9"]), min_size=1, max_size=4, unique=True
@@ -22,7 +22,7 @@ def warnings(changes: dict[str, Any]) -> list[Remark]:
     return [remark for remark in sample_remarks(spec(changes)) if remark.level == "Warning"]
 
 
-def asked(requests: int, repeats: int, percentiles: list[str]) -> dict[str, Any]:
+def run_changes(requests: int, repeats: int, percentiles: list[str]) -> dict[str, Any]:
     return {"workloads.0.requests": requests, "repeats": repeats, "measurement": {"percentiles": percentiles}}
 
 
@@ -37,7 +37,7 @@ def test_a_percentile_is_named_exactly_where_it_has_no_interval(
     requests: int, repeats: int, percentiles: list[str]
 ) -> None:
     short = [p for p in percentiles if percentile_ranks(requests * repeats, float(p)) is None]
-    found = warnings(asked(requests, repeats, percentiles))
+    found = warnings(run_changes(requests, repeats, percentiles))
     assert bool(found) is bool(short)
     if found:
         named = re.search(r"bound (.*): p", found[0].text)
@@ -49,7 +49,7 @@ def test_a_percentile_is_named_exactly_where_it_has_no_interval(
 def test_as_many_requests_as_it_says_are_enough_and_one_fewer_is_not(
     requests: int, repeats: int, percentiles: list[str]
 ) -> None:
-    found = warnings(asked(requests, repeats, percentiles))
+    found = warnings(run_changes(requests, repeats, percentiles))
     if not found:
         return
     text = found[0].text
@@ -67,22 +67,22 @@ def test_as_many_requests_as_it_says_are_enough_and_one_fewer_is_not(
     ("changes", "field", "text"),
     [
         (
-            asked(100, 1, ["50", "90", "99.9"]),
+            run_changes(100, 1, ["50", "90", "99.9"]),
             "spec.workloads[0].requests",
             "100 requests a load point are too few to bound p99.9: p99.9 takes at least 3,688; up to p95 is bounded",
         ),
         (
-            asked(1000, 1, ["99.9"]),
+            run_changes(1000, 1, ["99.9"]),
             "spec.workloads[0].requests",
             "1,000 requests a load point are too few to bound p99.9: p99.9 takes at least 3,688; up to p99 is bounded",
         ),
         (
-            asked(20, 2, ["1", "99"]),
+            run_changes(20, 2, ["1", "99"]),
             "spec.workloads[0].requests",
             "20 x 2 repeats = 40 requests a load point are too few to bound p1, p99: p1 takes at least 368, 184 a stage",
         ),
         (
-            asked(10, 1, ["99"]),
+            run_changes(10, 1, ["99"]),
             "spec.workloads[0].requests",
             "10 requests a load point are too few to bound p99: p99 takes at least 368; up to p50 is bounded",
         ),
@@ -107,7 +107,7 @@ def test_as_many_requests_as_it_says_are_enough_and_one_fewer_is_not(
         ),
     ],
 )
-def test_word_for_word(changes: dict[str, Any], field: str, text: str) -> None:
+def test_the_warning_has_this_text(changes: dict[str, Any], field: str, text: str) -> None:
     assert [(remark.path, remark.text) for remark in warnings(changes)] == [(field, text)]
 
 
@@ -119,17 +119,17 @@ def test_word_for_word(changes: dict[str, Any], field: str, text: str) -> None:
         ([("TTFT", "90")], None),
     ],
 )
-def test_objectives_that_can_not_be_met_are_named_though_their_percentile_is_not_asked_for(
+def test_unmeetable_objectives_are_named_without_their_percentile(
     objectives: list[tuple[str, str]], unmet: str | None
 ) -> None:
     listed = [{"metric": metric, "percentile": p, "maxMilliseconds": 9} for metric, p in objectives]
-    found = warnings(asked(100, 1, ["50"]) | {"objectives": listed})
+    found = warnings(run_changes(100, 1, ["50"]) | {"objectives": listed})
     texts = [remark.text for remark in found if remark.path == "spec.objectives"]
     assert len(texts) == (unmet is not None)
     assert all(f" {unmet} " in text for text in texts)
 
 
-def test_repeats_are_asked_for_where_something_is_listed_beside_a_search() -> None:
+def test_repeats_are_requested_where_something_is_listed_beside_a_search() -> None:
     search = {"search": {"axis": "Concurrency", "from": "1", "to": "8"}}
     objectives = [{"metric": "TTFT", "percentile": "50", "maxMilliseconds": 9}]
     both = spec({"workloads": [workload("a", load=search), workload("b")], "objectives": objectives})
@@ -145,9 +145,11 @@ def gate_remarks(**changes: object) -> dict[str, str]:
 
 
 def test_what_the_gate_can_find_is_told_before_it_takes_a_gpu() -> None:
-    told = gate_remarks(repeats=5)
-    assert list(told) == ["Note"]
-    assert "5 repeats a side and 2 figures detect a change of 3.7 % in one figure with 80 % probability" in told["Note"]
+    remarks = gate_remarks(repeats=5)
+    assert list(remarks) == ["Note"]
+    assert (
+        "5 repeats a side and 2 figures detect a change of 3.7 % in one figure with 80 % probability" in remarks["Note"]
+    )
     assert list(gate_remarks(repeats=5, baseline={"maxRegressionPercent": "3"})) == ["Warning"]
     assert list(gate_remarks(repeats=1)) == ["Warning"]
 
@@ -156,5 +158,5 @@ def test_a_search_takes_care_of_itself() -> None:
     search = {"axis": "Concurrency", "from": "1", "to": "64"}
     objectives = [{"metric": "TTFT", "percentile": "90", "maxMilliseconds": 500}]
     found = checked({"workloads.0.load": {"search": search}, "objectives": objectives})
-    assert said(found, "Warning") == {}
-    assert "spec.repeats" not in said(found, "Note")
+    assert messages(found, "Warning") == {}
+    assert "spec.repeats" not in messages(found, "Note")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from unit.api.spec_cases import absent
-from unit.preflight.checks import checked, said
+from unit.preflight.checks import checked, messages
 
 LOAD, DATASET = "spec.workloads[0].load", "spec.workloads[0].dataset"
 
@@ -31,13 +31,13 @@ LOAD, DATASET = "spec.workloads[0].load", "spec.workloads[0].dataset"
     ],
 )
 def test_an_unknown_field(changes: dict[str, Any], path: str, text: str) -> None:
-    errors = said(checked(changes), "Error")
+    errors = messages(checked(changes), "Error")
     assert text in errors[path]
     assert not text.startswith("unknown field") or errors[path].startswith("unknown field")
 
 
 def test_where_nothing_is_near_and_there_are_many_none_is_listed() -> None:
-    assert said(checked({"zzzzzz": 1}), "Error") == {"spec.zzzzzz": "unknown field"}
+    assert messages(checked({"zzzzzz": 1}), "Error") == {"spec.zzzzzz": "unknown field"}
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_where_nothing_is_near_and_there_are_many_none_is_listed() -> None:
     ],
 )
 def test_a_wrong_value(changes: dict[str, Any], path: str, text: str) -> None:
-    assert text in said(checked(changes), "Error")[path]
+    assert text in messages(checked(changes), "Error")[path]
 
 
 @pytest.mark.parametrize(
@@ -97,18 +97,19 @@ def test_a_wrong_value(changes: dict[str, Any], path: str, text: str) -> None:
     ],
 )
 def test_a_wrong_name(metadata: dict[str, Any], path: str, text: str) -> None:
-    assert said(checked(metadata=metadata), "Error")[path] == text
+    assert messages(checked(metadata=metadata), "Error")[path] == text
 
 
 @pytest.mark.parametrize("name", ["a", "a-b", "0", "a" * 40])
 def test_a_name_that_children_can_be_called_after(name: str) -> None:
-    assert said(checked(metadata={"name": name}), "Error") == {}
+    assert messages(checked(metadata={"name": name}), "Error") == {}
 
 
 def test_what_kubectl_prints_can_be_checked_again() -> None:
     metadata = {"name": "a", "uid": "u", "resourceVersion": "1", "generation": 1, "creationTimestamp": "t"}
     assert (
-        said(checked(metadata={**metadata, "managedFields": [], "selfLink": "x"}, status={"phase": "x"}), "Error") == {}
+        messages(checked(metadata={**metadata, "managedFields": [], "selfLink": "x"}, status={"phase": "x"}), "Error")
+        == {}
     )
 
 
@@ -123,10 +124,10 @@ def test_what_kubectl_prints_can_be_checked_again() -> None:
         ({"spec": []}, "spec", "must be there"),
     ],
 )
-def test_what_stands_around_the_spec_word_for_word(outside: dict[str, Any], path: str, text: str) -> None:
-    assert said(checked(**outside), "Error")[path] == text
+def test_an_error_around_the_spec_has_this_text(outside: dict[str, Any], path: str, text: str) -> None:
+    assert messages(checked(**outside), "Error")[path] == text
 
 
 def test_a_generated_name_needs_kubectl_create() -> None:
     found = checked(metadata={"generateName": "chat-"})
-    assert said(found, "Note")["metadata.generateName"] == "kubectl create takes it, kubectl apply does not"
+    assert messages(found, "Note")["metadata.generateName"] == "kubectl create takes it, kubectl apply does not"

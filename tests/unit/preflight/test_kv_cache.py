@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from benchrun.preflight.manifest_checks import Known
 from benchrun.sizing import model_shape
-from unit.preflight.checks import checked, said
+from unit.preflight.checks import checked, messages
 from unit.sizing.configs import LLAMA_8B
 
 GIB = 2**30
@@ -39,7 +39,7 @@ def load(**members: Any) -> dict[str, Any]:
     ],
 )
 def test_more_at_once_than_fit_is_a_warning(changes: dict[str, Any], too_many: str | None) -> None:
-    warnings = said(checked(changes, known=ROOM), "Warning")
+    warnings = messages(checked(changes, known=ROOM), "Warning")
     if too_many is None:
         assert LOAD not in warnings
     else:
@@ -50,15 +50,15 @@ def test_more_at_once_than_fit_is_a_warning(changes: dict[str, Any], too_many: s
 
 def test_requests_that_only_the_data_tells_the_length_of_are_left_out() -> None:
     changes = load(concurrencies=[5000]) | {"workloads.0.dataset": {"agent": {"staticPrefix": {}}}}
-    assert LOAD not in said(checked(changes, known=ROOM), "Warning")
+    assert LOAD not in messages(checked(changes, known=ROOM), "Warning")
 
 
 def test_engines_side_by_side_hold_more() -> None:
     changes = load(concurrencies=[56])
     changes["server.args"] = [*changes["server.args"], "--data-parallel-size=2"]
-    assert LOAD not in said(checked(changes, known=ROOM), "Warning")
+    assert LOAD not in messages(checked(changes, known=ROOM), "Warning")
 
 
 def test_a_size_among_the_arguments_needs_no_gpu_memory() -> None:
     changes = {"server.args": ["--kv-cache-memory-bytes=1GiB", "--max-model-len=4096"]}
-    assert "8,192 tokens" in said(checked(changes, known=Known(shape=SHAPE)), "Note")[ARGS]
+    assert "8,192 tokens" in messages(checked(changes, known=Known(shape=SHAPE)), "Note")[ARGS]

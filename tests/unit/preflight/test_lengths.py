@@ -8,7 +8,7 @@ import pytest
 from benchrun.preflight.manifest_checks import Known
 from benchrun.sizing import model_shape
 from unit.api.spec_cases import workload
-from unit.preflight.checks import checked, said
+from unit.preflight.checks import checked, messages
 from unit.sizing.configs import LLAMA_8B
 
 DATASET = "spec.workloads[0].dataset"
@@ -26,7 +26,7 @@ FILE = {"configMap": {"name": "c", "key": "k"}}
     ],
 )
 def test_a_request_longer_than_a_sequence_is_an_error(args: list[str], known: Known, told_by: str) -> None:
-    text = said(checked({**RANDOM, "server.args": args}, known=known), "Error")[DATASET]
+    text = messages(checked({**RANDOM, "server.args": args}, known=known), "Error")[DATASET]
     assert "12,000 tokens of prompt and 1,000 of answer are 13,000" in text
     assert f"({told_by})" in text
 
@@ -43,8 +43,8 @@ def test_a_request_longer_than_a_sequence_is_an_error(args: list[str], known: Kn
 def test_rows_that_are_too_long_are_left_out_which_is_no_error(members: dict[str, Any], limit: int, fits: bool) -> None:
     dataset = {"shareGPT": {"file": FILE, **members}}
     found = checked({"workloads.0.dataset": dataset, "server.args": [f"--max-model-len={limit}"]})
-    assert DATASET not in said(found, "Error")
-    assert ("longer rows are left out" in said(found, "Note").get(DATASET, "")) is not fits
+    assert DATASET not in messages(found, "Error")
+    assert ("longer rows are left out" in messages(found, "Note").get(DATASET, "")) is not fits
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_rows_that_are_too_long_are_left_out_which_is_no_error(members: dict[str
 )
 def test_answers_that_leave_no_room_for_a_prompt_are_an_error(dataset: dict[str, Any], tokens: str) -> None:
     found = checked({"workloads.0.dataset": dataset, "server.args": ["--max-model-len=2000"]})
-    assert said(found, "Error")[DATASET].startswith(f"answers of {tokens} tokens leave no room")
+    assert messages(found, "Error")[DATASET].startswith(f"answers of {tokens} tokens leave no room")
 
 
 def test_each_part_of_a_mix_is_looked_at() -> None:
@@ -69,8 +69,8 @@ def test_each_part_of_a_mix_is_looked_at() -> None:
         *({"name": name, "dataset": dataset} for name, dataset in parts.items()),
     ]
     found = checked({"workloads": workloads, "server.args": ["--max-model-len=4096"]})
-    assert list(said(found, "Error")) == [f"{DATASET}.mix[1]"]
-    assert f"{DATASET}.mix[2]" in said(found, "NotChecked")
+    assert list(messages(found, "Error")) == [f"{DATASET}.mix[1]"]
+    assert f"{DATASET}.mix[2]" in messages(found, "NotChecked")
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_each_part_of_a_mix_is_looked_at() -> None:
         },
     ],
 )
-def test_who_asks_for_longer_knowingly_is_only_told(changes: dict[str, Any]) -> None:
+def test_an_allowed_longer_context_gives_a_note(changes: dict[str, Any]) -> None:
     found = checked(changes, known=SHORT_MODEL)
-    assert "made for 8,192 tokens" in said(found, "Note")["spec.server.args"]
-    assert said(found, "Error") == {}
+    assert "made for 8,192 tokens" in messages(found, "Note")["spec.server.args"]
+    assert messages(found, "Error") == {}

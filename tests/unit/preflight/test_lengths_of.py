@@ -12,7 +12,7 @@ from unit.api.spec_cases import workload
 FILE = {"path": "/data/rows"}
 
 
-def of(dataset: dict[str, Any]) -> Workload:
+def workload_with(dataset: dict[str, Any]) -> Workload:
     return Workload.model_validate(workload(dataset=dataset))
 
 
@@ -62,7 +62,7 @@ def of(dataset: dict[str, Any]) -> Workload:
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
 def test_lengths(dataset: dict[str, Any], lengths: Lengths, total: int | None) -> None:
-    found = lengths_of(of(dataset).dataset)
+    found = lengths_of(workload_with(dataset).dataset)
     assert (found, found.total) == (lengths, total)
 
 
@@ -88,5 +88,7 @@ OPEN: dict[str, Any] = {"custom": {"file": FILE}}
 def test_the_longest_request_that_the_model_takes(
     dataset: dict[str, Any], max_tokens: int | None, longest: int | None
 ) -> None:
-    named = [of(each).model_copy(update={"name": name}) for name, each in (("s", SHORT), ("l", LONG), ("o", OPEN))]
-    assert longest_request(of(dataset), named, max_tokens=max_tokens) == longest
+    named = [
+        workload_with(each).model_copy(update={"name": name}) for name, each in (("s", SHORT), ("l", LONG), ("o", OPEN))
+    ]
+    assert longest_request(workload_with(dataset), named, max_tokens=max_tokens) == longest

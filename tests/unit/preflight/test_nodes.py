@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from unit.preflight.checks import checked, said
+from unit.preflight.checks import checked, messages
 
 ARGS = "spec.server.args"
 
@@ -12,7 +12,7 @@ def about(level: str, *args: str, nodes: int = 2, gpus: int | None = 8) -> str |
     """What is said of the arguments at this level."""
     resources = {"limits": {"nvidia.com/gpu": gpus}} if gpus is not None else {}
     server = {"server.args": list(args), "server.nodesPerReplica": nodes, "server.resources": resources}
-    return said(checked(server), level).get(ARGS)  # type: ignore[arg-type]
+    return messages(checked(server), level).get(ARGS)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_sizes_that_two_nodes_of_eight_gpus_share_are_fine(args: tuple[str, ...]
     assert (about("Error", *args), about("Warning", *args)) == (None, None)
 
 
-def test_a_product_that_nodes_can_not_share_is_an_error() -> None:
+def test_a_product_that_nodes_cannot_share_is_an_error() -> None:
     assert "8 parallel processes" in str(about("Error", "-tp=8", nodes=3))
     assert "1 parallel processes" in str(about("Error"))
 
@@ -42,13 +42,13 @@ def test_gpus_without_a_process_are_a_warning() -> None:
     assert "of which vLLM uses 4" in str(about("Warning", "-tp=8"))
 
 
-def test_without_gpus_nothing_is_said_of_them() -> None:
+def test_a_cluster_without_gpus_has_no_gpu_remark() -> None:
     assert (about("Error", "-tp=2", gpus=None), about("Warning", "-tp=2", gpus=None)) == (None, None)
 
 
-def test_of_servers_of_one_node_nothing_is_said() -> None:
+def test_single_node_servers_have_no_remark() -> None:
     assert about("Error", "-tp=8", nodes=1) is None
 
 
-def test_a_value_that_is_no_number_is_said_and_not_raised() -> None:
+def test_a_value_that_is_no_number_is_reported_and_not_raised() -> None:
     assert "tensor-parallel-size" in str(about("Error", "-tp=many"))

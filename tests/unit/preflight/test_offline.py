@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from unit.api.spec_cases import absent
-from unit.preflight.checks import checked, said
+from unit.preflight.checks import checked, messages
 
 
 def offline(*args: str) -> dict[str, Any]:
@@ -16,13 +16,13 @@ def offline(*args: str) -> dict[str, Any]:
     }
 
 
-def test_a_flag_that_vllm_has_not_is_told_at_its_place() -> None:
-    errors = said(checked(offline("--max-model-len=4096", "--max-num-sequences=4")), "Error")
+def test_a_flag_that_vllm_has_not_is_reported_at_its_place() -> None:
+    errors = messages(checked(offline("--max-model-len=4096", "--max-num-sequences=4")), "Error")
     assert list(errors) == ["spec.offline.args[1]"]
     assert "has no flag --max-num-sequences" in errors["spec.offline.args[1]"]
 
 
-def test_what_is_not_known_of_the_cache_is_said_of_offline() -> None:
+def test_unknown_cache_size_is_reported_for_offline_runs() -> None:
     paths = {remark.path for remark in checked(offline()).remarks}
     assert "spec.offline.args" in paths
     assert not any(path.startswith("spec.server") for path in paths)
@@ -32,4 +32,4 @@ def test_prompts_longer_than_its_context_are_told_before_a_gpu_is_taken() -> Non
     changes = offline("--max-model-len=100") | {
         "workloads.0.dataset": {"random": {"inputTokens": 128, "outputTokens": 16}}
     }
-    assert any(path.startswith("spec.workloads[0]") for path in said(checked(changes), "Error"))
+    assert any(path.startswith("spec.workloads[0]") for path in messages(checked(changes), "Error"))

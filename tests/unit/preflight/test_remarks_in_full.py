@@ -11,7 +11,7 @@ from benchrun.preflight.remark import Level
 from benchrun.sizing import model_shape
 from unit.api.spec_cases import absent
 from unit.golden_messages import assert_golden
-from unit.preflight.checks import checked, said
+from unit.preflight.checks import checked, messages
 from unit.sizing.configs import LLAMA_8B, QWEN3_NEXT
 
 GIB = 2**30
@@ -140,17 +140,17 @@ def test_remark(case: str) -> None:
         pytest.param({"runDeadlineSeconds": 0}, Known(), "spec.runDeadlineSeconds", id="time without limit"),
     ],
 )
-def test_where_all_is_well_nothing_is_said(changes: dict[str, Any], known: Known, silent: str) -> None:
+def test_a_good_run_prints_no_remark(changes: dict[str, Any], known: Known, silent: str) -> None:
     assert [remark for remark in checked(changes, known=known).remarks if remark.path == silent] == []
 
 
 def test_a_cache_that_just_holds_the_limit_starts() -> None:
     found = checked({"server.args": [FULL, "--max-model-len=32752"]}, known=ROOM)
-    assert said(found, "Error") == {}
+    assert messages(found, "Error") == {}
 
 
 def test_weights_are_divided_by_the_gpus_of_an_engine() -> None:
     for flags in (["-tp=4"], ["-pp=4"], ["-tp=2", "-pp=2"], ["-tp=4", "-dp=2"]):
         known = replace(ROOM, weights_bytes=60 * GIB)
-        note = said(checked({"server.args": [FULL, "--max-model-len=8192", *flags]}, known=known), "Note")[ARGS]
+        note = messages(checked({"server.args": [FULL, "--max-model-len=8192", *flags]}, known=known), "Note")[ARGS]
         assert "4 GiB a GPU" in note

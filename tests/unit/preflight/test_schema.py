@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from unit.api.spec_cases import ACCEPTED, REFUSED, Refused, Spec
-from unit.preflight.checks import checked, said
+from unit.preflight.checks import checked, messages
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=name) for name, case in REFUSED.items()])
 def test_refused_where_the_api_server_refuses(case: Refused) -> None:
     found = checked(case.changes)
-    errors = said(found, "Error")
+    errors = messages(found, "Error")
     assert found.has_errors
     assert found.volume is None
     assert [path for path in errors if path.startswith(case.path) or case.path.startswith(path)] == list(errors)
@@ -28,7 +28,7 @@ def test_refused_where_the_api_server_refuses(case: Refused) -> None:
 def test_what_is_accepted_has_no_error_of_form(spec: Spec) -> None:
     found = checked(spec=spec)
     assert [
-        path for path in said(found, "Error") if not path.startswith(("spec.server.args", "spec.runDeadline"))
+        path for path in messages(found, "Error") if not path.startswith(("spec.server.args", "spec.runDeadline"))
     ] == []
     assert found.volume is not None
 
@@ -44,16 +44,15 @@ def test_what_is_accepted_has_no_error_of_form(spec: Spec) -> None:
     ],
 )
 def test_unknown_fields_are_named_with_the_nearest(changes: dict[str, Any], path: str, text: str) -> None:
-    assert text in said(checked(changes), "Error")[path]
+    assert text in messages(checked(changes), "Error")[path]
 
 
 def test_a_value_of_another_type_is_shown() -> None:
-    errors = said(checked({"repeats": "2"}), "Error")
-    assert errors["spec.repeats"].endswith("not '2'")
+    assert messages(checked({"repeats": "2"}), "Error")["spec.repeats"].endswith("not '2'")
 
 
-def test_all_problems_are_told_at_once() -> None:
-    errors = said(checked({"repeats": 0, "model.revison": "x", "workloads.0.api": "Responses"}), "Error")
+def test_all_problems_are_reported_at_once() -> None:
+    errors = messages(checked({"repeats": 0, "model.revison": "x", "workloads.0.api": "Responses"}), "Error")
     assert set(errors) == {"spec.repeats", "spec.model.revison", "spec.workloads[0].api"}
 
 
@@ -71,11 +70,11 @@ def test_all_problems_are_told_at_once() -> None:
         ({"spec": None}, "spec", "must be there"),
     ],
 )
-def test_what_stands_around_the_spec(outside: dict[str, Any], path: str, text: str) -> None:
-    assert text in said(checked(**outside), "Error")[path]
+def test_a_wrong_field_around_the_spec_is_an_error(outside: dict[str, Any], path: str, text: str) -> None:
+    assert text in messages(checked(**outside), "Error")[path]
 
 
 def test_a_generated_name_is_no_error() -> None:
     found = checked(metadata={"generateName": "chat-"})
-    assert said(found, "Error") == {}
-    assert "metadata.generateName" in said(found, "Note")
+    assert messages(found, "Error") == {}
+    assert "metadata.generateName" in messages(found, "Note")

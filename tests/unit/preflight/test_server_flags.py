@@ -14,7 +14,7 @@ from benchrun.preflight.server_flags import (
     version_of_image,
 )
 from benchrun_client.engines import ENGINE
-from unit.preflight.checks import checked, said as said_of
+from unit.preflight.checks import checked, messages as said_of
 
 IMAGE = "vllm/vllm-openai:v0.32.0"
 
@@ -68,19 +68,14 @@ def test_what_vllm_would_end_on_is_an_error_at_its_place(args: tuple[str, ...], 
     assert text in errors[0].text
 
 
-@pytest.mark.parametrize(
-    ("args", "text"),
-    [
-        (("--disable-log-stats",), "metrics"),
-    ],
-)
+@pytest.mark.parametrize(("args", "text"), [(("--disable-log-stats",), "metrics")])
 def test_what_works_against_the_measurement_is_a_warning(args: tuple[str, ...], text: str) -> None:
     warnings = [remark for remark in remarks(*args) if remark.level == "Warning"]
     assert len(warnings) == 1
     assert text in warnings[0].text
 
 
-def test_of_a_flag_given_twice_the_last_holds_and_it_is_said() -> None:
+def test_the_last_of_a_repeated_flag_holds_with_a_remark() -> None:
     (only,) = remarks("--max-num-seqs=8", "--max-num-seqs=16")
     assert (only.level, only.path) == ("Note", "args[1]")
 
@@ -110,7 +105,7 @@ def test_the_version_is_that_of_the_tag(image: str, version: str | None) -> None
     ("image", "text"),
     [("vllm/vllm-openai:v0.11.0", "vLLM 0.11: flags are known of 0.32"), ("vllm:latest", "names no version")],
 )
-def test_of_other_versions_nothing_is_claimed(image: str, text: str) -> None:
+def test_flags_of_unknown_versions_are_not_checked(image: str, text: str) -> None:
     (only,) = remarks("--no-such-flag", image=image)
     assert only.level == "NotChecked"
     assert text in only.text
@@ -155,7 +150,7 @@ TABLE = FlagTable(
 )
 
 
-def said(*args: str) -> list[tuple[str, str, str]]:
+def findings_of(*args: str) -> list[tuple[str, str, str]]:
     return [(remark.level, remark.path, remark.text) for remark in table_remarks(args, TABLE, path="args")]
 
 
@@ -193,8 +188,8 @@ def said(*args: str) -> list[tuple[str, str, str]]:
     ],
     ids=" ".join,
 )
-def test_what_argparse_takes(args: tuple[str, ...]) -> None:
-    assert said(*args) == []
+def test_flags_that_argparse_accepts_have_no_remark(args: tuple[str, ...]) -> None:
+    assert findings_of(*args) == []
 
 
 @pytest.mark.parametrize(
@@ -240,24 +235,24 @@ def test_what_argparse_takes(args: tuple[str, ...]) -> None:
     ids=lambda value: " ".join(value) if value[0] not in ("Error", "Note") else "",
 )
 def test_what_it_does_not_take_or_what_may_surprise(args: tuple[str, ...], remark: tuple[str, str, str]) -> None:
-    assert remark in said(*args)
-    assert len([each for each in said(*args) if each[1] == remark[1]]) == 1
+    assert remark in findings_of(*args)
+    assert len([each for each in findings_of(*args) if each[1] == remark[1]]) == 1
 
 
 def test_an_abbreviation_of_two_flags_is_none() -> None:
-    ((level, _, text),) = said("--length-=8")
+    ((level, _, text),) = findings_of("--length-=8")
     assert level == "Error"
     assert text.startswith("vLLM 9.9 has no flag --length-; did you mean --length-")
 
 
 def test_after_an_unknown_flag_its_value_is_passed_over() -> None:
-    assert [path for _, path, _ in said("--unknown", "value", "--switch=1")] == ["args[0]", "args[2]"]
-    assert [path for _, path, _ in said("--unknown=value", "stray")] == ["args[0]", "args[1]"]
-    assert [path for _, path, _ in said("--unknown", "--switch")] == ["args[0]"]
+    assert [path for _, path, _ in findings_of("--unknown", "value", "--switch=1")] == ["args[0]", "args[2]"]
+    assert [path for _, path, _ in findings_of("--unknown=value", "stray")] == ["args[0]", "args[1]"]
+    assert [path for _, path, _ in findings_of("--unknown", "--switch")] == ["args[0]"]
 
 
-def test_every_fault_is_told_in_the_order_of_the_words() -> None:
-    assert [path for _, path, _ in said("stray", "--one", "--switch=1", "--choice=blue")] == [
+def test_every_fault_is_reported_in_the_order_of_the_words() -> None:
+    assert [path for _, path, _ in findings_of("stray", "--one", "--switch=1", "--choice=blue")] == [
         "args[0]",
         "args[1]",
         "args[2]",
@@ -266,11 +261,7 @@ def test_every_fault_is_told_in_the_order_of_the_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "flag"),
-    [
-        ("--disable_log_stats", "--disable-log-stats"),
-        ("--disable-log-stats", "--disable-log-stats"),
-    ],
+    ("word", "flag"), [("--disable_log_stats", "--disable-log-stats"), ("--disable-log-stats", "--disable-log-stats")]
 )
 def test_flags_that_work_against_the_measurement_are_warned_of(word: str, flag: str) -> None:
     for version in ("0.32", "1.0", None):
@@ -316,7 +307,7 @@ def test_flags_within_a_command_are_checked_at_their_place() -> None:
     assert set(of_command("vllm", "serve", "--disable-log-stats")["Warning"]) >= {"spec.server.command[2]"}
 
 
-def test_of_a_script_in_a_command_nothing_is_claimed() -> None:
+def test_flags_in_a_script_command_are_not_checked() -> None:
     found = of_command("bash", "-c", "exec vllm serve $(MODEL) --max-model-lem=9")
     assert found["Error"] == {}
     assert "spec.server.command" in found["NotChecked"]

@@ -9,7 +9,7 @@ from benchrun.preflight.manifest_checks import Checked, Known, check_object, che
 from benchrun.preflight.request_volume import volume_of
 from benchrun.sizing import model_shape
 from unit.api.spec_cases import minimal
-from unit.preflight.checks import manifest, said, spec
+from unit.preflight.checks import manifest, messages, spec
 from unit.sizing.configs import LLAMA_8B
 
 ARGS = "spec.template.server.args"
@@ -51,21 +51,20 @@ def test_a_kind_that_is_none_of_ours(body: dict[str, Any], level: str, text: str
     ],
 )
 def test_an_object_is_called_what_it_is_called(metadata: Any, name: str) -> None:
-    found = check_object(manifest(metadata=metadata), Known())
-    assert found.name == name
+    assert check_object(manifest(metadata=metadata), Known()).name == name
 
 
 def test_a_kind_is_checked_by_its_own_rules() -> None:
     run, swept = (check_object({**manifest(), "kind": kind}, Known()) for kind in ("BenchmarkRun", "BenchmarkSweep"))
     assert not run.has_errors
-    assert "spec.template" in said(swept, "Error")
+    assert "spec.template" in messages(swept, "Error")
 
 
-def test_what_is_said_of_the_template_names_its_field_there() -> None:
+def test_remarks_on_the_template_name_its_field() -> None:
     found = sweep({"runDeadlineSeconds": 10, "workloads.0.requests": 5})
-    assert "spec.template.runDeadlineSeconds" not in said(found, "Error")
-    assert "spec.template.workloads[0].requests" in said(found, "Warning")
-    assert ARGS in said(found, "NotChecked")
+    assert "spec.template.runDeadlineSeconds" not in messages(found, "Error")
+    assert "spec.template.workloads[0].requests" in messages(found, "Warning")
+    assert ARGS in messages(found, "NotChecked")
     assert all(remark.path.startswith("spec.") for remark in found.remarks)
 
 
@@ -80,10 +79,10 @@ def test_what_is_said_of_the_template_names_its_field_there() -> None:
 def test_variants_that_share_a_fault_are_named_together(variants: int, text: str) -> None:
     wrong = [{"name": f"v{n}", "args": ["--nope"]} for n in range(variants)]
     found = sweep(matrix={"variants": [{"name": "base"}, *wrong]})
-    assert said(found, "Error") == {"spec.matrix": text}
+    assert messages(found, "Error") == {"spec.matrix": text}
 
 
-def test_an_argument_of_the_template_is_told_there_even_where_variants_add_more() -> None:
+def test_a_template_argument_is_reported_at_the_template() -> None:
     found = sweep({"server.args": ["--nope"]}, matrix={"variants": [{"name": "a", "args": ["--neither"]}]})
     assert [(r.path, r.text) for r in found.remarks if r.level == "Error"] == [
         (f"{ARGS}[0]", "vLLM 0.32.0 has no flag --nope"),
@@ -95,11 +94,11 @@ def test_the_config_of_the_templates_model_holds_for_variants_that_keep_it() -> 
     known = Known(shape=model_shape(LLAMA_8B | {"max_position_embeddings": 1000}), gpu_bytes=2**36, weights_bytes=2**33)
     other = {"name": "large", "model": {"name": "another"}}
     found = sweep(known=known, matrix={"variants": [{"name": "base"}, other]})
-    errors = said(found, "Error")
+    errors = messages(found, "Error")
     assert list(errors) == ["spec.template.workloads[0].dataset"]
     assert errors["spec.template.workloads[0].dataset"].startswith("base: 1,024 tokens of prompt")
-    assert said(found, "NotChecked")["spec.template.workloads[0].dataset"].startswith("large: ")
-    assert said(found, "NotChecked")[ARGS] == (
+    assert messages(found, "NotChecked")["spec.template.workloads[0].dataset"].startswith("large: ")
+    assert messages(found, "NotChecked")[ARGS] == (
         "large: whether the KV cache has room for the load: give --model, --weights"
     )
 
@@ -111,24 +110,24 @@ def test_the_config_of_the_templates_model_holds_for_variants_that_keep_it() -> 
 def test_a_budget_is_held_against_all_variants(budget: int | None, text: str | None) -> None:
     template = {"server.resources": {"limits": {"nvidia.com/gpu": 1}}}
     changes: dict[str, Any] = {} if budget is None else {"gpuSecondsBudget": budget}
-    assert said(sweep(template, **changes), "Warning").get("spec.gpuSecondsBudget") == text
+    assert messages(sweep(template, **changes), "Warning").get("spec.gpuSecondsBudget") == text
 
 
 def test_a_budget_of_a_load_that_tells_no_time_is_not_held_against_anything() -> None:
     template = {"server.resources": {"limits": {"nvidia.com/gpu": 1}}, "workloads.0.load": {"concurrencies": [1]}}
     found = sweep(template, gpuSecondsBudget=1)
-    assert "spec.gpuSecondsBudget" not in said(found, "Warning")
+    assert "spec.gpuSecondsBudget" not in messages(found, "Warning")
     assert found.volume is not None
     assert found.volume.gpu_seconds is None
 
 
 def test_one_replication_is_told_what_three_would_tell() -> None:
     text = "1: variants are compared within one server each; 3 show how much servers differ by chance"
-    assert said(sweep(), "Note")["spec.replications"] == text
+    assert messages(sweep(), "Note")["spec.replications"] == text
 
 
 def test_what_replications_can_find_is_told_before() -> None:
-    text = said(sweep(replications=5), "Note")["spec.replications"]
+    text = messages(sweep(replications=5), "Note")["spec.replications"]
     assert text.startswith(
         "5 fresh servers a side and 10 figures detect a change of 5.1 % in one figure with 80 % probability"
     )
@@ -189,7 +188,7 @@ def test_a_matrix_that_makes_no_runs(matrix: dict[str, Any], text: str) -> None:
         ({}, {"matrix": {}}, "spec.matrix", "exactly one of grid, zip and variants"),
     ],
 )
-def test_what_the_api_server_would_refuse(
+def test_an_object_that_the_api_server_would_reject_is_an_error(
     template: dict[str, Any], changes: dict[str, Any], path: str, text: str
 ) -> None:
-    assert text in said(sweep(template, **changes), "Error")[path]
+    assert text in messages(sweep(template, **changes), "Error")[path]

@@ -44,11 +44,9 @@ class Cluster:
         return [body["metadata"]["name"] for path, body in self.objects.items() if path.split("/")[-2] == plural]
 
     def of(self, plural: str) -> list[Json]:
-        """Objects of a kind."""
         return [body for path, body in self.objects.items() if path.split("/")[-2] == plural]
 
     def answer(self, verb: str, target: str, body: Json | None, accept: str) -> tuple[int, Json]:
-        """Status and body."""
         path, _, query = target.partition("?")
         self.calls.append((verb, path, body))
         for (refused, beginning), status in self.refused.items():

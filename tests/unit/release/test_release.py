@@ -57,7 +57,7 @@ def test_a_server_is_released_when_it_was_held_longer_than_it_says(cluster: Clus
     }
 
 
-def test_the_run_is_told_by_an_event(cluster: Cluster, look: LookAt) -> None:
+def test_the_run_gets_an_event(cluster: Cluster, look: LookAt) -> None:
     name = server(cluster)["metadata"]["name"]
     look(T0)
     look(T0 + HOLD + 1)
@@ -157,7 +157,7 @@ def test_what_no_run_owns_is_left_alone(cluster: Cluster, look: LookAt, changed:
     assert [look(T0), look(T0 + 10 * DAY), deleted(cluster)] == [0, 0, []]
 
 
-def test_what_is_told_of_labels_raises_nothing(cluster: Cluster, look: LookAt) -> None:
+def test_broken_labels_raise_nothing(cluster: Cluster, look: LookAt) -> None:
     server(cluster, run="odd", metadata={"labels": ["no", "map"]})
     server(cluster)
     look(T0)
@@ -213,7 +213,7 @@ def test_one_that_cannot_be_deleted_stops_no_other(cluster: Cluster, look: LookA
     assert [look(T0 + HOLD + 2), cluster.names("deployments")] == [0, []]
 
 
-def test_an_event_that_is_refused_is_a_failure_and_no_more(cluster: Cluster, look: LookAt) -> None:
+def test_an_event_that_is_rejected_is_a_failure_and_no_more(cluster: Cluster, look: LookAt) -> None:
     server(cluster)
     look(T0)
     cluster.refused["POST", "/api/v1/namespaces/team-a/events"] = 403
@@ -343,13 +343,13 @@ def test_without_namespaces_the_whole_cluster(cluster: Cluster, monkeypatch: pyt
     ]
 
 
-def test_what_failed_makes_the_exit_code_1(cluster: Cluster) -> None:
+def test_a_failed_run_exits_with_1(cluster: Cluster) -> None:
     cluster.refused["GET", "/apis/apps/v1/namespaces/team-a"] = 403
     assert main(["--namespace=team-a"]) == 1
 
 
 @pytest.mark.parametrize("bound", ["0", "-5", "soon", ""])
-def test_a_bound_that_would_release_everything_is_refused(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bound_that_would_release_everything_is_rejected(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for arguments in ([f"--max-hold-seconds={bound}"], []):
         monkeypatch.setenv("BENCHRUN_MAX_HOLD_SECONDS", bound)
         with pytest.raises(SystemExit) as refused:
@@ -359,20 +359,20 @@ def test_a_bound_that_would_release_everything_is_refused(bound: str, monkeypatc
 
 def test_without_a_way_to_the_api_server_it_says_so(cluster: Cluster, tmp_path: Path) -> None:
     (tmp_path / "kubeconfig").unlink()
-    code, said = run()
-    assert (code, "Traceback" in said) == (1, False)
+    code, output = run()
+    assert (code, "Traceback" in output) == (1, False)
 
 
 def test_an_api_server_that_is_gone_is_a_failure(cluster: Cluster, tmp_path: Path) -> None:
     file = tmp_path / "kubeconfig"
     file.write_text(file.read_text().replace(cluster.url, "http://127.0.0.1:1"))
-    code, said = run()
-    assert (code, "Traceback" in said) == (1, False)
+    code, output = run()
+    assert (code, "Traceback" in output) == (1, False)
 
 
 def test_nothing_of_the_operator_is_imported() -> None:
-    code, said = run(program=("-c", IMPORTS))
-    imported = set(said.partition("imported ")[2].split())
+    code, output = run(program=("-c", IMPORTS))
+    imported = set(output.partition("imported ")[2].split())
     assert code == 0
     assert "benchrun.release.main" in imported
     assert {module.split(".")[0] for module in imported}.isdisjoint({"kopf", "aiohttp", "benchrun_client"})

@@ -74,7 +74,6 @@ class FinishedSweep:
 
 
 def sweep_object(status: Json, *, name: str = NAME, spec: Json) -> Json:
-    """A BenchmarkSweep."""
     return {
         "apiVersion": "benchrun.dev/v1alpha1",
         "kind": "BenchmarkSweep",
@@ -131,13 +130,13 @@ def _run_body(one: Run, figures: BenchmarkRunStatus | None) -> Json:
         "uid": UID,
         "controller": True,
     }
-    told = figures.model_dump(mode="json", by_alias=True, exclude_none=True) if figures is not None else {}
+    status = figures.model_dump(mode="json", by_alias=True, exclude_none=True) if figures is not None else {}
     return {
         "apiVersion": "benchrun.dev/v1alpha1",
         "kind": "BenchmarkRun",
         "metadata": {"name": one.name, "namespace": NAMESPACE, "uid": one.uid, "ownerReferences": [owner]},
         "spec": one.spec,
-        "status": told | one.status,
+        "status": status | one.status,
     }
 
 
@@ -160,6 +159,6 @@ def _row(what: Measured, cell: str, draw: Random, *, alone: bool) -> Result:
     if what.server is not None:
         update["roles"] = [RoleFigures(role="server", **what.server)]
     if what.objective is not None:
-        asked = {"metric": "TTFT", "percentile": "99", "maxMilliseconds": 500, "outcome": what.objective}
-        update["objectives"] = [asked]
+        objective = {"metric": "TTFT", "percentile": "99", "maxMilliseconds": 500, "outcome": what.objective}
+        update["objectives"] = [objective]
     return Result.model_validate(found.model_dump() | update)

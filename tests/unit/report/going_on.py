@@ -18,7 +18,6 @@ def at(seconds: float) -> str:
 
 
 def live(seconds: float = 80, **figures: Any) -> Live:
-    """A sample."""
     values: Json = {"running": 8, "waiting": 2, "kv_cache_percent": 40, "generation_tokens_per_second": 500}
     return Live(at=at(seconds), **(values | figures))
 

@@ -56,5 +56,4 @@ def result(cell: str = "chat/concurrency=8", **changes: Any) -> Result:
 
 
 def status(*results: Result) -> BenchmarkRunStatus:
-    """Measured."""
     return BenchmarkRunStatus(results=list(results), verdict="Valid", message="measured the load point")

@@ -29,8 +29,5 @@ def sweep_going_on(*, done: Sequence[str] = (), under_way: int = 1, **spec: obje
 def run_of_sweep(number: int, status: BenchmarkRunStatus) -> Json:
     """The run of the variant of that number."""
     body = run_body(status, name=f"{NAME}-v{number}-r1")
-    metadata = {
-        "labels": {names.LABEL_SWEEP: NAME},
-        "annotations": {names.ANNOTATION_VARIANT: VARIANTS[number - 1]},
-    }
+    metadata = {"labels": {names.LABEL_SWEEP: NAME}, "annotations": {names.ANNOTATION_VARIANT: VARIANTS[number - 1]}}
     return {**body, "metadata": body["metadata"] | metadata}

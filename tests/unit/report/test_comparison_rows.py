@@ -45,7 +45,7 @@ def test_figures_of_a_comparison_have_four_digits() -> None:
     assert row[2:4] == ("1235", "0.1235")
 
 
-def test_what_nobody_knows_is_a_dash_in_its_column() -> None:
+def test_an_unknown_value_is_a_dash_in_its_column() -> None:
     nothing = {"baseline": None, "value": None, "change_percent": None, "low_percent": None, "high_percent": None}
     assert comparison_rows([cell("c", change(**nothing, word="Unknown"))]).rows == (
         ("c", "MeanTTFT", "-", "-", "-", "-", "Unknown"),
@@ -53,12 +53,12 @@ def test_what_nobody_knows_is_a_dash_in_its_column() -> None:
 
 
 @pytest.mark.parametrize("word", get_args(Word))
-def test_only_one_word_is_shortened(word: Word) -> None:
+def test_only_no_detectable_difference_is_shortened(word: Word) -> None:
     shown = comparison_rows([cell("c", change(word=word))]).rows[0][-1]
     assert shown == ("not detected" if word == "NoDetectableDifference" else word)
 
 
-def test_a_row_a_figure_in_order_and_one_for_a_cell_that_can_not_be_compared() -> None:
+def test_a_row_a_figure_in_order_and_one_for_a_cell_that_cannot_be_compared() -> None:
     rows = comparison_rows(
         [
             cell("b", change(metric="MeanTTFT"), change(metric="MeanTPOT")),
@@ -70,8 +70,8 @@ def test_a_row_a_figure_in_order_and_one_for_a_cell_that_can_not_be_compared() -
     assert rows[2] == ("a", "-", "-", "-", "-", "-", "NotComparable")
 
 
-def test_reasons_are_told_once_and_those_of_cells_first() -> None:
-    told = reasons(
+def test_reasons_are_reported_once_and_those_of_cells_first() -> None:
+    found = reasons(
         [
             cell("a", change(reason="one repeat"), change(reason="one repeat"), change()),
             cell("b", change(reason="too few")),
@@ -79,7 +79,7 @@ def test_reasons_are_told_once_and_those_of_cells_first() -> None:
             cell("d", reason="another GPU"),
         ]
     )
-    assert told == ["c: another GPU", "d: another GPU", "one repeat", "too few"]
+    assert found == ["c: another GPU", "d: another GPU", "one repeat", "too few"]
     assert reasons([cell("a", change())]) == []
 
 
@@ -96,7 +96,6 @@ CELL = "chat/rate=4"
 
 
 def judged(verdict: str = "Valid", *findings: str, cell: str = CELL) -> BenchmarkRunStatus:
-    """One cell, judged so."""
     return BenchmarkRunStatus(results=[result(cell, axis="rate", verdict=verdict, findings=list(findings))])
 
 
@@ -146,7 +145,7 @@ def test_the_sentence_names_what_moved(before: tuple[str, ...], after: tuple[str
     assert (found.cell, found.was, found.now) == (CELL, before[0], after[0])
 
 
-def test_codes_are_told_apart() -> None:
+def test_appeared_and_gone_codes_are_listed() -> None:
     found = only(judged("Suspect", "Drift", "ColdStart"), judged("Suspect", "Drift", "Preempted"))
     assert (found.appeared, found.gone) == (("Preempted",), ("ColdStart",))
 
@@ -164,7 +163,7 @@ def test_codes_are_told_apart() -> None:
         pytest.param(judged("Invalid"), BenchmarkRunStatus(), id="a-cell-only-then"),
     ],
 )
-def test_what_is_no_difference(before: BenchmarkRunStatus, after: BenchmarkRunStatus) -> None:
+def test_equal_servers_have_no_differences(before: BenchmarkRunStatus, after: BenchmarkRunStatus) -> None:
     assert differences(before, after, log_kept=True) == ()
 
 

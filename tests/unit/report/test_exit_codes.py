@@ -26,16 +26,7 @@ GOOD, BAD = Measured(), Measured(verdict="Invalid")
 
 
 @pytest.mark.parametrize(
-    ("codes", "worst"),
-    [
-        ([], 0),
-        ([0, 0], 0),
-        ([0, 5], 5),
-        ([5, 3], 3),
-        ([3, 4], 4),
-        ([4, 2, 3], 2),
-        ([2, 1], 1),
-    ],
+    ("codes", "worst"), [([], 0), ([0, 0], 0), ([0, 5], 5), ([5, 3], 3), ([3, 4], 4), ([4, 2, 3], 2), ([2, 1], 1)]
 )
 def test_the_worst_decides(codes: list[int], worst: int) -> None:
     assert worst_code(codes) == worst
@@ -53,15 +44,15 @@ def test_the_worst_decides(codes: list[int], worst: int) -> None:
         pytest.param(2, {"base": None, "wide": None}, id="nothing was measured"),
     ],
 )
-def test_of_a_sweep_that_has_ended(code: int, measured: dict[str, Measured | None]) -> None:
+def test_an_ended_sweep_has_an_exit_code(code: int, measured: dict[str, Measured | None]) -> None:
     assert sweep_exit_code(finished_sweep(measured).status) == code
 
 
-def test_of_a_sweep_that_was_cancelled() -> None:
+def test_a_cancelled_sweep_has_an_exit_code() -> None:
     assert sweep_exit_code(decided(sweep_body(cancel=True)).status) == 5
 
 
-def test_of_a_sweep_that_was_refused() -> None:
+def test_a_rejected_sweep_exits_with_2() -> None:
     assert sweep_exit_code(decided(sweep_body(baseline="nobody")).status) == 2
 
 
@@ -75,8 +66,10 @@ GATES = ("ObjectivesMet", "NotRegressed")
 
 def status(**conditions: str) -> BenchmarkRunStatus:
     """Conditions by type; a word after a slash is the reason."""
-    told = {type_: (text.partition("/")[0], text.partition("/")[2] or "Any") for type_, text in conditions.items()}
-    made = [Condition(type=type_, status=word, reason=why) for type_, (word, why) in told.items()]
+    documented = {
+        type_: (text.partition("/")[0], text.partition("/")[2] or "Any") for type_, text in conditions.items()
+    }
+    made = [Condition(type=type_, status=word, reason=why) for type_, (word, why) in documented.items()]
     return BenchmarkRunStatus(conditions=tuple(made))
 
 

@@ -40,7 +40,7 @@ def test_written(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "0", "0m", "-5s", "5 s", "5w", "1h30m", "inf", "nan", "1e3"])
-def test_what_is_no_length_of_time(text: str) -> None:
+def test_an_invalid_duration_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="is not a length of time; write 90s, 10m or 2h"):
         parse_seconds(text)
 
@@ -49,7 +49,7 @@ SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86_400, "m": 60}
 LENGTHS = st.floats(min_value=0, max_value=1e8, allow_nan=False)
 
 
-def said(text: str) -> int:
+def parsed_seconds(text: str) -> int:
     """Seconds of `2 h 5 min`."""
     return sum(int(number) * SECONDS[unit] for number, unit in re.findall(r"(\d+) ?([a-z]+)", text))
 
@@ -59,7 +59,7 @@ def test_what_is_told_is_short_by_less_than_its_smallest_unit(seconds: float) ->
     text = format_seconds(seconds)
     assert re.fullmatch(r"\d+ s|\d+ min( \d+ s)?|\d+ h( \d+ min)?|\d+ d", text), text
     smallest = 1 if seconds < 3599 else 60 if seconds < 86_399 else 86_400
-    assert -0.5 <= seconds - said(text) < smallest + 0.5
+    assert -0.5 <= seconds - parsed_seconds(text) < smallest + 0.5
 
 
 @given(LENGTHS)
@@ -109,7 +109,7 @@ def test_edges(seconds: float, words: str, column: str, hands: str) -> None:
 
 
 @given(st.integers(1, 999_999_999), st.sampled_from(["", "s", "m", "h", "d"]))
-def test_what_is_written_is_read(number: int, unit: str) -> None:
+def test_a_written_duration_is_parsed(number: int, unit: str) -> None:
     factor = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}[unit]
     assert parse_seconds(f"{number}{unit}") == number * factor
 
@@ -117,7 +117,7 @@ def test_what_is_written_is_read(number: int, unit: str) -> None:
 @pytest.mark.parametrize(
     "text", ["1234567890", "1.2345s", ".5s", "5.s", "5S", "5 min", "+5s", "٣s", "0.0s", "5s5", "1_0s", "5ms"]
 )
-def test_what_is_nearly_a_length_of_time_is_none(text: str) -> None:
+def test_an_almost_valid_duration_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="write 90s, 10m or 2h") as refused:
         parse_seconds(text)
     assert repr(text) in str(refused.value)
@@ -196,8 +196,7 @@ def test_a_figure_is_a_plain_number_as_near_as_its_digits_allow(value: float, di
     text = figure(value, digits=digits)
     assert re.fullmatch(r"-?\d+(\.\d+)?", text), text
     assert float(text) == float(f"{value:.{digits}g}")
-    significant = text.lstrip("-").replace(".", "").strip("0")
-    assert len(significant) <= digits
+    assert len(text.lstrip("-").replace(".", "").strip("0")) <= digits
 
 
 @given(FINITE)

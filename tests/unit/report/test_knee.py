@@ -14,8 +14,7 @@ def saturating(load: float, *, capacity: float = 100.0, service: float = 0.01) -
 
 def test_the_knee_of_a_queue_with_one_server_is_at_half_its_capacity() -> None:
     found = knee([saturating(load) for load in (10, 20, 30, 40, 50, 60, 70, 80, 90)], unit="requests/s")
-    assert found.load == 50
-    assert found.sentence == "The knee is at 50 requests/s."
+    assert (found.load, found.sentence) == (50, "The knee is at 50 requests/s.")
 
 
 def test_throughput_that_stands_still_moves_the_knee_no_further() -> None:
@@ -30,7 +29,7 @@ def test_a_load_point_far_beyond_saturation_does_not_move_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("loads", "says"),
+    ("loads", "message"),
     [
         pytest.param((60, 70, 80), "at or below 60 requests/s", id="lowest"),
         pytest.param((10, 20, 30), "at or above 30 requests/s", id="highest"),
@@ -38,13 +37,13 @@ def test_a_load_point_far_beyond_saturation_does_not_move_it() -> None:
         pytest.param((), "takes 3 load points", id="none"),
     ],
 )
-def test_a_knee_that_is_not_bracketed_is_not_marked(loads: tuple[float, ...], says: str) -> None:
+def test_a_knee_that_is_not_bracketed_is_not_marked(loads: tuple[float, ...], message: str) -> None:
     found = knee([saturating(load) for load in loads], unit="requests/s")
     assert found.load is None
-    assert says in found.sentence
+    assert message in found.sentence
 
 
-def test_neighbours_whose_repeats_reach_as_much_power_are_said() -> None:
+def test_neighbours_whose_repeats_reach_as_much_power_are_reported() -> None:
     points = [
         CurvePoint(10, 10, 0.010, ((10, 0.010), (10, 0.010))),
         CurvePoint(20, 20, 0.0115, ((20, 0.0112), (20, 0.0118))),
@@ -56,7 +55,7 @@ def test_neighbours_whose_repeats_reach_as_much_power_are_said() -> None:
     assert "not distinguishable from the others between 20 and 30 requests/s" in found.sentence
 
 
-def test_one_repeat_tells_nothing_of_the_noise() -> None:
+def test_one_repeat_reports_nothing_of_the_noise() -> None:
     points = [
         CurvePoint(p.load, p.throughput, p.response_seconds, ((p.load, 1e-9),)) for p in map(saturating, (20, 50, 90))
     ]
@@ -65,8 +64,7 @@ def test_one_repeat_tells_nothing_of_the_noise() -> None:
 
 
 def test_order_of_measurement_does_not_matter() -> None:
-    points = [saturating(load) for load in (90, 10, 50, 70, 30)]
-    assert knee(points, unit="").load == 50
+    assert knee([saturating(load) for load in (90, 10, 50, 70, 30)], unit="").load == 50
 
 
 def test_points_without_throughput_are_passed_over() -> None:
@@ -95,16 +93,8 @@ def curve(*powers: float) -> list[CurvePoint]:
     ("sentence", "points"),
     [
         pytest.param("The knee is at 2 users.", curve(1, 3, 2), id="in-the-middle"),
-        pytest.param(
-            "The knee is at or below 1 users, the lowest load measured.",
-            curve(3, 2, 1),
-            id="falling",
-        ),
-        pytest.param(
-            "The knee is at or above 4 users, the highest load measured.",
-            curve(1, 2, 3),
-            id="rising",
-        ),
+        pytest.param("The knee is at or below 1 users, the lowest load measured.", curve(3, 2, 1), id="falling"),
+        pytest.param("The knee is at or above 4 users, the highest load measured.", curve(1, 2, 3), id="rising"),
         pytest.param(
             "No knee is marked: that takes 3 load points with trustworthy numbers at least.",
             curve(1, 2),
@@ -112,11 +102,11 @@ def curve(*powers: float) -> list[CurvePoint]:
         ),
     ],
 )
-def test_where_it_lies_is_told_in_a_sentence(sentence: str, points: list[CurvePoint]) -> None:
+def test_the_sentence_names_where_the_knee_lies(sentence: str, points: list[CurvePoint]) -> None:
     assert knee(points, unit="users").sentence == sentence
 
 
-def test_loads_are_told_as_they_were_asked_for() -> None:
+def test_loads_are_told_as_they_were_requested() -> None:
     points = [point(0.25, 1), point(0.5, 3), point(1.5, 2)]
     assert knee(points, unit="requests/s").sentence == "The knee is at 0.5 requests/s."
 
@@ -146,8 +136,7 @@ def test_a_neighbour_behind_one_that_is_worse_is_not_asked() -> None:
 
 
 def test_as_good_up_to_an_end_is_not_bracketed() -> None:
-    points = [point(1, 3, 3, 3.5), point(2, 4, 3, 4), point(4, 1, 1, 1)]
-    found = knee(points, unit="users")
+    found = knee([point(1, 3, 3, 3.5), point(2, 4, 3, 4), point(4, 1, 1, 1)], unit="users")
     assert (found.load, found.low, found.high) == (None, None, None)
     assert "at or below 1 users" in found.sentence
     everywhere = [point(1, 3, 3, 3.5), point(2, 4, 3, 4), point(4, 3, 3, 3)]

@@ -40,24 +40,22 @@ def test_a_search_may_end_sooner() -> None:
         pytest.param(BenchmarkRunStatus(), id="nobody looked"),
     ],
 )
-def test_nobody_can_tell_how_long_it_takes(status: BenchmarkRunStatus) -> None:
+def test_the_remaining_time_is_unknown(status: BenchmarkRunStatus) -> None:
     assert view(followed(status)).left is None
 
 
-def test_gauges_show_every_reading_once() -> None:
+def test_gauges_show_every_sample_once() -> None:
     run = followed(running(live=live(75, running=4, waiting=16)))
     for seconds, running_now in ((75, 4), (80, 8), (80, 8), (85, 6)):
         status = running(live=live(seconds, running=running_now, waiting=0 if seconds > 75 else 16))
         run = updated_run(run, run_body(status))
     gauges = {gauge.label: gauge for gauge in view(run).gauges}
-    assert gauges["running"].values == (4, 8, 6)
-    assert gauges["waiting"].values == (16, 0, 0)
+    assert (gauges["running"].values, gauges["waiting"].values) == ((4, 8, 6), (16, 0, 0))
     assert gauges["running"].top is None
-    assert (gauges["KV cache"].now, gauges["KV cache"].top) == ("40 %", 100)
-    assert gauges["output"].now == "500 tok/s"
+    assert (gauges["KV cache"].now, gauges["KV cache"].top, gauges["output"].now) == ("40 %", 100, "500 tok/s")
 
 
-def test_without_a_reading_there_is_no_gauge() -> None:
+def test_without_a_sample_there_is_no_gauge() -> None:
     assert view(followed(running(live=None))).gauges == ()
     assert view(followed(ended(), samples=(live(),))).gauges == ()
 
@@ -67,7 +65,7 @@ def test_a_figure_that_was_not_read_is_no_zero() -> None:
     assert (gauges["KV cache"].values, gauges["KV cache"].now) == ((None,), "-")
 
 
-def test_readings_are_bounded() -> None:
+def test_samples_are_bounded() -> None:
     run = followed()
     for second in range(MAX_SAMPLES + 10):
         run = updated_run(run, run_body(running(live=live(100 + second))))
@@ -94,7 +92,7 @@ def test_stages_are_kept_in_order_and_once() -> None:
     assert [line.stage for line in view(run).stages] == ["a", "b again", "c"]
 
 
-def test_a_status_of_another_version_is_refused() -> None:
+def test_a_status_of_another_version_is_rejected() -> None:
     with pytest.raises(ValueError, match="stagesTotal"):
         updated_run(None, {**run_body(running()), "status": {"progress": {"stagesDone": 1}}})
 
@@ -113,7 +111,7 @@ def test_a_stage_in_a_line() -> None:
     assert line.figures == ("7.98 req/s", "812 tok/s", "TTFT p50 43.2 ms", "p99 118 ms")
 
 
-def test_what_a_record_lacks_is_left_out_and_failures_are_told() -> None:
+def test_what_a_record_lacks_is_left_out_and_failures_are_reported() -> None:
     whole = record("chat/rate=8/r1", scalars={"request_throughput": 4.0})
     count = len(whole.requests.ok)
     requests = whole.requests.model_copy(update={"ok": (0, 0, *[1] * (count - 2))})

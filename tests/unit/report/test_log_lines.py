@@ -15,11 +15,11 @@ def printed(*moments: tuple[float, FollowedRun]) -> list[list[str]]:
     return [log.lines(run, now=BEGIN + timedelta(seconds=seconds)) for seconds, run in moments]
 
 
-def test_a_line_where_the_phase_changes_and_none_where_nothing_does() -> None:
+def test_a_phase_change_prints_one_line() -> None:
     starting = followed(running(phase="Starting", message="the server is starting on n1", progress=None, live=None))
-    first, again, then = printed((20, starting), (25, starting), (72, followed(running(done=0))))
+    first, repeated, then = printed((20, starting), (25, starting), (72, followed(running(done=0))))
     assert first == ["00:20  Starting · the server is starting on n1"]
-    assert again == []
+    assert repeated == []
     assert then[0].startswith(
         "01:12  Running · 0/4 · running 8, waiting 2, KV 40 %, 500 tok/s · measuring chat/rate=8/r1"
     )
@@ -32,8 +32,8 @@ def test_another_message_is_a_line_while_the_server_loads() -> None:
 
 def test_live_figures_are_a_sign_of_life_now_and_then() -> None:
     moments = [(float(second), followed(running(live=live(second)))) for second in range(100, 171, 5)]
-    told = printed(*moments)
-    assert [100 + 5 * index for index, lines in enumerate(told) if lines] == [100, 130, 160]
+    output = printed(*moments)
+    assert [100 + 5 * index for index, lines in enumerate(output) if lines] == [100, 130, 160]
 
 
 def test_each_finished_stage_is_a_line_once() -> None:
@@ -50,11 +50,11 @@ def test_a_stage_without_figures_was_measured_all_the_same() -> None:
     assert printed((80, done))[0][:2] == ["01:20  stage 1/4: measured", "01:20  stage 2/4 chat/rate=4/r1: measured"]
 
 
-def test_trouble_is_told_and_that_it_is_over() -> None:
+def test_trouble_is_reported_and_that_it_is_over() -> None:
     run = followed()
-    told = printed((80, run), (81, followed(trouble="no answer; trying again")), (85, run))
-    assert told[1] == ["01:21  no answer; trying again"]
-    assert told[2][0].startswith("01:25  Running")
+    lines = printed((80, run), (81, followed(trouble="no answer; trying again")), (85, run))
+    assert lines[1] == ["01:21  no answer; trying again"]
+    assert lines[2][0].startswith("01:25  Running")
 
 
 def test_the_end_is_a_line_and_its_reason_is_left_to_the_tables() -> None:

@@ -31,7 +31,7 @@ def test_an_uncertain_figure_keeps_its_mark_and_its_note() -> None:
     assert "? too few requests" in text
 
 
-def test_intervals_are_there_when_asked_for() -> None:
+def test_intervals_are_there_when_requested() -> None:
     assert "83.25" not in markdown("run", status(result()))
     assert "83.25" in markdown("run", status(result()), wide=True)
 
@@ -43,7 +43,7 @@ def test_there_is_room_for_every_figure() -> None:
     assert "| packed/rate=inf | 20.3 | 81.2 | 81.2 | 25400 |" in text
 
 
-def test_objectives_are_told() -> None:
+def test_markdown_has_a_row_per_objective() -> None:
     kept = ObjectiveResult(
         metric="TTFT", percentile="99", max_milliseconds=200, measured_milliseconds=118.4, outcome="Met"
     )
@@ -52,7 +52,7 @@ def test_objectives_are_told() -> None:
     )
 
 
-def test_a_comparison_is_told_with_its_intervals() -> None:
+def test_a_comparison_is_reported_with_its_intervals() -> None:
     change = Change(
         metric="MeanTTFT", baseline=100, value=90, change_percent=-10, low_percent=-12, high_percent=-8, word="Better"
     )
@@ -107,14 +107,14 @@ def test_escaped_text_is_one_line() -> None:
         ("grüße ▁▂█ 中", "grüße ▁▂█ 中"),
     ],
 )
-def test_what_is_written_for_a_text(written: str, text: str) -> None:
+def test_markdown_characters_are_escaped(written: str, text: str) -> None:
     assert escaped(text) == written
 
 
 @given(
     st.text(st.characters(exclude_categories=("C", "Z")), max_size=60).filter(lambda text: "www." not in text.lower())
 )
-def test_it_reads_as_it_was_meant(text: str) -> None:
+def test_escaped_text_renders_as_the_original(text: str) -> None:
     assert html.unescape(re.sub(r"\\([\\`*_\[\]~])", r"\1", escaped(text))) == text
 
 

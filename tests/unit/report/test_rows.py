@@ -58,11 +58,11 @@ def cells(rows: Rows) -> dict[str, str]:
 
 
 def test_the_total_of_tokens_is_in_the_wide_table() -> None:
-    of = status(
+    found = status(
         result(metrics={"request_throughput": 20.3, "output_throughput": 81.2, "total_token_throughput": 25_400.0})
     )
-    assert "total tok/s" not in cells(result_rows(of))
-    wide = cells(result_rows(of, wide=True))
+    assert "total tok/s" not in cells(result_rows(found))
+    wide = cells(result_rows(found, wide=True))
     assert (wide["req/s"], wide["tok/s"], wide["total tok/s"]) == ("20.3", "81.2", "25400")
 
 
@@ -74,8 +74,8 @@ def test_throughput_of_a_gpu_stands_beside_that_of_all_where_there_are_several()
         return status(known).model_copy(update={"servers": servers})
 
     assert cells(result_rows(held(3, 1)))["per GPU"] == "203"
-    for of in (held(), held(1), held(1, 0)):
-        assert "per GPU" not in result_rows(of, wide=True).headers
+    for found in (held(), held(1), held(1, 0)):
+        assert "per GPU" not in result_rows(found, wide=True).headers
     older = held(4).model_copy(update={"results": [result()]})
     assert "per GPU" not in result_rows(older, wide=True).headers
 
@@ -102,10 +102,10 @@ def test_why_and_what_limits() -> None:
     )
 
 
-def test_answers_to_questions_and_that_repeats_are_alike_only_where_it_may_be_wide() -> None:
+def test_explanations_and_agreement_are_shown_in_wide_output() -> None:
     answers = [("TrueRun", "Noise"), ("AnswerLength", "StopToken")]
-    told = [Explanation.model_validate({"question": q, "answer": a, "sentence": a}) for q, a in answers]
-    rows = [explanation_rows(status(result(explanations=told)), wide=wide).rows[2:] for wide in (False, True)]
+    expected = [Explanation.model_validate({"question": q, "answer": a, "sentence": a}) for q, a in answers]
+    rows = [explanation_rows(status(result(explanations=expected)), wide=wide).rows[2:] for wide in (False, True)]
     assert [[row[1:3] for row in each] for each in rows] == [
         [("answers", "StopToken")],
         [("true run", "Noise"), ("answers", "StopToken")],
@@ -124,7 +124,7 @@ def test_stages_of_all_load_points_stand_in_the_order_in_which_they_were_measure
     )
 
 
-def test_a_row_that_says_neither() -> None:
+def test_a_result_without_explanations_has_no_row() -> None:
     assert explanation_rows(status(result(waiting=None, bottleneck=None))).rows == ()
 
 
@@ -155,7 +155,7 @@ def test_a_row_an_objective_and_load_point() -> None:
     )
 
 
-def test_what_was_not_measured_is_a_dash() -> None:
+def test_an_unmeasured_value_is_a_dash() -> None:
     unknown = objective(measured_milliseconds=None, outcome="Inconclusive")
     (row,) = objective_rows(status(result(objectives=[unknown]))).rows
     assert row[2:] == ("-", "-", "Inconclusive")
@@ -195,7 +195,7 @@ def test_a_page_has_both() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "cost"),
+    ("expected", "cost"),
     [
         ("4.98 CHF an hour", COST),
         ("19.92 USD an hour", CostStatus(currency="USD", per_hour=19.92)),
@@ -203,16 +203,13 @@ def test_a_page_has_both() -> None:
             "3 input, 0.3 cached, 15 output, EUR a million tokens",
             CostStatus(currency="EUR", per_million_tokens="3 input, 0.3 cached, 15 output"),
         ),
-        (
-            "not known: the price is per GPU, and no server holds one",
-            CostStatus(currency="USD", per_hour=None),
-        ),
+        ("not known: the price is per GPU, and no server holds one", CostStatus(currency="USD", per_hour=None)),
     ],
 )
-def test_the_price_itself_is_told_with_the_run(told: str, cost: CostStatus) -> None:
+def test_the_price_itself_is_reported_with_the_run(expected: str, cost: CostStatus) -> None:
     ran = ended(cost=cost)
-    assert price_text(cost) == told
-    assert dict(run_summary(run_of(run_body(ran)), ran, now=BEGIN).facts)["price"] == told
+    assert price_text(cost) == expected
+    assert dict(run_summary(run_of(run_body(ran)), ran, now=BEGIN).facts)["price"] == expected
 
 
 def finding(**fields: Any) -> Finding:
@@ -252,7 +249,7 @@ NO_LIMIT = Bottleneck(limit="None", sentence="the server kept up")
 
 
 @pytest.mark.parametrize(
-    ("told", "waiting", "bottleneck"),
+    ("expected", "waiting", "bottleneck"),
     [
         ((), None, None),
         ((), NO_WAITING, NO_LIMIT),
@@ -262,11 +259,11 @@ NO_LIMIT = Bottleneck(limit="None", sentence="the server kept up")
     ],
 )
 def test_only_what_explains_something_has_a_row(
-    told: tuple[str, ...], waiting: Waiting | None, bottleneck: Bottleneck | None
+    expected: tuple[str, ...], waiting: Waiting | None, bottleneck: Bottleneck | None
 ) -> None:
     rows = explanation_rows(status(result(waiting=waiting, bottleneck=bottleneck)))
     assert rows.headers == ("load point", "", "", "because")
-    assert tuple(row[1] for row in rows.rows) == told
+    assert tuple(row[1] for row in rows.rows) == expected
 
 
 def test_intervals_have_four_digits_and_only_percentiles_a_row() -> None:

@@ -37,7 +37,7 @@ def row(body: Json, **options: Any) -> dict[str, str]:
     return dict(zip(rows.headers, rows.rows[0], strict=True))
 
 
-def test_what_one_wants_to_know_of_a_finished_run() -> None:
+def test_the_summary_of_a_finished_run_is_complete() -> None:
     assert row(run_body(measured())) == {
         "run": "chat",
         "state": "Suspect",
@@ -53,8 +53,8 @@ def test_what_one_wants_to_know_of_a_finished_run() -> None:
 
 
 def test_a_run_that_goes_on_has_no_figures_and_grows() -> None:
-    told = row(run_body(running()))
-    assert [told[name] for name in ("state", "stages", "tok/s", "limit", "findings", "took")] == [
+    shown = row(run_body(running()))
+    assert [shown[name] for name in ("state", "stages", "tok/s", "limit", "findings", "took")] == [
         "Running", "1/4", "-", "-", "-", "5:00:00"
     ]  # fmt: skip
 
@@ -74,9 +74,9 @@ def test_a_state_is_how_it_came_out_or_where_it_is(status: BenchmarkRunStatus, s
     assert summary(status).word == state
 
 
-def test_what_nobody_looked_at_is_pending() -> None:
-    told = row({**run_body(running()), "status": {"observedGeneration": -1}})
-    assert (told["state"], told["stages"], told["took"], told["age"]) == ("Pending", "-", "-", "5h")
+def test_an_unseen_object_is_pending() -> None:
+    shown = row({**run_body(running()), "status": {"observedGeneration": -1}})
+    assert (shown["state"], shown["stages"], shown["took"], shown["age"]) == ("Pending", "-", "-", "5h")
 
 
 def test_many_findings_are_counted() -> None:
@@ -85,9 +85,9 @@ def test_many_findings_are_counted() -> None:
 
 
 def test_wide_adds_model_and_server_and_many_namespaces_are_named() -> None:
-    told = row(run_body(measured()), wide=True, namespaces=True)
-    assert list(told) == ["namespace", *row(run_body(measured())), *WIDE]
-    assert [told[name] for name in ("namespace", *WIDE)] == [
+    shown = row(run_body(measured()), wide=True, namespaces=True)
+    assert list(shown) == ["namespace", *row(run_body(measured())), *WIDE]
+    assert [shown[name] for name in ("namespace", *WIDE)] == [
         "lab", "Qwen/Qwen3-4B", "0.32.0", "2 H100", "vllm/vllm-openai:v0.32.0"
     ]  # fmt: skip
 
@@ -111,9 +111,9 @@ def summary(status: BenchmarkRunStatus, **spec: Any) -> Summary:
 
 
 def test_a_summary_says_what_was_measured_on_what_and_what_came_out() -> None:
-    told = summary(measured(), repeats=3)
-    assert (told.title, told.word, told.sentence) == ("lab/chat", "Suspect", "ended: Suspect")
-    assert dict(told.facts) == {
+    shown = summary(measured(), repeats=3)
+    assert (shown.title, shown.word, shown.sentence) == ("lab/chat", "Suspect", "ended: Suspect")
+    assert dict(shown.facts) == {
         "model": "Qwen/Qwen3-4B",
         "image": "vllm/vllm-openai:v0.32.0",
         "workload": "chat, each load point 3 times",
@@ -126,24 +126,24 @@ def test_a_summary_says_what_was_measured_on_what_and_what_came_out() -> None:
         "while 6 waited on average.",
         "findings": "ClientSaturated, Drift",
     }
-    assert told.look_further == ("benchrun report chat -n lab",)
+    assert shown.look_further == ("benchrun report chat -n lab",)
 
 
 @pytest.mark.parametrize(
-    ("endpoint", "said"),
+    ("endpoint", "shown"),
     [({"url": "https://llm.example/v1"}, "https://llm.example/v1"), ({"serviceRef": {"name": "vllm"}}, "service vllm")],
 )
-def test_an_endpoint_is_named(endpoint: Json, said: str) -> None:
-    assert dict(summary(running(), server=None, endpoint=endpoint).facts)["endpoint"] == said
+def test_an_endpoint_is_named(endpoint: Json, shown: str) -> None:
+    assert dict(summary(running(), server=None, endpoint=endpoint).facts)["endpoint"] == shown
 
 
-def test_of_a_run_that_goes_on_the_summary_says_how_to_follow_it() -> None:
-    told = summary(running())
-    assert told.word == "Running"
-    assert dict(told.facts)["stages"] == "1 of 4 measured, chat/rate=8/r1 under way"
-    assert told.look_further == ("benchrun watch chat -n lab", "benchrun logs chat -n lab -f")
+def test_the_summary_of_a_running_run_shows_how_to_follow_it() -> None:
+    shown = summary(running())
+    assert shown.word == "Running"
+    assert dict(shown.facts)["stages"] == "1 of 4 measured, chat/rate=8/r1 under way"
+    assert shown.look_further == ("benchrun watch chat -n lab", "benchrun logs chat -n lab -f")
 
 
-def test_a_failed_server_left_words() -> None:
-    told = summary(ended("Failed", log_tail="ValueError: no"))
-    assert told.look_further == ("benchrun logs chat -n lab",)
+def test_a_failed_server_points_to_its_log() -> None:
+    shown = summary(ended("Failed", log_tail="ValueError: no"))
+    assert shown.look_further == ("benchrun logs chat -n lab",)

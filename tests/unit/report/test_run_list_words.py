@@ -21,7 +21,7 @@ def found(*pairs: tuple[str, str]) -> BenchmarkRunStatus:
 
 
 @pytest.mark.parametrize(
-    ("told", "most", "pairs"),
+    ("text", "most", "pairs"),
     [
         ("-", 1, ()),
         ("-", 1, (("A", "Note"),)),
@@ -32,8 +32,8 @@ def found(*pairs: tuple[str, str]) -> BenchmarkRunStatus:
         ("A, B +1", 2, (("A", "Invalid"), ("B", "Invalid"), ("C", "Invalid"))),
     ],
 )
-def test_findings_worst_first(told: str, most: int, pairs: tuple[tuple[str, str], ...]) -> None:
-    assert finding_codes(found(*pairs), most=most) == told
+def test_findings_worst_first(text: str, most: int, pairs: tuple[tuple[str, str], ...]) -> None:
+    assert finding_codes(found(*pairs), most=most) == text
 
 
 def test_a_row_names_one_finding() -> None:
@@ -42,7 +42,7 @@ def test_a_row_names_one_finding() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "fields"),
+    ("text", "fields"),
     [
         ("Pending", {}),
         ("Running", {"phase": "Running", "verdict": "Valid"}),
@@ -51,8 +51,8 @@ def test_a_row_names_one_finding() -> None:
         ("Cancelled", {"phase": "Cancelled", "verdict": "Valid"}),
     ],
 )
-def test_states(told: str, fields: Json) -> None:
-    assert state(BenchmarkRunStatus(**fields)) == told
+def test_states(text: str, fields: Json) -> None:
+    assert state(BenchmarkRunStatus(**fields)) == text
 
 
 def limited(cell: str, limit: str | None) -> Any:
@@ -61,7 +61,7 @@ def limited(cell: str, limit: str | None) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("told", "headline", "rows"),
+    ("text", "headline", "rows"),
     [
         ("-", None, ()),
         ("-", None, (("a/rate=1", None), ("a/rate=2", "None"))),
@@ -72,15 +72,14 @@ def limited(cell: str, limit: str | None) -> Any:
     ],
 )
 def test_the_limit_is_that_of_the_headlines_load_point(
-    told: str, headline: str | None, rows: tuple[tuple[str, str | None], ...]
+    text: str, headline: str | None, rows: tuple[tuple[str, str | None], ...]
 ) -> None:
     best = Headline(cell=headline, throughput="1", p99_ttft="1") if headline is not None else None
-    status = BenchmarkRunStatus(results=[limited(*row) for row in rows], headline=best)
-    assert limit(status) == told
+    assert limit(BenchmarkRunStatus(results=[limited(*row) for row in rows], headline=best)) == text
 
 
 @pytest.mark.parametrize(
-    ("told", "servers"),
+    ("text", "servers"),
     [
         (("-", "-"), []),
         (("-", "-"), [ServerStatus(role="server")]),
@@ -96,11 +95,11 @@ def test_the_limit_is_that_of_the_headlines_load_point(
         ),
     ],
 )
-def test_of_a_server_the_row_tells_version_and_gpus(told: tuple[str, str], servers: list[ServerStatus]) -> None:
+def test_the_row_shows_server_version_and_gpus(text: tuple[str, str], servers: list[ServerStatus]) -> None:
     rows = run_list_rows([run_body(ended(servers=servers))], now=NOW, wide=True)
     row = dict(zip(rows.headers, rows.rows[0], strict=True))
     assert list(row)[-4:] == ["model", "vLLM", "GPU", "image"]
-    assert (row["vLLM"], row["GPU"]) == told
+    assert (row["vLLM"], row["GPU"]) == text
 
 
 def test_runs_of_one_instant_are_in_order_of_their_names_and_those_without_one_last() -> None:

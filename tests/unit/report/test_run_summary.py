@@ -12,12 +12,12 @@ from unit.report.going_on import BEGIN, at, ended, run_body, running
 from unit.report.statuses import result
 
 
-def told(status: BenchmarkRunStatus, *, after: float = 100) -> list[tuple[str, str, float | None]]:
+def timed_steps(status: BenchmarkRunStatus, *, after: float = 100) -> list[tuple[str, str, float | None]]:
     return [(s.name, s.state, s.seconds) for s in steps(status, now=BEGIN + timedelta(seconds=after))]
 
 
 def test_each_part_begins_when_the_one_before_ended() -> None:
-    assert told(running()) == [
+    assert timed_steps(running()) == [
         ("client", "Done", 10),
         ("node", "Done", 2),
         ("server", "Done", 48),
@@ -26,29 +26,34 @@ def test_each_part_begins_when_the_one_before_ended() -> None:
     ]
 
 
-def test_what_is_under_way_grows() -> None:
+def test_the_step_under_way_grows() -> None:
     loading = running(server_ready_time=None, start_time=None)
-    assert told(loading, after=50)[2:] == [
+    assert timed_steps(loading, after=50)[2:] == [
         ("server", "UnderWay", 38), ("warm-up", "ToCome", None), ("stages", "ToCome", None)
     ]  # fmt: skip
 
 
 def test_before_anything_happened() -> None:
-    assert [state for _, state, _ in told(BenchmarkRunStatus())] == ["ToCome"] * 5
-    assert told(BenchmarkRunStatus(accepted_time=at(0)), after=3)[0] == ("client", "UnderWay", 3)
+    assert [state for _, state, _ in timed_steps(BenchmarkRunStatus())] == ["ToCome"] * 5
+    assert timed_steps(BenchmarkRunStatus(accepted_time=at(0)), after=3)[0] == ("client", "UnderWay", 3)
 
 
 def test_an_endpoint_has_no_node() -> None:
-    assert [name for name, _, _ in told(running(scheduled_time=None))] == ["client", "server", "warm-up", "stages"]
+    assert [name for name, _, _ in timed_steps(running(scheduled_time=None))] == [
+        "client",
+        "server",
+        "warm-up",
+        "stages",
+    ]
 
 
 def test_when_the_run_has_ended_the_client_is_done_though_nobody_wrote_down_when() -> None:
-    assert told(ended())[:3] == [("client", "Done", None), ("node", "Done", None), ("server", "Done", 48)]
-    assert told(ended())[-1] == ("stages", "Done", 130)
+    assert timed_steps(ended())[:3] == [("client", "Done", None), ("node", "Done", None), ("server", "Done", 48)]
+    assert timed_steps(ended())[-1] == ("stages", "Done", 130)
 
 
 def test_clocks_that_differ_make_no_negative_time() -> None:
-    assert told(running(), after=60)[-1] == ("stages", "UnderWay", 0)
+    assert timed_steps(running(), after=60)[-1] == ("stages", "UnderWay", 0)
 
 
 WHOLE = Startup(
@@ -86,7 +91,7 @@ def test_a_start_in_a_line(line: str, ready: float | None, startup: Startup | No
     assert startup_text(ServerStatus(role="server", seconds_to_ready=ready, startup=startup)) == line
 
 
-def test_it_stands_below_the_server() -> None:
+def test_startup_phases_stand_below_the_server() -> None:
     server = ServerStatus(role="server", seconds_to_ready=185.0, startup=WHOLE)
     ran = ended(servers=[server])
     assert dict(run_summary(run_of(run_body(ran)), ran, now=BEGIN).facts)["start"] == startup_text(server)
@@ -106,7 +111,7 @@ def test_how_much_of_a_cell_is_left(lost: int, sentence: str) -> None:
     assert missing_sentences(stored, {"a/rate=1": lost}) == [f"a/rate=1: {sentence}"]
 
 
-def test_of_a_cell_that_has_no_row_nobody_knows_how_many_there_were() -> None:
+def test_a_missing_cell_has_an_unknown_repeat_count() -> None:
     assert missing_sentences(BenchmarkRunStatus(), {"a/rate=1": 1}) == ["a/rate=1: not all of its records are kept"]
 
 
@@ -114,13 +119,13 @@ def test_nothing_is_missing() -> None:
     assert missing_sentences(BenchmarkRunStatus(results=[result()]), {}) == []
 
 
-def test_a_timeline_that_was_cut_is_told_last_and_no_other_list_is() -> None:
+def test_a_timeline_that_was_cut_is_reported_last_and_no_other_list_is() -> None:
     cut = [
         Truncated(field=field, included=place, total=place + 3)
         for place, field in enumerate(("results", "findings", "timeline"))
     ]
-    told = missing_sentences(BenchmarkRunStatus(truncated=cut), {"a/rate=1": 1})
-    assert told == [
+    sentences = missing_sentences(BenchmarkRunStatus(truncated=cut), {"a/rate=1": 1})
+    assert sentences == [
         "a/rate=1: not all of its records are kept",
         "2 of 5 chunks of the timeline were kept: samples of the servers are missing, and findings that rest on them may differ",
     ]

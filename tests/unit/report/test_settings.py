@@ -21,8 +21,7 @@ def test_each_setting_names_its_side_and_its_field() -> None:
     assert rows["max-num-batched-tokens", "server.args"] == ("default", "server")
     assert rows["requests", "workloads[mix].requests"] == ("128", "client")
     assert rows["ignoreEOS", "workloads[mix].ignoreEOS"] == ("false", "client")
-    assert rows["load", "workloads[mix].load"][1] == "client"
-    assert rows["repeats", "repeats"] == ("2", "client")
+    assert (rows["load", "workloads[mix].load"][1], rows["repeats", "repeats"]) == ("client", ("2", "client"))
     assert rows["cachePolicy", "measurement.cachePolicy"] == ("default", "client")
 
 

@@ -43,7 +43,7 @@ def server(**fields: Any) -> BenchmarkRunStatus:
 
 
 @pytest.mark.parametrize(
-    ("told", "fields"),
+    ("expected", "fields"),
     [
         ("no GPU", {}),
         ("vLLM 0.32.0, no GPU", {"version": "0.32.0"}),
@@ -58,17 +58,17 @@ def server(**fields: Any) -> BenchmarkRunStatus:
         ("no GPU, 2 restarts", {"restarts": 2}),
     ],
 )
-def test_a_server_in_a_line(told: str, fields: Json) -> None:
-    assert fact("server", server(**fields)) == told
+def test_a_server_in_a_line(expected: str, fields: Json) -> None:
+    assert fact("server", server(**fields)) == expected
 
 
-def test_the_image_that_really_ran_is_told_by_its_digest() -> None:
+def test_the_image_that_really_ran_is_reported_by_its_digest() -> None:
     assert fact("digest", server(image_digest="vllm@sha256:1")) == "vllm@sha256:1"
     assert fact("digest", server()) is None
 
 
 @pytest.mark.parametrize(
-    ("told", "client"),
+    ("expected", "client"),
     [
         ("vllm 0.32.0", ClientStatus(engine="vllm", engine_version="0.32.0")),
         ("vllm", ClientStatus(engine="vllm")),
@@ -77,12 +77,12 @@ def test_the_image_that_really_ran_is_told_by_its_digest() -> None:
         (None, None),
     ],
 )
-def test_the_client_is_its_engine(told: str | None, client: ClientStatus | None) -> None:
-    assert fact("client", ended(client=client)) == told
+def test_the_client_is_its_engine(expected: str | None, client: ClientStatus | None) -> None:
+    assert fact("client", ended(client=client)) == expected
 
 
 @pytest.mark.parametrize(
-    ("name", "told", "spec"),
+    ("name", "expected", "spec"),
     [
         ("workload", "chat", {"repeats": 1}),
         ("workload", "chat, each load point 2 times", {"repeats": 2}),
@@ -98,11 +98,11 @@ def test_the_client_is_its_engine(told: str | None, client: ClientStatus | None)
         ("model", None, {"model": None}),
     ],
 )
-def test_what_was_asked_for(name: str, told: str | None, spec: Json) -> None:
-    assert fact(name, running(), **spec) == told
+def test_the_summary_shows_the_requested_load(name: str, expected: str | None, spec: Json) -> None:
+    assert fact(name, running(), **spec) == expected
 
 
-def test_a_run_that_nobody_looked_at_says_so() -> None:
+def test_a_run_that_was_not_looked_at_says_so() -> None:
     new = summary(BenchmarkRunStatus())
     assert (new.word, new.sentence) == ("Pending", "no operator has looked at it yet")
     assert "time" not in dict(new.facts)
@@ -113,12 +113,12 @@ def test_without_a_namespace_none_is_named() -> None:
     body = run_body(ended(log_tail="x", results=[result()]))
     del body["metadata"]["namespace"]
     status = BenchmarkRunStatus.model_validate(body["status"])
-    told = run_summary(run_of(body), status, now=NOW)
-    assert (told.title, told.look_further) == ("chat", ("benchrun report chat", "benchrun logs chat"))
+    expected = run_summary(run_of(body), status, now=NOW)
+    assert (expected.title, expected.look_further) == ("chat", ("benchrun report chat", "benchrun logs chat"))
 
 
 @pytest.mark.parametrize(
-    ("told", "words"),
+    ("expected", "words"),
     [
         ("1 met", ["Met"]),
         ("2 met, 1 missed", ["Missed", "Met", "Met"]),
@@ -126,7 +126,7 @@ def test_without_a_namespace_none_is_named() -> None:
         (None, []),
     ],
 )
-def test_objectives_are_counted(told: str | None, words: list[str]) -> None:
+def test_objectives_are_counted(expected: str | None, words: list[str]) -> None:
     objectives = [
         ObjectiveResult.model_validate(
             {"metric": "TTFT", "percentile": "99", "max_milliseconds": 1, "measured_milliseconds": 1, "outcome": word}
@@ -134,7 +134,7 @@ def test_objectives_are_counted(told: str | None, words: list[str]) -> None:
         for word in words
     ]
     rows = [result(f"c/rate={n}", axis="rate", objectives=[each]) for n, each in enumerate(objectives)]
-    assert fact("objectives", ended(results=rows)) == told
+    assert fact("objectives", ended(results=rows)) == expected
 
 
 def compared(*changes: tuple[str, float | None], gate: Any = None) -> BenchmarkRunStatus:
@@ -146,7 +146,7 @@ def compared(*changes: tuple[str, float | None], gate: Any = None) -> BenchmarkR
 
 
 @pytest.mark.parametrize(
-    ("told", "changes"),
+    ("expected", "changes"),
     [
         ("", ()),
         ("; most: MeanTTFT -12.0 %", (("Better", 3.0), ("Worse", -12.0))),
@@ -156,13 +156,13 @@ def compared(*changes: tuple[str, float | None], gate: Any = None) -> BenchmarkR
         ("; most: MeanTTFT -", (("Worse", None),)),
     ],
 )
-def test_of_a_comparison_the_largest_change_that_has_a_word_is_told(
-    told: str, changes: tuple[tuple[str, float | None], ...]
+def test_the_summary_shows_the_largest_change_with_a_verdict(
+    expected: str, changes: tuple[tuple[str, float | None], ...]
 ) -> None:
-    assert fact("compared", compared(*changes)) == f"with old: Mixed, no gate{told}"
+    assert fact("compared", compared(*changes)) == f"with old: Mixed, no gate{expected}"
 
 
-def test_a_gate_is_told_by_its_word() -> None:
+def test_the_summary_shows_the_gate() -> None:
     assert fact("compared", compared(gate="Regressed")) == "with old: Mixed, Regressed"
 
 
@@ -173,10 +173,10 @@ def test_what_a_comparison_finds_is_told_before_and_after() -> None:
     assert "a change of 4.2 % is" in (fact("power", ended(comparison=comparison)) or "")
 
 
-def test_lists_that_were_cut_are_told() -> None:
+def test_lists_that_were_cut_are_reported() -> None:
     cuts = [Truncated(field=name, included=1, total=9) for name in ("results", "timeline")]
-    told = [text for name, text in summary(ended(truncated=cuts)).facts if name == "cut"]
-    assert told == ["results: 1 of 9 kept", "timeline: 1 of 9 kept"]
+    expected = [text for name, text in summary(ended(truncated=cuts)).facts if name == "cut"]
+    assert expected == ["results: 1 of 9 kept", "timeline: 1 of 9 kept"]
 
 
 def found(*severities: str) -> BenchmarkRunStatus:
@@ -188,7 +188,7 @@ def found(*severities: str) -> BenchmarkRunStatus:
 
 
 @pytest.mark.parametrize(
-    ("told", "severities"),
+    ("expected", "severities"),
     [
         (None, ()),
         (None, ("Note", "Note")),
@@ -198,8 +198,8 @@ def found(*severities: str) -> BenchmarkRunStatus:
         ("Code0, Code1, Code2, Code3, Code4, Code5 +2", ("Invalid",) * 8),
     ],
 )
-def test_findings_are_named_where_one_costs_a_verdict(told: str | None, severities: tuple[str, ...]) -> None:
-    assert fact("findings", found(*severities)) == told
+def test_findings_are_named_where_one_costs_a_verdict(expected: str | None, severities: tuple[str, ...]) -> None:
+    assert fact("findings", found(*severities)) == expected
 
 
 @pytest.mark.parametrize("limits", [(), (None,), ("None",), (None, "None")])
@@ -207,7 +207,7 @@ def test_a_run_that_nothing_limits_has_no_limit(limits: tuple[str | None, ...]) 
     assert fact("limit", ended(results=[limited(limit) for limit in limits])) is None
 
 
-def test_the_first_limit_is_told_with_its_load_point() -> None:
+def test_the_first_limit_is_reported_with_its_load_point() -> None:
     rows = [limited(None), limited("None"), limited("Compute", "a/rate=2"), limited("Client", "a/rate=3")]
     assert fact("limit", ended(results=rows)) == "a/rate=2: Compute it is"
 

@@ -102,7 +102,7 @@ SURFACES: dict[str, Callable[[], str]] = {
 
 
 @pytest.mark.parametrize("name", SURFACES)
-def test_it_reads_as_it_was_reviewed(name: str) -> None:
+def test_each_surface_matches_its_golden_file(name: str) -> None:
     # Which digest it is changes with every threshold, and says nothing to a reader.
     file, text = GOLDEN / name, re.sub(r"sha256:[0-9a-f]{64}", "sha256:DIGEST", SURFACES[name]())
     if os.environ.get("UPDATE_GOLDEN"):

@@ -54,8 +54,8 @@ def test_a_run_that_ends_goes_over_to_those_that_have() -> None:
     sweep = followed(run_of_sweep(1, running()), run_of_sweep(1, ended("Suspect")))
     assert sweep.under_way == {}
     assert [(run.title, run.status.verdict) for run in sweep.ended] == [(TITLE, "Suspect")]
-    again = with_run(sweep, run_of_sweep(1, ended("Suspect")))
-    assert len(again.ended) == 1, "the API server tells of it more than once"
+    repeated = with_run(sweep, run_of_sweep(1, ended("Suspect")))
+    assert len(repeated.ended) == 1, "the API server tells of it more than once"
 
 
 def test_runs_that_had_ended_before_are_no_news() -> None:
@@ -68,7 +68,7 @@ def test_a_run_that_is_deleted_is_gone() -> None:
     assert (sweep.under_way, sweep.ended) == ({}, ())
 
 
-def test_whatever_is_heard_ends_the_trouble() -> None:
+def test_any_event_ends_the_trouble() -> None:
     troubled = replace(followed(), trouble="no answer")
     assert with_run(troubled, run_of_sweep(1, running())).trouble is None
     assert updated_sweep(troubled, sweep_going_on()).trouble is None
@@ -96,8 +96,7 @@ def test_the_time_left_takes_runs_for_equally_long() -> None:
     head = view(followed(sweep=sweep_going_on(done=("", ""))), 100)
     assert head.left == "about 20 s left"  # two and a half runs in 100 s; half a run is to come
     assert view(followed(), 100).left is None, "nobody can tell before one has ended"
-    suspended = followed(sweep=sweep_going_on(done=("",), suspend=True))
-    assert view(suspended, 100).left is None
+    assert view(followed(sweep=sweep_going_on(done=("",), suspend=True)), 100).left is None
 
 
 def test_a_run_that_goes_on_shows_all_that_its_own_screen_would() -> None:
@@ -117,17 +116,17 @@ def test_a_sweep_that_nobody_looks_at_is_told_as_such() -> None:
 # ---- in a log --------------------------------------------------------------------------------------------------------
 
 
-def test_what_a_run_says_is_said_by_its_variant_with_the_time_of_the_sweep() -> None:
+def test_variants_take_run_facts_at_the_sweeps_time() -> None:
     starting = running(
         phase="Starting", message="the server is starting on n1", progress=None, live=None, accepted_time=None
     )
-    first, again, then = printed(
+    first, repeated, then = printed(
         (60, followed(run_of_sweep(1, starting))),
         (61, followed(run_of_sweep(1, starting))),
         (72, followed(run_of_sweep(1, running(done=0)))),
     )
     assert first == [f"01:00  {TITLE}: Starting · the server is starting on n1", "01:00  Running · 0/3 runs"]
-    assert again == []
+    assert repeated == []
     assert [line.split(" · ")[0] for line in then] == [f"01:12  {TITLE}: Running"]
 
 
@@ -135,30 +134,28 @@ def test_the_end_of_a_run_is_a_line_and_then_how_many_have_ended() -> None:
     going, done = run_of_sweep(1, running()), run_of_sweep(1, ended())
     before, over = followed(going), followed(going, done)
     counted = updated_sweep(over, sweep_going_on(done=("",)))
-    told = printed((100, before), (200, over), (201, counted))
-    assert told[1] == [f"03:20  {TITLE}: Valid"]
-    assert told[2] == ["03:21  Running · 1/3 runs"]
+    lines = printed((100, before), (200, over), (201, counted))
+    assert (lines[1], lines[2]) == ([f"03:20  {TITLE}: Valid"], ["03:21  Running · 1/3 runs"])
 
 
-def test_why_a_run_failed_is_said_at_once() -> None:
+def test_the_failure_reason_is_printed_at_once() -> None:
     going, failed = run_of_sweep(1, running()), run_of_sweep(1, ended("Failed"))
-    told = printed((100, followed(going)), (200, followed(going, failed)))
-    assert told[1] == [f"03:20  {TITLE}: Failed · ended: Failed"]
+    lines = printed((100, followed(going)), (200, followed(going, failed)))
+    assert lines[1] == [f"03:20  {TITLE}: Failed · ended: Failed"]
 
 
 def test_signs_of_life_come_from_the_runs_or_from_the_sweep_itself() -> None:
     moments = [(float(second), followed(run_of_sweep(1, running(live=live(second))))) for second in range(100, 171, 5)]
     assert [100 + 5 * index for index, lines in enumerate(printed(*moments)) if lines] == [100, 130, 160]
     suspended = followed(sweep=sweep_going_on(done=("",), under_way=0, suspend=True))
-    told = printed(*((float(second), suspended) for second in range(100, 171, 5)))
-    assert [100 + 5 * index for index, lines in enumerate(told) if lines] == [100, 130, 160]
-    assert told[0] == [
+    output = printed(*((float(second), suspended) for second in range(100, 171, 5)))
+    assert [100 + 5 * index for index, lines in enumerate(output) if lines] == [100, 130, 160]
+    assert output[0] == [
         "01:40  Suspended · 1/3 runs · suspended by spec.suspend; 1 of 3 runs have ended, nothing is held"
     ]
 
 
-def test_trouble_is_told_and_that_it_is_over() -> None:
+def test_trouble_is_reported_and_that_it_is_over() -> None:
     sweep = followed(run_of_sweep(1, running()))
-    told = printed((80, sweep), (81, replace(sweep, trouble="no answer; trying again")), (85, sweep))
-    assert told[1] == ["01:21  no answer; trying again"]
-    assert told[2] == ["01:25  Running · 0/3 runs"]
+    lines = printed((80, sweep), (81, replace(sweep, trouble="no answer; trying again")), (85, sweep))
+    assert (lines[1], lines[2]) == (["01:21  no answer; trying again"], ["01:25  Running · 0/3 runs"])

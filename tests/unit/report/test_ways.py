@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 from unit.report.going_on import BEGIN, at, ended, followed, live, run_body, running
 
 
-def told(status: BenchmarkRunStatus, after: float = 100) -> list[tuple[str, str, float | None]]:
+def timed_steps(status: BenchmarkRunStatus, after: float = 100) -> list[tuple[str, str, float | None]]:
     return [(s.name, s.state, s.seconds) for s in steps(status, now=BEGIN + timedelta(seconds=after))]
 
 
@@ -22,22 +22,26 @@ def told(status: BenchmarkRunStatus, after: float = 100) -> list[tuple[str, str,
 def test_a_client_that_is_not_ready_is_under_way(condition: str) -> None:
     not_yet = (Condition(type="ClientReady", status=condition, reason="x", last_transition_time=at(10)),)
     early = running(conditions=not_yet, scheduled_time=None, server_ready_time=None, start_time=None)
-    assert told(early, 7)[:2] == [("client", "UnderWay", 7), ("node", "ToCome", None)]
+    assert timed_steps(early, 7)[:2] == [("client", "UnderWay", 7), ("node", "ToCome", None)]
 
 
 def test_while_a_node_is_sought_it_is_a_part_of_the_way() -> None:
     seeking = running(scheduled_time=None, server_ready_time=None, start_time=None)
-    assert told(seeking, 30)[:3] == [("client", "Done", 10), ("node", "UnderWay", 20), ("server", "ToCome", None)]
+    assert timed_steps(seeking, 30)[:3] == [
+        ("client", "Done", 10),
+        ("node", "UnderWay", 20),
+        ("server", "ToCome", None),
+    ]
 
 
 def test_a_run_that_was_not_accepted_is_under_way_nowhere() -> None:
-    assert {state for _, state, _ in told(running(accepted_time=None))} == {"Done", "UnderWay"}
-    assert told(BenchmarkRunStatus(phase="Pending"))[0] == ("client", "ToCome", None)
+    assert {state for _, state, _ in timed_steps(running(accepted_time=None))} == {"Done", "UnderWay"}
+    assert timed_steps(BenchmarkRunStatus(phase="Pending"))[0] == ("client", "ToCome", None)
 
 
 def test_parts_without_an_instant_before_one_with_it_are_done_but_not_timed() -> None:
     blurred = running(conditions=(), server_ready_time=None, scheduled_time=at(12))
-    assert told(blurred) == [
+    assert timed_steps(blurred) == [
         ("client", "Done", None),
         ("node", "Done", None),
         ("server", "Done", None),
@@ -78,10 +82,10 @@ def test_a_workload_called_search_is_no_search() -> None:
     assert left(followed(running(stage="search-engine/rate=1/r1"))) == "about 50 s left"
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(SILENT_SECONDS - 1, None), (SILENT_SECONDS, NO_OPERATOR)])
-def test_silence_is_told_from_then_on(seconds: float, said: str | None) -> None:
+@pytest.mark.parametrize(("seconds", "message"), [(SILENT_SECONDS - 1, None), (SILENT_SECONDS, NO_OPERATOR)])
+def test_a_silent_client_is_reported(seconds: float, message: str | None) -> None:
     run = updated_run(None, {**run_body(BenchmarkRunStatus()), "status": {"observedGeneration": -1}})
-    assert live_view(run, now=BEGIN + timedelta(seconds=seconds)).trouble == said
+    assert live_view(run, now=BEGIN + timedelta(seconds=seconds)).trouble == message
 
 
 @pytest.mark.parametrize("status", [{"observedGeneration": 0}, {"phase": "Pending", "observedGeneration": -1}])
@@ -113,7 +117,7 @@ def test_stages_are_bounded_and_the_latest_stay() -> None:
     assert [run.stages[0].sequence, run.stages[-1].sequence, len(run.stages)] == [5, MAX_STAGES + 4, MAX_STAGES]
 
 
-def test_a_reading_of_the_same_instant_is_the_same_reading() -> None:
+def test_samples_of_the_same_instant_are_equal() -> None:
     run = updated_run(followed(running(live=live(80, running=1))), run_body(running(live=live(80, running=9))))
     assert [each.running for each in run.samples] == [1]
 
@@ -123,7 +127,7 @@ def test_a_run_is_known_by_its_name() -> None:
     assert (run.name, run.created_at, len(run.samples)) == ("chat", BEGIN, 1)
 
 
-def test_a_run_that_says_nothing_shows_nothing() -> None:
+def test_a_run_that_reports_nothing_shows_nothing() -> None:
     shown = live_view(followed(BenchmarkRunStatus(phase="Preparing")), now=BEGIN)
     assert (shown.phase, shown.message, shown.done, shown.total, shown.stage, shown.gauges) == (
         "Preparing", "", 0, 0, None, ()
@@ -136,7 +140,7 @@ VALUES = st.lists(st.none() | st.floats(-1e9, 1e9, allow_nan=False), max_size=50
 
 
 @given(VALUES, st.integers(0, 40), st.none() | st.floats(0, 1e9))
-def test_a_row_of_bars_is_as_wide_as_asked_for(values: list[float | None], width: int, top: float | None) -> None:
+def test_a_row_of_bars_is_as_wide_as_requested(values: list[float | None], width: int, top: float | None) -> None:
     drawn = sparkline(values, top=top, width=width)
     assert len(drawn) == width
     assert set(drawn) <= set(BARS) | {GAP}

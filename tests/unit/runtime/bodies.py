@@ -18,7 +18,6 @@ KEY = RunKey(NAMESPACE, "chat")
 def run_body(
     name: str = "chat", *, uid: str = UID, version: int = 100, status: Json | None = None, **meta: Any
 ) -> Json:
-    """A BenchmarkRun."""
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,

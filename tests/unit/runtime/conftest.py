@@ -8,7 +8,6 @@ from unit.runtime.scene import Scene
 
 @pytest.fixture
 async def scene() -> Scene:
-    """A run without children."""
     made = Scene()
     await made.listed()
     return made

@@ -31,21 +31,21 @@ class Web(Fetcher):
 
     def __init__(self, **pages: Page) -> None:
         self.pages = {"/" + name: page for name, page in pages.items()}
-        self.asked: list[tuple[str, float]] = []
+        self.requests: list[tuple[str, float]] = []
         self.posted: list[tuple[str, str]] = []
         self.headers: list[Mapping[str, str]] = []
         self.takes_seconds = 0.0
         self.at_once = 0
         self.most_at_once = 0
 
-    def asked_for(self, end: str) -> list[float]:
+    def times_of(self, end: str) -> list[float]:
         """When pages were asked for."""
-        return [at for url, at in self.asked if url.endswith(end)]
+        return [at for url, at in self.requests if url.endswith(end)]
 
     async def fetch_bytes(
         self, url: str, *, limit_bytes: int, timeout_seconds: float, headers: Mapping[str, str] | None = None
     ) -> bytes:
-        self.asked.append((url, asyncio.get_running_loop().time()))
+        self.requests.append((url, asyncio.get_running_loop().time()))
         self.headers.append(headers or {})
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)

@@ -21,7 +21,6 @@ class MemoryLease(LeaseApi):
 
     @property
     def holder(self) -> str:
-        """Who holds it."""
         return "" if self.lease is None else str(self.lease["spec"]["holderIdentity"])
 
     async def read(self) -> Json | None:

@@ -91,11 +91,11 @@ class Scene:
         await asyncio.gather(task, return_exceptions=True)
 
     def queries(self) -> list[str]:
-        return [url.partition("?")[2] for url, _ in self.web.asked]
+        return [url.partition("?")[2] for url, _ in self.web.requests]
 
     def pauses(self) -> list[float]:
         """Between one question and the next."""
-        return [round(b - a, 3) for a, b in pairwise(at for _, at in self.web.asked)]
+        return [round(b - a, 3) for a, b in pairwise(at for _, at in self.web.requests)]
 
     def value(self, name: str) -> float:
         return self.telemetry.registry.get_sample_value(name) or 0.0
@@ -122,7 +122,7 @@ def test_each_question_asks_for_what_is_not_known_yet() -> None:
     assert scene.queries() == ["from=0&seen=-1&wait=20", "from=1&seen=1&wait=20", "from=2&seen=2&wait=20"]
 
 
-def test_what_is_stored_already_is_not_asked_for() -> None:
+def test_what_is_stored_already_is_not_requested() -> None:
     scene = Scene(answer())
     scene.collected.sequences = {2}
     scene.follower.target = replace(TARGET, from_sequence=2)
@@ -136,7 +136,7 @@ def test_record_that_comes_twice_is_taken_once() -> None:
     assert scene.value("benchrun_records_total") == 1
 
 
-def test_change_of_the_progress_is_told_and_nothing_else_is() -> None:
+def test_change_of_the_progress_is_reported_and_nothing_else_is() -> None:
     scene = after(60, answer(version=1), answer(version=1), answer(version=2), answer(version=2))
     assert scene.news == 2
     assert scene.collected.client.progress is not None
@@ -150,13 +150,12 @@ def test_next_stage_is_told_together_with_the_record_of_the_one_before() -> None
 
 
 def test_client_that_answers_at_once_without_news_is_not_asked_without_pause() -> None:
-    assert len(after(60, answer()).web.asked) <= 62
+    assert len(after(60, answer()).web.requests) <= 62
 
 
 def test_client_that_does_not_answer_is_asked_less_and_less_often() -> None:
-    scene = after(300, FetchError("connection refused"))
-    asked = scene.web.asked_for("20")
-    pauses = [round(b - a, 3) for a, b in pairwise(asked)]
+    times = after(300, FetchError("connection refused")).web.times_of("20")
+    pauses = [round(b - a, 3) for a, b in pairwise(times)]
     assert pauses[:4] == [0.5, 1.0, 2.0, 4.0]
     assert set(pauses[4:]) == {LONGEST_RETRY_SECONDS}
 
@@ -164,7 +163,7 @@ def test_client_that_does_not_answer_is_asked_less_and_less_often() -> None:
 # ---- silence ---------------------------------------------------------------------------------------------------------
 
 
-def test_client_that_did_not_answer_for_a_while_counts_as_silent_and_that_is_told_once() -> None:
+def test_an_unresponsive_client_is_reported_silent_once() -> None:
     assert after(SILENT_AFTER_SECONDS - 1, REFUSED).collected.client.silent is False
     scene = after(300, REFUSED)
     assert (scene.collected.client.silent, scene.collected.client.answered, scene.news) == (True, True, 1)
@@ -174,7 +173,7 @@ def test_client_that_never_answers_the_first_question_counts_as_silent() -> None
     scene = Scene(answer())
     scene.web.takes_seconds = 1e9
     run_fast(scene.go_on(SILENT_AFTER_SECONDS + 1))
-    assert (len(scene.web.asked), scene.collected.client.silent, scene.news) == (1, True, 1)
+    assert (len(scene.web.requests), scene.collected.client.silent, scene.news) == (1, True, 1)
 
 
 def test_client_that_speaks_again_is_no_longer_silent() -> None:
@@ -185,11 +184,10 @@ def test_client_that_speaks_again_is_no_longer_silent() -> None:
 
 def test_client_that_is_only_not_understood_counts_as_silent_too() -> None:
     """Or it would keep every deadline from passing for as long as it likes."""
-    scene = after(SILENT_AFTER_SECONDS + 1, b"<html>")
-    assert scene.collected.client.silent is True
+    assert after(SILENT_AFTER_SECONDS + 1, b"<html>").collected.client.silent is True
 
 
-def test_client_that_makes_the_follower_break_off_counts_as_silent_however_often_it_is_started_again() -> None:
+def test_a_client_that_breaks_the_follower_counts_as_silent() -> None:
     async def broken_off() -> Scene:
         scene = Scene(ZeroDivisionError("ours"))
         for seconds in (1, 2, 4, 8, 1):
@@ -202,8 +200,7 @@ def test_client_that_makes_the_follower_break_off_counts_as_silent_however_often
 
 
 def test_client_that_answers_again_is_followed_as_before() -> None:
-    scene = after(3, REFUSED, REFUSED, answer(sealed(0)))
-    assert scene.collected.sequences == {0}
+    assert after(3, REFUSED, REFUSED, answer(sealed(0))).collected.sequences == {0}
 
 
 # ---- what can't be used ----------------------------------------------------------------------------------------------
@@ -221,12 +218,15 @@ def changing() -> Callable[[], bytes]:
     return next_one
 
 
-def test_client_whose_progress_changes_all_the_time_is_not_asked_in_a_hurry_while_its_record_is_refused() -> None:
+def test_a_rejected_record_slows_the_polling_of_a_busy_client() -> None:
     scene = Scene(answer())
     scene.web.pages["/records"] = changing()
     run_fast(scene.go_on(60))
     assert min(scene.pauses()) >= LONGEST_RETRY_SECONDS
-    assert (scene.collected.sequences, scene.value("benchrun_records_refused_total")) == (set(), len(scene.web.asked))
+    assert (scene.collected.sequences, scene.value("benchrun_records_refused_total")) == (
+        set(),
+        len(scene.web.requests),
+    )
 
 
 def test_client_that_has_news_all_the_time_is_asked_ten_times_a_second_at_most() -> None:
@@ -249,17 +249,17 @@ UNUSABLE = [
 
 
 @pytest.mark.parametrize("unusable", UNUSABLE)
-def test_three_answers_in_a_row_that_can_not_be_used_are_a_mismatch(unusable: bytes | Exception) -> None:
+def test_three_answers_in_a_row_that_cannot_be_used_are_a_mismatch(unusable: bytes | Exception) -> None:
     seconds = LONGEST_RETRY_SECONDS * (MISMATCHED_AFTER - 1)
     assert after(seconds - 0.5, unusable).collected.client.mismatch is None
     scene = after(seconds + 0.5, unusable)
     assert scene.collected.client.mismatch is not None
     assert scene.collected.client.answered
     assert scene.news >= 1
-    assert (set(scene.pauses()), len(scene.web.asked)) == ({LONGEST_RETRY_SECONDS}, MISMATCHED_AFTER)
+    assert (set(scene.pauses()), len(scene.web.requests)) == ({LONGEST_RETRY_SECONDS}, MISMATCHED_AFTER)
 
 
-def test_one_answer_with_many_records_that_can_not_be_used_is_one() -> None:
+def test_one_answer_with_many_records_that_cannot_be_used_is_one() -> None:
     """All are counted. The next answer may be one of the client that replaces it."""
     many = answer(*(sealed(n, run_uid="another-run") for n in range(3)))
     scene = after(60, many, answer(sealed(0)))
@@ -269,8 +269,7 @@ def test_one_answer_with_many_records_that_can_not_be_used_is_one() -> None:
 
 def test_answers_that_can_be_used_begin_the_count_anew() -> None:
     bad, good = b"<html>", answer(version=1)
-    scene = after(60, bad, bad, good, bad, bad, good)
-    assert scene.collected.client.mismatch is None
+    assert after(60, bad, bad, good, bad, bad, good).collected.client.mismatch is None
 
 
 def test_good_record_beside_a_refused_one_is_taken() -> None:
@@ -279,8 +278,7 @@ def test_good_record_beside_a_refused_one_is_taken() -> None:
 
 
 def test_client_of_another_token_is_not_asked_in_a_hurry() -> None:
-    scene = after(60, FetchError("HTTP 401", status=401))
-    assert set(scene.pauses()) == {LONGEST_RETRY_SECONDS}
+    assert set(after(60, FetchError("HTTP 401", status=401)).pauses()) == {LONGEST_RETRY_SECONDS}
 
 
 # ---- records that are nowhere, records that are too many -------------------------------------------------------------
@@ -298,8 +296,7 @@ def test_record_between_others_can_be_lost() -> None:
 
 @pytest.mark.parametrize("made", [0, 1])
 def test_record_that_is_not_made_yet_or_has_just_come_is_not_lost(made: int) -> None:
-    scene = after(30, answer(*[sealed(0)][:made], made=made))
-    assert scene.collected.client.lost_record is None
+    assert after(30, answer(*[sealed(0)][:made], made=made)).collected.client.lost_record is None
 
 
 def test_record_that_was_refused_is_not_lost() -> None:
@@ -313,7 +310,7 @@ def test_client_is_not_asked_while_too_much_waits_to_be_stored() -> None:
 
     async def go_on() -> None:
         await scene.go_on(60)
-        assert scene.web.asked == []
+        assert scene.web.requests == []
         scene.collected.arrivals.clear()
         await scene.go_on(0.5)
 

@@ -53,23 +53,23 @@ class Scene:
         return self.collected.samples.unstored
 
 
-def told(samples: list[Sample]) -> list[Sample]:
+def with_gpu_figures(samples: list[Sample]) -> list[Sample]:
     return [sample for sample in samples if sample.gpu_watts is not None]
 
 
-def test_every_fifth_reading_of_the_server_has_its_gpus_beside_it() -> None:
+def test_every_fifth_sample_has_gpu_figures() -> None:
     scene = Scene(gpu_page(Gpu()))
     samples = scene.after(100.0)
-    assert (len(samples), len(told(samples))) == (100, 20)
-    assert {(s.running, s.gpu_watts, s.gpu_memory_mib, s.sm_clock_mhz) for s in told(samples)} == {
+    assert (len(samples), len(with_gpu_figures(samples))) == (100, 20)
+    assert {(s.running, s.gpu_watts, s.gpu_memory_mib, s.sm_clock_mhz) for s in with_gpu_figures(samples)} == {
         (3.0, 412.5, 71_234.0, 1980.0)
     }
     assert scene.collected.gpu_troubles == {}
 
 
-def test_each_reading_of_the_exporter_counts_once() -> None:
+def test_each_exporter_sample_counts_once() -> None:
     energies = iter(range(1000, 10**9, 1000))
-    samples = told(Scene(lambda: gpu_page(Gpu(millijoules=next(energies)))).after(60.0))
+    samples = with_gpu_figures(Scene(lambda: gpu_page(Gpu(millijoules=next(energies)))).after(60.0))
     assert [sample.gpu_joules for sample in samples] == [float(n) for n in range(1, len(samples) + 1)]
 
 
@@ -84,7 +84,7 @@ def test_an_exporter_that_hangs_does_not_hold_up_the_server() -> None:
 
     scene.web.fetch = hanging  # type: ignore[method-assign]
     samples = scene.after(100.0)
-    assert (len(samples), told(samples)) == (100, [])
+    assert (len(samples), with_gpu_figures(samples)) == (100, [])
 
 
 def test_why_nothing_is_told_is_known_until_something_is() -> None:
@@ -94,23 +94,23 @@ def test_why_nothing_is_told_is_known_until_something_is() -> None:
     why = "the exporter does not say which pods hold its GPUs (DCGM_EXPORTER_KUBERNETES)"
     assert {"chat-server-x": why} in scene.news
     assert scene.collected.gpu_troubles == {}
-    assert len(told(samples)) == 10
+    assert len(with_gpu_figures(samples)) == 10
 
 
-def test_an_exporter_that_is_gone_is_told_once() -> None:
+def test_an_exporter_that_is_gone_is_reported_once() -> None:
     scene = Scene(FetchError("HTTP 503"))
     scene.after(100.0)
     assert scene.collected.gpu_troubles == {"chat-server-x": "the exporter's metrics can't be read: HTTP 503"}
     assert len(scene.news) == 2, "of the server that answers, and of the exporter that does not"
 
 
-def test_without_an_exporter_nobody_asks_for_one() -> None:
+def test_without_an_exporter_none_is_queried() -> None:
     scene = Scene(gpu_page(Gpu()), target=replace(TARGET, gpus=None))
-    assert told(scene.after(20.0)) == []
-    assert scene.web.asked_for("/exporter") == []
+    assert with_gpu_figures(scene.after(20.0)) == []
+    assert scene.web.times_of("/exporter") == []
 
 
-class Readings(list[Sample]):
+class UnstoredSamples(list[Sample]):
     """Those of a server; says when one comes that has its GPUs beside it."""
 
     def __init__(self) -> None:
@@ -135,12 +135,12 @@ async def test_over_real_http_what_the_exporter_serves_is_what_is_kept() -> None
     async with server:
         url = str(server.make_url("/"))
         target = replace(TARGET, url=f"{url}metrics", gpus=GpuEndpoint(f"{url}exporter", namespace="lab"))
-        collected.samples.unstored = readings = Readings()
+        collected.samples.unstored = samples = UnstoredSamples()
         scraper = Scraper(target, collected, fetcher=fetcher, now=loop_now, telemetry=Telemetry(), news=lambda: None)
         task = asyncio.create_task(scraper.run())
         async with asyncio.timeout(10):
-            await readings.with_gpus.wait()
+            await samples.with_gpus.wait()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await fetcher.close()
-    assert told(collected.samples.unstored)[0].gpu_watts == 512.5
+    assert with_gpu_figures(collected.samples.unstored)[0].gpu_watts == 512.5

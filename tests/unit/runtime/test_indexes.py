@@ -37,7 +37,6 @@ def seconds() -> Seconds:
 
 @pytest.fixture
 def indexes(seconds: Seconds) -> Indexes:
-    """Empty indexes."""
     return Indexes(seconds=seconds)
 
 
@@ -102,7 +101,7 @@ def test_versions_are_compared_as_numbers(indexes: Indexes) -> None:
     assert status_message(indexes) == "new"
 
 
-def test_object_made_anew_under_the_same_name_replaces_the_old_one(indexes: Indexes) -> None:
+def test_object_recreated_under_the_same_name_replaces_the_old_one(indexes: Indexes) -> None:
     indexes.heard("BenchmarkRun", run_body(version=9), deleted=False)
     assert indexes.heard("BenchmarkRun", run_body(uid="again", version=12), deleted=False) == KEY
     assert indexes.heard("BenchmarkRun", run_body(version=11), deleted=True) is None
@@ -125,7 +124,7 @@ def test_object_that_was_never_known_can_be_deleted(indexes: Indexes) -> None:
     assert indexes.heard("Job", child_body(), deleted=True) is None
 
 
-def test_deletion_asked_for_is_seen_before_the_watch_tells(indexes: Indexes) -> None:
+def test_deletion_requested_is_seen_before_the_watch_tells(indexes: Indexes) -> None:
     indexes.heard("Deployment", child_body(), deleted=False)
     indexes.mark_deleting("Deployment", "lab", "br-chat-4e20caa2-server")
     indexes.mark_deleting("Deployment", "lab", "never-there")
@@ -217,18 +216,17 @@ def test_watches_owe_what_we_wrote_until_they_tell(indexes: Indexes, seconds: Se
     assert indexes.silent_seconds() == 3
 
 
-def test_event_older_than_our_write_does_not_settle_the_debt(indexes: Indexes, seconds: Seconds) -> None:
+@pytest.mark.parametrize(
+    ("version", "deleted", "silent"),
+    [pytest.param(4, False, 7, id="an older event does not"), pytest.param(6, True, 0, id="a deletion does")],
+)
+def test_an_event_settles_a_write(
+    indexes: Indexes, seconds: Seconds, version: int, deleted: bool, silent: float
+) -> None:
     indexes.learnt("Deployment", child_body(version=5))
-    indexes.heard("Deployment", child_body(version=4), deleted=False)
+    indexes.heard("Deployment", child_body(version=version), deleted=deleted)
     seconds.now = 7
-    assert indexes.silent_seconds() == 7
-
-
-def test_deletion_settles_the_debt(indexes: Indexes, seconds: Seconds) -> None:
-    indexes.learnt("Deployment", child_body(version=5))
-    indexes.heard("Deployment", child_body(version=6), deleted=True)
-    seconds.now = 7
-    assert indexes.silent_seconds() == 0
+    assert indexes.silent_seconds() == silent
 
 
 def test_write_that_changed_nothing_owes_nothing(indexes: Indexes, seconds: Seconds) -> None:
@@ -259,7 +257,7 @@ def test_list_fills_and_removes_what_it_does_not_hold(indexes: Indexes) -> None:
     assert [c.name for c in indexes.children(KEY).objects] == ["there", "other-kind"]
 
 
-def test_list_of_a_namespace_says_nothing_of_another(indexes: Indexes) -> None:
+def test_list_of_a_namespace_reports_nothing_of_another(indexes: Indexes) -> None:
     indexes.heard("Job", child_body("elsewhere", uid="e"), deleted=False)
     listed(indexes, "Job", namespace="prod")
     assert [c.name for c in indexes.children(KEY).objects] == ["elsewhere"]
@@ -395,7 +393,7 @@ def test_conditions_of_any_sort_are_no_end(conditions: object) -> None:
         ("Service", names.ROLE_SERVER, False),
     ],
 )
-def test_run_holds_a_server_while_there_is_one_that_nobody_has_deleted(
+def test_run_holds_a_server_while_there_is_one_that_was_not_deleted(
     indexes: Indexes, kind: str, role: str, holds: bool
 ) -> None:
     assert not indexes.holds_server(KEY)
@@ -457,7 +455,7 @@ async def test_groups_that_we_made_are_not_waited_for_on_a_watch_that_does_not_e
     assert indexes.silent_seconds() == 0.0
 
 
-async def test_a_missing_kind_is_told_and_offered_again_until_it_is_there(scene: Scene) -> None:
+async def test_a_missing_kind_is_reported_and_offered_again_until_it_is_there(scene: Scene) -> None:
     scene.cluster.broken["apply"] = NotServed("this cluster has no such kind", code=404)
     group = manifest(GROUP, LEADER_WORKER_SET)
     waits = [await scene.once(apply=(group,), requeue_after_seconds=100.0) for _ in range(3)]

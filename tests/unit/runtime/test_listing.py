@@ -31,13 +31,13 @@ async def test_everything_of_every_run_is_known_afterwards() -> None:
     assert [p.name for p in children.pods] == ["br-chat-4e20caa2-server-x"]
 
 
-async def test_only_labelled_objects_are_asked_for_and_of_configmaps_only_metadata() -> None:
+async def test_only_labelled_objects_are_requested_and_of_configmaps_only_metadata() -> None:
     cluster = filled()
     await list_everything(cluster, Indexes(), ())
-    asked = {entry[1]: entry[3:] for entry in cluster.log}
+    listed = {entry[1]: entry[3:] for entry in cluster.log}
     expected: dict[str, tuple[str, ...]] = dict.fromkeys((*CHILD_KINDS, *EXTENSION_KINDS), (names.LABEL_RUN, "whole"))
     owners = dict.fromkeys(("BenchmarkRun", "BenchmarkSweep"), ("*", "whole"))
-    assert asked == expected | owners | {"ConfigMap": (names.LABEL_RUN, "metadata")}
+    assert listed == expected | owners | {"ConfigMap": (names.LABEL_RUN, "metadata")}
 
 
 async def test_owners_come_last_so_that_none_is_known_without_its_children() -> None:
@@ -66,14 +66,14 @@ async def test_list_that_fails_leaves_what_was_known() -> None:
     assert lister.knows(NAMESPACE), "it was listed once, and the watches go on"
 
 
-async def test_an_unreadable_namespace_is_told_and_stops_nobody_else() -> None:
+async def test_an_unreadable_namespace_is_reported_and_stops_nobody_else() -> None:
     cluster, indexes = Fenced("closed"), Indexes()
     cluster.add("BenchmarkRun", run_body())
-    told: list[tuple[str, bool]] = []
-    lister = Lister(cluster, indexes, ("closed", NAMESPACE), turned=lambda *turn: told.append(turn))
+    events: list[tuple[str, bool]] = []
+    lister = Lister(cluster, indexes, ("closed", NAMESPACE), turned=lambda *turn: events.append(turn))
     await lister.list_all()
     assert indexes.runs() == [KEY]
-    assert told == [("closed", True), (NAMESPACE, False)]
+    assert events == [("closed", True), (NAMESPACE, False)]
     assert (lister.knows("closed"), lister.knows(NAMESPACE), bool(lister.known)) == (False, True, True)
     assert list(lister.unreadable) == ["closed"]
     cluster.fenced.clear()
@@ -82,7 +82,7 @@ async def test_an_unreadable_namespace_is_told_and_stops_nobody_else() -> None:
     assert {entry[2] for entry in cluster.log} == {"closed"}
     assert lister.knows("closed")
     assert lister.unreadable == {}
-    assert told[2:] == [("closed", False)]
+    assert events[2:] == [("closed", False)]
 
 
 async def test_a_namespace_of_which_one_kind_is_unreadable_is_not_known_but_the_other_kinds_are_listed() -> None:
@@ -99,7 +99,7 @@ async def test_a_namespace_of_which_one_kind_is_unreadable_is_not_known_but_the_
 # ---- what no watch will ever tell ------------------------------------------------------------------------------------
 
 
-async def test_what_was_listed_and_then_deleted_before_the_watch_began_is_found_out_and_owed_no_more() -> None:
+async def test_an_object_deleted_before_the_watch_began_is_dropped() -> None:
     seconds = [0.0]
     cluster, indexes = filled(), Indexes(seconds=lambda: seconds[0])
     lister = Lister(cluster, indexes, ())

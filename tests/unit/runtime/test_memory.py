@@ -34,7 +34,6 @@ def arrival(sequence: int, data: bytes = b"packed") -> Arrival:
 
 @pytest.fixture
 def memory() -> RunMemory:
-    """An empty memory."""
     return RunMemory(uid="uid-1")
 
 
@@ -55,7 +54,7 @@ def test_arrival_is_kept_until_exactly_it_is_stored(memory: RunMemory, left: lis
     assert memory.collected.sequences == {0, 1}
 
 
-def test_what_is_stored_takes_no_memory(memory: RunMemory) -> None:
+def test_stored_records_take_no_memory(memory: RunMemory) -> None:
     """A hundred records one after the other take what one takes."""
     for sequence in range(100):
         memory.collected.take(arrival(sequence))

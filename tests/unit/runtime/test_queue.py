@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import pairwise
 
 import pytest
@@ -105,8 +105,7 @@ async def test_queue_is_started_once() -> None:
 @in_fast_time
 async def test_nothing_is_handled_before_start() -> None:
     passes = Passes()
-    queue = WorkQueue(passes, workers=1)
-    queue.add(run("a"))
+    WorkQueue(passes, workers=1).add(run("a"))
     await passing(60)
     assert passes.calls == []
 
@@ -120,8 +119,7 @@ async def test_key_added_while_handled_is_handled_once_more_and_never_twice_at_a
         await passing(1)
         queue.add(run("a"))
     await passing(100)
-    assert passes.instants == [0, 10]
-    assert passes.most_at_once == 1
+    assert (passes.instants, passes.most_at_once) == ([0, 10], 1)
     await queue.stop()
 
 
@@ -139,28 +137,32 @@ async def test_different_keys_are_handled_at_the_same_time_up_to_the_number_of_w
     await queue.stop()
 
 
+@pytest.mark.parametrize(
+    ("answers", "instants"),
+    [
+        pytest.param((30.0, 5.0, None), [0, 30, 35], id="a pass says when the next one is due"),
+        pytest.param((0.0, None), [0, 0], id="zero means at once"),
+        pytest.param(
+            (RuntimeError(), RuntimeError(), 10.0, RuntimeError(), None), [0, 0.5, 1.5, 11.5, 12.0], id="success"
+        ),
+        pytest.param((Later("throttled", seconds=42), None), [0, 42], id="a throttled pass waits as long as it says"),
+    ],
+)
 @in_fast_time
-async def test_pass_says_when_to_look_again() -> None:
-    passes = Passes(30.0, 5.0, None)
+async def test_answers_of_passes_set_the_pauses(
+    answers: Sequence[float | Exception | None], instants: list[float]
+) -> None:
+    """Success forgets the failures before it."""
+    passes = Passes(*answers)
     queue = await running(passes)
     queue.add(run("a"))
     await passing(3600)
-    assert passes.instants == [0, 30, 35]
+    assert passes.instants == instants
     await queue.stop()
 
 
 @in_fast_time
-async def test_zero_means_at_once() -> None:
-    passes = Passes(0.0, None)
-    queue = await running(passes)
-    queue.add(run("a"))
-    await passing(1)
-    assert passes.instants == [0, 0]
-    await queue.stop()
-
-
-@in_fast_time
-async def test_of_several_wishes_the_earliest_wins() -> None:
+async def test_the_earliest_deadline_wins() -> None:
     passes = Passes()
     queue = await running(passes)
     queue.add_after(run("a"), 30)
@@ -171,15 +173,26 @@ async def test_of_several_wishes_the_earliest_wins() -> None:
     await queue.stop()
 
 
+@pytest.mark.parametrize(
+    ("passes", "event_at", "instants"),
+    [
+        pytest.param(Passes(30.0, None), 10, [0, 10], id="an event replaces the wait"),
+        pytest.param(
+            Passes(Later("throttled", seconds=42), None, takes_seconds=1),
+            0.5,
+            [0, 43],
+            id="but not that of a failing pass",
+        ),
+    ],
+)
 @in_fast_time
-async def test_something_happening_replaces_the_wait() -> None:
-    passes = Passes(30.0, None)
+async def test_an_event_starts_a_pass(passes: Passes, event_at: float, instants: list[float]) -> None:
     queue = await running(passes)
     queue.add(run("a"))
-    await passing(10)
+    await passing(event_at)
     queue.add(run("a"))
     await passing(3600)
-    assert passes.instants == [0, 10]
+    assert passes.instants == instants
     await queue.stop()
 
 
@@ -198,7 +211,7 @@ async def test_failures_are_retried_with_pauses_that_double_to_a_limit() -> None
 
 
 @in_fast_time
-async def test_an_urgent_key_is_tried_again_soon_however_often_it_failed() -> None:
+async def test_an_urgent_key_is_retried_soon_however_often_it_failed() -> None:
     """Once after up to 120 s: so late was a deadline seen that had passed meanwhile, and a delete offered that had failed."""
     passes = Passes(*[RuntimeError("no")] * 20)
     queue = WorkQueue(passes, workers=1, urgent=lambda _: True, jitter=highest)
@@ -211,44 +224,12 @@ async def test_an_urgent_key_is_tried_again_soon_however_often_it_failed() -> No
 
 
 @in_fast_time
-async def test_success_forgets_the_failures() -> None:
-    passes = Passes(RuntimeError(), RuntimeError(), 10.0, RuntimeError(), None)
-    queue = await running(passes)
-    queue.add(run("a"))
-    await passing(3600)
-    assert passes.instants == [0, 0.5, 1.5, 11.5, 12.0]
-    await queue.stop()
-
-
-@in_fast_time
 async def test_jitter_shortens_a_pause_to_no_less_than_half() -> None:
     passes = Passes(RuntimeError(), None)
     queue = await running(passes, jitter=lambda: 0.0)
     queue.add(run("a"))
     await passing(60)
     assert passes.instants == [0, FIRST_RETRY_SECONDS / 2]
-    await queue.stop()
-
-
-@in_fast_time
-async def test_later_waits_at_least_as_long_as_it_says() -> None:
-    passes = Passes(Later("throttled", seconds=42), None)
-    queue = await running(passes)
-    queue.add(run("a"))
-    await passing(3600)
-    assert passes.instants == [0, 42]
-    await queue.stop()
-
-
-@in_fast_time
-async def test_event_during_a_failing_pass_does_not_cut_the_pause() -> None:
-    passes = Passes(Later("throttled", seconds=42), None, takes_seconds=1)
-    queue = await running(passes)
-    queue.add(run("a"))
-    await passing(0.5)
-    queue.add(run("a"))
-    await passing(3600)
-    assert passes.instants == [0, 43]
     await queue.stop()
 
 
@@ -332,7 +313,6 @@ async def test_namespaces_take_turns_however_much_one_of_them_asks_for() -> None
 
 
 def is_urgent(key: RunKey) -> bool:
-    """Said by the name."""
     return key.name.startswith("holds")
 
 
@@ -384,8 +364,7 @@ async def test_urgent_key_is_not_held_up_by_slow_passes_over_the_others() -> Non
     await passing(5)
     queue.add(run("holds"))
     await passing(1)
-    assert passes.calls[-1] == ("holds", 5.0)
-    assert passes.most_at_once == 3
+    assert (passes.calls[-1], passes.most_at_once) == (("holds", 5.0), 3)
     await queue.stop()
 
 

@@ -43,7 +43,6 @@ class Pass:
         return await self._reconciler.guard(KEY, self._make)
 
     def counted(self) -> dict[str, float]:
-        """Passes by result."""
         results = ("success", "throttled", "conflict", "error", "notfound", "forbidden", "invalid", "unavailable")
         found = {
             result: self.telemetry.registry.get_sample_value("benchrun_reconcile_total", {"result": result})
@@ -72,9 +71,7 @@ async def test_a_pass_that_went_well_says_when_to_look_again(seconds: float | No
         pytest.param(errors.Unavailable("no answer"), "unavailable", RETRY_SECONDS, 0, id="unavailable"),
     ],
 )
-async def test_a_refusal_is_tried_again_later(
-    error: errors.ClusterError, result: str, seconds: float, reads: int
-) -> None:
+async def test_a_refusal_is_retried_later(error: errors.ClusterError, result: str, seconds: float, reads: int) -> None:
     refused = Pass(error)
     with pytest.raises(Later) as later:
         await refused.made()
@@ -209,7 +206,7 @@ async def test_what_the_api_server_does_not_do_now_is_no_poison(error: errors.Cl
 
 
 @in_fast_time
-async def test_a_status_that_is_refused_for_ever_is() -> None:
+async def test_a_status_that_is_rejected_for_ever_is() -> None:
     """The minimal one says nothing that could be refused."""
     scene = await holding()
     scene.decide = lambda facts: Decision(status=RUNNING)
@@ -226,7 +223,7 @@ async def test_a_status_that_is_refused_for_ever_is() -> None:
 
 @pytest.mark.parametrize("error", [errors.Unavailable("down"), errors.Throttled("slow down", retry_after_seconds=1)])
 @in_fast_time
-async def test_a_delete_that_fails_is_tried_again_and_keeps_no_other_from_being_tried(
+async def test_a_delete_that_fails_is_retried_and_keeps_no_other_from_being_tried(
     error: errors.ClusterError,
 ) -> None:
     scene = await holding()

@@ -65,15 +65,14 @@ async def test_servers_go_first_whatever_fails(verb: str, error: ClusterError) -
     scene.cluster.broken[verb] = error
     with suppress(Later):
         await scene.once(**ending())
-    writes = scene.cluster.writes()
-    assert (writes[:3], held(scene)) == (DELETED, [])
+    assert (scene.cluster.writes()[:3], held(scene)) == (DELETED, [])
     assert [child.deleting for child in scene.indexes.children(KEY).objects if child.kind != "Service"] == [True] * 3
     await scene.lookups.close()
 
 
 @pytest.mark.parametrize("error", ERRORS)
 @in_fast_time
-async def test_the_log_of_a_failed_server_is_asked_for_once_and_does_not_keep_it(error: ClusterError) -> None:
+async def test_the_log_of_a_failed_server_is_requested_once_and_does_not_keep_it(error: ClusterError) -> None:
     scene = await served()
     scene.cluster.broken["log"] = error
     assert await scene.once(**ending(last_words=TAIL)) == 0.0
@@ -108,7 +107,7 @@ async def test_the_last_words_are_known_to_the_decision_that_follows_at_once() -
 
 
 @in_fast_time
-async def test_what_goes_with_the_server_is_asked_for_before_and_not_waited_for() -> None:
+async def test_lookups_before_the_server_goes_do_not_delay_it() -> None:
     scene = await served()
     scene.cluster.hanging = {"log since"}
     await scene.once(**ending())
@@ -153,7 +152,7 @@ async def test_when_it_was_released_is_kept_from_the_first_time() -> None:
 
 @pytest.mark.parametrize("forget", [False, True])
 @in_fast_time
-async def test_what_can_not_be_stored_keeps_the_run_from_being_called_finished(forget: bool) -> None:
+async def test_what_cannot_be_stored_keeps_the_run_from_being_called_finished(forget: bool) -> None:
     scene = await served()
     scene.cluster.broken["apply"] = Unavailable("down")
     with pytest.raises(Later):

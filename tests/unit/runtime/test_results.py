@@ -40,7 +40,7 @@ def ended(minute: int = 0, *, cells: int = 1, verdict: str = "Valid", metrics: A
     }  # fmt: skip
 
 
-def heard(indexes: Indexes, name: str, status: dict[str, Any], *, version: int = 1, deleted: bool = False) -> None:
+def observe(indexes: Indexes, name: str, status: dict[str, Any], *, version: int = 1, deleted: bool = False) -> None:
     indexes.heard("BenchmarkRun", run_body(name, uid=name, version=version, status=status), deleted=deleted)
 
 
@@ -65,7 +65,7 @@ def indexes() -> Indexes:
 
 
 def test_finished_run_has_its_figures_and_its_verdict_on_the_page(indexes: Indexes) -> None:
-    heard(indexes, "chat", ended(verdict="Suspect", metrics={"output_throughput": 812.5, "p99_ttft_ms": None}))
+    observe(indexes, "chat", ended(verdict="Suspect", metrics={"output_throughput": 812.5, "p99_ttft_ms": None}))
     run = {"namespace": "lab", "run": "chat"}
     cell = {"cell": "chat/rate=0", "workload": "chat", "axis": "rate", "value": "0", "verdict": "Suspect"}
     assert samples(indexes) == [
@@ -78,22 +78,22 @@ def test_finished_run_has_its_figures_and_its_verdict_on_the_page(indexes: Index
 
 
 def test_run_that_goes_on_is_not_shown(indexes: Indexes) -> None:
-    heard(indexes, "chat", ended() | {"conditions": []})
+    observe(indexes, "chat", ended() | {"conditions": []})
     assert samples(indexes) == []
 
 
 def test_newest_runs_stay_whatever_order_they_are_heard_in(indexes: Indexes) -> None:
     for name, minute in (("second", 2), ("third", 3), ("first", 1)):
-        heard(indexes, name, ended(minute))
+        observe(indexes, name, ended(minute))
     assert shown(indexes) == ["second", "third"]
-    heard(indexes, "fourth", ended(4))
+    observe(indexes, "fourth", ended(4))
     assert shown(indexes) == ["fourth", "third"]
 
 
 def test_figures_leave_with_the_run_and_the_next_list_fills_the_place(indexes: Indexes) -> None:
     for minute, name in enumerate(("first", "second", "third")):
-        heard(indexes, name, ended(minute))
-    heard(indexes, "third", ended(2), version=2, deleted=True)
+        observe(indexes, name, ended(minute))
+    observe(indexes, "third", ended(2), version=2, deleted=True)
     assert shown(indexes) == ["second"]
     listing = indexes.begin_listing("BenchmarkRun", None)
     for minute, name in enumerate(("first", "second")):
@@ -103,26 +103,26 @@ def test_figures_leave_with_the_run_and_the_next_list_fills_the_place(indexes: I
 
 
 def test_figures_leave_with_a_run_that_a_list_no_longer_holds(indexes: Indexes) -> None:
-    heard(indexes, "chat", ended())
+    observe(indexes, "chat", ended())
     indexes.end_listing(indexes.begin_listing("BenchmarkRun", None), complete=True)
     assert shown(indexes) == []
 
 
-def test_run_made_anew_under_the_name_does_not_show_the_old_ones_figures(indexes: Indexes) -> None:
-    heard(indexes, "chat", ended())
+def test_run_recreated_under_the_name_does_not_show_the_old_ones_figures(indexes: Indexes) -> None:
+    observe(indexes, "chat", ended())
     indexes.heard("BenchmarkRun", run_body("chat", uid="again", version=9), deleted=False)
     assert shown(indexes) == []
 
 
 def test_late_news_from_before_the_end_takes_nothing_away(indexes: Indexes) -> None:
-    heard(indexes, "chat", ended(), version=9)
-    heard(indexes, "chat", {}, version=8)
+    observe(indexes, "chat", ended(), version=9)
+    observe(indexes, "chat", {}, version=8)
     assert shown(indexes) == ["chat"]
 
 
-def test_nothing_is_kept_where_none_is_asked_for() -> None:
+def test_nothing_is_kept_where_none_is_requested() -> None:
     indexes = Indexes(result_runs=0)
-    heard(indexes, "chat", ended())
+    observe(indexes, "chat", ended())
     assert samples(indexes) == []
 
 
@@ -130,7 +130,7 @@ def test_series_are_bounded_by_runs_cells_and_figures() -> None:
     most = 5
     indexes = Indexes(result_runs=most)
     for minute in range(most + 3):
-        heard(indexes, f"run-{minute}", ended(minute, cells=64))
+        observe(indexes, f"run-{minute}", ended(minute, cells=64))
     found = samples(indexes)
     assert len(found) == most * (3 + MAX_CELLS + MAX_CELLS * len(HEADLINE_FIGURES)) == most * 147
     assert {value for name, _, value in found if name == "benchrun_run_cells_left_out"} == {64 - MAX_CELLS}
@@ -142,7 +142,7 @@ import json, sys, tracemalloc
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import MAX_RUNS, ResultMetrics
 from benchrun.runtime.telemetry import Telemetry
-from unit.runtime.test_results import ended, heard
+from unit.runtime.test_results import ended, observe
 
 indexes = Indexes(result_runs=MAX_RUNS)
 telemetry = Telemetry()
@@ -153,7 +153,7 @@ del words
 tracemalloc.start()
 for minute in range(MAX_RUNS):
     # As the API server's answers are: no two words share their memory.
-    heard(indexes, f"run-{minute}", json.loads(json.dumps(ended(minute, cells=64))))
+    observe(indexes, f"run-{minute}", json.loads(json.dumps(ended(minute, cells=64))))
 kept, _ = tracemalloc.get_traced_memory()
 tracemalloc.reset_peak()
 length = len(telemetry.page())
@@ -161,7 +161,7 @@ print(json.dumps([kept, length, tracemalloc.get_traced_memory()[1]]))
 """
 
 
-def test_most_that_can_be_asked_for_takes_little_memory() -> None:
+def test_most_that_can_be_requested_takes_little_memory() -> None:
     """In a process of its own: the interpreter's table of shared words, which grows in leaps, holds those of other tests here."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     answer = subprocess.run([sys.executable, "-c", MOST], env=environment, capture_output=True, text=True, check=True)

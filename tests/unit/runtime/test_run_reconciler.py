@@ -86,7 +86,7 @@ async def test_background_follows_the_decision(scene: Scene) -> None:
     assert scene.sessions.followed == [((SCRAPE,), PULL)]
 
 
-async def test_client_is_told_once_and_again_when_it_did_not_hear(scene: Scene) -> None:
+async def test_a_client_is_notified_again_when_it_missed_the_first(scene: Scene) -> None:
     scene.sessions.hears = False
     await scene.once(acknowledge=1)
     scene.sessions.hears = True
@@ -113,7 +113,7 @@ async def test_stale_pass_never_overwrites_and_reads_again(scene: Scene) -> None
     assert [e.reason for e in scene.cluster.events] == ["Running"]
 
 
-async def test_run_made_anew_under_the_same_name_is_not_given_the_old_ones_status(scene: Scene) -> None:
+async def test_run_recreated_under_the_same_name_is_not_given_the_old_ones_status(scene: Scene) -> None:
     scene.cluster.add("BenchmarkRun", run_body(uid="other", version=150))
     with pytest.raises(Later):
         await scene.once()
@@ -208,9 +208,7 @@ async def test_memory_of_a_run_is_not_handed_to_another_of_the_same_name(scene: 
 
 
 @pytest.mark.parametrize("error", [Unavailable("down", code=503), Throttled("slow down", retry_after_seconds=1)])
-async def test_what_fails_for_a_moment_is_tried_again_and_the_status_is_written_all_the_same(
-    scene: Scene, error: ClusterError
-) -> None:
+async def test_a_transient_failure_is_retried_and_the_status_written(scene: Scene, error: ClusterError) -> None:
     """A webhook that denies Jobs with 503 must not keep the deadlines from beginning."""
     scene.cluster.broken["apply"] = error
     with pytest.raises(Later, match=str(error)):
@@ -255,7 +253,7 @@ async def test_refusal_by_the_cluster_is_decided_upon_at_once_and_told(
     assert [(e.reason, e.warning) for e in scene.cluster.events] == [(reason, True)]
 
 
-async def test_what_is_refused_stands_in_the_status_and_is_offered_again_now_and_then(scene: Scene) -> None:
+async def test_what_is_rejected_stands_in_the_status_and_is_offered_again_now_and_then(scene: Scene) -> None:
     scene.cluster.broken["apply"] = QUOTA
     waits = [await scene.once(apply=(manifest(),), requeue_after_seconds=100.0) for _ in range(4)]
     assert waits == [0.0, 15.0, 15.0, 15.0]
@@ -275,7 +273,7 @@ async def test_words_that_change_with_every_answer_do_not_make_it_spin(scene: Sc
     assert waits == [0.0, 15.0, 15.0]
 
 
-async def test_nothing_is_acknowledged_or_finished_while_a_record_is_refused(scene: Scene) -> None:
+async def test_nothing_is_acknowledged_or_finished_while_a_record_is_rejected(scene: Scene) -> None:
     scene.cluster.broken["apply"] = QUOTA
     one, two = arrival(0), arrival(1)
     for _ in range(3):
@@ -286,7 +284,7 @@ async def test_nothing_is_acknowledged_or_finished_while_a_record_is_refused(sce
     assert [e[0] for e in scene.cluster.log if e[0] in ("acknowledge", "status")] == ["acknowledge", "status"]
 
 
-async def test_event_that_can_not_be_posted_fails_nothing(scene: Scene) -> None:
+async def test_event_that_cannot_be_posted_fails_nothing(scene: Scene) -> None:
     scene.cluster.broken["event"] = Forbidden("no rights", code=403)
     assert await scene.once(events=(Event("Running", "go"),), requeue_after_seconds=3) == 3
 

@@ -64,17 +64,17 @@ def changing(*pages: str) -> Callable[[], str]:
 def test_page_is_read_at_every_tick_without_drift() -> None:
     web = Web(metrics=PAGE, version=VERSION)
     web.takes_seconds = 0.25
-    asked = after(100, web).web.asked_for("/metrics")
-    assert len(asked) == 50
-    assert {round(b - a, 6) for a, b in pairwise(asked)} == {2.0}
+    times = after(100, web).web.times_of("/metrics")
+    assert len(times) == 50
+    assert {round(b - a, 6) for a, b in pairwise(times)} == {2.0}
 
 
 def test_slow_page_never_overlaps_and_its_missed_ticks_are_skipped() -> None:
     web = Web(metrics=PAGE, version=VERSION)
     web.takes_seconds = 3.0
-    asked = after(100, web).web.asked_for("/metrics")
+    times = after(100, web).web.times_of("/metrics")
     assert web.most_at_once == 1
-    assert {round(b - a, 6) for a, b in pairwise(asked[1:])} == {4.0}
+    assert {round(b - a, 6) for a, b in pairwise(times[1:])} == {4.0}
 
 
 @in_fast_time
@@ -85,7 +85,7 @@ async def test_runs_do_not_all_read_at_the_same_instant() -> None:
         for n in range(20)
     ]
     await asyncio.gather(*(Scene(w, t).go_on(1.5) for w, t in zip(webs, targets, strict=True)))
-    first = [w.asked_for("/metrics")[0] for w in webs]
+    first = [w.times_of("/metrics")[0] for w in webs]
     assert len(set(first)) > 15
     assert all(0 <= at < 1 for at in first)
 
@@ -103,10 +103,10 @@ def test_first_page_is_news_and_those_after_are_not() -> None:
     assert after(100, Web(metrics=PAGE, version=VERSION)).news == 1
 
 
-def test_server_is_asked_for_its_facts_once() -> None:
+def test_server_facts_are_requested_once() -> None:
     scene = after(100, Web(metrics=PAGE, version=VERSION))
     assert scene.collected.server_facts["p"].version == "0.32.0"
-    assert len(scene.web.asked_for("/version")) == 1
+    assert len(scene.web.times_of("/version")) == 1
 
 
 def test_server_that_does_not_tell_its_version_is_measured_all_the_same() -> None:
@@ -116,7 +116,7 @@ def test_server_that_does_not_tell_its_version_is_measured_all_the_same() -> Non
         assert len(scene.collected.samples.unstored) >= 4
 
 
-def test_page_that_can_not_be_read_is_counted_and_told_once() -> None:
+def test_page_that_cannot_be_read_is_counted_and_told_once() -> None:
     scene = after(100, Web(metrics=FetchError("refused")))
     assert (scene.news, scene.count("failure"), scene.collected.samples.unstored) == (1, 50, [])
 
@@ -128,11 +128,9 @@ def test_answer_that_is_no_metrics_page_is_a_failure() -> None:
 
 
 def test_page_that_comes_back_is_news() -> None:
-    scene = after(100, Web(metrics=changing(PAGE, PAGE, "", "", PAGE), version=VERSION))
-    assert scene.news == 3
+    assert after(100, Web(metrics=changing(PAGE, PAGE, "", "", PAGE), version=VERSION)).news == 3
 
 
 def test_server_that_started_anew_is_news() -> None:
     anew = PAGE.replace("start_time_seconds 1000.0", "start_time_seconds 2000.0")
-    scene = after(100, Web(metrics=changing(PAGE, PAGE, anew), version=VERSION))
-    assert scene.news == 2
+    assert after(100, Web(metrics=changing(PAGE, PAGE, anew), version=VERSION)).news == 2

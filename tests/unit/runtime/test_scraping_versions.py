@@ -23,7 +23,7 @@ def scraped(web: Web, *, seconds: float = 9) -> Collected:
     async def go_on() -> None:
         task = asyncio.create_task(scraper.run())
         await passing(seconds)
-        assert not task.done(), "a server must not end its own readings"
+        assert not task.done(), "a server must not end its own scraping"
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
@@ -32,7 +32,7 @@ def scraped(web: Web, *, seconds: float = 9) -> Collected:
 
 
 @pytest.mark.parametrize(
-    ("version", "said"),
+    ("version", "answer"),
     [
         ("0.32.0", '{"version": "0.32.0"}'),
         ("0.32.0", '{"version": "0.32.0", "more": [1]}'),
@@ -49,19 +49,19 @@ def scraped(web: Web, *, seconds: float = 9) -> Collected:
         (None, FetchError("HTTP 404")),
     ],
 )
-def test_a_version_is_known_or_not_and_the_readings_go_on(version: str | None, said: str | Exception) -> None:
-    collected = scraped(Web(metrics=PAGE, version=said))
+def test_a_version_is_known_or_not_and_the_samples_go_on(version: str | None, answer: str | Exception) -> None:
+    collected = scraped(Web(metrics=PAGE, version=answer))
     assert collected.server_facts["p"].version == version
     assert len(collected.samples.unstored) == 5, "one every two seconds"
 
 
-def test_it_is_asked_for_once_beside_the_page() -> None:
+def test_it_is_requested_once_beside_the_page() -> None:
     web = Web(metrics=PAGE, version='{"version": "1"}')
     scraped(web)
-    assert [url for url, _ in web.asked if url.endswith("/version")] == ["http://10.0.0.1:8000/version"]
+    assert [url for url, _ in web.requests if url.endswith("/version")] == ["http://10.0.0.1:8000/version"]
 
 
 def test_of_a_page_that_was_never_read_nothing_is_known() -> None:
     web = Web(metrics=FetchError("HTTP 503"), version='{"version": "1"}')
     assert scraped(web).server_facts == {}
-    assert web.asked_for("/version") == []
+    assert web.times_of("/version") == []

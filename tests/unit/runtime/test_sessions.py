@@ -63,12 +63,12 @@ class Background:
         """How often it was started again."""
         return self.telemetry.registry.get_sample_value("benchrun_tasks_restarted_total", {"task": task}) or 0.0
 
-    async def asked_in_the_next(self, seconds: float) -> dict[str, int]:
+    async def requests_in_the_next(self, seconds: float) -> dict[str, int]:
         """How often each host is asked for its page or records from now on."""
-        before = len(self.web.asked)
+        before = len(self.web.requests)
         await passing(seconds)
         found: dict[str, int] = {}
-        for url, _ in self.web.asked[before:]:
+        for url, _ in self.web.requests[before:]:
             if not url.endswith("/version"):
                 host = url.split("/")[2].partition(":")[0]
                 found[host] = found.get(host, 0) + 1
@@ -93,7 +93,7 @@ def scenario(test: Callable[[Background], Coroutine[Any, Any, None]]) -> Callabl
 @scenario
 async def test_pages_are_read_from_the_decision_on(background: Background) -> None:
     background.follow(page("a"), page("b", seconds=2))
-    assert await background.asked_in_the_next(10) == {"a": 10, "b": 5}
+    assert await background.requests_in_the_next(10) == {"a": 10, "b": 5}
     assert background.enqueued == [KEY, KEY]
 
 
@@ -103,7 +103,7 @@ async def test_same_decision_again_changes_nothing(background: Background) -> No
     await passing(5)
     for _ in range(50):
         background.follow(page("a"))
-    assert await background.asked_in_the_next(10) == {"a": 10}
+    assert await background.requests_in_the_next(10) == {"a": 10}
 
 
 @scenario
@@ -111,7 +111,7 @@ async def test_pages_come_and_go_one_by_one(background: Background) -> None:
     background.follow(page("a"), page("b"))
     await passing(5)
     background.follow(page("b"), page("c"))
-    assert await background.asked_in_the_next(10) == {"b": 10, "c": 10}
+    assert await background.requests_in_the_next(10) == {"b": 10, "c": 10}
 
 
 @scenario
@@ -120,7 +120,7 @@ async def test_nothing_goes_on_once_nothing_is_wanted(background: Background) ->
     await passing(5)
     assert len(background.sessions) == 1
     background.follow()
-    assert await background.asked_in_the_next(60) == {}
+    assert await background.requests_in_the_next(60) == {}
     assert len(background.sessions) == 0
 
 
@@ -136,9 +136,9 @@ async def test_client_is_followed_on_when_only_the_next_record_changes(backgroun
     await passing(3)
     background.follow(pull=replace(PULL, from_sequence=2))
     await passing(3)
-    assert [url.partition("?")[2].partition("&")[0] for url, _ in background.web.asked] == ["from=0"] + [
+    assert [url.partition("?")[2].partition("&")[0] for url, _ in background.web.requests] == ["from=0"] + [
         "from=1"
-    ] * 3 + ["from=2"] * (len(background.web.asked) - 4)
+    ] * 3 + ["from=2"] * (len(background.web.requests) - 4)
 
 
 @scenario
@@ -147,7 +147,7 @@ async def test_a_question_under_way_is_not_left_for_the_same_client(background: 
     for sequence in range(5):
         background.follow(pull=replace(PULL, from_sequence=sequence))
         await passing(1)
-    assert len(background.web.asked) == 1
+    assert len(background.web.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_client_that_is_another_one_is_followed_anew(another: PullTarget) -> Non
         await passing(3)
         background.follow(pull=another)
         await passing(0.5)
-        assert [url.split("/")[2] for url, _ in background.web.asked] == [PULL.url[7:], another.url[7:]]
+        assert [url.split("/")[2] for url, _ in background.web.requests] == [PULL.url[7:], another.url[7:]]
         assert background.web.at_once == 1
 
     anew()
@@ -173,12 +173,12 @@ async def test_runs_do_not_share_anything(background: Background) -> None:
     background.follow(page("a"), key=OTHER, memory=RunMemory(uid="other"))
     await passing(5)
     background.sessions.stop(KEY)
-    assert await background.asked_in_the_next(10) == {"a": 10}
+    assert await background.requests_in_the_next(10) == {"a": 10}
     assert len(background.sessions) == 1
 
 
 @scenario
-async def test_run_made_anew_under_the_same_name_gets_its_own_tasks(background: Background) -> None:
+async def test_run_recreated_under_the_same_name_gets_its_own_tasks(background: Background) -> None:
     background.follow(page("a"))
     await passing(2.5)
     anew = RunMemory(uid="again")
@@ -213,7 +213,7 @@ async def test_a_scraper_that_dies_is_started_again_and_counted(background: Back
     assert died >= 1
     background.web.pages["/metrics"] = PAGE
     await passing(20)
-    assert (await background.asked_in_the_next(10), background.restarted("scrape")) == ({"a": 10}, died)
+    assert (await background.requests_in_the_next(10), background.restarted("scrape")) == ({"a": 10}, died)
     assert len(background.memory.collected.samples.unstored) > 10
 
 
@@ -233,7 +233,7 @@ async def test_a_task_that_dies_whenever_it_is_started_is_started_less_and_less_
     background.web.pages["/records"] = RecursionError("deep")
     background.follow(pull=PULL)
     await passing(3600)
-    pauses = [b - a for (_, a), (_, b) in pairwise(background.web.asked)]
+    pauses = [b - a for (_, a), (_, b) in pairwise(background.web.requests)]
     assert (pauses[0], max(pauses)) == (FIRST_RESTART_SECONDS, LONGEST_RESTART_SECONDS)
     assert pauses == sorted(pauses)
     assert background.memory.collected.client.silent
@@ -243,7 +243,7 @@ async def test_a_task_that_dies_whenever_it_is_started_is_started_less_and_less_
 async def test_a_task_that_dies_spoils_no_other(background: Background) -> None:
     background.web.pages["/records"] = RecursionError("deep")
     background.follow(page("a"), pull=PULL)
-    assert (await background.asked_in_the_next(10))["a"] == 10
+    assert (await background.requests_in_the_next(10))["a"] == 10
 
 
 # ---- LeaderWorkerSets ------------------------------------------------------------------------------------------------

@@ -67,8 +67,7 @@ def test_no_namespaces_is_the_whole_cluster() -> None:
 
 
 def test_ipv6_address_to_listen_on() -> None:
-    settings = Settings.from_environment(IMAGE | {"BENCHRUN_LISTEN": "[::]:8080"})
-    assert settings.listen == ("::", 8080)
+    assert Settings.from_environment(IMAGE | {"BENCHRUN_LISTEN": "[::]:8080"}).listen == ("::", 8080)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +100,7 @@ def test_ipv6_address_to_listen_on() -> None:
         ("BENCHRUN_RESULT_RUNS", "101"),
     ],
 )
-def test_bad_value_is_refused_by_name(name: str, value: str) -> None:
+def test_bad_value_is_rejected_by_name(name: str, value: str) -> None:
     with pytest.raises(BadSetting, match=f"{name} is '{value}': must be"):
         Settings.from_environment(IMAGE | {name: value})
 
@@ -111,6 +110,6 @@ def test_the_operators_own_namespace_is_known_without_being_told() -> None:
     assert Settings.from_environment(IMAGE).operator_namespace == "benchrun-system"
 
 
-def test_missing_image_is_refused_by_name() -> None:
+def test_missing_image_is_rejected_by_name() -> None:
     with pytest.raises(BadSetting, match="BENCHRUN_CLIENT_IMAGE"):
         Settings.from_environment({})

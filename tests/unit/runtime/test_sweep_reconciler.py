@@ -46,9 +46,9 @@ class JudgeAtHand(JudgeChild):
         sent = [job.line(), *(part.head.line() + part.data for part in parts), END]
         found = read_job(io.BytesIO(b"".join(sent)))
         assert found is not None
-        asked, received = found
-        assert isinstance(asked, SweepJob)
-        table = table_job(asked, received)
+        verb, received = found
+        assert isinstance(verb, SweepJob)
+        table = table_job(verb, received)
         assert isinstance(table, answer)
         return table
 
@@ -91,9 +91,9 @@ class Scene:
         for _ in range(10):
             version = self.cluster.objects[SWEEP_KIND, NAMESPACE, NAME]["metadata"]["resourceVersion"]
             known = len(self.cluster.objects)
-            again = await self.once()
+            retry = await self.once()
             now = self.cluster.objects[SWEEP_KIND, NAMESPACE, NAME]["metadata"]["resourceVersion"]
-            if again != 0.0 and (version, known) == (now, len(self.cluster.objects)):
+            if retry != 0.0 and (version, known) == (now, len(self.cluster.objects)):
                 return
         raise AssertionError("it does not come to rest")
 
@@ -102,7 +102,7 @@ class Scene:
         body = self.cluster.objects[KIND, NAMESPACE, name]
         self.cluster.change(KIND, body, {"status": status or {**ended(), "results": results}})
 
-    def asked(self, *verbs: str) -> list[tuple[str, ...]]:
+    def calls(self, *verbs: str) -> list[tuple[str, ...]]:
         return [entry for entry in self.cluster.log if entry[0] in verbs]
 
     @property
@@ -119,9 +119,9 @@ def scene() -> Scene:
     return Scene()
 
 
-async def test_a_run_that_was_created_is_put_on_the_queue_since_its_event_will_be_no_news(scene: Scene) -> None:
+async def test_a_created_run_is_enqueued(scene: Scene) -> None:
     await scene.once()
-    assert scene.asked("apply", "status", "event") == [
+    assert scene.calls("apply", "status", "event") == [
         ("apply", KIND, FIRST),
         ("status", SWEEP_KIND, NAME),
         ("event", "Running", NAME),
@@ -151,7 +151,7 @@ async def test_figures_are_read_once_a_run(scene: Scene) -> None:
     await scene.until_settled()
     scene.end(FIRST)
     await scene.once()
-    assert scene.asked("get").count(("get", KIND, FIRST)) == 1
+    assert scene.calls("get").count(("get", KIND, FIRST)) == 1
     scene.end(SECOND)
     await scene.once()
     assert ("get", KIND, FIRST) not in scene.cluster.log
@@ -177,8 +177,7 @@ async def test_a_restarted_operator_creates_nothing_twice_and_comes_to_the_same_
             each.end(name)
         await each.until_settled()
     assert list(scene.run_names()) == [FIRST, SECOND]
-    assert scene.status == undisturbed.status
-    assert scene.status["phase"] == "Completed"
+    assert (scene.status, scene.status["phase"]) == (undisturbed.status, "Completed")
 
 
 async def test_an_answer_that_was_lost_is_made_good_by_the_run_that_is_found(scene: Scene) -> None:
@@ -199,17 +198,17 @@ async def test_cancel_is_told_to_what_runs_and_waited_for() -> None:
     body = scene.cluster.objects[SWEEP_KIND, NAMESPACE, NAME]
     scene.cluster.change(SWEEP_KIND, body, {"spec": {"cancel": True}})
     await scene.once()
-    assert scene.asked("cancel") == [("cancel", KIND, FIRST), ("cancel", KIND, SECOND)]
+    assert scene.calls("cancel") == [("cancel", KIND, FIRST), ("cancel", KIND, SECOND)]
     assert scene.status["phase"] == "Running"
     await scene.once()
-    assert scene.asked("cancel") == []
+    assert scene.calls("cancel") == []
     for name in (FIRST, SECOND):
         scene.end(name, failed("Cancelled"))
     await scene.until_settled()
     assert scene.status["phase"] == "Cancelled"
 
 
-async def test_a_run_that_can_not_be_told_to_end_keeps_none_of_the_others_from_it(
+async def test_a_run_that_cannot_be_told_to_end_keeps_none_of_the_others_from_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     scene = Scene(maxParallel=2)
@@ -229,7 +228,7 @@ async def test_a_run_that_can_not_be_told_to_end_keeps_none_of_the_others_from_i
     assert scene.cluster.objects[KIND, NAMESPACE, SECOND]["spec"]["cancel"] is True
 
 
-async def test_values_of_a_newer_operator_do_not_stand_between_a_cancelled_sweep_and_its_runs(scene: Scene) -> None:
+async def test_newer_values_do_not_stop_a_cancelled_sweep_from_cancelling_runs(scene: Scene) -> None:
     await scene.until_settled()
     sweep = scene.cluster.objects[SWEEP_KIND, NAMESPACE, NAME]
     scene.cluster.change(SWEEP_KIND, sweep, {"spec": {"cancel": True}, "status": {"phase": "Rebalancing"}})
@@ -264,7 +263,7 @@ async def test_a_run_of_an_earlier_sweep_of_this_name_is_waited_for(scene: Scene
     assert scene.status["message"] == "0 of 2 runs have ended, seqs-v1-r1 goes on"
 
 
-async def test_what_is_forbidden_is_said_and_offered_again(scene: Scene) -> None:
+async def test_what_is_forbidden_is_reported_and_offered_again(scene: Scene) -> None:
     scene.cluster.broken["apply"] = Forbidden("exceeded quota: count/benchmarkruns", code=403)
     assert await scene.once() == 0.0
     assert await scene.once() == NOT_CREATED_RETRY_SECONDS
@@ -274,21 +273,21 @@ async def test_what_is_forbidden_is_said_and_offered_again(scene: Scene) -> None
     assert list(scene.run_names()) == [FIRST]
 
 
-async def test_an_answer_that_is_only_worded_otherwise_is_no_reason_to_ask_again_at_once(scene: Scene) -> None:
+async def test_a_reworded_answer_does_not_trigger_a_new_query(scene: Scene) -> None:
     scene.cluster.broken["apply"] = Forbidden("no (request 1)", code=403)
     assert await scene.once() == 0.0
     scene.cluster.broken["apply"] = Forbidden("no (request 2)", code=403)
     assert await scene.once() == NOT_CREATED_RETRY_SECONDS
 
 
-async def test_what_is_invalid_ends_the_sweep(scene: Scene) -> None:
+async def test_an_invalid_spec_ends_the_sweep(scene: Scene) -> None:
     scene.cluster.broken["apply"] = Invalid("spec.server.image: too long", code=422)
     await scene.until_settled()
     assert [c["reason"] for c in scene.status["conditions"] if c["type"] == "Failed"] == ["RunInvalid"]
     assert "seqs-v1-r1 is refused by the API server: spec.server.image: too long" in scene.status["message"]
 
 
-async def test_a_run_that_vanished_is_measured_anew(scene: Scene) -> None:
+async def test_a_run_that_vanished_is_measured_again(scene: Scene) -> None:
     await scene.until_settled()
     scene.end(FIRST)
     del scene.cluster.objects[KIND, NAMESPACE, FIRST]
@@ -297,7 +296,7 @@ async def test_a_run_that_vanished_is_measured_anew(scene: Scene) -> None:
     assert scene.status["runs"]["running"] == 1
 
 
-async def test_a_conflict_is_read_again_and_tried_again(scene: Scene) -> None:
+async def test_a_conflict_is_read_again_and_retried(scene: Scene) -> None:
     scene.cluster.broken["status"] = Conflict("modified", code=409)
     with pytest.raises(Later):
         await scene.once()

@@ -21,7 +21,6 @@ LABELS = {"namespace": "lab", "run": "chat"}
 
 @pytest.fixture
 def telemetry() -> Telemetry:
-    """Fresh metrics."""
     return Telemetry()
 
 
@@ -98,12 +97,11 @@ def test_page_is_what_prometheus_reads(telemetry: Telemetry) -> None:
 
 
 def test_two_operators_in_one_process_do_not_share_metrics(telemetry: Telemetry) -> None:
-    other = Telemetry()
-    other.records_taken(5)
+    Telemetry().records_taken(5)
     assert value(telemetry, "records_total") == 0
 
 
-def test_a_reading_that_breaks_is_no_success() -> None:
+def test_a_sample_that_breaks_is_no_success() -> None:
     telemetry = Telemetry()
     with pytest.raises(OverflowError), telemetry.a_scrape():
         raise OverflowError

@@ -27,7 +27,7 @@ class Scene:
         self.telemetry = Telemetry()
         self.registry = watching.registry(self.indexes, enqueue=self.enqueued.append, telemetry=self.telemetry)
 
-    def tell(self, kind: str, event_type: str | None, body: dict[str, Any]) -> None:
+    def send(self, kind: str, event_type: str | None, body: dict[str, Any]) -> None:
         """Call the handler of a kind as Kopf does."""
         handlers: Any = {h.id: h for h in self.registry._watching.get_all_handlers()}
         asyncio.run(handlers[RESOURCES[kind].plural].fn(event={"type": event_type, "object": body}))
@@ -55,19 +55,19 @@ def test_only_handlers_that_write_nothing_on_the_object_are_used(scene: Scene) -
 
 @pytest.mark.parametrize("event_type", [None, "ADDED", "MODIFIED"])
 def test_event_updates_the_index_and_enqueues_the_run(scene: Scene, event_type: str | None) -> None:
-    scene.tell("BenchmarkRun", event_type, run_body())
-    scene.tell("Deployment", event_type, child_body())
+    scene.send("BenchmarkRun", event_type, run_body())
+    scene.send("Deployment", event_type, child_body())
     assert scene.enqueued == [KEY, KEY]
     assert [c.name for c in scene.indexes.children(KEY).objects] == ["br-chat-4e20caa2-server"]
 
 
 def test_event_without_news_enqueues_nothing(scene: Scene) -> None:
-    scene.tell("BenchmarkRun", None, run_body())
-    scene.tell("BenchmarkRun", "MODIFIED", run_body())
+    scene.send("BenchmarkRun", None, run_body())
+    scene.send("BenchmarkRun", "MODIFIED", run_body())
     assert scene.enqueued == [KEY]
 
 
-def test_event_of_a_run_enqueues_its_sweep_too_even_when_it_was_our_own_pass_that_changed_the_run(scene: Scene) -> None:
+def test_an_event_of_a_run_enqueues_its_sweep(scene: Scene) -> None:
     owner = {
         "apiVersion": "benchrun.dev/v1alpha1",
         "kind": "BenchmarkSweep",
@@ -77,25 +77,25 @@ def test_event_of_a_run_enqueues_its_sweep_too_even_when_it_was_our_own_pass_tha
     }
     body = run_body(ownerReferences=[owner])
     scene.indexes.learnt("BenchmarkRun", body)
-    scene.tell("BenchmarkRun", "MODIFIED", body)
+    scene.send("BenchmarkRun", "MODIFIED", body)
     assert scene.enqueued == [SweepKey(KEY.namespace, "s")]
 
 
 def test_event_of_a_sweep_enqueues_it(scene: Scene) -> None:
-    scene.tell("BenchmarkSweep", "ADDED", run_body("s"))
+    scene.send("BenchmarkSweep", "ADDED", run_body("s"))
     assert scene.enqueued == [SweepKey(KEY.namespace, "s")]
     assert scene.indexes.sweep(SweepKey(KEY.namespace, "s")) is not None
 
 
 def test_deleted_child_is_gone_from_the_index_and_its_run_is_looked_at(scene: Scene) -> None:
-    scene.tell("Job", "ADDED", child_body())
-    scene.tell("Job", "DELETED", child_body(version=201))
+    scene.send("Job", "ADDED", child_body())
+    scene.send("Job", "DELETED", child_body(version=201))
     assert scene.enqueued == [KEY, KEY]
     assert scene.indexes.children(KEY).objects == ()
 
 
 def test_events_are_counted(scene: Scene) -> None:
-    scene.tell("Job", "ADDED", child_body())
+    scene.send("Job", "ADDED", child_body())
     labels = {"kind": "Job", "type": "ADDED"}
     assert scene.telemetry.registry.get_sample_value("benchrun_watch_events_total", labels) == 1
 
@@ -106,7 +106,7 @@ def test_only_children_of_runs_cross_the_wire() -> None:
     assert selectors == dict.fromkeys(CHILD_KINDS, "benchrun.dev/run") | {"ConfigMap": measured}
 
 
-def test_kopf_is_told_all_of_it() -> None:
+def test_kopf_stores_nothing_on_the_objects() -> None:
     settings = watching.kopf_settings()
     for kind in CHILD_KINDS:
         resource = kopf.Resource(
@@ -131,7 +131,7 @@ def test_kopf_never_runs_out_of_tries() -> None:
     assert max(pauses) == pauses[-1] == watching.LONGEST_PAUSE_SECONDS
 
 
-def test_event_of_an_object_that_says_nothing_is_passed_over(scene: Scene) -> None:
+def test_event_of_an_object_that_reports_nothing_is_passed_over(scene: Scene) -> None:
     for kind in KINDS:
-        scene.tell(kind, "MODIFIED", {"metadata": {"uid": "u"}})
+        scene.send(kind, "MODIFIED", {"metadata": {"uid": "u"}})
     assert scene.enqueued == []

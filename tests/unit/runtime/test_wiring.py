@@ -86,7 +86,7 @@ def changed() -> dict[str, Any]:
     return body
 
 
-def said(then: Callable[[Operator], Awaitable[None]]) -> list[str]:
+def problems_after(then: Callable[[Operator], Awaitable[None]]) -> list[str]:
     """Its problems after something happened to it; it had none before."""
 
     async def scenario() -> list[str]:
@@ -100,7 +100,7 @@ def said(then: Callable[[Operator], Awaitable[None]]) -> list[str]:
 
 @pytest.mark.usefixtures("cluster")
 def test_a_worker_that_has_ended_is_named() -> None:
-    assert said(lambda operator: ends("queue worker 3")) == ["a queue worker has ended"]
+    assert problems_after(lambda operator: ends("queue worker 3")) == ["a queue worker has ended"]
 
 
 @pytest.mark.usefixtures("cluster")
@@ -112,7 +112,7 @@ def test_a_task_that_has_ended_is_started_again_and_counted(task: str) -> None:
         assert [each.get_name() for each in asyncio.all_tasks()].count(task) == 1
         assert counted(operator, "benchrun_tasks_restarted_total", task=task) == 1
 
-    assert said(died) == []
+    assert problems_after(died) == []
 
 
 @pytest.mark.usefixtures("cluster")
@@ -125,7 +125,7 @@ def test_a_task_that_ends_whenever_it_is_started_is_a_problem_until_it_goes_on()
         assert operator.problems() == ["resync keeps ending"]
         await passing(ENDS_WITHIN_SECONDS)
 
-    assert said(keeps_dying) == []
+    assert problems_after(keeps_dying) == []
 
 
 @pytest.mark.usefixtures("cluster")
@@ -140,11 +140,11 @@ def test_a_loop_that_does_nothing_else_is_late(seconds: float, problems: list[st
         assert isinstance(loop, FastLoop)
         loop.busy(seconds)
 
-    assert said(blocked) == problems
+    assert problems_after(blocked) == problems
 
 
 def test_a_watch_that_does_not_tell_what_was_written_is_silent_until_it_does(cluster: MemoryCluster) -> None:
-    async def told_late(operator: Operator) -> None:
+    async def report_late(operator: Operator) -> None:
         # The first pass wrote a status when the operator started.
         await passing(MAX_SILENCE_SECONDS - A_MINUTE - 1)
         assert operator.problems() == []
@@ -152,7 +152,7 @@ def test_a_watch_that_does_not_tell_what_was_written_is_silent_until_it_does(clu
         assert operator.problems() == ["a watch is silent about a change that is 181 s old"]
         operator.indexes.heard("BenchmarkRun", cluster.objects["BenchmarkRun", NAMESPACE, "chat"], deleted=False)
 
-    assert said(told_late) == []
+    assert problems_after(report_late) == []
 
 
 def test_a_change_that_was_listed_and_is_gone_when_the_watch_begins_does_not_end_the_process(
@@ -166,7 +166,7 @@ def test_a_change_that_was_listed_and_is_gone_when_the_watch_begins_does_not_end
         await passing(MAX_SILENCE_SECONDS)
         assert operator.indexes.children(KEY).objects == ()
 
-    assert said(gone) == []
+    assert problems_after(gone) == []
 
 
 @in_fast_time
@@ -177,8 +177,7 @@ async def test_a_namespace_that_cannot_be_read_stops_nobody_else(cluster: Fenced
     cluster.add("BenchmarkRun", elsewhere)
     settings = SETTINGS.model_copy(update={"namespaces": ("closed", NAMESPACE)})
     async with running(settings) as operator:
-        written = ("status", "BenchmarkRun", "chat")
-        assert written in cluster.log
+        assert ("status", "BenchmarkRun", "chat") in cluster.log
         assert operator.problems() == []
         assert [remark.split(":")[0] for remark in operator.remarks()] == ["namespace closed can't be read"]
         assert counted(operator, "benchrun_namespace_unreadable", namespace="closed") == 1
@@ -240,7 +239,6 @@ def electing(name: str) -> Settings:
 
 
 def passes(operator: Operator) -> float:
-    """That it made."""
     return counted(operator, "benchrun_reconcile_total", result="success") or 0.0
 
 
@@ -322,13 +320,13 @@ async def test_the_election_survives_its_own_task(cluster: Fenced, lease: Memory
 
 
 @pytest.mark.usefixtures("cluster")
-@pytest.mark.parametrize("told", [False, True])
-def test_single_runs_stand_on_the_metrics_page_only_where_that_was_asked_for(told: bool) -> None:
+@pytest.mark.parametrize("enabled", [False, True])
+def test_single_runs_stand_on_the_metrics_page_only_where_that_was_requested(enabled: bool) -> None:
     live = Live(at="", running=1)
 
     async def scenario() -> str:
         operator = Operator(
-            SETTINGS.model_copy(update={"run_metrics": told}),
+            SETTINGS.model_copy(update={"run_metrics": enabled}),
             decide=lambda facts: Decision(status=RUNNING.model_copy(update={"live": live})),
         )
         await operator.start()
@@ -340,6 +338,6 @@ def test_single_runs_stand_on_the_metrics_page_only_where_that_was_asked_for(tol
         return page
 
     page = run_fast(scenario())
-    assert ('run="chat"' in page) is told
-    assert ('run="done"' in page) is told
-    assert f'namespace="{NAMESPACE}"' in page or not told
+    assert ('run="chat"' in page) is enabled
+    assert ('run="done"' in page) is enabled
+    assert f'namespace="{NAMESPACE}"' in page or not enabled

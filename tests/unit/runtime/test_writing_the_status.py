@@ -71,7 +71,7 @@ async def test_why_a_run_ends_is_written_at_once(scene: Scene) -> None:
 
 
 @scenario
-async def test_what_was_edited_is_seen_at_once(scene: Scene) -> None:
+async def test_an_edited_file_is_read_again(scene: Scene) -> None:
     await scene.once(status=status(observed_generation=2))
     assert status_of(scene.cluster)["observedGeneration"] == 2
 
@@ -118,7 +118,7 @@ async def test_each_of_many_runs_has_its_turn(scene: Scene) -> None:
 
 
 @scenario
-async def test_what_is_measured_is_told_with_its_results_where_they_come_soon(scene: Scene) -> None:
+async def test_what_is_measured_is_reported_with_its_results_where_they_come_soon(scene: Scene) -> None:
     measured = status(phase="Collecting")
     assert await scene.once(status=measured) == STORED_WITHIN_SECONDS
     judging = {"status": measured, "lookups": (Judging(ended_early=False),)}
@@ -149,9 +149,9 @@ async def test_a_change_that_is_taken_back_is_not_written(scene: Scene) -> None:
 
 @scenario
 async def test_events_come_after_the_status_that_they_tell_of(scene: Scene) -> None:
-    told = {"status": status(start_time="a"), "events": (Event("Running", "go"),)}
-    await scene.once(**told)
+    written = {"status": status(start_time="a"), "events": (Event("Running", "go"),)}
+    await scene.once(**written)
     assert scene.cluster.events == []
     await passing(SETTLE_SECONDS)
-    await scene.once(**told)
+    await scene.once(**written)
     assert [entry[0] for entry in scene.cluster.writes()] == ["status", "event"]

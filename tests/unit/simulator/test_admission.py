@@ -5,7 +5,7 @@ from benchrun_simulator.admission import REQUESTS, TOKENS, Admission
 from benchrun_simulator.generation import ApiError
 
 
-def test_without_limits_all_enter() -> None:
+def test_without_limits_every_request_is_admitted() -> None:
     admission = Admission(max_requests=None, max_tokens=None)
     admission.check(unfinished=10**6, queued_tokens=10**9)
     assert not admission.limited

@@ -19,8 +19,7 @@ def parsed(*arguments: str, **environment: str) -> Settings:
 
 
 @pytest.mark.parametrize(
-    ("text", "number"),
-    [("32768", 32768), ("32k", 32_000), ("32K", 32_768), ("25.6k", 25_600), ("2M", 2 * 2**20)],
+    ("text", "number"), [("32768", 32768), ("32k", 32_000), ("32K", 32_768), ("25.6k", 25_600), ("2M", 2 * 2**20)]
 )
 def test_lengths_take_vllms_suffixes(text: str, number: int) -> None:
     assert human_readable_int(text) == number
@@ -31,7 +30,7 @@ def test_the_model_is_found_wherever_it_stands(arguments: tuple[str, ...]) -> No
     assert parsed(*arguments).model == "m"
 
 
-def test_what_is_given_is_what_is_served() -> None:
+def test_the_given_model_is_served() -> None:
     settings = parsed(
         "org/model",
         *("--served-model-name", "a", "b"),
@@ -50,8 +49,7 @@ def test_other_flags_of_vllm_are_taken_and_reported() -> None:
         *("--ec-transfer-config", '{"ec_connector": "Some"}', "--compilation-config.mode", "3"),
     )
     assert settings.declared["enforce_eager"] is True
-    assert settings.declared["dtype"] == "bfloat16"
-    assert settings.declared["tensor_parallel_size"] == 2
+    assert (settings.declared["dtype"], settings.declared["tensor_parallel_size"]) == ("bfloat16", 2)
     assert settings.declared["ec_transfer_config"] == {"ec_connector": "Some"}
 
 
@@ -73,9 +71,7 @@ def test_keys_come_from_flag_or_environment_and_are_never_reported() -> None:
     ],
 )
 def test_usage_errors_read_and_end_as_vllms_do(
-    capsys: pytest.CaptureFixture[str],
-    arguments: tuple[str, ...],
-    words: str,
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], words: str
 ) -> None:
     with pytest.raises(SystemExit) as ended:
         parsed(*arguments)
@@ -101,7 +97,7 @@ def test_values_vllm_refuses_end_with_one(argument: str, words: str) -> None:
     assert words in refused.value.text
 
 
-def test_a_cache_smaller_than_one_request_is_refused_in_vllms_words() -> None:
+def test_a_cache_smaller_than_one_request_is_rejected_in_vllms_words() -> None:
     with pytest.raises(Refusal, match=r"To serve at least one request with the model's max seq len \(4096\)"):
         parsed("m", "--max-model-len=4096", "--sim-kv-tokens=1024")
 

@@ -1,5 +1,6 @@
 """Which requests a cold engine holds up."""
 
+import pytest
 from benchrun_simulator.cold import Cold, ColdStart
 
 
@@ -8,16 +9,16 @@ def held_up(cold: Cold, *arrivals: float) -> list[float]:
     return [start.held_up_seconds(number, now=now) for number, now in enumerate(arrivals, 1)]
 
 
-def test_nobody_is_held_up_by_default() -> None:
-    assert held_up(Cold(), 0, 1, 2) == [0, 0, 0]
-
-
-def test_the_first_requests_are() -> None:
-    assert held_up(Cold(requests=2, seconds=0.3), 0, 1, 2, 3) == [0.3, 0.3, 0, 0]
-
-
-def test_a_warm_up_need_not_use_it_up() -> None:
-    assert held_up(Cold(requests=1, seconds=0.3, after_requests=2), 0, 1, 2, 3) == [0, 0, 0.3, 0]
+@pytest.mark.parametrize(
+    ("cold", "delays"),
+    [
+        pytest.param(Cold(), [0, 0, 0, 0], id="no request by default"),
+        pytest.param(Cold(requests=2, seconds=0.3), [0.3, 0.3, 0, 0], id="the first ones"),
+        pytest.param(Cold(requests=1, seconds=0.3, after_requests=2), [0, 0, 0.3, 0], id="the first after a warm-up"),
+    ],
+)
+def test_cold_requests_are_held_up(cold: Cold, delays: list[float]) -> None:
+    assert held_up(cold, 0, 1, 2, 3) == delays
 
 
 def test_an_idle_engine_gets_cold_again() -> None:

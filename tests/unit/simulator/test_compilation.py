@@ -11,10 +11,10 @@ VLLMS_WARNING = re.compile(
 
 
 def stalls(compilations: Compilations, *prompts: int) -> tuple[list[float], list[str]]:
-    said: list[str] = []
-    compiler = Compiler(compilations, warn=said.append)
+    lines: list[str] = []
+    compiler = Compiler(compilations, warn=lines.append)
     found = [compiler.stall_seconds(number, prompt_tokens=tokens) for number, tokens in enumerate(prompts, 1)]
-    return found, said
+    return found, lines
 
 
 def test_none_by_default() -> None:
@@ -22,16 +22,16 @@ def test_none_by_default() -> None:
 
 
 def test_one_at_the_named_request_in_vllms_words() -> None:
-    found, said = stalls(Compilations(at_request=2, seconds=0.4), 8, 8, 8)
+    found, lines = stalls(Compilations(at_request=2, seconds=0.4), 8, 8, 8)
     assert found == [0, 0.4, 0]
-    assert len(said) == 1
-    assert VLLMS_WARNING.fullmatch(said[0])
+    assert len(lines) == 1
+    assert VLLMS_WARNING.fullmatch(lines[0])
 
 
-def test_one_for_each_power_of_two() -> None:
-    found, said = stalls(Compilations(for_each_length=True, seconds=0.4), 100, 128, 129, 256, 90, 1)
+def test_each_power_of_two_compiles_once() -> None:
+    found, lines = stalls(Compilations(for_each_length=True, seconds=0.4), 100, 128, 129, 256, 90, 1)
     assert found == [0.4, 0, 0.4, 0, 0, 0.4]
-    assert [warning.split(": ")[1].split(".")[0] for warning in said] == [
+    assert [warning.split(": ")[1].split(".")[0] for warning in lines] == [
         "_kernel_up_to_128_tokens",
         "_kernel_up_to_256_tokens",
         "_kernel_up_to_1_tokens",

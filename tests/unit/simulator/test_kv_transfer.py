@@ -54,7 +54,7 @@ def server(serve: Serve, *flags: str) -> str:
     return serve(*ways, f"--sim-prefill-us-per-token={PREFILL_MS_PER_TOKEN * 100}", *flags).url
 
 
-async def ask(http: aiohttp.ClientSession, url: str, **more: object) -> dict[str, Any]:
+async def complete(http: aiohttp.ClientSession, url: str, **more: object) -> dict[str, Any]:
     body = {"prompt": "x" * PROMPT_TOKENS, "max_tokens": 1} | more
     async with http.post(f"{url}/v1/completions", json=body) as response:
         assert response.status == 200
@@ -62,7 +62,7 @@ async def ask(http: aiohttp.ClientSession, url: str, **more: object) -> dict[str
         return found
 
 
-async def told(http: aiohttp.ClientSession, url: str) -> Mapping[str, float]:
+async def prompt_counters(http: aiohttp.ClientSession, url: str) -> Mapping[str, float]:
     """The counters about where prompts came from, those at zero left out."""
     async with http.get(f"{url}/metrics") as response:
         page = await response.text()
@@ -78,18 +78,18 @@ async def test_with_a_shared_folder_counters_rise_as_real_ones_whatever_the_role
     serve: Serve, http: aiohttp.ClientSession, tmp_path: Path, roles: tuple[str, str]
 ) -> None:
     prefill, decode = (server(serve, flag(role, tmp_path)) for role in roles)
-    assert (await ask(http, prefill))["kv_transfer_params"] is None
-    await ask(http, decode, max_tokens=8)
-    assert await told(http, prefill) == REAL["prefill"]
-    assert await told(http, decode) == REAL["decode"]
+    assert (await complete(http, prefill))["kv_transfer_params"] is None
+    await complete(http, decode, max_tokens=8)
+    assert await prompt_counters(http, prefill) == REAL["prefill"]
+    assert await prompt_counters(http, decode) == REAL["decode"]
 
 
 async def test_blocks_handed_over_by_request_count_the_same(serve: Serve, http: aiohttp.ClientSession) -> None:
     prefill, decode = server(serve, flag("kv_producer")), server(serve, flag("kv_consumer"))
-    params = (await ask(http, prefill, kv_transfer_params=NIXL))["kv_transfer_params"]
+    params = (await complete(http, prefill, kv_transfer_params=NIXL))["kv_transfer_params"]
     assert params["do_remote_prefill"] is True
-    assert (await ask(http, decode, kv_transfer_params=params))["kv_transfer_params"] is None
-    assert await told(http, decode) == REAL["decode"]
+    assert (await complete(http, decode, kv_transfer_params=params))["kv_transfer_params"] is None
+    assert await prompt_counters(http, decode) == REAL["decode"]
 
 
 @pytest.mark.parametrize("params", [None, NIXL, {"do_remote_prefill": True}])
@@ -97,20 +97,20 @@ async def test_a_request_that_names_no_blocks_is_computed(
     serve: Serve, http: aiohttp.ClientSession, params: dict[str, object] | None
 ) -> None:
     decode = server(serve, flag("kv_consumer"))
-    await ask(http, decode, kv_transfer_params=params)
-    assert await told(http, decode) == REAL_RECOMPUTED
+    await complete(http, decode, kv_transfer_params=params)
+    assert await prompt_counters(http, decode) == REAL_RECOMPUTED
 
 
 async def test_a_producer_fetches_nothing(serve: Serve, http: aiohttp.ClientSession) -> None:
     prefill = server(serve, flag("kv_producer"))
-    await ask(http, prefill, kv_transfer_params={"do_remote_prefill": True, "remote_engine_id": "x"})
-    assert await told(http, prefill) == REAL_RECOMPUTED
+    await complete(http, prefill, kv_transfer_params={"do_remote_prefill": True, "remote_engine_id": "x"})
+    assert await prompt_counters(http, prefill) == REAL_RECOMPUTED
 
 
-async def test_what_is_fetched_takes_no_time(serve: Serve, http: aiohttp.ClientSession, tmp_path: Path) -> None:
+async def test_fetched_blocks_take_no_prefill_time(serve: Serve, http: aiohttp.ClientSession, tmp_path: Path) -> None:
     prefill, decode = (server(serve, flag("kv_both", tmp_path)) for _ in range(2))
-    await ask(http, prefill)
-    await ask(http, decode)
+    await complete(http, prefill)
+    await complete(http, decode)
     seconds = []
     for url in (prefill, decode):
         async with http.get(f"{url}/metrics") as response:
@@ -128,9 +128,9 @@ async def test_a_broken_transfer_shows_as_computing_all_of_it(
 ) -> None:
     prefill = server(serve, flag("kv_both", tmp_path))
     decode = server(serve, flag("kv_both", tmp_path), "--sim-kv-transfer-fails")
-    await ask(http, prefill)
-    await ask(http, decode)
-    assert await told(http, decode) == REAL_RECOMPUTED
+    await complete(http, prefill)
+    await complete(http, decode)
+    assert await prompt_counters(http, decode) == REAL_RECOMPUTED
 
 
 @pytest.mark.parametrize(
@@ -141,8 +141,8 @@ async def test_whole_blocks_are_found_but_for_one_token_beyond_them_as_measured_
 ) -> None:
     prefill, decode = (server(serve, flag("kv_both", tmp_path)) for _ in range(2))
     for url in (prefill, decode):
-        await ask(http, url, prompt="y" * tokens)
-    assert (await told(http, decode)).get("external_prefix_cache_hits_total", 0) == fetched
+        await complete(http, url, prompt="y" * tokens)
+    assert (await prompt_counters(http, decode)).get("external_prefix_cache_hits_total", 0) == fetched
 
 
 async def test_what_the_own_cache_holds_is_not_fetched(
@@ -150,8 +150,8 @@ async def test_what_the_own_cache_holds_is_not_fetched(
 ) -> None:
     prefill, decode = (serve(f"--block-size={BLOCK}", flag("kv_both", tmp_path)).url for _ in range(2))
     for url in (prefill, decode, decode):
-        await ask(http, url)
-    counters = await told(http, decode)
+        await complete(http, url)
+    counters = await prompt_counters(http, decode)
     assert counters['prompt_tokens_by_source_total{source="local_cache_hit"}'] == 896
     assert counters['prompt_tokens_by_source_total{source="external_kv_transfer"}'] == 896
     # The second time only what the cache has not is asked for.
@@ -208,5 +208,4 @@ async def test_names_and_labels_are_those_of_real_pages(serve: Serve, http: aioh
 
 
 def series(page: str) -> set[str]:
-    """Names with their labels."""
     return {line.rpartition(" ")[0] for line in page.splitlines() if line.startswith("vllm:") and 'le="' not in line}

@@ -18,10 +18,7 @@ Instants = dict[int, list[float]]
 
 
 def scheduler(
-    disturbances: Disturbances | None = None,
-    *,
-    per_running: float = 0.0,
-    budget: int | None = None,
+    disturbances: Disturbances | None = None, *, per_running: float = 0.0, budget: int | None = None
 ) -> Scheduler:
     timing = Timing(
         first_token_seconds=0.1,
@@ -95,8 +92,8 @@ def test_a_prompt_beyond_the_budget_goes_in_alone() -> None:
 def test_cached_tokens_take_nothing_of_the_budget() -> None:
     target = scheduler(budget=100)
     served(target, [Sequence(prompt=[7] * 401, output=[0], arrived_at=0.0, number=1)])
-    again = [Sequence(prompt=[7] * 401, output=[0], arrived_at=9.0, number=number) for number in range(2, 10)]
-    for one in again:
+    repeated = [Sequence(prompt=[7] * 401, output=[0], arrived_at=9.0, number=number) for number in range(2, 10)]
+    for one in repeated:
         target.submit(one, now=9.0)
     assert (target.running, target.waiting) == (8, 0)
 

@@ -27,10 +27,7 @@ async def stream(http: aiohttp.ClientSession, url: str, *, tokens: int = 10, req
 
 
 async def test_a_line_says_what_was_sent_and_when(
-    serve: Serve,
-    http: aiohttp.ClientSession,
-    truth: Truth,
-    tmp_path: Path,
+    serve: Serve, http: aiohttp.ClientSession, truth: Truth, tmp_path: Path
 ) -> None:
     log = tmp_path / "truth.jsonl"
     url = serve("--sim-ttft-ms=20", "--sim-tpot-ms=5", f"--sim-log-requests={log}").url
@@ -75,10 +72,7 @@ async def test_what_did_not_leave_is_not_called_sent(
 
 @pytest.mark.parametrize("ending", ["sigterm", "death"])
 async def test_nothing_is_lost_at_the_end(
-    serve: Serve,
-    http: aiohttp.ClientSession,
-    tmp_path: Path,
-    ending: str,
+    serve: Serve, http: aiohttp.ClientSession, tmp_path: Path, ending: str
 ) -> None:
     log = tmp_path / "truth.jsonl"
     flags = ("--sim-ttft-ms=1", "--sim-tpot-ms=1", f"--sim-log-requests={log}")

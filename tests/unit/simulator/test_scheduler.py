@@ -13,9 +13,7 @@ FOREVER = 1e9
 
 def scheduler(*, blocks: int = 1000, block_size: int = 4, max_sequences: int = 8) -> Scheduler:
     return Scheduler(
-        pace=Pace(TIMING),
-        cache=KvCache(blocks=blocks, block_size=block_size),
-        max_sequences=max_sequences,
+        pace=Pace(TIMING), cache=KvCache(blocks=blocks, block_size=block_size), max_sequences=max_sequences
     )
 
 
@@ -32,7 +30,7 @@ def instants(target: Scheduler, *, until: float = FOREVER) -> list[tuple[Sequenc
     return list(target.advance(until))
 
 
-def of(one: Sequence, seen: list[tuple[Sequence, float]]) -> list[float]:
+def due_times(one: Sequence, seen: list[tuple[Sequence, float]]) -> list[float]:
     return [due for which, due in seen if which is one]
 
 
@@ -40,7 +38,7 @@ def test_first_token_after_prefill_then_one_each_interval() -> None:
     target = scheduler()
     one = sequence(prompt=[1] * 50, tokens=3, at=5.0)
     submit(target, one)
-    assert of(one, instants(target)) == pytest.approx([5.15, 5.17, 5.19])
+    assert due_times(one, instants(target)) == pytest.approx([5.15, 5.17, 5.19])
 
 
 def test_a_late_caller_does_not_delay_the_schedule() -> None:
@@ -70,7 +68,7 @@ def test_sequences_do_not_slow_each_other() -> None:
     many = [sequence(prompt=[number], tokens=10) for number in range(64)]
     submit(target, *many)
     seen = instants(target)
-    assert {round(of(one, seen)[-1], 6) for one in many} == {0.281}
+    assert {round(due_times(one, seen)[-1], 6) for one in many} == {0.281}
 
 
 def test_beyond_the_limit_they_wait_in_order_of_arrival_and_start_when_one_ends() -> None:
@@ -79,8 +77,8 @@ def test_beyond_the_limit_they_wait_in_order_of_arrival_and_start_when_one_ends(
     submit(target, first, second, third)
     assert (target.running, target.waiting) == (1, 2)
     seen = instants(target)
-    assert of(second, seen) == pytest.approx([0.22, 0.24])
-    assert of(third, seen) == pytest.approx([0.34, 0.36])
+    assert due_times(second, seen) == pytest.approx([0.22, 0.24])
+    assert due_times(third, seen) == pytest.approx([0.34, 0.36])
     assert third.scheduled_at == pytest.approx(0.24)
 
 
@@ -91,7 +89,7 @@ def test_cached_tokens_cost_no_prefill_and_are_counted() -> None:
     submit(target, first)
     instants(target, until=0.5)
     submit(target, second)
-    assert of(second, instants(target)) == pytest.approx([1.0 + 0.1 + 2 * 0.001])
+    assert due_times(second, instants(target)) == pytest.approx([1.0 + 0.1 + 2 * 0.001])
     assert (second.cached_tokens, target.totals.prefix_hits, target.totals.prefix_queries) == (8, 8, 20)
 
 
@@ -114,7 +112,7 @@ def test_a_prompt_that_does_not_fit_waits_and_nobody_overtakes_it() -> None:
     submit(target, first, large, small)
     assert (target.running, target.waiting) == (1, 2)
     seen = instants(target)
-    assert large.scheduled_at == pytest.approx(of(first, seen)[-1])
+    assert large.scheduled_at == pytest.approx(due_times(first, seen)[-1])
     assert small.scheduled_at == large.scheduled_at
 
 
@@ -125,10 +123,10 @@ def test_without_blocks_to_grow_the_last_admitted_is_preempted_and_finishes_late
     seen = instants(target)
     assert target.totals.preemptions == 1
     assert (old.preemptions, young.preemptions) == (0, 1)
-    assert of(old, seen) == pytest.approx([0.103 + 0.02 * step for step in range(6)])
+    assert due_times(old, seen) == pytest.approx([0.103 + 0.02 * step for step in range(6)])
     # Resumed when `old` ended, with its one full block still in the cache and one token to compute again.
-    assert of(young, seen)[-1] > of(old, seen)[-1] + 0.1
-    assert len(of(young, seen)) == 6
+    assert due_times(young, seen)[-1] > due_times(old, seen)[-1] + 0.1
+    assert len(due_times(young, seen)) == 6
     assert target.totals.prefix_queries == 6  # the second look-up is not counted
 
 
@@ -139,7 +137,7 @@ def test_the_preempted_goes_before_those_that_wait() -> None:
     submit(target, sequence(prompt=[1, 2, 3], tokens=6), young, waiting)
     seen = instants(target)
     assert young.preemptions == 1
-    assert waiting.scheduled_at == pytest.approx(of(young, seen)[-1])
+    assert waiting.scheduled_at == pytest.approx(due_times(young, seen)[-1])
 
 
 def test_the_preempted_keeps_its_first_admission() -> None:
@@ -157,20 +155,20 @@ def test_a_request_is_preempted_once_though_there_is_room() -> None:
     submit(target, first, second)
     seen = instants(target)
     assert (target.totals.preemptions, first.preemptions, second.preemptions) == (1, 0, 1)
-    assert of(first, seen) == pytest.approx([0.15, 0.17, 0.19])
+    assert due_times(first, seen) == pytest.approx([0.15, 0.17, 0.19])
     # 48 tokens of the prompt are whole blocks, and found again.
-    assert of(second, seen) == pytest.approx([0.15, 0.253, 0.273])
+    assert due_times(second, seen) == pytest.approx([0.15, 0.253, 0.273])
 
 
-def test_an_aborted_sequence_says_nothing_more_and_frees_its_place() -> None:
+def test_an_aborted_sequence_reports_nothing_more_and_frees_its_place() -> None:
     target = scheduler(max_sequences=1)
     gone, next_one = sequence(prompt=[], tokens=5), sequence(prompt=[], tokens=1)
     submit(target, gone, next_one)
     instants(target, until=0.1)
     target.abort(gone, now=0.11)
     seen = instants(target)
-    assert of(gone, seen) == []
-    assert of(next_one, seen) == pytest.approx([0.21])
+    assert due_times(gone, seen) == []
+    assert due_times(next_one, seen) == pytest.approx([0.21])
 
 
 def test_a_waiting_sequence_can_be_aborted() -> None:
@@ -178,35 +176,26 @@ def test_a_waiting_sequence_can_be_aborted() -> None:
     submit(target, sequence(prompt=[], tokens=1), waiting := sequence(prompt=[], tokens=1))
     target.abort(waiting, now=0.01)
     assert target.waiting == 0
-    assert of(waiting, instants(target)) == []
+    assert due_times(waiting, instants(target)) == []
 
 
 def test_jitter_delays_single_tokens_and_does_not_add_up() -> None:
     delays = iter([0.005, 0.0, 0.01, 0.0])
     target = Scheduler(
-        pace=Pace(TIMING),
-        cache=KvCache(blocks=10, block_size=4),
-        max_sequences=1,
-        jitter=lambda: next(delays),
+        pace=Pace(TIMING), cache=KvCache(blocks=10, block_size=4), max_sequences=1, jitter=lambda: next(delays)
     )
     one = sequence(prompt=[], tokens=4)
     submit(target, one)
-    assert of(one, instants(target)) == pytest.approx([0.105, 0.12, 0.15, 0.16])
+    assert due_times(one, instants(target)) == pytest.approx([0.105, 0.12, 0.15, 0.16])
 
 
 @given(
-    st.lists(
-        st.tuples(st.integers(0, 20), st.integers(1, 20), st.floats(0, 2)),
-        min_size=1,
-        max_size=25,
-    ),
+    st.lists(st.tuples(st.integers(0, 20), st.integers(1, 20), st.floats(0, 2)), min_size=1, max_size=25),
     st.integers(10, 40),
     st.integers(1, 6),
 )
 def test_every_sequence_gets_all_its_tokens_whatever_the_pressure(
-    load: list[tuple[int, int, float]],
-    blocks: int,
-    max_sequences: int,
+    load: list[tuple[int, int, float]], blocks: int, max_sequences: int
 ) -> None:
     kv = KvCache(blocks=blocks, block_size=4)
     target = Scheduler(pace=Pace(TIMING), cache=kv, max_sequences=max_sequences)
@@ -219,7 +208,7 @@ def test_every_sequence_gets_all_its_tokens_whatever_the_pressure(
         assert target.running <= max_sequences
     seen += instants(target)
     for one in sequences:
-        due = of(one, seen)
+        due = due_times(one, seen)
         assert len(due) == len(one.output)
         assert due == sorted(due)
         assert due[0] >= one.arrived_at + TIMING.first_token_seconds

@@ -19,8 +19,7 @@ async def post(http: aiohttp.ClientSession, url: str, **body: Any) -> tuple[int,
 
 async def events(http: aiohttp.ClientSession, url: str, **body: Any) -> list[Any]:
     async with http.post(url, json={**body, "stream": True}) as response:
-        assert response.status == 200
-        assert response.content_type == "text/event-stream"
+        assert (response.status, response.content_type) == (200, "text/event-stream")
         text = await response.text()
     assert text.endswith("data: [DONE]\n\n")
     return [json.loads(event.removeprefix("data: ")) for event in text.split("\n\n")[:-2]]
@@ -49,12 +48,11 @@ async def test_every_served_name_is_a_model(serve: Serve, http: aiohttp.ClientSe
     ]
 
 
-async def test_a_completion_has_as_many_tokens_as_asked(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_a_completion_has_as_many_tokens_as_requested(serve: Serve, http: aiohttp.ClientSession) -> None:
     url = f"{serve(*QUICK).url}/v1/completions"
     status, answer = await post(http, url, model="tiny", prompt="hello", max_tokens=7)
     assert status == 200
-    assert answer["object"] == "text_completion"
-    assert answer["choices"][0]["finish_reason"] == "length"
+    assert (answer["object"], answer["choices"][0]["finish_reason"]) == ("text_completion", "length")
     assert len(answer["choices"][0]["text"]) == 7
     assert answer["usage"] == {"prompt_tokens": 5, "total_tokens": 12, "completion_tokens": 7}
 
@@ -118,9 +116,7 @@ async def test_a_whole_chat_answer(serve: Serve, http: aiohttp.ClientSession) ->
             id="characters",
         ),
         pytest.param(
-            {"prompt": [1] * 64},
-            *(400, "BadRequestError", "max_tokens must be at least 1, got 0."),
-            id="full",
+            {"prompt": [1] * 64}, *(400, "BadRequestError", "max_tokens must be at least 1, got 0."), id="full"
         ),
         pytest.param({"prompt": "a", "max_tokens": 0}, 400, "BadRequestError", "max_tokens must be", id="zero"),
         pytest.param({}, 400, "BadRequestError", "Either prompt or prompt_embeds must be provided", id="empty"),
@@ -130,12 +126,7 @@ async def test_a_whole_chat_answer(serve: Serve, http: aiohttp.ClientSession) ->
     ],
 )
 async def test_refusals_are_worded_as_vllms(
-    serve: Serve,
-    http: aiohttp.ClientSession,
-    body: dict[str, Any],
-    status: int,
-    kind: str,
-    message: str,
+    serve: Serve, http: aiohttp.ClientSession, body: dict[str, Any], status: int, kind: str, message: str
 ) -> None:
     url = serve("--max-model-len=64").url
     got, answer = await post(http, f"{url}/v1/completions", **body)
@@ -180,8 +171,7 @@ async def test_tokenize_and_detokenize_are_inverse(serve: Serve, http: aiohttp.C
 
 
 async def test_the_prefix_cache_can_be_reset_in_development_mode_only(
-    serve: Serve,
-    http: aiohttp.ClientSession,
+    serve: Serve, http: aiohttp.ClientSession
 ) -> None:
     closed = serve().url
     async with http.post(f"{closed}/reset_prefix_cache") as response:
@@ -196,7 +186,7 @@ async def test_the_prefix_cache_can_be_reset_in_development_mode_only(
         pass  # the test's own time limit ends this
 
 
-async def test_cached_tokens_are_told_when_asked_for(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_cached_tokens_are_reported_when_requested(serve: Serve, http: aiohttp.ClientSession) -> None:
     url = f"{serve(*QUICK, '--enable-prompt-tokens-details').url}/v1/completions"
     details = [(await post(http, url, prompt="x" * 40))[1]["usage"]["prompt_tokens_details"] for _ in range(2)]
     assert details == [{"cached_tokens": 0}, {"cached_tokens": 32}]

@@ -120,18 +120,16 @@ async def test_an_aborted_request_counts_its_tokens_but_no_request(serve: Serve,
         assert value(seen, "vllm:request_success_total", finished_reason=reason) == 0
 
 
-async def test_the_cache_configuration_is_told(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_the_cache_configuration_is_reported(serve: Serve, http: aiohttp.ClientSession) -> None:
     seen = await scrape(http, serve("--block-size=32", "--sim-kv-tokens=64K").url)
     sample = seen["vllm:cache_config_info"].samples[0]
-    told = {name: sample.labels[name] for name in ("block_size", "num_gpu_blocks", "kv_cache_size_tokens")}
-    assert told == {"block_size": "32", "num_gpu_blocks": "2048", "kv_cache_size_tokens": "65536"}
+    info = {name: sample.labels[name] for name in ("block_size", "num_gpu_blocks", "kv_cache_size_tokens")}
+    assert info == {"block_size": "32", "num_gpu_blocks": "2048", "kv_cache_size_tokens": "65536"}
 
 
 @pytest.mark.parametrize("arguments", [("--sim-metrics=none",), ("--disable-log-stats",)])
 async def test_without_statistics_only_the_process_is_left(
-    serve: Serve,
-    http: aiohttp.ClientSession,
-    arguments: tuple[str, ...],
+    serve: Serve, http: aiohttp.ClientSession, arguments: tuple[str, ...]
 ) -> None:
     families = await scrape(http, serve(*arguments).url)
     assert "process_start_time_seconds" in families

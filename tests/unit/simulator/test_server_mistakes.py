@@ -16,8 +16,8 @@ QUICK = ("--sim-ttft-ms=1", "--sim-tpot-ms=1")
 DEVELOPMENT = {"VLLM_SERVER_DEV_MODE": "1"}
 
 
-async def complete(http: aiohttp.ClientSession, url: str, **asked: Any) -> tuple[int, Any]:
-    body = {"prompt": "abc", "max_tokens": 10, "ignore_eos": True, **asked}
+async def complete(http: aiohttp.ClientSession, url: str, **fields: Any) -> tuple[int, Any]:
+    body = {"prompt": "abc", "max_tokens": 10, "ignore_eos": True, **fields}
     async with http.post(f"{url}/v1/completions", json=body) as response:
         return response.status, await response.json()
 
@@ -91,12 +91,7 @@ async def test_usage_counts_are_wrong_and_the_servers_own_right(serve: Serve, ht
 
 
 @pytest.mark.parametrize(("tokens", "sizes"), [(11, [1, 4, 4, 2]), (1, [1]), (5, [1, 4])])
-async def test_chunks_bundle_tokens(
-    serve: Serve,
-    http: aiohttp.ClientSession,
-    tokens: int,
-    sizes: list[int],
-) -> None:
+async def test_chunks_bundle_tokens(serve: Serve, http: aiohttp.ClientSession, tokens: int, sizes: list[int]) -> None:
     url = serve(*QUICK, "--stream-interval=4").url
     events = await streamed(http, url, tokens=tokens)
     _, whole = await complete(http, url, max_tokens=tokens)
@@ -111,10 +106,7 @@ async def test_chunks_bundle_tokens(
     [(("--sim-output-percent=60",), 6), (("--sim-early-stop-after-tokens=4", "--sim-ignore-ignore-eos"), 4)],
 )
 async def test_answers_are_short_although_the_end_is_to_be_ignored(
-    serve: Serve,
-    http: aiohttp.ClientSession,
-    flags: tuple[str, ...],
-    tokens: int,
+    serve: Serve, http: aiohttp.ClientSession, flags: tuple[str, ...], tokens: int
 ) -> None:
     url = serve(*QUICK, *flags).url
     _, answer = await complete(http, url)
@@ -193,7 +185,7 @@ async def test_a_reset_that_lies_leaves_the_cache(serve: Serve, http: aiohttp.Cl
     assert await metric(http, url, "vllm:prefix_cache_hits_total") == 32
 
 
-async def test_a_compilation_stalls_and_is_told_in_the_log(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_a_compilation_stalls_and_is_reported_in_the_log(serve: Serve, http: aiohttp.ClientSession) -> None:
     server = serve(*QUICK, "--sim-jit-at-request=2", "--sim-jit-ms=300")
     first_tokens = []
     for _ in range(3):

@@ -54,10 +54,7 @@ async def test_one_stream_is_exact(serve: Serve, http: aiohttp.ClientSession) ->
 
 
 async def test_many_streams_stay_exact_by_the_servers_own_clock(
-    serve: Serve,
-    http: aiohttp.ClientSession,
-    truth: Truth,
-    tmp_path: Path,
+    serve: Serve, http: aiohttp.ClientSession, truth: Truth, tmp_path: Path
 ) -> None:
     log = tmp_path / "requests.jsonl"
     url = serve("--sim-ttft-ms=100", "--sim-tpot-ms=20", f"--sim-log-requests={log}").url
@@ -82,10 +79,7 @@ async def test_many_streams_stay_exact_by_the_servers_own_clock(
 
 
 async def test_beyond_the_running_limit_requests_queue(
-    serve: Serve,
-    http: aiohttp.ClientSession,
-    truth: Truth,
-    tmp_path: Path,
+    serve: Serve, http: aiohttp.ClientSession, truth: Truth, tmp_path: Path
 ) -> None:
     log = tmp_path / "requests.jsonl"
     url = serve("--sim-ttft-ms=200", "--sim-tpot-ms=10", "--max-num-seqs=1", f"--sim-log-requests={log}").url
@@ -101,7 +95,7 @@ def test_jitter_is_seeded_and_bounded() -> None:
         draw = jitter_source(parse(["m", *arguments], environment={}))
         return [draw() for _ in range(100)]
 
-    once, again, other = (delays("--sim-jitter-ms=5", f"--seed={seed}") for seed in (1, 1, 2))
-    assert once == again != other
+    once, repeated, other = (delays("--sim-jitter-ms=5", f"--seed={seed}") for seed in (1, 1, 2))
+    assert once == repeated != other
     assert 0 <= min(once) < max(once) <= 0.005
     assert set(delays()) == {0.0}

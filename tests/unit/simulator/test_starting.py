@@ -59,10 +59,10 @@ def seconds_until_healthy(*arguments: str) -> float:
 
 def test_nothing_is_imported_that_would_keep_it_from_being_healthy_soon() -> None:
     python, *module = command("--help")
-    told = subprocess.run(
+    info = subprocess.run(
         [python, "-X", "importtime", *module], env=environment(), capture_output=True, text=True, check=True, timeout=60
     ).stderr
-    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in told.splitlines()}
+    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in info.splitlines()}
     assert "benchrun_simulator" in imported
     assert imported & HEAVY == set()
 
@@ -75,9 +75,9 @@ def test_the_log_tells_how_long_it_loaded() -> None:
     words = command("tiny", "--sim-load-seconds=0.5", "--host=127.0.0.1", "--port=0")
     with subprocess.Popen(words, env=environment(), stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        said = "".join(iter(process.stdout.readline, "INFO:     Application startup complete.\n"))
+        output = "".join(iter(process.stdout.readline, "INFO:     Application startup complete.\n"))
         process.kill()
-    phases = ENGINE.startup_phases(said)
+    phases = ENGINE.startup_phases(output)
     assert phases.load is not None
     assert 0.5 <= phases.load < 30
     assert phases == StartupPhases(load=phases.load, warm_up=0.0)

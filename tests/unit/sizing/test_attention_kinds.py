@@ -148,14 +148,14 @@ def test_a_number_may_have_decimals(value: float) -> None:
 
 
 @pytest.mark.parametrize("value", [True, -0.5, 1e13, float("inf"), float("nan"), "0.5", []])
-def test_what_is_no_number_is_named(value: object) -> None:
+def test_a_value_that_is_not_a_number_is_named(value: object) -> None:
     with pytest.raises(UnknownShape) as problem:
         number_if_any({"n": value}, "n")
     assert str(problem.value) == f"n is {value!r}"
 
 
 @pytest.mark.parametrize(("read", "good", "bad"), [(list_if_any, [1], {"a": 1}), (part_if_any, {"a": 1}, [1])])
-def test_lists_and_objects_are_told_apart(read: Callable[..., Any], good: object, bad: object) -> None:
+def test_lists_and_objects_are_distinguished(read: Callable[..., Any], good: object, bad: object) -> None:
     assert read({"n": good}, "n") == good
     for wrong in (bad, "word", 5):
         with pytest.raises(UnknownShape) as problem:

@@ -114,16 +114,17 @@ def test_layers_are_dealt_out_to_tables(near: int, far: int, tables: list[int]) 
     assert pool.block_bytes == max(tables) * 1024
 
 
-def test_small_pages_take_more_tokens_where_that_fits_evenly() -> None:
-    pool = pool_of(shape_of(sliding(values=32), full(values=96)), engine())
-    assert {(g.window_tokens, g.block_tokens) for g in pool.groups} == {(100, 48), (None, 16)}
-    assert pool.block_bytes == 96 * 2 * 16
-
-
-def test_small_pages_are_padded_where_it_does_not() -> None:
-    pool = pool_of(shape_of(sliding(values=64), full(values=160)), engine())
-    assert {(g.window_tokens, g.block_tokens) for g in pool.groups} == {(100, 16), (None, 16)}
-    assert pool.block_bytes == 160 * 2 * 16
+@pytest.mark.parametrize(
+    ("small", "large", "tokens"),
+    [
+        pytest.param(32, 96, 48, id="more tokens where that fits evenly"),
+        pytest.param(64, 160, 16, id="padding where not"),
+    ],
+)
+def test_small_pages_take_more_tokens_or_padding(small: int, large: int, tokens: int) -> None:
+    pool = pool_of(shape_of(sliding(values=small), full(values=large)), engine())
+    assert {(g.window_tokens, g.block_tokens) for g in pool.groups} == {(100, tokens), (None, 16)}
+    assert pool.block_bytes == large * 2 * 16
 
 
 def test_windows_of_two_lengths_have_tables_of_their_own() -> None:
@@ -132,8 +133,7 @@ def test_windows_of_two_lengths_have_tables_of_their_own() -> None:
 
 
 def test_beside_latent_vectors_windows_gain_nothing() -> None:
-    latent = Layer(kind="Latent", heads=1, values=32)
-    pool = pool_of(shape_of(latent, sliding()), engine())
+    pool = pool_of(shape_of(Layer(kind="Latent", heads=1, values=32), sliding()), engine())
     assert [group.window_tokens for group in pool.groups] == [None]
     assert pool.block_bytes == 2 * 1024
 
@@ -216,7 +216,7 @@ def test_where_only_windows_are_kept_any_length_fits() -> None:
     assert Fit(WINDOWED, 8).longest() == 96
 
 
-def test_tokens_are_told_in_sequences_of_the_models_limit() -> None:
+def test_tokens_are_reported_in_sequences_of_the_models_limit() -> None:
     """vLLM divides all its blocks, the one that it keeps back among them."""
     assert fit(150).tokens(1000) == int(150 / 63 * 1000) == 2380
 
@@ -232,14 +232,13 @@ def test_a_number_of_blocks_that_is_given_holds_whatever_the_memory() -> None:
 
 
 @pytest.mark.parametrize(("tokens", "size"), [(1, 1000), (16, 1000), (17, 2000), (1600, 100_000)])
-def test_a_sequence_is_told_in_whole_blocks(tokens: int, size: int) -> None:
+def test_a_sequence_is_reported_in_whole_blocks(tokens: int, size: int) -> None:
     assert POOL.sequence_bytes(tokens) == size
 
 
 def test_memory_is_what_is_used_less_weights_and_overhead() -> None:
     memory = Memory(total=80 * GIB, utilization=0.9, weights=15 * GIB, overhead=2 * GIB)
-    assert memory.usable == 72 * GIB
-    assert memory.cache == 55 * GIB
+    assert (memory.usable, memory.cache) == (72 * GIB, 55 * GIB)
     assert replace(memory, weights=72 * GIB).cache == -2 * GIB
 
 
@@ -256,7 +255,7 @@ def test_without_memory_nothing_is_said_to_fit() -> None:
     assert [row.sequences for row in found.lengths] == [None]
 
 
-def test_with_memory_everything_is() -> None:
+def test_with_memory_every_figure_is_known() -> None:
     """4 GiB: 2048 blocks of 16 tokens and 128 KiB a token."""
     found = sizing("--max-model-len=8192", memory=SMALL, lengths=(1000, 8192))
     assert found.fit is not None
@@ -274,8 +273,7 @@ def test_a_size_among_the_flags_takes_the_place_of_the_memory() -> None:
 
 
 def test_a_number_of_blocks_among_the_flags_needs_no_memory() -> None:
-    found = sizing("--num-gpu-blocks-override=65", "--max-model-len=1024")
-    assert found.tokens == int(65 / 64 * 1024)
+    assert sizing("--num-gpu-blocks-override=65", "--max-model-len=1024").tokens == int(65 / 64 * 1024)
 
 
 def test_a_cache_of_no_bytes_holds_nothing() -> None:

@@ -98,7 +98,7 @@ def test_a_checkpoint_may_ask_for_a_type_of_its_cache(quantization: Config, dtyp
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("config", "message"),
     [
         pytest.param({}, "does not say num_hidden_layers", id="empty"),
         pytest.param(configs.LLAMA_8B | {"num_attention_heads": "32"}, "num_attention_heads is '32'", id="a word"),
@@ -109,12 +109,12 @@ def test_a_checkpoint_may_ask_for_a_type_of_its_cache(quantization: Config, dtyp
         pytest.param(configs.LLAMA_8B | {"layer_types": ["mamba"] * 32}, "no layer", id="no cache at all"),
     ],
 )
-def test_what_is_not_known_is_an_error_and_no_guess(config: Config, said: str) -> None:
-    with pytest.raises(UnknownShape, match=said):
+def test_an_unknown_value_is_an_error(config: Config, message: str) -> None:
+    with pytest.raises(UnknownShape, match=message):
         model_shape(config)
 
 
-def test_what_is_left_out_is_said() -> None:
+def test_ignored_layers_are_reported() -> None:
     assert "36 layers keep a state" in model_shape(configs.QWEN3_NEXT).caveats[0]
     assert "speculative" in model_shape(configs.DEEPSEEK_V3 | {"num_nextn_predict_layers": 1}).caveats[0]
     assert model_shape(configs.LLAMA_8B).caveats == ()
@@ -172,7 +172,7 @@ def test_a_number_that_is_missing_is_named(name: str) -> None:
         pytest.param(LLAMA_8B | {"text_config": {"is_encoder_decoder": True}}, "encoder", id="an encoder within"),
     ],
 )
-def test_what_can_not_be_read_is_named(config: Config, named: str) -> None:
+def test_an_unreadable_file_is_named(config: Config, named: str) -> None:
     with pytest.raises(UnknownShape, match=named):
         model_shape(config)
 

@@ -12,7 +12,7 @@ SHAPE = replace(model_shape(configs.LLAMA_8B), context_tokens=8192)
 
 
 @pytest.mark.parametrize("flags", [[], ["--max-model-len=8192"], ["--max-model-len=100"], ["--max-model-len=auto"]])
-def test_within_it_nothing_is_said(flags: list[str]) -> None:
+def test_a_length_within_the_context_has_no_remark(flags: list[str]) -> None:
     assert beyond_context(ServeArgs.of(flags), SHAPE, is_allowed=False) is None
 
 
@@ -21,7 +21,7 @@ def test_where_the_model_has_no_limit_nothing_is_beyond_it() -> None:
     assert beyond_context(ServeArgs.of(["--max-model-len=1m"]), shape, is_allowed=False) is None
 
 
-def test_beyond_it_vllm_will_not_start_and_the_ways_out_are_told() -> None:
+def test_beyond_it_vllm_will_not_start_and_the_ways_out_are_reported() -> None:
     found = beyond_context(ServeArgs.of(["--max-model-len=8193"]), SHAPE, is_allowed=False)
     assert found is not None
     assert not found.is_meant
@@ -35,7 +35,7 @@ def test_beyond_it_vllm_will_not_start_and_the_ways_out_are_told() -> None:
     ("flags", "is_allowed"),
     [([], True), (["--hf-overrides={}"], False), (["--hf-overrides.rope_scaling.factor=4"], False)],
 )
-def test_who_means_it_is_told_what_may_come_of_it(flags: list[str], is_allowed: bool) -> None:
+def test_allowing_a_longer_context_gives_a_warning(flags: list[str], is_allowed: bool) -> None:
     found = beyond_context(ServeArgs.of(["--max-model-len=16384", *flags]), SHAPE, is_allowed=is_allowed)
     assert found is not None
     assert found.is_meant

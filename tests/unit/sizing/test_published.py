@@ -44,7 +44,7 @@ GIB = 2**30
         pytest.param(configs.QWEN3_NEXT, 12 * 2 * 2 * 256 * 2, id="Qwen3 Next, one layer of four"),
     ],
 )
-def test_one_token(config: Config, token_bytes: int) -> None:
+def test_a_token_takes_the_published_bytes(config: Config, token_bytes: int) -> None:
     assert sized(config).token_bytes == token_bytes
 
 

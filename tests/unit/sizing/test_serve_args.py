@@ -31,7 +31,7 @@ def test_a_number_above_0_is_taken(text: str, number: int) -> None:
     assert ServeArgs.of([f"--block-size={text}"]).whole("block-size", 16) == number
 
 
-def test_what_is_not_given_is_the_default() -> None:
+def test_an_omitted_option_has_its_default() -> None:
     args = ServeArgs.of([])
     assert args.whole("block-size", 16) == 16
     assert args.whole_if_given("max-num-seqs") is None
@@ -50,7 +50,7 @@ def test_what_is_not_given_is_the_default() -> None:
         (["--no-async-scheduling", "--async-scheduling", "--no-async-scheduling"], False),
     ],
 )
-def test_of_a_switch_and_its_opposite_the_last_holds(words: list[str], value: bool) -> None:
+def test_the_last_of_a_switch_and_its_opposite_holds(words: list[str], value: bool) -> None:
     assert ServeArgs.of(words).switched("async-scheduling", default=True) is value
 
 
@@ -163,7 +163,7 @@ def test_tokens_are_read_as_vllm_reads_them(text: str, number: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "many", "-1", "8.5", "1.5K", "8kk"])
-def test_what_is_no_number_of_tokens_is_refused(text: str) -> None:
+def test_an_invalid_token_count_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="whole number"):
         tokens_of(text)
 
@@ -191,7 +191,7 @@ def test_memory_is_binary_with_an_i_and_decimal_without(text: str, number: int) 
 
 
 @pytest.mark.parametrize("text", ["", "lots", "-1GiB", "48 GPUs"])
-def test_what_is_no_memory_is_refused(text: str) -> None:
+def test_an_invalid_memory_size_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="amount of memory"):
         bytes_of(text)
 
@@ -214,5 +214,5 @@ def test_what_is_no_memory_is_refused(text: str) -> None:
         (123_456 * 2**40, "123,500 TiB"),
     ],
 )
-def test_memory_is_told_in_the_largest_unit(amount: float, text: str) -> None:
+def test_memory_is_reported_in_the_largest_unit(amount: float, text: str) -> None:
     assert memory(amount) == text

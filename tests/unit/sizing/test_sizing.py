@@ -70,8 +70,7 @@ def test_bytes_of_a_token_on_each_gpu(flags: tuple[str, ...], bytes_per_gpu: int
 
 @pytest.mark.parametrize("gpus", [1, 8])
 def test_latent_vectors_are_not_divided_by_heads(gpus: int) -> None:
-    found = sized(configs.DEEPSEEK_V3, f"-tp={gpus}")
-    assert found.token_bytes_per_gpu == 61 * 576 * 2
+    assert sized(configs.DEEPSEEK_V3, f"-tp={gpus}").token_bytes_per_gpu == 61 * 576 * 2
 
 
 def test_deepseeks_own_format_has_its_own_size() -> None:
@@ -108,8 +107,7 @@ def test_without_the_hybrid_manager_every_layer_keeps_every_token() -> None:
     found = sized(configs.GEMMA_3_4B, "--disable-hybrid-kv-cache-manager")
     assert not found.drops
     assert found.pool.blocks_for(1600) == 100
-    assert found.pool.block_bytes == 34 * 16 * 4096
-    assert found.far_token_bytes == found.token_bytes
+    assert (found.pool.block_bytes, found.far_token_bytes) == (34 * 16 * 4096, found.token_bytes)
 
 
 def test_pages_of_different_size_are_made_equal() -> None:
@@ -135,7 +133,7 @@ def test_without_a_longest_sequence_all_common_lengths_are_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "flags", "said"),
+    ("config", "flags", "message"),
     [
         pytest.param(configs.GEMMA_3_4B, (), "29 of 34 layers keep the last 1,024 tokens", id="window"),
         pytest.param(
@@ -147,8 +145,8 @@ def test_without_a_longest_sequence_all_common_lengths_are_shown() -> None:
         pytest.param(configs.QWEN3_NEXT, (), "An estimate: 36 layers keep a state", id="state"),
     ],
 )
-def test_said(config: Config, flags: tuple[str, ...], said: str) -> None:
-    assert said in " ".join(changes(sized(config, *flags)))
+def test_said(config: Config, flags: tuple[str, ...], message: str) -> None:
+    assert message in " ".join(changes(sized(config, *flags)))
 
 
 def test_plain_attention_has_nothing_to_say() -> None:

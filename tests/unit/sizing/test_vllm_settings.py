@@ -98,7 +98,7 @@ def test_each_flag_changes_what_it_is_about_and_nothing_else(flags: list[str], d
         "--hf-overrides.rope_scaling.factor=2",
     ],
 )
-def test_a_flag_that_is_not_counted_is_said(flag: str) -> None:
+def test_a_flag_that_is_not_counted_is_reported(flag: str) -> None:
     (caveat,) = engine(flag).caveats
     name = flag.lstrip("-").partition("=")[0].partition(".")[0]
     assert caveat == f"--{'decode-context-parallel-size' if name == 'dcp' else name} is not counted"

@@ -25,7 +25,6 @@ HELD_SECONDS = 100.0
 
 
 def variant(name: str, *args: str, **settings: Any) -> Json:
-    """A named variant."""
     return {"name": name, **({"args": list(args)} if args else {}), **settings}
 
 

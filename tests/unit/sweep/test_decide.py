@@ -105,7 +105,7 @@ def test_a_suspended_sweep_that_has_measured_everything_ends() -> None:
     assert settled(sweep_body(suspend=True), done("seqs-v1-r1", "seqs-v2-r1")).phase == "Completed"
 
 
-def test_what_the_api_server_refuses_is_said_and_offered_again() -> None:
+def test_what_the_api_server_refuses_is_reported_and_offered_again() -> None:
     decision = decided(not_created=REFUSED)
     assert created(decision) == ["seqs-v1-r1"]
     assert condition(decision.status, "Complete") == ("False", "RunRefused")
@@ -135,14 +135,13 @@ def test_no_run_is_started_that_would_go_beyond_the_budget(
 
 def test_the_budget_counts_gpus() -> None:
     two = [variant("base", resources={"limits": {"nvidia.com/gpu": 2}}), variant("wide")]
-    status = settled(sweep_body(two), done("seqs-v1-r1"))
-    assert status.gpu_seconds == 2 * HELD_SECONDS
+    assert settled(sweep_body(two), done("seqs-v1-r1")).gpu_seconds == 2 * HELD_SECONDS
 
 
 # ---- reading -------------------------------------------------------------------------------------------------------
 
 
-def test_figures_are_asked_for_when_one_more_run_has_ended_and_nothing_else_is_done_then() -> None:
+def test_an_ended_run_requests_figures_first() -> None:
     decision = decided(runs=done("seqs-v1-r1"), figures={})
     assert decision == SweepDecision(status=BenchmarkSweepStatus(), read=("seqs-v1-r1",))
 
@@ -150,15 +149,13 @@ def test_figures_are_asked_for_when_one_more_run_has_ended_and_nothing_else_is_d
 def test_a_restarted_operator_does_not_read_again_what_is_in_the_table() -> None:
     runs = [*done("seqs-v1-r1"), a_run("seqs-v2-r1")]
     status = settled(runs=runs)
-    again = decided(runs=runs, status=status, figures={})
-    assert again.read == ()
-    assert again.status == status
+    repeated = decided(runs=runs, status=status, figures={})
+    assert (repeated.read, repeated.status) == ((), status)
 
 
 def test_the_last_table_is_made_of_what_is_read_then() -> None:
     runs = done("seqs-v1-r1", "seqs-v2-r1")
-    status = settled(runs=runs)
-    unfinished = status.model_copy(update={"conditions": (), "phase": "Running"})
+    unfinished = settled(runs=runs).model_copy(update={"conditions": (), "phase": "Running"})
     assert decided(runs=runs, status=unfinished, figures={}).read == ("seqs-v1-r1", "seqs-v2-r1")
 
 
@@ -241,7 +238,7 @@ def test_a_run_that_a_user_cancelled_is_no_failure() -> None:
     assert created(decided(sweep_body(maxFailed=0), runs)) == ["seqs-v2-r1"]
 
 
-def test_cancel_ends_the_runs_first_and_each_is_told_once() -> None:
+def test_cancel_ends_the_runs_first_and_each_is_reported_once() -> None:
     spec = sweep_body(THREE, cancel=True, maxParallel=2)
     decision = decided(spec, [a_run("seqs-v1-r1"), a_run("seqs-v2-r1", cancel=True)])
     assert [(ref.name, ref.uid) for ref in decision.cancel] == [("seqs-v1-r1", "uid-of-seqs-v1-r1")]
@@ -259,8 +256,7 @@ def test_cancel_before_anything_was_started() -> None:
 
 def test_what_was_measured_before_the_cancel_stays_in_the_table() -> None:
     status = settled(sweep_body(cancel=True), done("seqs-v1-r1"))
-    assert status.results[0].metrics["output_throughput"] == 1200
-    assert status.results[1].reason == "not measured"
+    assert (status.results[0].metrics["output_throughput"], status.results[1].reason) == (1200, "not measured")
 
 
 def test_a_conflict_ends_it() -> None:
@@ -276,16 +272,16 @@ def test_a_run_that_is_invalid_for_the_api_server_ends_it() -> None:
 def test_nothing_is_done_to_a_sweep_that_has_ended() -> None:
     runs = done("seqs-v1-r1", "seqs-v2-r1")
     over = settled(runs=runs)
-    again = decided(runs=runs[:1], status=over, now=later(3600), figures={})
-    assert again == SweepDecision(status=over, forget=True)
+    repeated = decided(runs=runs[:1], status=over, now=later(3600), figures={})
+    assert repeated == SweepDecision(status=over, forget=True)
 
 
 def test_a_status_of_a_newer_operator_is_read_as_far_as_it_can_be() -> None:
     newer = {"phase": "Paused", "variants": [{"name": 3}], "fromTheFuture": 1}
     assert created(decided(status=newer)) == ["seqs-v1-r1"]
     over = settled(runs=done("seqs-v1-r1", "seqs-v2-r1")).model_dump(mode="json", by_alias=True, exclude_none=True)
-    again = decided(status={**over, "phase": "Archived"}, figures={})
-    assert (again.create, again.cancel, again.forget) == ((), (), True)
+    repeated = decided(status={**over, "phase": "Archived"}, figures={})
+    assert (repeated.create, repeated.cancel, repeated.forget) == ((), (), True)
 
 
 def test_a_sweep_that_is_being_deleted_is_left_to_the_garbage_collector() -> None:
@@ -298,7 +294,7 @@ def test_a_sweep_that_is_being_deleted_is_left_to_the_garbage_collector() -> Non
 
 
 @pytest.mark.parametrize(
-    ("spec", "said"),
+    ("spec", "message"),
     [
         pytest.param(sweep_body(baseline="none"), "spec.baseline: no variant of the matrix is called none", id="baseline"),
         pytest.param(
@@ -330,9 +326,9 @@ def test_a_sweep_that_is_being_deleted_is_left_to_the_garbage_collector() -> Non
         ),
     ],
 )  # fmt: skip
-def test_a_spec_that_cannot_be_acted_on_ends_at_once_and_names_the_field(spec: dict[str, Any], said: str) -> None:
+def test_a_spec_that_cannot_be_acted_on_ends_at_once_and_names_the_field(spec: dict[str, Any], message: str) -> None:
     decision = decided(spec)
     assert created(decision) == []
-    assert (decision.status.message or "").startswith(said)
+    assert (decision.status.message or "").startswith(message)
     assert condition(decision.status, "Accepted") == ("False", "InvalidSpec")
     assert condition(decision.status, "Failed") == ("True", "InvalidSpec")

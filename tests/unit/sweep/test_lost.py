@@ -39,7 +39,7 @@ def figures(*runs: Run, spoiled: str) -> dict[str, BenchmarkRunStatus]:
 
 
 @pytest.mark.parametrize("reason", OUTSIDE)
-def test_what_was_lost_is_measured_anew_at_once(reason: str) -> None:
+def test_what_was_lost_is_measured_again_at_once(reason: str) -> None:
     decision = decided(runs=lost(FIRST, reason=reason))
     assert created(decision) == [SECOND]
     assert decision.status.phase == "Running"
@@ -68,11 +68,11 @@ def test_a_run_that_its_user_cancelled_is_not() -> None:
         pytest.param(3, lost(FIRST) + done(SECOND), "seqs-v2-r1", id="it is measured"),
     ],
 )  # fmt: skip
-def test_as_often_as_is_allowed(most: int, runs: list[Run], expected: str) -> None:
+def test_a_lost_run_is_retried_up_to_the_limit(most: int, runs: list[Run], expected: str) -> None:
     assert created(decided(sweep_body(maxRetries=most), runs)) == [expected]
 
 
-def test_while_it_is_measured_anew_nothing_else_is_started() -> None:
+def test_while_it_is_measured_again_nothing_else_is_started() -> None:
     decision = decided(runs=[*lost(FIRST), a_run(SECOND)])
     assert created(decision) == []
     assert "0 of 2 runs have ended, seqs-v1-r1-a2 goes on" in (decision.status.message or "")
@@ -110,7 +110,7 @@ def test_what_was_lost_has_cost_something() -> None:
 
 
 @pytest.mark.parametrize("stop", [{"cancel": True}, {"suspend": True}], ids=str)
-def test_nothing_is_measured_anew_in_a_sweep_that_was_stopped(stop: dict[str, Any]) -> None:
+def test_nothing_is_measured_again_in_a_sweep_that_was_stopped(stop: dict[str, Any]) -> None:
     decision = decided(sweep_body(**stop), lost(FIRST))
     assert created(decision) == []
     assert (counts(decision.status).lost, counts(decision.status).waiting) == (1, 2)
@@ -127,8 +127,8 @@ def test_a_restart_that_only_the_judge_saw_is_a_loss_too() -> None:
     runs = done(FIRST, "seqs-v2-r1")
     known = figures(*runs, spoiled=FIRST)
     assert created(decided(runs=runs, figures=known)) == [SECOND]
-    again = [*runs, *done(SECOND)]
-    status = decided(runs=again, figures=known | {again[-1].uid: measured()}).status
+    repeated = [*runs, *done(SECOND)]
+    status = decided(runs=repeated, figures=known | {repeated[-1].uid: measured()}).status
     assert (status.verdict, status.variants[0].lost) == ("Valid", 1)
 
 
@@ -138,7 +138,7 @@ def test_the_last_attempt_stands_as_it_is() -> None:
     assert condition(status, "Succeeded") == ("False", "InvalidCells")
 
 
-def test_an_invalid_run_whose_server_stayed_is_not_measured_anew() -> None:
+def test_an_invalid_run_whose_server_stayed_is_not_measured_again() -> None:
     runs = done(FIRST, "seqs-v2-r1")
     known = {runs[0].uid: invalid("RequestsFailed"), runs[1].uid: measured()}
     assert decided(runs=runs, figures=known).status.phase == "Completed"

@@ -37,9 +37,7 @@ def test_variants_come_as_listed_the_last_axis_fastest(body: dict[str, Any], exp
 
 
 @given(MATRICES)
-def test_every_matrix_that_is_taken_makes_variants_each_of_its_own_name(
-    body: dict[str, Any],
-) -> None:
+def test_every_matrix_that_is_taken_makes_variants_each_of_its_own_name(body: dict[str, Any]) -> None:
     try:
         made = matrix(body)
     except ValidationError:
@@ -64,13 +62,13 @@ def test_a_variant_is_meant_by_its_parts_in_any_order(body: dict[str, Any]) -> N
 
 
 @given(MATRICES, st.text(alphabet="abv=,12", max_size=8))
-def test_no_other_name_means_one(body: dict[str, Any], asked: str) -> None:
+def test_no_other_name_means_one(body: dict[str, Any], name: str) -> None:
     try:
-        found = named(matrix(body), asked)
+        found = named(matrix(body), name)
     except ValidationError:
         assume(False)
         return
-    assert found is None or sorted(found.split(",")) == sorted(asked.split(","))
+    assert found is None or sorted(found.split(",")) == sorted(name.split(","))
 
 
 @pytest.mark.parametrize(
@@ -94,15 +92,15 @@ def test_of_a_zip_the_lengths_count_and_not_their_product() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
         ({"grid": [axis("a", ["1"]), axis("a", ["2"])]}, "'a' is listed twice"),
         ({"grid": [axis("a", ["1", "1"])]}, "'1' is listed twice"),
         ({"variants": [{"name": "v"}, {"name": "v"}]}, "'v' is listed twice"),
     ],
 )
-def test_a_name_is_given_once(body: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValidationError, match=said):
+def test_a_name_is_given_once(body: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
         matrix(body)
 
 

@@ -61,7 +61,7 @@ def test_names_are_short_and_each_is_given_once(sweep: str, count: int, replicat
     assert max(map(len, names)) <= MAX_RUN_NAME
 
 
-def test_a_run_that_is_measured_anew_has_the_same_spec_and_another_name() -> None:
+def test_a_run_that_is_measured_again_has_the_same_spec_and_another_name() -> None:
     first, second, *_ = attempts(planned()[1])
     owner = Owner(NAMESPACE, "s", UID)
     assert (first, second.name, second.attempt) == (planned()[1], "s-v2-r1-a2", 2)
@@ -87,8 +87,8 @@ def test_seeds_differ_by_block_and_are_equal_within_one() -> None:
 
 
 def test_the_block_of_a_run_stands_in_its_name() -> None:
-    of = {attempt.name: run for run in planned("s-v1-r9", replications=3) for attempt in attempts(run)}
-    assert all(block_of(name, sweep_variant=run.variant.number) == run.replication for name, run in of.items())
+    run_of = {attempt.name: run for run in planned("s-v1-r9", replications=3) for attempt in attempts(run)}
+    assert all(block_of(name, sweep_variant=run.variant.number) == run.replication for name, run in run_of.items())
     assert block_of("other", sweep_variant=1) is None
 
 

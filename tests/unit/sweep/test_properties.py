@@ -80,7 +80,7 @@ def test_a_sweep_ends_the_same_however_often_the_operator_dies(
 
 @settings(max_examples=60, deadline=None)
 @given(spec=SPECS, fates=fates_of(), deaths=DEATHS, cancel_at=st.integers(-1, 8))
-def test_no_run_is_created_twice_nor_more_at_once_than_asked_for_and_none_is_left(
+def test_runs_are_created_once_within_the_parallelism(
     spec: dict[str, Any], fates: dict[str, str], deaths: list[int | None], cancel_at: int
 ) -> None:
     cluster = played(spec, fates, deaths, cancel_at=cancel_at)

@@ -67,10 +67,9 @@ def test_what_splitting_a_server_does_is_asked_of_ttft_and_e2el_first() -> None:
     split = {"prefill": {}, "decode": {}, "kvTransfer": {"connector": "C"}}
     given = {"base": [repeated("b")], "split": [repeated("s")], "wide": [repeated("w")]}
     found = tabled(given, split={"disaggregated": split})
-    asked = {row.variant: [change.metric for change in row.changes] for row in found.results}
-    assert asked["split"][:2] == ["MeanTTFT", "MeanE2EL"]
-    assert asked["wide"][0] == "OutputThroughput"
-    assert sorted(asked["split"]) == sorted(asked["wide"])
+    compared = {row.variant: [change.metric for change in row.changes] for row in found.results}
+    assert (compared["split"][:2], compared["wide"][0]) == (["MeanTTFT", "MeanE2EL"], "OutputThroughput")
+    assert sorted(compared["split"]) == sorted(compared["wide"])
 
 
 def test_one_repeat_on_one_server_has_a_change_and_no_word() -> None:
@@ -90,7 +89,7 @@ def test_fresh_servers_are_compared_between_servers() -> None:
     assert found.results[0].metrics["output_throughput"] == pytest.approx(1200, rel=0.05)
 
 
-def test_words_of_all_variants_together_err_in_at_most_a_twentieth_of_sweeps_of_equals() -> None:
+def test_verdicts_of_equal_variants_err_in_at_most_5_percent_of_sweeps() -> None:
     random = Random(11)
     wrong = sum(
         any(
@@ -134,7 +133,7 @@ def test_an_invalid_row_is_shown_and_not_compared() -> None:
     assert found.results[1].metrics["output_throughput"] == 1200
 
 
-def test_one_server_that_cannot_be_trusted_is_left_out_and_it_is_said() -> None:
+def test_an_untrusted_server_is_left_out_with_a_remark() -> None:
     invalid = run("w3", [row(verdict="Invalid", OutputThroughput=9000.0)])
     given = {
         "base": [run("b1", OutputThroughput=1200.0), run("b2", OutputThroughput=1206.0)],
@@ -159,16 +158,17 @@ def test_model_and_gpus_may_differ_since_they_are_what_is_varied() -> None:
 
 
 def test_what_the_runs_say_of_a_gpu_is_not_what_the_variant_is_told_by() -> None:
-    said = row().model_copy(update={"metrics": row().metrics | {PER_GPU: 7.0}})
+    with_metric = row().model_copy(update={"metrics": row().metrics | {PER_GPU: 7.0}})
     [base, wide] = sides(
-        {"base": [run("b", [said])], "wide": [run("w", [said])]}, wide={"resources": {"limits": {"nvidia.com/gpu": 2}}}
+        {"base": [run("b", [with_metric])], "wide": [run("w", [with_metric])]},
+        wide={"resources": {"limits": {"nvidia.com/gpu": 2}}},
     )
     found = table([base, wide], baseline="base", planned=[CELL], replications=1, missing={})
     assert [each.metrics[PER_GPU] for each in found.results] == [1200, 600]
     assert PER_GPU not in essence(wide.runs[0].status).results[0].metrics
 
 
-def test_a_planned_load_point_is_a_row_of_all_and_one_that_a_search_tried_of_those_that_tried_it() -> None:
+def test_planned_load_points_count_every_variant_and_probes_their_own() -> None:
     found = tabled({"base": [run("b", [])], "wide": [run("w", [row(), row("chat/rate=8")])]})
     assert [(r.variant, r.cell, r.reason is None) for r in found.results] == [
         ("base", "chat/rate=4", False),
@@ -233,8 +233,7 @@ def test_variants_that_cannot_be_told_from_the_best_are_named() -> None:
         "same": [repeated("s", OutputThroughput=1203.0)],
         "slow": [repeated("l", OutputThroughput=600.0)],
     }
-    made = sides(given)
-    [best] = best_variants(contenders(made, [CELL]), [])
+    [best] = best_variants(contenders(sides(given), [CELL]), [])
     assert (best.variant, best.tied_with) == ("same", ["base"])
 
 
@@ -250,8 +249,7 @@ def test_among_those_that_serve_the_same_arrivals_none_is_best() -> None:
         "base": serving_arrivals(OutputThroughput=1000.0, MeanTPOT=10.0),
         "luck": serving_arrivals(OutputThroughput=1004.0, MeanTPOT=12.0),
     }
-    made = sides({name: [run(name, [each])] for name, each in rows.items()})
-    able = contenders(made, [CELL])
+    able = contenders(sides({name: [run(name, [each])] for name, each in rows.items()}), [CELL])
     [best] = best_variants(able, [])
     assert (best.variant, best.throughput_per_gpu, best.tied_with) == ("luck", 1004, ["base"])
     assert [point.variant for point in pareto_front(able)] == ["base"]
@@ -281,8 +279,7 @@ def test_the_best_of_equals_is_among_those_named_and_its_figure_is_too_high() ->
     random, rounds = Random(13), 60
     made = [sides({name: servers(name, random, count=4) for name in "abcdef"}) for _ in range(rounds)]
     best = [best_variants(contenders(each, [CELL]), [])[0] for each in made]
-    lost = sum("a" not in (each.variant, *each.tied_with) for each in best)
-    assert lost <= 0.05 * rounds
+    assert sum("a" not in (each.variant, *each.tied_with) for each in best) <= 0.05 * rounds
     too_high = fmean(100 * (each.throughput_per_gpu / 1200 - 1) for each in best)
     assert too_high > 0.5
     assert fmean(each.optimism_percent or 0 for each in best) == pytest.approx(too_high, abs=0.35)
@@ -323,7 +320,7 @@ def test_only_those_count_that_keep_the_objective_with_certainty() -> None:
     }
 
 
-def test_of_several_objectives_all_together_are_asked_for_too() -> None:
+def test_of_several_objectives_all_together_are_requested_too() -> None:
     other = Objective(metric="TPOT", percentile="99", max_milliseconds=20)
     able = contenders(sides({"base": [run("b", [meeting("Met")])]}), [CELL])
     assert [b.objective for b in best_variants(able, [OBJECTIVE, other])] == ["throughput", "TTFT p99 <= 500 ms"]

@@ -28,7 +28,7 @@ def rows(count: int, words: list[str]) -> list[Row]:
     ]
 
 
-def test_what_fits_is_left_as_it_is() -> None:
+def test_a_table_that_fits_is_unchanged() -> None:
     whole = SweepTable(results=rows(10, ["Better", "NoDetectableDifference"]))
     assert fitted(whole) == whole
 
@@ -49,7 +49,7 @@ def with_figures(found: list[Row], figures: dict[str, float]) -> list[Row]:
     return [row.model_copy(update={"metrics": row.metrics | figures}) for row in found]
 
 
-def test_what_servers_said_goes_before_the_words_that_count_and_it_is_told() -> None:
+def test_server_side_tokens_win_over_word_counts_with_a_remark() -> None:
     whole = SweepTable(results=with_figures(rows(100, ["Worse", "NoDetectableDifference"]), SERVER | DERIVED))
     kept = fitted(whole, max_bytes=36_000)
     assert {change.word for row in kept.results for change in row.changes} == {"Worse"}
@@ -61,8 +61,7 @@ def test_what_servers_said_goes_before_the_words_that_count_and_it_is_told() -> 
 
 
 def test_what_other_figures_give_goes_before_whole_rows() -> None:
-    whole = SweepTable(results=with_figures(rows(100, []), SERVER | DERIVED))
-    kept = fitted(whole, max_bytes=20_000)
+    kept = fitted(SweepTable(results=with_figures(rows(100, []), SERVER | DERIVED)), max_bytes=20_000)
     assert len(kept.results) == 100
     assert all(set(row.metrics) == {"output_throughput", "mean_ttft_ms"} for row in kept.results)
     assert [(t.field, t.total, t.included) for t in kept.truncated] == [("results[].metrics", 800, 200)]
@@ -75,7 +74,7 @@ def test_rows_go_from_the_end_when_nothing_else_is_left() -> None:
     assert [t.field for t in kept.truncated] == ["results"]
 
 
-def test_searches_go_before_rows_and_it_is_said() -> None:
+def test_searches_go_before_rows_with_a_remark() -> None:
     found = [FoundLoad(workload=f"w{n}", axis="rate", loads=["123.456"] * 10) for n in range(16)]
     searches = {f"variant-{n}": found for n in range(32)}
     kept = fitted(SweepTable(results=rows(20, []), searches=searches))
@@ -103,8 +102,7 @@ def test_the_largest_sweep_has_a_status_below_100_kb() -> None:
             cluster.runs[name] = a_run(name, status=failed("R" * 128, "m" * 4096))
     SimulatedOperator(cluster).make_pass()
     assert cluster.is_over
-    text = json.dumps(cluster.status)
-    assert len(text) < 100_000
+    assert len(json.dumps(cluster.status)) < 100_000
     assert MAX_BYTES < 100_000
 
 

@@ -53,8 +53,7 @@ def test_amounts_that_are_not_named_stay() -> None:
 def test_image_and_model_take_the_place_of_the_templates() -> None:
     [only] = made(variant("v", image="vllm:2", model={"name": "other", "revision": "r1"}))
     body = spec_body(only.spec)
-    assert body["server"]["image"] == "vllm:2"
-    assert body["model"] == {"name": "other", "revision": "r1"}
+    assert (body["server"]["image"], body["model"]) == ("vllm:2", {"name": "other", "revision": "r1"})
 
 
 def test_an_engine_without_api_server_is_varied_like_a_server() -> None:
@@ -69,20 +68,15 @@ def test_an_engine_without_api_server_is_varied_like_a_server() -> None:
     assert "server" not in body
 
 
-def test_replicas_are_varied_and_count_their_gpus() -> None:
-    one, three = made(variant("one"), variant("three", replicas=3))
-    assert (one.gpus, three.gpus) == (1, 3)
-    assert spec_body(three.spec)["server"]["replicas"] == 3
-
-
-def test_nodes_are_varied_and_count_their_gpus() -> None:
-    one, two = made(variant("one"), variant("two", replicas=2, nodesPerReplica=4))
-    assert (one.gpus, two.gpus) == (1, 8)
-    assert spec_body(two.spec)["server"]["nodesPerReplica"] == 4
+@pytest.mark.parametrize(("fields", "gpus"), [({"replicas": 3}, 3), ({"replicas": 2, "nodesPerReplica": 4}, 8)])
+def test_varied_replicas_and_nodes_count_their_gpus(fields: dict[str, int], gpus: int) -> None:
+    one, other = made(variant("one"), variant("other", **fields))
+    assert (one.gpus, other.gpus) == (1, gpus)
+    assert fields.items() <= spec_body(other.spec)["server"].items()
 
 
 @pytest.mark.parametrize("field", ["replicas", "nodesPerReplica"])
-def test_what_only_a_server_has_is_refused_by_name_for_an_engine_without_one(field: str) -> None:
+def test_what_only_a_server_has_is_rejected_by_name_for_an_engine_without_one(field: str) -> None:
     offline = template_body(server=None, offline={"image": "v"}, workloads=[workload(load={"batchSizes": [1]})])
     with pytest.raises(ValueError, match=rf"spec\.matrix: variant two: {field} can't be set"):
         planned_variants(sweep_spec([variant("two", **{field: 2})], template=offline))
@@ -110,13 +104,13 @@ def test_settings_of_all_axes_are_laid_over_one_after_the_other() -> None:
     ],
     ids=lambda case: str(case)[:20],
 )
-def test_two_axes_that_set_the_same_are_refused(settings: dict[str, Any], what: str) -> None:
+def test_two_axes_that_set_the_same_are_rejected(settings: dict[str, Any], what: str) -> None:
     both = [{"name": name, "values": [{"name": "v", **settings}]} for name in ("one", "two")]
     with pytest.raises(ValueError, match=rf"variant one=v,two=v: two axes set {what}"):
         planned_variants(sweep_spec(matrix={"grid": both}, template=TEMPLATE))
 
 
-def test_a_variant_whose_run_is_none_is_refused_by_name_and_field() -> None:
+def test_a_variant_whose_run_is_none_is_rejected_by_name_and_field() -> None:
     many = variant("many", *(f"--x{n}" for n in range(32)))
     crowded = TEMPLATE | {"server": TEMPLATE["server"] | {"args": [f"--y{n}" for n in range(100)]}}
     with pytest.raises(

@@ -92,7 +92,7 @@ def test_the_date_is_a_function_of_the_seed() -> None:
     assert drawn(portion(DYNAMIC, seed=7)) == drawn(portion(DYNAMIC, seed=7))
 
 
-def test_the_conversation_goes_up_to_its_last_answer_whose_length_is_asked_for(tmp_path: Path) -> None:
+def test_the_conversation_goes_up_to_its_last_answer_whose_length_is_requested(tmp_path: Path) -> None:
     pairs = [("human", "One."), ("gpt", "Two."), ("tool", "Three."), ("assistant", "Four five six.")]
     (samples,) = drawn(portion(AgentData(file=conversation(tmp_path, *pairs)), requests=1))
     (time, day), *_ = headers(samples)
@@ -181,7 +181,7 @@ def test_all_turns_are_in_flight_at_any_time_and_those_of_a_conversation_far_apa
     places: dict[date, list[int]] = {}
     for n, (_, day) in enumerate(headers(samples)):
         places.setdefault(day, []).append(n)
-    assert {later - earlier for of in places.values() for earlier, later in pairwise(of)} == {10}
+    assert {later - earlier for positions in places.values() for earlier, later in pairwise(positions)} == {10}
 
 
 def test_growing_copies_declare_the_longest_that_was_sent() -> None:
@@ -193,7 +193,7 @@ def test_growing_copies_declare_the_longest_that_was_sent() -> None:
     assert declared_share(samples[3:]) == pytest.approx(1, abs=0.01)
 
 
-def test_more_turns_than_answers_are_refused(tmp_path: Path) -> None:
+def test_more_turns_than_answers_are_rejected(tmp_path: Path) -> None:
     pairs = [("human", "One."), ("gpt", "Two."), ("tool", "Three."), ("assistant", "Four.")]
     file = conversation(tmp_path, *pairs)
     (samples,) = drawn(portion(AgentData(file=file, turns=2), requests=2))
@@ -219,7 +219,7 @@ def test_more_turns_than_answers_are_refused(tmp_path: Path) -> None:
         pytest.param("line 2: byte 3 of the line (0xff) is not UTF-8", b'[\n "\xff"]', id="bad UTF-8"),
     ],
 )
-def test_a_broken_conversation_is_refused_naming_the_turn(tmp_path: Path, message: str, content: str | bytes) -> None:
+def test_a_broken_conversation_is_rejected_naming_the_turn(tmp_path: Path, message: str, content: str | bytes) -> None:
     with pytest.raises(RunFailure, match=r"talk\.json") as failure:
         drawn(portion(AgentData(file=written(tmp_path, "talk.json", content))))
     assert failure.value.reason == "DatasetInvalid"

@@ -83,7 +83,7 @@ def test_prompts_that_came_before_and_those_too_long_are_left_out_and_counted(tm
         pytest.param("is an HTML page, not data", "\n<!DOCTYPE html><html>login", id="a page that was saved"),
     ],
 )
-def test_a_broken_file_is_refused_naming_file_line_and_field(
+def test_a_broken_file_is_rejected_naming_file_line_and_field(
     tmp_path: Path, message: str, content: str | bytes
 ) -> None:
     file = written(tmp_path, "rows.jsonl", content)
@@ -99,7 +99,7 @@ def test_a_byte_order_mark_is_no_part_of_the_data(tmp_path: Path) -> None:
     assert samples[0].prompt == "a"
 
 
-def test_a_file_of_5_gb_is_refused_by_its_size(tmp_path: Path) -> None:
+def test_a_file_of_5_gb_is_rejected_by_its_size(tmp_path: Path) -> None:
     huge = tmp_path / "huge.jsonl"
     with huge.open("wb") as file:
         file.truncate(5 * 10**9)

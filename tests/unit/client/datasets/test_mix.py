@@ -40,8 +40,7 @@ def test_requests_come_by_weight_in_an_order_drawn_by_the_seed() -> None:
     assert [sorted(each) for each in lengths] == [[20] * 30 + [40] * 10] * 2
     assert lengths[0] != lengths[1]
     assert lengths[0] != sorted(lengths[0])
-    prompts = [s.prompt for s in (*first, *second)]
-    assert len(set(prompts)) == 80
+    assert len({s.prompt for s in (*first, *second)}) == 80
 
 
 def test_samples_of_a_part_keep_their_order() -> None:
@@ -62,7 +61,7 @@ def test_a_dataset_too_light_for_one_request_sends_none() -> None:
     assert (only.part, only.requests) == (1, 2)
 
 
-def test_rows_and_random_words_mix_and_what_was_read_is_told_by_part(tmp_path: Path) -> None:
+def test_rows_and_random_words_mix_and_what_was_read_is_reported_by_part(tmp_path: Path) -> None:
     file = json_lines(tmp_path, [{"prompt": f"word{n}", "output_tokens": 3} for n in range(6)])
     data = mix((1, random(20)), (1, CustomData(file=file)))
     given_plan = plan(stage(requests=8, data=data), warmups=(warmup(requests=4, data=data),))

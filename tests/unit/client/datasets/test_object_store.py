@@ -27,24 +27,24 @@ def place(**changes: object) -> S3Object:
         pytest.param("http://s/data/a%20b%2B.csv", {"endpoint": "http://s", "key": "a b+.csv"}, id="a key to encode"),
     ],
 )
-def test_where_an_object_is(url: str, changes: dict[str, str]) -> None:
+def test_an_object_url_has_endpoint_bucket_and_key(url: str, changes: dict[str, str]) -> None:
     assert object_url(place(**changes)) == url
 
 
-async def test_an_object_is_asked_for_with_a_signature_by_its_encoded_path(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_object_is_requested_with_a_signature_by_its_encoded_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"{PREFIX}_ACCESS_KEY_ID", "key-id")
     monkeypatch.setenv(f"{PREFIX}_SECRET_ACCESS_KEY", "secret")
-    asked: list[web.Request] = []
+    requests: list[web.Request] = []
 
     async def answer(request: web.Request) -> web.Response:
-        asked.append(request)
+        requests.append(request)
         return web.Response(text="rows")
 
     async with serving_at("/data/a b+.csv", answer) as url:
         path = await fetch_object(place(endpoint=url, key="a b+.csv", credentials=PREFIX), max_bytes=10)
     assert path.read_text() == "rows"
     path.unlink()
-    (request,) = asked
+    (request,) = requests
     assert request.raw_path == "/data/a%20b%2B.csv"
     assert request.headers["Authorization"].startswith("AWS4-HMAC-SHA256 Credential=key-id/")
     assert request.headers["Host"] == url.removeprefix("http://")
@@ -67,7 +67,7 @@ async def test_missing_credentials_name_the_keys_that_the_secret_must_have() -> 
     assert failure.value.reason == "DatasetNotFound"
 
 
-async def test_a_refusal_is_told_with_its_status_and_without_the_url() -> None:
+async def test_a_refusal_is_reported_with_its_status_and_without_the_url() -> None:
     async with serving(data=answering(403)) as url:
         with pytest.raises(RunFailure, match=r"^s3://data/chat\.jsonl answered 404 Not Found$") as failure:
             await fetch_object(place(endpoint=url), max_bytes=10)
@@ -77,10 +77,10 @@ async def test_a_refusal_is_told_with_its_status_and_without_the_url() -> None:
 async def test_a_signed_request_is_not_led_on_to_another_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"{PREFIX}_ACCESS_KEY_ID", "key-id")
     monkeypatch.setenv(f"{PREFIX}_SECRET_ACCESS_KEY", "secret")
-    asked: list[str] = []
+    requests: list[str] = []
 
     async def other(request: web.Request) -> web.Response:
-        asked.append(request.path)
+        requests.append(request.path)
         return web.Response()
 
     async def lead_on(_: web.Request) -> web.Response:
@@ -89,7 +89,7 @@ async def test_a_signed_request_is_not_led_on_to_another_server(monkeypatch: pyt
     async with serving(chat=other) as elsewhere, serving_at("/data/chat.jsonl", lead_on) as url:
         with pytest.raises(RunFailure, match="answered 307"):
             await fetch_object(place(endpoint=url, credentials=PREFIX), max_bytes=10)
-    assert asked == []
+    assert requests == []
 
 
 def test_an_object_is_called_by_its_bucket_and_key() -> None:

@@ -56,7 +56,7 @@ def test_stages_share_nothing() -> None:
     assert write(writer(), seed=1) == first
 
 
-def test_a_prefix_that_the_template_fills_is_refused() -> None:
+def test_a_prefix_that_the_template_fills_is_rejected() -> None:
     tight = DATA.model_copy(update={"prefix_tokens": 6})
     with pytest.raises(RunFailure, match="prefixTokens 6 leaves no room") as failure:
         write(writer(), data=tight, api="Chat")

@@ -21,7 +21,7 @@ def text(name: str, tokens: int) -> str:
 
 def entry(name: str, *, prompt_tokens: int = 10, answer_tokens: int = 20) -> dict[str, Any]:
     turns = {"human": text(name, prompt_tokens), "gpt": text("answer", answer_tokens)}
-    return {"id": name, "conversations": [{"from": role, "value": said} for role, said in turns.items()]}
+    return {"id": name, "conversations": [{"from": role, "value": value} for role, value in turns.items()]}
 
 
 def talks(folder: Path, *entries: dict[str, Any], **changes: Any) -> ShareGPTData:
@@ -122,7 +122,7 @@ def test_a_row_too_long_for_one_stage_is_kept_for_another(tmp_path: Path) -> Non
     assert supply.facts([portion(own)])[0].rows_dropped == {}
 
 
-def test_a_file_too_small_is_refused_with_the_numbers(tmp_path: Path) -> None:
+def test_a_file_too_small_is_rejected_with_the_numbers(tmp_path: Path) -> None:
     single = {"conversations": [{"from": "human", "value": "alone"}]}
     entries = [entry("a"), entry("a"), entry("b"), entry("c", prompt_tokens=2000), single, {"id": "empty"}]
     data = talks(tmp_path, *entries)
@@ -153,7 +153,7 @@ def test_rows_taken_by_earlier_stages_count_as_usable(tmp_path: Path) -> None:
         pytest.param("line 3: byte 4 of the line (0xe9)", b'[{},\n{"a": "b"},\n{"x\xe9": 1}]', id="latin-1"),
     ],
 )
-def test_a_broken_file_is_refused_naming_the_place(tmp_path: Path, expected: str, content: str | bytes) -> None:
+def test_a_broken_file_is_rejected_naming_the_place(tmp_path: Path, expected: str, content: str | bytes) -> None:
     with pytest.raises(RunFailure, match=r"rows\.json") as failure:
         plain(ShareGPTData(file=written(tmp_path, "rows.json", content)))
     assert failure.value.reason == "DatasetInvalid"

@@ -33,7 +33,7 @@ def test_texts_are_packed_a_line_each_with_the_instruction_behind(tmp_path: Path
 
 
 @pytest.mark.parametrize(("a_text", "in_all"), [(1, 5), (20, 100)])
-def test_as_many_tokens_are_asked_for_as_all_texts_need(tmp_path: Path, a_text: int, in_all: int) -> None:
+def test_as_many_tokens_are_requested_as_all_texts_need(tmp_path: Path, a_text: int, in_all: int) -> None:
     data = texts(reviews(tmp_path, 20), texts_per_prompt=5, output_tokens_per_text=a_text)
     assert {s.output_tokens for s in drawn(portion(data))[0]} == {in_all}
 
@@ -85,7 +85,7 @@ def test_prompts_too_long_for_the_model_are_left_out(tmp_path: Path) -> None:
     assert sorted(s.prompt for s in samples) == ["short one", "short two"]
 
 
-def test_too_few_texts_are_told_in_texts(tmp_path: Path) -> None:
+def test_too_few_texts_are_reported_in_texts(tmp_path: Path) -> None:
     with pytest.raises(RunFailure, match="has 11 rows, 11 of them usable; the run needs 12") as failure:
         drawn(portion(texts(reviews(tmp_path, 11), texts_per_prompt=3)))
     assert failure.value.reason == "DatasetTooSmall"
@@ -102,7 +102,7 @@ def test_too_few_texts_are_told_in_texts(tmp_path: Path) -> None:
         pytest.param("line 2: byte 3 of the line (0xe9)", b"review\nca\xe9\n", id="Latin-1"),
     ],
 )
-def test_a_broken_file_is_refused_naming_file_line_and_column(tmp_path: Path, message: str, content: bytes) -> None:
+def test_a_broken_file_is_rejected_naming_file_line_and_column(tmp_path: Path, message: str, content: bytes) -> None:
     with pytest.raises(RunFailure, match=r"r\.csv") as failure:
         drawn(portion(texts(written(tmp_path, "r.csv", content))))
     assert failure.value.reason == "DatasetInvalid"

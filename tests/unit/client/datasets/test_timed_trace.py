@@ -27,9 +27,9 @@ def trace(folder: Path, *lines: dict[str, Any], **changes: Any) -> TimedTraceDat
 
 def sent(data: TimedTraceData, *, seed: int = 1, writer: WordWriter | None = None) -> tuple[Sample, ...]:
     read = read_trace(data, context_tokens=None)
-    asked = portion(data, requests=len(read.entries), seed=seed)
+    sent_portion = portion(data, requests=len(read.entries), seed=seed)
     used = writer or WordWriter(words=WORDS, counter=COUNTER)
-    return write_trace(used, asked, read.entries, block_tokens=data.block_tokens)
+    return write_trace(used, sent_portion, read.entries, block_tokens=data.block_tokens)
 
 
 def start(sample: Sample, words: int) -> list[str]:
@@ -60,8 +60,8 @@ def test_equal_blocks_in_front_are_equal_words_and_declared(tmp_path: Path) -> N
 
 
 def test_the_same_prompt_again_is_declared_as_far_as_it_goes(tmp_path: Path) -> None:
-    _, again = sent(trace(tmp_path, *[{"hash_ids": [1, 2, 3]}] * 2))
-    assert again.repeated_tokens == 19
+    _, repeated = sent(trace(tmp_path, *[{"hash_ids": [1, 2, 3]}] * 2))
+    assert repeated.repeated_tokens == 19
 
 
 def test_a_request_without_blocks_is_like_no_other(tmp_path: Path) -> None:
@@ -79,8 +79,7 @@ def test_stages_that_replay_the_same_trace_share_nothing(tmp_path: Path) -> None
 
 
 def test_what_the_model_cannot_take_is_left_out_and_counted(tmp_path: Path) -> None:
-    data = trace(tmp_path, {}, {"input_length": 96}, {"timestamp": 9})
-    read = read_trace(data, context_tokens=100)
+    read = read_trace(trace(tmp_path, {}, {"input_length": 96}, {"timestamp": 9}), context_tokens=100)
     assert [entry.at_seconds for entry in read.entries] == [0, 0.009]
     facts = read.facts(used=1)
     assert (facts.rows_read, facts.rows_used, facts.rows_dropped) == (3, 1, {"TooLongForModel": 1})
@@ -89,7 +88,7 @@ def test_what_the_model_cannot_take_is_left_out_and_counted(tmp_path: Path) -> N
     assert failure.value.reason == "DatasetTooSmall"
 
 
-def test_a_prompt_shorter_than_the_template_is_refused(tmp_path: Path) -> None:
+def test_a_prompt_shorter_than_the_template_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(RunFailure, match="a recorded input length of 1 leaves no room"):
         sent(trace(tmp_path, {"input_length": 1}))
 

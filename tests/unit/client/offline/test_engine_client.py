@@ -16,12 +16,7 @@ from benchrun_client.server.readiness import Servers
 from unit.client.servers import Handler, answering, serving
 
 TIMES = OfflineTimes(
-    sent=(0.0, 0.5),
-    ttft=(0.25, 0.5),
-    e2el=(1.0, 1.5),
-    output_tokens=(4, 8),
-    call_seconds=(1.0, 0.75),
-    took_seconds=2.0,
+    sent=(0.0, 0.5), ttft=(0.25, 0.5), e2el=(1.0, 1.5), output_tokens=(4, 8), call_seconds=(1.0, 0.75), took_seconds=2.0
 )
 
 
@@ -39,7 +34,7 @@ def servers(url: str) -> Servers:
     return Servers((url,), (f"{url}/metrics",))
 
 
-def telling(answer: OfflineAnswer, *, heartbeats: int = 0) -> Handler:
+def answer_with(answer: OfflineAnswer, *, heartbeats: int = 0) -> Handler:
     """The engine's port, with some empty lines first."""
 
     async def handler(request: web.Request) -> web.StreamResponse:
@@ -54,7 +49,7 @@ def telling(answer: OfflineAnswer, *, heartbeats: int = 0) -> Handler:
     return handler
 
 
-async def test_the_whole_load_is_asked_for_at_once() -> None:
+async def test_the_whole_load_is_requested_at_once() -> None:
     bodies: list[dict[str, object]] = []
 
     async def handler(request: web.Request) -> web.Response:
@@ -64,23 +59,21 @@ async def test_the_whole_load_is_asked_for_at_once() -> None:
     async with serving(load=handler) as url:
         await OfflineEngine(chat_template="{{ x }}").run(load(LoadPoint(batch_size=2)), servers(url))
     (body,) = bodies
-    assert body["chat_template"] == "{{ x }}"
-    assert body["prompts"] == ["one", "two"]
-    assert body["output_tokens"] == [8, 8]
-    assert body["batch_size"] == 2
+    assert (body["chat_template"], body["prompts"]) == ("{{ x }}", ["one", "two"])
+    assert (body["output_tokens"], body["batch_size"]) == ([8, 8], 2)
 
 
 @pytest.mark.parametrize("heartbeats", [0, 3])
 async def test_what_the_engine_tells_is_what_is_recorded(heartbeats: int) -> None:
-    told: list[str] = []
-    async with serving(load=telling(OfflineAnswer(times=TIMES), heartbeats=heartbeats)) as url:
-        watched = replace(load(), on_send=lambda: told.append("sent"), on_answer=lambda: told.append("answered"))
+    messages: list[str] = []
+    async with serving(load=answer_with(OfflineAnswer(times=TIMES), heartbeats=heartbeats)) as url:
+        watched = replace(
+            load(), on_send=lambda: messages.append("sent"), on_answer=lambda: messages.append("answered")
+        )
         outcome = await OfflineEngine().run(watched, servers(url))
-    assert told == ["sent", "answered", "answered"]
-    assert outcome.result["ttfts"] == [0.25, 0.5]
-    assert outcome.result["decodes"] == [0.75, 1.0]
-    assert outcome.result["input_lens"] == [10, 10]
-    assert outcome.result["output_lens"] == [4, 8]
+    assert messages == ["sent", "answered", "answered"]
+    assert (outcome.result["ttfts"], outcome.result["decodes"]) == ([0.25, 0.5], [0.75, 1.0])
+    assert (outcome.result["input_lens"], outcome.result["output_lens"]) == ([10, 10], [4, 8])
     assert outcome.instants.ok == outcome.instants.ended == [True, True]
     first, second = outcome.instants.sent
     assert second - first == pytest.approx(0.5)
@@ -89,31 +82,30 @@ async def test_what_the_engine_tells_is_what_is_recorded(heartbeats: int) -> Non
 
 
 async def test_figures_have_the_names_of_the_offline_commands() -> None:
-    async with serving(load=telling(OfflineAnswer(times=TIMES))) as url:
+    async with serving(load=answer_with(OfflineAnswer(times=TIMES))) as url:
         outcome = await OfflineEngine().run(load(), servers(url))
     result = outcome.result
     assert result["elapsed_time"] == result["duration"] == 1.75
-    assert result["num_requests"] == 2
-    assert result["total_num_tokens"] == 10 + 10 + 4 + 8
+    assert (result["num_requests"], result["total_num_tokens"]) == (2, 10 + 10 + 4 + 8)
     assert result["requests_per_second"] == pytest.approx(2 / 1.75)
     assert result["tokens_per_second"] == pytest.approx(32 / 1.75)
     assert "avg_latency" not in result
 
 
 async def test_a_batch_has_the_latency_of_its_calls() -> None:
-    async with serving(load=telling(OfflineAnswer(times=TIMES))) as url:
+    async with serving(load=answer_with(OfflineAnswer(times=TIMES))) as url:
         outcome = await OfflineEngine().run(load(LoadPoint(batch_size=1)), servers(url))
     assert outcome.result["avg_latency"] == pytest.approx((1.0 + 0.75) / 2)
     assert "requests_per_second" not in outcome.result
 
 
 FAULTS = {
-    "refused": (telling(OfflineAnswer(error="too long")), "too long"),
+    "refused": (answer_with(OfflineAnswer(error="too long")), "too long"),
     "not understood": (answering(400, text="prompts: none"), "HTTP 400: prompts: none"),
     "cut short": (answering(200, text='{"times": {'), "the engine ended in the middle of the load"),
     "silent": (answering(200), "the engine ended in the middle of the load"),
     "of another load": (
-        telling(
+        answer_with(
             OfflineAnswer(
                 times=OfflineTimes(
                     sent=(0.0,), ttft=(0.1,), e2el=(0.2,), output_tokens=(1,), call_seconds=(1.0,), took_seconds=1.0

@@ -75,7 +75,7 @@ async def test_while_the_engine_works_the_port_answers_and_the_connection_lives(
 
 
 @pytest.mark.parametrize("body", ["", "{}", '{"prompts": ["a"], "output_tokens": [0]}', "not json"])
-async def test_what_is_no_load_is_refused(port: EngineServer, url: str, body: str) -> None:
+async def test_an_invalid_load_is_rejected(port: EngineServer, url: str, body: str) -> None:
     async with aiohttp.ClientSession() as session, session.post(f"{url}/load", data=body) as response:
         assert response.status == 400
         assert await response.text()

@@ -11,10 +11,7 @@ from benchrun_client.offline.engine_server import NoTimesKept, OfflineLoad, gene
 from pydantic import ValidationError
 from unit.client.offline.engines import WALL, RecordedEngine, output
 
-TWO = [
-    output(arrival=0.001, ttft=0.5, decode=1.0, tokens=11),
-    output(arrival=0.25, ttft=0.75, decode=0.0, tokens=1),
-]
+TWO = [output(arrival=0.001, ttft=0.5, decode=1.0, tokens=11), output(arrival=0.25, ttft=0.75, decode=0.0, tokens=1)]
 
 
 @pytest.fixture
@@ -28,16 +25,13 @@ def sampling(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_request_begins_when_the_engine_takes_it_and_ends_with_its_last_token() -> None:
     times = times_of(TWO, called_at=3.0, wall=WALL, took=2.0, as_batch=False)
     assert times.sent == pytest.approx((3.001, 3.25))
-    assert times.ttft == (0.5, 0.75)
-    assert times.e2el == (1.5, 0.75)
-    assert times.output_tokens == (11, 1)
+    assert (times.ttft, times.e2el, times.output_tokens) == ((0.5, 0.75), (1.5, 0.75), (11, 1))
     assert times.call_seconds == (2.0,)
 
 
 def test_in_a_batch_every_request_begins_and_ends_with_the_call() -> None:
     times = times_of(TWO, called_at=3.0, wall=WALL, took=2.0, as_batch=True)
-    assert times.sent == (3.0, 3.0)
-    assert times.e2el == (2.0, 2.0)
+    assert (times.sent, times.e2el) == ((3.0, 3.0), (2.0, 2.0))
     assert times.ttft == pytest.approx((0.501, 1.0))
 
 

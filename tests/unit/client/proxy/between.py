@@ -34,7 +34,7 @@ class Server:
     """A server of one role."""
 
     answer: Handler
-    asked: list[Asked] = field(default_factory=list)
+    requests: list[Asked] = field(default_factory=list)
     healthy: bool = True
     resets: list[str] = field(default_factory=list)
     reset_answer: str = '{"success": true}'
@@ -44,7 +44,7 @@ class Server:
     url: str = ""
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
-        self.asked.append(Asked(request.path_qs, request.headers, await request.read(), await request.json()))
+        self.requests.append(Asked(request.path_qs, request.headers, await request.read(), await request.json()))
         self.came.set()
         try:
             return await self.answer(request)
@@ -93,8 +93,8 @@ async def version(_: web.Request) -> web.Response:
 
 
 async def tokens(request: web.Request) -> web.Response:
-    asked = await request.json()
-    return web.json_response({"count": len(asked["prompt"]), "key": request.headers.get("Authorization")})
+    body = await request.json()
+    return web.json_response({"count": len(body["prompt"]), "key": request.headers.get("Authorization")})
 
 
 def saying(text: str, *, status: int = 200, content_type: str = "application/json") -> Handler:
@@ -135,7 +135,6 @@ class Between:
         return got
 
     async def metrics(self) -> dict[str, float]:
-        """The metrics page."""
         async with self.http.get(f"{self.url}/metrics") as response:
             lines = (await response.text()).splitlines()
         return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line[0] != "#")}

@@ -41,13 +41,13 @@ def streaming(*pieces: bytes, go: asyncio.Event | None = None) -> Server:
     return Server(answer)
 
 
-async def test_prefill_is_asked_for_one_token_and_decode_for_what_the_client_asked() -> None:
+async def test_prefill_is_requested_one_token_and_decode_for_what_the_client_asked() -> None:
     body = ASKED | {"stream": True, "stream_options": {"include_usage": True}, "min_tokens": 5, "n": 2, "seed": 7}
     raw = json.dumps(body, indent=3).encode()
     async with between(prefilling(), streaming(*EVENTS)) as proxy:
         async with proxy.http.post(f"{proxy.url}{COMPLETIONS}?x=1", data=raw) as response:
             assert await response.read() == b"".join(EVENTS)
-        (first,), (second,) = proxy.prefill.asked, proxy.decode.asked
+        (first,), (second,) = proxy.prefill.requests, proxy.decode.requests
     assert first.json == {
         "model": "m",
         "prompt": "hello",
@@ -66,58 +66,57 @@ async def test_a_chat_is_limited_in_the_words_that_it_used(limit: str) -> None:
     body: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hi"}], limit: 9}
     async with between(prefilling(), Server(saying("{}"))) as proxy:
         assert (await proxy.ask(body, path="/v1/chat/completions"))[0] == 200
-        (first,), (second,) = proxy.prefill.asked, proxy.decode.asked
-    limits = {name: value for name, value in first.json.items() if name.startswith("max_")}
-    assert limits == {limit: 1}
+        (first,), (second,) = proxy.prefill.requests, proxy.decode.requests
+    assert {name: value for name, value in first.json.items() if name.startswith("max_")} == {limit: 1}
     assert second.json == body
 
 
 async def test_what_prefill_says_about_its_blocks_goes_to_decode() -> None:
-    told = json.dumps({"id": "p", "kv_transfer_params": HANDED_OVER})
+    answer = json.dumps({"id": "p", "kv_transfer_params": HANDED_OVER})
     body = ASKED | {"prompt": "\ud800 \u00e4", "kv_transfer_params": {"own": 1}, "big": 2**80}
-    async with between(prefilling(told), Server(saying("{}"))) as proxy:
+    async with between(prefilling(answer), Server(saying("{}"))) as proxy:
         assert (await proxy.ask(body))[0] == 200
-        (first,), (second,) = proxy.prefill.asked, proxy.decode.asked
+        (first,), (second,) = proxy.prefill.requests, proxy.decode.requests
     assert first.json["kv_transfer_params"] == TO_PREFILL
     assert second.json == body | {"kv_transfer_params": HANDED_OVER}
 
 
-@pytest.mark.parametrize("told", ["", "[]", "{", '{"kv_transfer_params": []}', "{}", "[" * 100_000])
-async def test_a_prefill_answer_that_says_nothing_leaves_the_request_as_it_is(told: str) -> None:
-    async with between(prefilling(told), Server(saying("fine"))) as proxy:
+@pytest.mark.parametrize("answer", ["", "[]", "{", '{"kv_transfer_params": []}', "{}", "[" * 100_000])
+async def test_a_prefill_answer_that_reports_nothing_leaves_the_request_as_it_is(answer: str) -> None:
+    async with between(prefilling(answer), Server(saying("fine"))) as proxy:
         assert await proxy.ask() == (200, b"fine")
-        assert proxy.decode.asked[0].json == ASKED
+        assert proxy.decode.requests[0].json == ASKED
 
 
 async def test_both_get_the_clients_headers_and_one_request_id() -> None:
     async with between(prefilling(), Server(saying("{}"))) as proxy:
         await proxy.ask(Authorization="Bearer key", **{"X-Request-Id": "mine", "X-data-parallel-rank": "1", "TE": "x"})
         await proxy.ask()
-        first, second = (server.asked for server in (proxy.prefill, proxy.decode))
-    for asked in (first, second):
-        named = asked[0].headers
+        first, second = (server.requests for server in (proxy.prefill, proxy.decode))
+    for request in (first, second):
+        named = request[0].headers
         assert named["Authorization"] == "Bearer key"
         assert (named["X-Request-Id"], named["X-data-parallel-rank"]) == ("mine", "1")
         assert "TE" not in named
-        assert named["Accept-Encoding"] == asked[1].headers["Accept-Encoding"]
-    made_up = {asked[1].headers["X-Request-Id"] for asked in (first, second)}
+        assert named["Accept-Encoding"] == request[1].headers["Accept-Encoding"]
+    made_up = {request[1].headers["X-Request-Id"] for request in (first, second)}
     assert len(made_up) == 1
     assert made_up != {"mine"}
     assert "Authorization" not in second[1].headers
 
 
-async def test_nothing_is_said_for_a_client_that_says_nothing() -> None:
+async def test_nothing_is_said_for_a_client_that_reports_nothing() -> None:
     async with between(prefilling(), Server(saying("{}"))) as proxy:
         await proxy.bare(json.dumps(ASKED).encode(), "Connection: close")
         for server in (proxy.prefill, proxy.decode):
-            assert {name.lower() for name in server.asked[0].headers} == {"host", "content-length", "x-request-id"}
+            assert {name.lower() for name in server.requests[0].headers} == {"host", "content-length", "x-request-id"}
 
 
 async def test_a_packed_request_is_passed_on_unpacked() -> None:
     async with between(prefilling(), Server(saying("{}"))) as proxy:
         packed = gzip.compress(json.dumps(ASKED).encode())
         await proxy.bare(packed, "Connection: close", "Content-Encoding: gzip")
-        (first,), (second,) = proxy.prefill.asked, proxy.decode.asked
+        (first,), (second,) = proxy.prefill.requests, proxy.decode.requests
     assert first.json["max_tokens"] == 1
     assert second.json == ASKED
 
@@ -155,7 +154,7 @@ async def test_a_refusal_of_prefill_is_passed_on_and_decode_is_spared(status: in
     error = '{"error": {"message": "too long", "code": 400}}'
     async with between(Server(saying(error, status=status)), Server(saying("{}"))) as proxy:
         assert await proxy.ask() == (status, error.encode())
-        assert proxy.decode.asked == []
+        assert proxy.decode.requests == []
         assert await proxy.outcomes() == {"prefill_error": 1}
 
 
@@ -172,12 +171,12 @@ async def test_a_refusal_of_decode_is_passed_on(status: int) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[1]", b"null", b'"x"', b"\xff\xfe", b"[" * 100_000])
-async def test_what_is_no_request_reaches_nobody(body: bytes) -> None:
+async def test_an_invalid_request_is_not_forwarded(body: bytes) -> None:
     async with between(prefilling(), Server(saying("{}"))) as proxy:
         async with proxy.http.post(proxy.url + COMPLETIONS, data=body) as response:
             assert response.status == 400
             assert (await response.json())["error"]["message"].startswith("proxy: the body is not")
-        assert (proxy.prefill.asked, proxy.decode.asked) == ([], [])
+        assert (proxy.prefill.requests, proxy.decode.requests) == ([], [])
         assert await proxy.outcomes() == {"refused": 1}
 
 
@@ -186,7 +185,7 @@ async def test_a_body_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     async with between(prefilling(), Server(saying("{}"))) as proxy:
         assert (await proxy.ask(ASKED | {"prompt": "x" * 1000}))[0] == 413
         assert (await proxy.ask(ASKED | {"prompt": "x" * 100}))[0] == 200
-        assert len(proxy.prefill.asked) == 1
+        assert len(proxy.prefill.requests) == 1
         assert await proxy.outcomes() == {"refused": 1, "ok": 1}
 
 
@@ -213,7 +212,7 @@ async def test_what_decode_does_not_know_is_its_answer_too() -> None:
 async def test_nothing_else_goes_anywhere(path: str) -> None:
     async with between(prefilling(), Server(saying("{}"))) as proxy:
         assert (await proxy.ask(path=path))[0] == 404
-        assert (proxy.prefill.asked, proxy.decode.asked) == ([], [])
+        assert (proxy.prefill.requests, proxy.decode.requests) == ([], [])
 
 
 async def test_a_reset_is_done_by_every_server() -> None:
@@ -329,7 +328,7 @@ async def test_a_prefill_answer_that_breaks_off_is_none() -> None:
     decode = Server(saying("{}"))
     async with between(dying(length=1000), decode) as proxy:
         assert (await proxy.ask())[0] == 502
-        assert decode.asked == []
+        assert decode.requests == []
 
 
 @pytest.mark.parametrize("role", ["prefill", "decode"])

@@ -31,7 +31,7 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-async def test_who_came_first_goes_first() -> None:
+async def test_waiting_requests_start_in_order_of_arrival() -> None:
     places, order = Places(most=2, most_queued=10), list[int]()
     holders = [Holder(places, order, number) for number in range(6)]
     await settle()
@@ -95,9 +95,9 @@ async def test_no_more_requests_are_under_way_than_may_be() -> None:
         return web.Response(text="{}")
 
     async with between(Server(hold), Server(saying("{}")), "--max-in-flight=2") as proxy:
-        asked = [asyncio.create_task(proxy.ask(ASKED | {"prompt": str(number)})) for number in range(5)]
+        tasks = [asyncio.create_task(proxy.ask(ASKED | {"prompt": str(number)})) for number in range(5)]
         # Two are under way and two wait: the fifth is told at once.
-        full, others = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+        full, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         (refused,) = (task.result() for task in full)
         assert refused[0] == 503
         assert "the proxy is full" in json.loads(refused[1])["error"]["message"]
@@ -127,10 +127,10 @@ async def test_a_client_that_goes_away_while_it_waits_is_never_sent() -> None:
             pass
         release.set()
         assert (await first)[0] == 200
-        assert len(proxy.prefill.asked) == 1
+        assert len(proxy.prefill.requests) == 1
 
 
-async def test_the_wait_for_a_place_is_told_apart_from_what_the_proxy_adds() -> None:
+async def test_the_wait_for_a_place_is_distinguished_from_what_the_proxy_adds() -> None:
     release = asyncio.Event()
 
     async def hold(request: web.Request) -> web.StreamResponse:

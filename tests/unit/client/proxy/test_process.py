@@ -40,8 +40,8 @@ def proxy(*flags: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     )
     try:
         assert process.stdout is not None
-        told = process.stdout.readline()
-        yield f"http://127.0.0.1:{int(told.rpartition(' ')[2])}", process
+        line = process.stdout.readline()
+        yield f"http://127.0.0.1:{int(line.rpartition(' ')[2])}", process
     finally:
         process.kill()
         process.communicate()
@@ -80,8 +80,8 @@ def complete(url: str, **more: object) -> bytes:
     headers = {"Content-Type": "application/json", **NAMED}
     request = urllib.request.Request(f"{url}/v1/completions", json.dumps(body).encode(), headers)
     with urllib.request.urlopen(request) as response:
-        said: bytes = response.read()
-        return said
+        response_body: bytes = response.read()
+        return response_body
 
 
 def page(url: str) -> dict[str, float]:
@@ -186,8 +186,8 @@ def test_nothing_of_vllm_or_the_operator_is_imported() -> None:
     listing = (
         "import sys; import benchrun_client.proxy.server; print(*sorted({m.partition('.')[0] for m in sys.modules}))"
     )
-    told = subprocess.run([sys.executable, "-c", listing], stdout=subprocess.PIPE, text=True, check=True).stdout.split()
-    assert not {"vllm", "torch", "numpy", "transformers", "benchrun", "kubernetes"} & set(told)
+    line = subprocess.run([sys.executable, "-c", listing], stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+    assert not {"vllm", "torch", "numpy", "transformers", "benchrun", "kubernetes"} & set(line)
 
 
 BOTH = ["--prefill=http://p:8000/", "--decode=http://d:8000"]
@@ -205,9 +205,9 @@ def test_two_names_are_enough() -> None:
     )
 
 
-def test_everything_can_be_said() -> None:
-    said = ["--prefill-replicas=2", "--decode-replicas=3", "--address=::", "--port=1", "--max-in-flight=4"]
-    found = parse([*BOTH, *said])
+def test_every_option_is_parsed() -> None:
+    body = ["--prefill-replicas=2", "--decode-replicas=3", "--address=::", "--port=1", "--max-in-flight=4"]
+    found = parse([*BOTH, *body])
     assert (found.prefill_replicas, found.decode_replicas) == (2, 3)
     assert (found.address, found.port, found.max_in_flight) == ("::", 1, 4)
 
@@ -224,7 +224,7 @@ def test_everything_can_be_said() -> None:
         *([BOTH[0], f"--decode={url}"] for url in ("d:8000", "https://d", "http://", "http://u:p@d", "http://d/x", "")),
     ],
 )
-def test_what_makes_no_sense_ends_with_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_option_exits_with_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         parse(words)
     assert ended.value.code == 2

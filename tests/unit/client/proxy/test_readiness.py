@@ -29,9 +29,9 @@ class Watched:
         """Ask until it says so; the words."""
         async with asyncio.timeout(20):
             while True:
-                found, said = await self.health()
-                if found == status and words in said:
-                    return said
+                found, body = await self.health()
+                if found == status and words in body:
+                    return body
                 await asyncio.sleep(0.01)
 
 
@@ -62,7 +62,7 @@ async def test_it_is_ready_once_a_request_has_gone_through_both() -> None:
     prefill, decode = prefilling('{"kv_transfer_params": {"remote_engine_id": "e"}}'), Server(saying("{}"))
     async with watched_between(prefill, decode) as proxy:
         await proxy.comes_to(200)
-        (before,), (after,) = prefill.asked, decode.asked
+        (before,), (after,) = prefill.requests, decode.requests
         assert before.json["max_tokens"] == 1
         assert after.json["kv_transfer_params"] == {"remote_engine_id": "e"}
         assert before.json["prompt"] == after.json["prompt"]
@@ -72,14 +72,14 @@ async def test_it_is_ready_once_a_request_has_gone_through_both() -> None:
             assert 'requests_total{outcome="ok"} 0' in await response.text()
 
 
-async def test_no_two_proofs_say_the_same() -> None:
+async def test_each_proof_has_a_prompt_of_its_own() -> None:
     prefill, decode = prefilling(), Server(saying("no", status=500))
     async with watched_between(prefill, decode) as proxy:
         await proxy.comes_to(503, words="decode: a first request got HTTP 500: no")
         async with asyncio.timeout(20):
-            while len(prefill.asked) < 3:
+            while len(prefill.requests) < 3:
                 assert (await proxy.health())[0] == 503
-    prompts = [asked.json["prompt"].split() for asked in prefill.asked]
+    prompts = [request.json["prompt"].split() for request in prefill.requests]
     assert len({prompt[0] for prompt in prompts}) == len(prompts)
     assert {len(prompt) for prompt in prompts} == {module.PROOF_WORDS}
 
@@ -101,14 +101,14 @@ async def test_a_server_that_falls_ill_takes_readiness_away_until_there_is_a_new
     async with watched_between(**servers) as proxy:
         where = servers[role].url.removeprefix("http://")
         await proxy.comes_to(503, words=f"{role}: {where}: /health answers 503")
-        assert servers["prefill"].asked == []
+        assert servers["prefill"].requests == []
         servers[role].healthy = True
         await proxy.comes_to(200)
         servers[role].healthy = False
         await proxy.comes_to(503, words="/health answers 503")
         servers[role].healthy = True
         await proxy.comes_to(200)
-    assert len(servers["prefill"].asked) == len(servers["decode"].asked) == 2
+    assert len(servers["prefill"].requests) == len(servers["decode"].requests) == 2
 
 
 @pytest.mark.parametrize("role", ["prefill", "decode"])
@@ -142,11 +142,11 @@ async def test_every_server_takes_part_and_requests_take_turns(monkeypatch: pyte
         await proxy.comes_to(503, words="prefill: prefill.invalid has 1 of 3 addresses")
         found += ["127.0.0.2", "127.0.0.3"]
         await proxy.comes_to(200)
-        assert [len(server.asked) for server in (first, second, third, decode)] == [1, 1, 1, 3]
+        assert [len(server.requests) for server in (first, second, third, decode)] == [1, 1, 1, 3]
         for _ in range(6):
             async with proxy.http.post(proxy.url + COMPLETIONS, json=ASKED) as response:
                 assert response.status == 200
-        assert [len(server.asked) for server in (first, second, third, decode)] == [3, 3, 3, 9]
+        assert [len(server.requests) for server in (first, second, third, decode)] == [3, 3, 3, 9]
         # From the proof on names are not looked up.
         found.clear()
         third.healthy = False
@@ -163,8 +163,8 @@ def name_with(monkeypatch: pytest.MonkeyPatch, name: str, addresses: list[str]) 
 
     async def found(loop: asyncio.BaseEventLoop, host: str, port: int, **more: int) -> list[Any]:
         if host != name:
-            asked: list[Any] = await look_up(loop, host, port, **more)
-            return asked
+            request: list[Any] = await look_up(loop, host, port, **more)
+            return request
         if not addresses:
             raise OSError("no such name")
         return [(2, 1, 6, "", (address, port)) for address in addresses]
@@ -181,7 +181,7 @@ async def test_a_decode_server_without_a_model_is_not_ready(body: str, monkeypat
     prefill, decode = prefilling(), Server(saying("{}"))
     async with watched_between(prefill, decode) as proxy:
         await proxy.comes_to(503, words="decode: /v1/models names no model: HTTP 200")
-        assert prefill.asked == []
+        assert prefill.requests == []
 
 
 async def test_a_proof_fits_a_small_model(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +193,7 @@ async def test_a_proof_fits_a_small_model(monkeypatch: pytest.MonkeyPatch) -> No
     async with watched_between(prefill, decode) as proxy:
         await proxy.comes_to(200)
     # Three words of 32 characters are 98 tokens where each character is one.
-    assert len(decode.asked[0].json["prompt"]) + decode.asked[0].json["max_tokens"] <= 120
+    assert len(decode.requests[0].json["prompt"]) + decode.requests[0].json["max_tokens"] <= 120
 
 
 async def test_the_proof_has_the_key_of_the_pod_and_no_request_of_a_client_gets_it(
@@ -206,7 +206,7 @@ async def test_the_proof_has_the_key_of_the_pod_and_no_request_of_a_client_gets_
         async with proxy.http.post(proxy.url + COMPLETIONS, json=ASKED) as response:
             assert response.status == 200
     for server in (prefill, decode):
-        proof, client = server.asked
+        proof, client = server.requests
         assert proof.headers["Authorization"] == "Bearer hidden"
         assert "Authorization" not in client.headers
     assert "hidden" not in capsys.readouterr().out

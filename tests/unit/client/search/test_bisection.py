@@ -23,14 +23,14 @@ class Bracket:
     not_met: Decimal | None
 
 
-def walked(of: Search, outcome: Callable[[Position], Outcome]) -> Steps:
+def walked(search_spec: Search, outcome: Callable[[Position], Outcome]) -> Steps:
     """The whole course of a search whose outcomes are these."""
     steps: Steps = []
-    here: Position | None = first(of)
+    here: Position | None = first(search_spec)
     while here is not None:
         found = outcome(here)
         steps.append((here, found))
-        here = after(of, here, found)
+        here = after(search_spec, here, found)
     return steps
 
 
@@ -84,7 +84,7 @@ def test_it_doubles_until_a_load_is_too_much_and_then_halves_the_bracket() -> No
     assert bracket(steps) == Bracket(Decimal("10.83"), Decimal("11.31"))
 
 
-def test_a_load_that_is_not_certain_is_measured_again_and_then_bounds_the_search_from_above() -> None:
+def test_an_uncertain_load_is_repeated_and_then_bounds_the_search() -> None:
     unclear = Decimal(4)
     steps = walked(
         search(), lambda p: "Inconclusive" if p.value == unclear else "Met" if p.value < unclear else "Missed"
@@ -99,13 +99,11 @@ def test_one_repeat_that_settles_it_is_enough() -> None:
 
 
 def test_where_the_lowest_load_is_too_much_it_ends() -> None:
-    steps = walked(search(), keeps(Decimal("0.5")))
-    assert values(steps) == ["1"]
+    assert values(walked(search(), keeps(Decimal("0.5")))) == ["1"]
 
 
 def test_where_the_highest_load_is_kept_it_ends_there() -> None:
-    steps = walked(search(highest="6"), keeps(Decimal(100)))
-    assert values(looks(steps)) == ["1", "2", "4", "6"]
+    assert values(looks(walked(search(highest="6"), keeps(Decimal(100))))) == ["1", "2", "4", "6"]
 
 
 def test_users_are_whole_and_the_bracket_ends_at_neighbours() -> None:
@@ -114,15 +112,13 @@ def test_users_are_whole_and_the_bracket_ends_at_neighbours() -> None:
     assert bracket(steps) == Bracket(Decimal(5), Decimal(6))
 
 
-@given(of=searches(), data=st.data())
-def test_whatever_comes_it_ends_within_its_bounds_and_never_measures_a_load_twice(
-    of: Search, data: st.DataObject
-) -> None:
-    steps = walked(of, lambda _: data.draw(outcomes))
+@given(search_spec=searches(), data=st.data())
+def test_a_search_ends_within_bounds_and_never_repeats_a_load(search_spec: Search, data: st.DataObject) -> None:
+    steps = walked(search_spec, lambda _: data.draw(outcomes))
     numbers = [position.number for position, _ in steps]
-    assert max(position.number for position, _ in looks(steps)) <= of.max_probes
-    assert len(steps) <= of.most_stages
-    assert max(position.repeat for position, _ in steps) <= of.max_repeats
+    assert max(position.number for position, _ in looks(steps)) <= search_spec.max_probes
+    assert len(steps) <= search_spec.most_stages
+    assert max(position.repeat for position, _ in steps) <= search_spec.max_repeats
     assert set(numbers) == set(range(1, max(numbers) + 1))
     tried = {position.number: position.value for position, _ in looks(steps)}
     confirmed = list({position.number: position.value for position, _ in confirmations(steps)}.values())
@@ -130,13 +126,13 @@ def test_whatever_comes_it_ends_within_its_bounds_and_never_measures_a_load_twic
     assert len(confirmed) <= CONFIRMATIONS
     assert all(higher > lower for higher, lower in pairwise(confirmed))
     for value in (*tried.values(), *confirmed):
-        assert Decimal(of.lowest) <= value <= Decimal(of.highest)
-        assert of.axis == "rate" or value == int(value)
+        assert Decimal(search_spec.lowest) <= value <= Decimal(search_spec.highest)
+        assert search_spec.axis == "rate" or value == int(value)
 
 
-@given(of=searches(), data=st.data())
-def test_whatever_comes_the_highest_load_that_met_is_confirmed_first(of: Search, data: st.DataObject) -> None:
-    steps = walked(of, lambda _: data.draw(outcomes))
+@given(search_spec=searches(), data=st.data())
+def test_whatever_comes_the_highest_load_that_met_is_confirmed_first(search_spec: Search, data: st.DataObject) -> None:
+    steps = walked(search_spec, lambda _: data.draw(outcomes))
     met, tried = bracket(steps).met, confirmations(steps)
     assert [position.value for position, _ in tried][:1] == ([] if met is None else [met])
     # It ends with the first load that is confirmed, and looks for no other one after that.
@@ -165,8 +161,8 @@ def test_a_load_that_is_not_confirmed_gives_way_to_lower_ones_by_rising_steps() 
 
 
 def test_below_the_lowest_load_nothing_is_confirmed_and_users_fall_by_one_at_least() -> None:
-    of = search(axis="concurrency", lowest="4", highest="5", tolerance_percent="5")
-    assert values(confirmations(walked(of, unconfirmed(Decimal(5), Decimal(0))))) == ["5", "4"]
+    search_spec = search(axis="concurrency", lowest="4", highest="5", tolerance_percent="5")
+    assert values(confirmations(walked(search_spec, unconfirmed(Decimal(5), Decimal(0))))) == ["5", "4"]
 
 
 def test_a_confirmation_is_repeated_while_it_is_not_certain() -> None:
@@ -174,35 +170,37 @@ def test_a_confirmation_is_repeated_while_it_is_not_certain() -> None:
     assert [(p.number, p.repeat) for p, _ in confirmations(steps)] == [(3, 1), (3, 2), (3, 3)]
 
 
-@given(of=searches(), data=st.data())
-def test_whatever_comes_the_loads_that_met_lie_below_those_that_did_not(of: Search, data: st.DataObject) -> None:
-    found = bracket(walked(of, lambda _: data.draw(outcomes)))
+@given(search_spec=searches(), data=st.data())
+def test_whatever_comes_the_loads_that_met_lie_below_those_that_did_not(
+    search_spec: Search, data: st.DataObject
+) -> None:
+    found = bracket(walked(search_spec, lambda _: data.draw(outcomes)))
     if found.met is not None and found.not_met is not None:
         assert found.met < found.not_met
 
 
-@given(of=searches(), share=st.floats(0, 1.2))
-def test_with_probes_enough_the_bracket_holds_the_truth_and_is_as_narrow_as_asked(of: Search, share: float) -> None:
-    of = of.model_copy(update={"max_probes": 64})
-    low, high = Decimal(of.lowest), Decimal(of.highest)
+@given(search_spec=searches(), share=st.floats(0, 1.2))
+def test_enough_probes_bracket_the_truth_within_the_tolerance(search_spec: Search, share: float) -> None:
+    search_spec = search_spec.model_copy(update={"max_probes": 64})
+    low, high = Decimal(search_spec.lowest), Decimal(search_spec.highest)
     truth = low + (high - low) * Decimal(share)
-    found = bracket(walked(of, keeps(truth)))
+    found = bracket(walked(search_spec, keeps(truth)))
     assert found.met is not None
     assert found.met <= truth
     if found.not_met is None:
         assert found.met == high
         return
     assert truth < found.not_met
-    finest = Decimal(1) if of.axis == "concurrency" else Decimal("0.000001")
+    finest = Decimal(1) if search_spec.axis == "concurrency" else Decimal("0.000001")
     width = found.not_met - found.met
-    assert width <= max(finest, found.met * Decimal(of.tolerance_percent) / 100)
+    assert width <= max(finest, found.met * Decimal(search_spec.tolerance_percent) / 100)
 
 
-@given(of=searches(), data=st.data())
-def test_what_may_follow_holds_what_does(of: Search, data: st.DataObject) -> None:
-    here: Position | None = first(of)
+@given(search_spec=searches(), data=st.data())
+def test_what_may_follow_holds_what_does(search_spec: Search, data: st.DataObject) -> None:
+    here: Position | None = first(search_spec)
     while here is not None:
-        foreseen = may_follow(of, here)
+        foreseen = may_follow(search_spec, here)
         assert len(foreseen) <= 3
-        here = after(of, here, data.draw(outcomes))
+        here = after(search_spec, here, data.draw(outcomes))
         assert here is None or here in foreseen

@@ -49,34 +49,40 @@ def stage(*ttft_ms: float, failed: int = 0, apart_seconds: float = 1.0) -> RawSt
     )
 
 
-def told(of: Search, *stages: RawStage, here: Position = LOOK) -> Outcome:
-    """By the client."""
-    return outcome_of(of, here, [load_result(of, here, each) for each in stages])
+def client_outcome(search_spec: Search, *stages: RawStage, here: Position = LOOK) -> Outcome:
+    return outcome_of(search_spec, here, [load_result(search_spec, here, each) for each in stages])
 
 
-def judged(of: Search, *stages: RawStage, here: Position = LOOK) -> str:
+def judged(search_spec: Search, *stages: RawStage, here: Position = LOOK) -> str:
     """By the operator, in the row of the cell."""
-    axis = {"rate": "RequestRate", "concurrency": "Concurrency"}[of.axis]
-    load = {"search": {"axis": axis, "from": of.lowest, "to": of.highest, "maxRepeats": of.max_repeats}}
+    axis = {"rate": "RequestRate", "concurrency": "Concurrency"}[search_spec.axis]
+    load = {
+        "search": {
+            "axis": axis,
+            "from": search_spec.lowest,
+            "to": search_spec.highest,
+            "maxRepeats": search_spec.max_repeats,
+        }
+    }
     objectives = [
         {"metric": each.metric, "percentile": each.percentile, "maxMilliseconds": each.max_milliseconds}
-        for each in of.objectives
+        for each in search_spec.objectives
     ]
-    asked = spec(workloads=[workload(load=load, requests=5000)], objectives=objectives)
+    run_spec = spec(workloads=[workload(load=load, requests=5000)], objectives=objectives)
     probe = Probe(value=f"{here.value}", ends_search=False, confirms=here.confirmation > 0)
     records = [
         record_of(replace(each, stage_id=open_stage_id("chat", 1, repeat), probe=probe))
         for repeat, each in enumerate(stages, start=1)
     ]
-    (cell,) = probed_cells(asked, records)
-    context = cell_context(cell, records, (), Thresholds(), spec=asked, compilations=())
-    return outcome_of_row(measured_row(context, (), spec=asked))
+    (cell,) = probed_cells(run_spec, records)
+    context = cell_context(cell, records, (), Thresholds(), spec=run_spec, compilations=())
+    return outcome_of_row(measured_row(context, (), spec=run_spec))
 
 
-def both(of: Search, *stages: RawStage, here: Position = LOOK) -> str:
+def both(search_spec: Search, *stages: RawStage, here: Position = LOOK) -> str:
     """What both sides say, which is one and the same."""
-    outcome = told(of, *stages, here=here)
-    assert judged(of, *stages, here=here) == outcome
+    outcome = client_outcome(search_spec, *stages, here=here)
+    assert judged(search_spec, *stages, here=here) == outcome
     return outcome
 
 
@@ -90,40 +96,39 @@ def test_met_missed_and_neither() -> None:
     ("metric", "met", "missed"), [("TTFT", 30, 29), ("E2EL", 50, 49), ("TPOT", 10, 9), ("ITL", 10, 9)]
 )
 def test_each_latency_is_held_against_its_own_limit(metric: str, met: int, missed: int) -> None:
-    of = search(objectives=(limit(metric, "90", met),))
-    assert both(of, stage(*[30] * 100)) == "Met"
+    assert both(search(objectives=(limit(metric, "90", met),)), stage(*[30] * 100)) == "Met"
     assert both(search(objectives=(limit(metric, "90", missed),)), stage(*[30] * 100)) == "Missed"
 
 
-def test_repeats_are_told_together() -> None:
+def test_repeats_are_judged_together() -> None:
     few = stage(*[50] * 30)
     assert both(search(), few) == "Inconclusive"
     assert both(search(), few, few) == "Met"
 
 
 def test_every_objective_counts() -> None:
-    of = search(objectives=(limit("TTFT", "90", 100), limit("TPOT", "50", 5)))
-    assert both(of, stage(*[50] * 60)) == "Missed"
+    search_spec = search(objectives=(limit("TTFT", "90", 100), limit("TPOT", "50", 5)))
+    assert both(search_spec, stage(*[50] * 60)) == "Missed"
 
 
 def test_a_confirmation_takes_more_than_a_look() -> None:
-    of = search(objectives=(limit("TTFT", "99", 100),))
+    search_spec = search(objectives=(limit("TTFT", "99", 100),))
     for values, look, confirmation in ((368, "Met", "Inconclusive"), (585, "Met", "Inconclusive"), (590, "Met", "Met")):
-        assert both(of, stage(*[50] * values)) == look
-        assert both(of, stage(*[50] * values), here=CONFIRMATION) == confirmation
+        assert both(search_spec, stage(*[50] * values)) == look
+        assert both(search_spec, stage(*[50] * values), here=CONFIRMATION) == confirmation
 
 
 def test_where_too_many_fail_the_load_is_too_much_however_fast_the_others_were() -> None:
-    of = search(objectives=(limit("TTFT", "50", 100),), max_failed_percent="2")
-    assert told(of, stage(*[50] * 98, failed=2)) != "Missed"
-    assert told(of, stage(*[50] * 97, failed=3)) == "Missed"
-    assert told(of, stage(failed=40)) == "Missed"
+    search_spec = search(objectives=(limit("TTFT", "50", 100),), max_failed_percent="2")
+    assert client_outcome(search_spec, stage(*[50] * 98, failed=2)) != "Missed"
+    assert client_outcome(search_spec, stage(*[50] * 97, failed=3)) == "Missed"
+    assert client_outcome(search_spec, stage(failed=40)) == "Missed"
 
 
 def test_a_failed_request_is_above_every_limit() -> None:
-    of = search(objectives=(limit("TTFT", "99", 100),), max_failed_percent="100")
-    assert both(of, stage(*[50] * 990)) == "Met"
-    assert both(of, stage(*[50] * 990, failed=10)) != "Met"
+    search_spec = search(objectives=(limit("TTFT", "99", 100),), max_failed_percent="100")
+    assert both(search_spec, stage(*[50] * 990)) == "Met"
+    assert both(search_spec, stage(*[50] * 990, failed=10)) != "Met"
 
 
 def waits(chance: random.Random) -> list[float]:
@@ -143,7 +148,7 @@ def test_every_stage_is_judged_as_the_operator_judges_it(here: Position, axis: s
     for seed in range(8):
         chance = random.Random(seed)
         metric, percentile = chance.choice(("TTFT", "E2EL", "TPOT", "ITL")), chance.choice(("50", "90", "95", "99"))
-        of = search(
+        search_spec = search(
             axis=axis,
             objectives=(limit(metric, percentile, chance.choice((9, 10, 60, 120, 300, 900))),),
             max_failed_percent="100",
@@ -152,7 +157,7 @@ def test_every_stage_is_judged_as_the_operator_judges_it(here: Position, axis: s
             stage(*waits(chance), apart_seconds=0.09, failed=chance.choice((0, 0, 1)))
             for _ in range(chance.choice((1, 3)))
         ]
-        seen.add(both(of, *stages, here=here))
+        seen.add(both(search_spec, *stages, here=here))
     assert len(seen) >= 2
 
 

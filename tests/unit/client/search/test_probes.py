@@ -31,7 +31,7 @@ def test_a_stage_is_named_by_probe_and_repeat_and_carries_the_load() -> None:
     assert users.load == LoadPoint(max_concurrency=8)
 
 
-def test_requests_are_as_asked_for_or_rate_times_duration() -> None:
+def test_requests_are_as_requested_or_rate_times_duration() -> None:
     assert stage_at(search(requests=50), Position(2, 1, Decimal(9))).requests == 50
     assert stage_at(search(duration_seconds=10), Position(2, 1, Decimal("1.23"))).requests == 13
 
@@ -44,12 +44,12 @@ def test_a_seed_is_of_the_stage_and_not_of_its_load() -> None:
 
 
 @pytest.mark.parametrize("changes", [{"seeds": (1, 2)}, {"requests": None}, {"requests": 5, "duration_seconds": 5}])
-def test_a_search_that_is_not_whole_is_refused(changes: dict[str, object]) -> None:
+def test_a_search_that_is_not_whole_is_rejected(changes: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         search(**changes)
 
 
-def test_a_plan_without_a_search_says_nothing_of_searches() -> None:
+def test_a_plan_without_a_search_reports_nothing_of_searches() -> None:
     assert "searches" not in plan().to_json()
     searching = plan(searches=(search(),))
     assert Plan.model_validate_json(searching.to_json()) == searching
@@ -73,8 +73,8 @@ def test_random_prompts_of_probes_are_left_for_later_and_begin_as_no_other() -> 
 
 def test_under_share_all_probes_send_the_same_prompts_as_many_as_they_need() -> None:
     policy: CachePolicy = "Share"
-    of = search(max_probes=2, max_repeats=1, highest="4", duration_seconds=10, seeds=(3,) * 5)
-    given = plan(stage(workload="other"), searches=(of,), cache_policy=policy)
+    search_spec = search(max_probes=2, max_repeats=1, highest="4", duration_seconds=10, seeds=(3,) * 5)
+    given = plan(stage(workload="other"), searches=(search_spec,), cache_policy=policy)
     traffic = write_traffic(given, find_material(given, COUNTER), COUNTER)
     one, two = traffic.probes["chat/search-01/r1"], traffic.probes["chat/search-02/r1"]
     assert one == two[:10]
@@ -91,31 +91,31 @@ class PromptWriter:
     """Writes at once, and remembers what it was asked for."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, tuple[int, ...]]] = []
+        self.written: list[tuple[str, tuple[int, ...]]] = []
 
-    def write(self, of: Stage, lengths: Sequence[int]) -> Future[bytes]:
+    def write(self, search_spec: Stage, lengths: Sequence[int]) -> Future[bytes]:
         numbers = tuple(lengths)
-        self.asked.append((of.id, numbers))
-        samples = tuple(Sample(f"{of.id} {n}", 2, 2) for n in range(numbers[-1]))
+        self.written.append((search_spec.id, numbers))
+        samples = tuple(Sample(f"{search_spec.id} {n}", 2, 2) for n in range(numbers[-1]))
         done: Future[bytes] = Future()
         done.set_result(pickle.dumps(((samples, {n: prompts_digest(samples[:n]) for n in numbers}), None)))
         return done
 
 
 async def test_what_may_follow_is_written_once_and_for_either_outcome() -> None:
-    of, writer = search(duration_seconds=10, max_repeats=2), PromptWriter()
+    search_spec, writer = search(duration_seconds=10, max_repeats=2), PromptWriter()
     prompts = SearchPrompts({"chat/search-01/r1": tuple(Sample(f"first {n}", 2, 2) for n in range(10))}, writer.write)
-    here = first(of)
+    here = first(search_spec)
     outcomes: tuple[Outcome, ...] = ("Met", "Met", "Inconclusive", "Missed")
     for outcome in outcomes:
-        taken = await prompts.take(stage_at(of, here))
-        assert len(taken.samples) == stage_at(of, here).requests
+        taken = await prompts.take(stage_at(search_spec, here))
+        assert len(taken.samples) == stage_at(search_spec, here).requests
         assert taken.digest == prompts_digest(taken.samples)
-        prompts.write_ahead(of, here)
-        following = after(of, here, outcome)
+        prompts.write_ahead(search_spec, here)
+        following = after(search_spec, here, outcome)
         assert following is not None
         here = following
-    assert writer.asked == [
+    assert writer.written == [
         ("chat/search-02/r1", (20,)),
         ("chat/search-01/r2", (10,)),
         ("chat/search-03/r1", (15, 40)),
@@ -125,27 +125,26 @@ async def test_what_may_follow_is_written_once_and_for_either_outcome() -> None:
     ]
 
 
-async def test_prompts_that_can_not_be_needed_any_more_are_let_go() -> None:
-    of, writer = search(), PromptWriter()
+async def test_prompts_that_cannot_be_needed_any_more_are_let_go() -> None:
+    search_spec, writer = search(), PromptWriter()
     prompts = SearchPrompts({}, writer.write)
-    here = first(of)
-    prompts.write_ahead(of, here)
-    following = after(of, here, "Met")
+    here = first(search_spec)
+    prompts.write_ahead(search_spec, here)
+    following = after(search_spec, here, "Met")
     assert following is not None
-    prompts.write_ahead(of, following)
+    prompts.write_ahead(search_spec, following)
     with pytest.raises(KeyError, match="chat/search-01/r2"):
-        await prompts.take(stage_at(of, Position(1, 2, here.value)))
+        await prompts.take(stage_at(search_spec, Position(1, 2, here.value)))
 
 
 async def test_rows_that_were_drawn_before_are_sent_as_they_are() -> None:
     rows = tuple(Sample(f"row {n}", 2, 2) for n in range(40))
     prompts = SearchPrompts({"chat/search-01/r1": rows}, write=None)
     taken = await prompts.take(stage_at(search(requests=30), first(search())))
-    assert taken.samples == rows[:30]
-    assert taken.digest == prompts_digest(rows[:30])
+    assert (taken.samples, taken.digest) == (rows[:30], prompts_digest(rows[:30]))
 
 
-async def test_a_writer_that_can_not_write_ends_the_run_with_its_reason() -> None:
+async def test_a_writer_that_cannot_write_ends_the_run_with_its_reason() -> None:
     failed: Future[bytes] = Future()
     failed.set_result(pickle.dumps((None, ("TokenizerUnusable", "no words"))))
     prompts = SearchPrompts({}, lambda *_: failed)

@@ -48,7 +48,7 @@ def test_it_writes_the_longest_and_digests_every_length(monkeypatch: pytest.Monk
     assert not {s.prompt for s in samples} & {s.prompt for s in later[0]}
 
 
-async def test_a_tokenizer_that_is_not_there_is_told_by_its_own_reason(tmp_path: Path) -> None:
+async def test_a_tokenizer_that_is_not_there_is_reported_by_its_own_reason(tmp_path: Path) -> None:
     writer = await PromptWriter.start()
     target = plan(target={"tokenizer": str(tmp_path / "nothing")}).target
     with pytest.raises(RunFailure) as failure:
@@ -57,7 +57,7 @@ async def test_a_tokenizer_that_is_not_there_is_told_by_its_own_reason(tmp_path:
     await writer.stop()
 
 
-async def test_a_writer_that_dies_is_told_and_not_waited_for(capfd: pytest.CaptureFixture[str]) -> None:
+async def test_a_writer_that_dies_is_reported_and_not_waited_for(capfd: pytest.CaptureFixture[str]) -> None:
     writer = await PromptWriter.start()
     with pytest.raises(RunFailure, match="the prompt writer process ended with code 1"):
         await writer.write(long(3), (3,))

@@ -39,8 +39,8 @@ class Meeting:
         if answers == 7:
             self.heard_of_seven.set()
 
-    async def member(self, shard: int, *, of: Plan = PLAN, answered: int = 0) -> GateClient:
-        member = GateClient(of, shard=shard, address=f"127.0.0.1:{self.port}", answered=lambda: answered)
+    async def member(self, shard: int, *, plan: Plan = PLAN, answered: int = 0) -> GateClient:
+        member = GateClient(plan, shard=shard, address=f"127.0.0.1:{self.port}", answered=lambda: answered)
         self.members.append(member)
         await member.join()
         self.begin(member.listen())
@@ -91,12 +91,12 @@ async def test_a_shard_learns_the_gates_clock_and_the_servers() -> None:
         member = await here.member(1)
         offset = await member.offset()
         assert abs(offset.seconds - here.gate.unix_minus_perf) <= offset.error
-        asked = here.begin(member.target())
+        query = here.begin(member.target())
         await here.gate.send_target(SERVERS)
-        assert (await asked).urls == SERVERS.urls
+        assert (await query).urls == SERVERS.urls
 
 
-async def test_whoever_comes_after_the_servers_were_found_is_told_as_well() -> None:
+async def test_later_listeners_get_the_found_servers() -> None:
     async with meeting(2) as here:
         await here.gate.send_target(SERVERS)
         assert (await (await here.member(1)).target()).urls == SERVERS.urls
@@ -105,12 +105,12 @@ async def test_whoever_comes_after_the_servers_were_found_is_told_as_well() -> N
 async def test_words_and_parts_of_a_stage_are_waited_for() -> None:
     async with meeting(3) as here:
         members = [await here.member(shard) for shard in (1, 2)]
-        said, parts = here.begin(here.gate.all_ended(0)), here.begin(here.gate.parts(0))
+        answer, parts = here.begin(here.gate.all_ended(0)), here.begin(here.gate.parts(0))
         _, packed = seal(record_of(raw_stage()))
         await members[0].send(ended(1))
         await members[0].send(messages.Part(sequence=0, packed=packed))
         await members[1].send(ended(2))
-        assert {shard: word.succeeded for shard, word in (await said).items()} == {1: 1, 2: 2}
+        assert {shard: word.succeeded for shard, word in (await answer).items()} == {1: 1, 2: 2}
         assert not parts.done()
         await members[1].send(messages.Part(sequence=0, packed=None))
         assert await parts == (packed,)
@@ -177,9 +177,9 @@ async def test_a_shard_that_fails_tells_why_before_it_leaves() -> None:
         member = await here.member(1)
         await member.report(RunFailure("DatasetNotFound", "no file"))
         await member.close()
-        with pytest.raises(RunFailure, match="shard 1: no file") as told:
+        with pytest.raises(RunFailure, match="shard 1: no file") as failure:
             await asyncio.wait_for(here.gate.watch(), 5)
-        assert told.value.reason == "DatasetNotFound"
+        assert failure.value.reason == "DatasetNotFound"
 
 
 async def test_what_is_seen_from_outside_counts_as_well() -> None:
@@ -203,14 +203,12 @@ async def test_what_is_seen_from_outside_counts_as_well() -> None:
         ({"shard": "one"}, TOKEN_DIGEST, 409),
     ],
 )
-async def test_strangers_are_refused_before_they_say_anything(changes: dict[str, str], word: str, status: int) -> None:
-    asked = {"run": PLAN.run_uid, "plan": PLAN.digest(), "shard": "1", **changes}
+async def test_strangers_are_rejected_before_they_say_anything(changes: dict[str, str], word: str, status: int) -> None:
+    query = {"run": PLAN.run_uid, "plan": PLAN.digest(), "shard": "1", **changes}
     async with meeting(2) as here, aiohttp.ClientSession() as session:
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
             await session.ws_connect(
-                f"http://127.0.0.1:{here.port}{GATE_PATH}",
-                params=asked,
-                headers={"Authorization": f"Bearer {word}"},
+                f"http://127.0.0.1:{here.port}{GATE_PATH}", params=query, headers={"Authorization": f"Bearer {word}"}
             )
         assert refused.value.status == status
 
@@ -222,10 +220,10 @@ async def test_a_shard_comes_once() -> None:
             await here.member(1)
 
 
-async def test_a_shard_of_another_plan_is_refused() -> None:
+async def test_a_shard_of_another_plan_is_rejected() -> None:
     async with meeting(2) as here:
         with pytest.raises(RunFailure, match="does not know this shard"):
-            await here.member(1, of=plan(percentiles=("50",)))
+            await here.member(1, plan=plan(percentiles=("50",)))
 
 
 async def test_the_first_may_come_last() -> None:
@@ -236,8 +234,8 @@ async def test_the_first_may_come_last() -> None:
     joining = asyncio.create_task(member.join())
     done, _ = await asyncio.wait([joining], timeout=0.3)
     assert not done
-    again = GateServer(PLAN, shards=2, on_answers=lambda _: None)
-    await again.start(address="127.0.0.1", port=port)
+    repeated = GateServer(PLAN, shards=2, on_answers=lambda _: None)
+    await repeated.start(address="127.0.0.1", port=port)
     await asyncio.wait_for(joining, 5)
     await member.close()
-    await again.close()
+    await repeated.close()

@@ -97,13 +97,11 @@ FIRST = "run-0.run.lab.svc:8091"
 
 
 @pytest.mark.parametrize(
-    ("index", "place", "siblings"),
-    [("0", Shard(0, 7), (1, 2)), ("1", Shard(3, 7), (4, 5)), ("2", Shard(6, 7), ())],
+    ("index", "place", "siblings"), [("0", Shard(0, 7), (1, 2)), ("1", Shard(3, 7), (4, 5)), ("2", Shard(6, 7), ())]
 )
 def test_the_pods_index_tells_its_shards(index: str, place: Shard, siblings: tuple[int, ...]) -> None:
     setup = shard_setup(shards=7, processes=3, shard=None, gate=FIRST, environment={"JOB_COMPLETION_INDEX": index})
-    assert setup.shard == place
-    assert setup.siblings == siblings
+    assert (setup.shard, setup.siblings) == (place, siblings)
 
 
 def test_a_process_that_is_told_its_shard_starts_no_others() -> None:

@@ -31,13 +31,12 @@ PER_REQUEST = (
     "errors",
 )
 INSTANTS = {each.name for each in dataclasses.fields(Instants)}
-BEGAN = 1_700_000_100.0
 NAMES = dict.fromkeys(
     (
         *(
-            f"{word}_{of}_ms"
+            f"{word}_{latency}_ms"
             for word in ("mean", "median", "std", "p50", "p99.9")
-            for of in ("ttft", "tpot", "itl", "e2el")
+            for latency in ("ttft", "tpot", "itl", "e2el")
         ),
         *("duration", "completed", "failed", "total_input_tokens", "total_output_tokens", "request_throughput"),
         *("output_throughput", "total_token_throughput", "max_concurrent_requests", "num_prompts", "max_concurrency"),
@@ -46,9 +45,7 @@ NAMES = dict.fromkeys(
     0.0,
 )
 TOGETHER = ShardedStage(
-    shards=Shards(count=2, start_skew_us=300, clock_error_us=40),
-    began_unix_us=1_700_000_100_000_000,
-    max_concurrency=7,
+    shards=Shards(count=2, start_skew_us=300, clock_error_us=40), began_unix_us=1_700_000_100_000_000, max_concurrency=7
 )
 
 
@@ -117,8 +114,7 @@ def test_a_stage_split_any_way_is_the_same_put_together(data: st.DataObject) -> 
         mine, theirs = getattr(several.requests, name), getattr(one.requests, name)
         # Another clock's instants are other floats: the last microsecond may round the other way.
         assert mine == (pytest.approx(theirs, abs=2) if name in ("start_us", "queue_us") else theirs), name
-    assert several.gaps == one.gaps
-    assert several.errors == one.errors
+    assert (several.gaps, several.errors) == (one.gaps, one.errors)
     assert several.first_send_unix_us == pytest.approx(one.first_send_unix_us, abs=2)
     assert several.last_receive_unix_us == pytest.approx(one.last_receive_unix_us, abs=2)
     assert several.idle_before_us == pytest.approx(one.idle_before_us, abs=2)
@@ -142,13 +138,12 @@ def test_figures_are_those_of_their_definitions(raw: RawStage) -> None:
         "itl": [us / 1000 for us, n in zip(record.gaps.us, record.gaps.count, strict=True) for _ in range(n)],
         "e2el": [columns.e2el_us[i] / 1000 for i in ok],
     }
-    for of, sample in values.items():
-        assert figures[f"mean_{of}_ms"] == pytest.approx(fmean(sample) if sample else 0.0)
-        assert figures[f"std_{of}_ms"] == pytest.approx(pstdev(sample) if sample else 0.0, abs=1e-6)
+    for latency, sample in values.items():
+        assert figures[f"mean_{latency}_ms"] == pytest.approx(fmean(sample) if sample else 0.0)
+        assert figures[f"std_{latency}_ms"] == pytest.approx(pstdev(sample) if sample else 0.0, abs=1e-6)
         for percent, name in ((Fraction(50), "median"), (Fraction(50), "p50"), (Fraction("99.9"), "p99.9")):
-            assert figures[f"{name}_{of}_ms"] == pytest.approx(linear(sample, percent))
-    assert figures["completed"] == len(ok)
-    assert figures["failed"] == len(columns.ok) - len(ok)
+            assert figures[f"{name}_{latency}_ms"] == pytest.approx(linear(sample, percent))
+    assert (figures["completed"], figures["failed"]) == (len(ok), len(columns.ok) - len(ok))
     assert figures["request_throughput"] == len(ok) / 2.0
     assert "max_output_tokens_per_s" not in figures
 
@@ -167,8 +162,7 @@ def linear(sample: Sequence[float], percent: Fraction) -> float:
 def test_percentiles_are_rounded_as_numpys_are() -> None:
     """`numpy.percentile` of these, which reckons from the upper neighbour where that is nearer; from the lower it is
     904.1974500000001."""
-    sample = Values.of(Counter([332.695, 721.484, 711.192, 936.441]))
-    assert sample.percentile(95.0) == 904.19745
+    assert Values.of(Counter([332.695, 721.484, 711.192, 936.441])).percentile(95.0) == 904.19745
 
 
 def test_the_busiest_second_counts_those_under_way_in_it() -> None:
@@ -235,18 +229,17 @@ def test_connections_are_those_of_all_shards(second: Connections | None, togethe
         pytest.param((9.0, 0.5), {"node_cpu_seconds": 9.0, "stolen_seconds": 0.5}, id="one does"),
     ],
 )
-def test_of_several_nodes_the_one_counts_from_which_most_was_stolen(
+def test_the_node_with_most_stolen_cpu_counts(
     expected: tuple[float | None, float | None], second: dict[str, float]
 ) -> None:
     client = merged(parts(**second), TOGETHER).client
     assert (client.node_cpu_seconds, client.stolen_seconds) == expected
 
 
-def test_what_only_the_first_has_seen_is_told_by_it() -> None:
+def test_what_only_the_first_has_seen_is_reported_by_it() -> None:
     first, _ = both = parts()
     record = merged(both, TOGETHER)
-    assert record.servers == first.servers
-    assert record.repeated_tokens == 5
+    assert (record.servers, record.repeated_tokens) == (first.servers, 5)
     assert record.shards is not None
     assert (record.shards.count, record.shards.start_skew_us, record.shards.clock_error_us) == (2, 300, 40)
     assert record.scalars["max_concurrency"] == 7
@@ -264,7 +257,7 @@ def test_the_duration_is_from_the_agreed_instant_to_the_last_answer() -> None:
 
 
 @pytest.mark.parametrize("name", ["prompts_digest", "plan_digest"])
-def test_parts_of_other_traffic_are_refused(name: str) -> None:
+def test_parts_of_other_traffic_are_rejected(name: str) -> None:
     with pytest.raises(ValueError, match=f"do not agree on {name}"):
         merged(parts(**{name: "f" * 64}), TOGETHER)
 

@@ -64,14 +64,14 @@ def run(
     name: str = "a",
     rows: Sequence[Result] | None = None,
     *,
-    of: BenchmarkRunSpec | None = None,
+    run_spec: BenchmarkRunSpec | None = None,
     server: Mapping[str, Any] | None = None,
     client: ClientStatus = CLIENT,
     status: Mapping[str, Any] | None = None,
     **fields: Any,
 ) -> MeasuredRun:
     """A run that was measured to its end; `fields` go into its only row, the others into its status."""
-    of = of or spec()
+    run_spec = run_spec or spec()
     facts = {"role": "server", "gpus": 1, "gpu": "H100", "node": "n1", **(server or {})}
     found = BenchmarkRunStatus(
         completion_time=ENDED,
@@ -79,7 +79,7 @@ def run(
         client=client,
         results=list(rows) if rows is not None else [row(**fields)],
     )
-    return MeasuredRun(name, f"uid-{name}", of, found.model_copy(update=dict(status or {})))
+    return MeasuredRun(name, f"uid-{name}", run_spec, found.model_copy(update=dict(status or {})))
 
 
 def failed(name: str) -> MeasuredRun:
@@ -124,10 +124,8 @@ def compared(before: MeasuredRun | Sequence[MeasuredRun], after: MeasuredRun | S
 
 
 def words(found: Compared, cell: str = CELL) -> dict[str, str]:
-    """Word by figure."""
     return {change.metric: change.word for change in changes(found, cell).values()}
 
 
 def changes(found: Compared, cell: str = CELL) -> dict[str, Change]:
-    """Change by figure."""
     return {change.metric: change for each in found.cells if each.cell == cell for change in each.changes}

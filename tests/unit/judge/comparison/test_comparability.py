@@ -18,12 +18,12 @@ ENDPOINT = spec(server=None, endpoint={"url": "http://llm"})
 @pytest.mark.parametrize(
     ("reason", "after"),
     [
-        pytest.param("model: Qwen/Qwen3-4B in a, Qwen/Qwen3-8B in b", run("b", of=OTHER_MODEL), id="model"),
-        pytest.param("model: Qwen/Qwen3-4B in a, Qwen/Qwen3-4B@abc in b", run("b", of=REVISION), id="revision"),
+        pytest.param("model: Qwen/Qwen3-4B in a, Qwen/Qwen3-8B in b", run("b", run_spec=OTHER_MODEL), id="model"),
+        pytest.param("model: Qwen/Qwen3-4B in a, Qwen/Qwen3-4B@abc in b", run("b", run_spec=REVISION), id="revision"),
         pytest.param("GPUs: 1 in a, 2 in b", run("b", server={"gpus": 2}), id="GPU count"),
         pytest.param("GPUs: 1 in a, 0 in b", run("b", server={"gpus": 0, "gpu": None}), id="no GPU"),
         pytest.param("GPU: H100 in a, A100 in b", run("b", server={"gpu": "A100"}), id="GPU kind"),
-        pytest.param("server: a fresh server in a, an endpoint in b", run("b", of=ENDPOINT), id="endpoint"),
+        pytest.param("server: a fresh server in a, an endpoint in b", run("b", run_spec=ENDPOINT), id="endpoint"),
         pytest.param(
             "client engine: vllm 0.32.0 in a, vllm 0.31.0 in b",
             run("b", client=CLIENT.model_copy(update={"engine_version": "0.31.0"})),
@@ -41,11 +41,11 @@ ENDPOINT = spec(server=None, endpoint={"url": "http://llm"})
         ),
         pytest.param(
             "cache policy: Isolate in a, Share in b",
-            run("b", of=spec(measurement={"cachePolicy": "Share"})),
+            run("b", run_spec=spec(measurement={"cachePolicy": "Share"})),
             id="cache",
         ),
         pytest.param(
-            "warm-up: auto in a, none in b", run("b", of=spec(measurement={"warmup": {"none": {}}})), id="warm-up"
+            "warm-up: auto in a, none in b", run("b", run_spec=spec(measurement={"warmup": {"none": {}}})), id="warm-up"
         ),
         pytest.param("b has not finished", run("b", status={"completion_time": None}), id="not finished"),
         pytest.param("b did not measure to its end (Failed)", failed("b"), id="failed"),
@@ -60,12 +60,12 @@ def test_runs_that_differ_in_what_is_not_compared(reason: str, after: MeasuredRu
 
 def test_the_server_may_differ_from_side_to_side() -> None:
     other = spec(server={"image": "vllm/vllm-openai:v0.33.0", "args": ["--enforce-eager"]})
-    assert compared(repeated("a"), run("b", [row(repeats=5, cv=1)], of=other)).outcome == "NoDetectableDifference"
+    assert compared(repeated("a"), run("b", [row(repeats=5, cv=1)], run_spec=other)).outcome == "NoDetectableDifference"
 
 
 def templated(name: str, text: str, digest: str | None) -> MeasuredRun:
     client = CLIENT.model_copy(update={"chat_template": digest})
-    return run(name, [row(repeats=5, cv=1)], of=spec(chatTemplate={"inline": text}), client=client)
+    return run(name, [row(repeats=5, cv=1)], run_spec=spec(chatTemplate={"inline": text}), client=client)
 
 
 def test_chats_must_be_rendered_by_the_same_template() -> None:
@@ -77,8 +77,10 @@ def test_chats_must_be_rendered_by_the_same_template() -> None:
     assert compared(given, unknown).outcome == "NoDetectableDifference", "not known of both"
 
 
-def choosing(name: str, of: Any = None, **chosen: str) -> MeasuredRun:
-    return run(name, [row(repeats=5, cv=1)], of=of, server={"imageDigest": "vllm@sha256:1", "reported": chosen})
+def choosing(name: str, run_spec: Any = None, **chosen: str) -> MeasuredRun:
+    return run(
+        name, [row(repeats=5, cv=1)], run_spec=run_spec, server={"imageDigest": "vllm@sha256:1", "reported": chosen}
+    )
 
 
 def test_servers_started_alike_must_have_chosen_alike() -> None:
@@ -91,23 +93,23 @@ def test_servers_started_alike_must_have_chosen_alike() -> None:
 
 def test_a_server_that_was_started_otherwise_may_choose_otherwise() -> None:
     other = spec(server={"image": "vllm/vllm-openai:v0.32.0", "args": ["--dtype", "float16"]})
-    found = compared(choosing("a", dtype="bfloat16"), choosing("b", of=other, dtype="float16"))
+    found = compared(choosing("a", dtype="bfloat16"), choosing("b", run_spec=other, dtype="float16"))
     assert found.outcome == "NoDetectableDifference"
 
 
 def test_the_server_may_not_differ_within_a_side() -> None:
     other = spec(server={"image": "vllm/vllm-openai:v0.33.0"})
-    found = compared([run("a1"), run("a2", of=other)], [run("b1"), run("b2")])
+    found = compared([run("a1"), run("a2", run_spec=other)], [run("b1"), run("b2")])
     assert found.message == "not comparable: a1 and a2 stand on one side and differ in their server"
 
 
-def test_one_run_against_several_is_refused() -> None:
+def test_one_run_against_several_is_rejected() -> None:
     """The lonely one says nothing of how servers differ, the others nothing of how its repeats do."""
     assert "one run against several" in compared(repeated("a"), [run("b1"), run("b2")]).message
 
 
 def _workload(**changes: Any) -> MeasuredRun:
-    return run("b", [row(repeats=5, cv=1)], of=spec(workloads=[workload(**changes)]))
+    return run("b", [row(repeats=5, cv=1)], run_spec=spec(workloads=[workload(**changes)]))
 
 
 @pytest.mark.parametrize(("names", "tokens", "same"), [("xy", 8, True), ("pq", 8, True), ("xy", 9, False)])
@@ -116,7 +118,7 @@ def test_a_mix_is_compared_by_what_its_parts_send(names: str, tokens: int, same:
         datasets = [{"random": {"inputTokens": input_tokens}}, {"random": {}}]
         body = [workload(dataset={"mix": [{"workload": part} for part in parts]})]
         body += [{"name": part, "dataset": dataset} for part, dataset in zip(parts, datasets, strict=True)]
-        return run(run_name, [row(repeats=5, cv=1)], of=spec(workloads=body))
+        return run(run_name, [row(repeats=5, cv=1)], run_spec=spec(workloads=body))
 
     found = cell_obstacle("chat/rate=4", [mixed("a", "xy", 8)], [mixed("b", names, tokens)])
     assert (found is None) is same
@@ -131,9 +133,7 @@ def test_a_mix_is_compared_by_what_its_parts_send(names: str, tokens: int, same:
         pytest.param("api differs between a and b", _workload(api="Chat"), id="api"),
         pytest.param("ignoreEOS differs between a and b", _workload(ignoreEOS=False), id="ignoreEOS"),
         pytest.param(
-            "sampling.temperature differs between a and b",
-            _workload(sampling={"temperature": "0.7"}),
-            id="temperature",
+            "sampling.temperature differs between a and b", _workload(sampling={"temperature": "0.7"}), id="temperature"
         ),
         pytest.param(
             "sampling.repetitionPenalty differs between a and b",
@@ -176,7 +176,7 @@ def test_greedy_is_greedy_however_it_is_written(sampling: dict[str, str]) -> Non
     ("unknown", "before", "after"),
     [(True, None, "greedy"), (True, "greedy", None), (False, "greedy", "greedy"), (False, None, None)],
 )
-def test_records_that_do_not_say_how_tokens_were_chosen_are_compared_and_that_is_said(
+def test_records_without_sampling_are_compared_with_a_remark(
     unknown: bool, before: str | None, after: str | None
 ) -> None:
     a, b = (
@@ -198,7 +198,7 @@ def test_what_is_comparable_is_compared_beside_what_is_not() -> None:
     both = spec(workloads=[workload(), workload("bulk", load=concurrencies(8))])
     rows = [row(repeats=5, cv=1), row("bulk/concurrency=8", repeats=5, cv=1)]
     spoiled = [rows[0], row("bulk/concurrency=8", repeats=5, cv=1, verdict="Invalid")]
-    found = compared(run("a", rows, of=both), run("b", spoiled, of=both))
+    found = compared(run("a", rows, run_spec=both), run("b", spoiled, run_spec=both))
     assert words(found) == {"OutputThroughput": "NoDetectableDifference", "MeanTTFT": "NoDetectableDifference"}
     assert "1 of 2 load points not comparable (bulk/concurrency=8: Invalid in b)" in found.message
 
@@ -213,7 +213,7 @@ def test_what_is_comparable_is_compared_beside_what_is_not() -> None:
         pytest.param(False, ["t1", "t2"], ["t1", "t1"], id="one has none"),
     ],
 )
-def test_paired_is_said_where_the_traffic_was_equal(
+def test_paired_is_reported_where_the_traffic_was_equal(
     paired: bool, before: list[str | None], after: list[str | None]
 ) -> None:
     first, second = (
@@ -229,8 +229,8 @@ def test_paired_is_said_where_the_traffic_was_equal(
         pytest.param("BetweenServers", [run("a1"), run("a2")], [run("b1"), run("b2")], id="fresh servers"),
         pytest.param(
             "WithinOneServer",
-            [run("a1", of=ENDPOINT), run("a2", of=ENDPOINT)],
-            [run("b1", of=ENDPOINT), run("b2", of=ENDPOINT)],
+            [run("a1", run_spec=ENDPOINT), run("a2", run_spec=ENDPOINT)],
+            [run("b1", run_spec=ENDPOINT), run("b2", run_spec=ENDPOINT)],
             id="runs at an endpoint have met one server",
         ),
     ],
@@ -247,12 +247,12 @@ def test_the_scope_never_claims_more_than_was_measured(
 
 
 @pytest.mark.parametrize(
-    ("said", "node"), [pytest.param(True, "n2", id="another node"), pytest.param(False, "n1", id="the same node")]
+    ("noted", "node"), [pytest.param(True, "n2", id="another node"), pytest.param(False, "n1", id="the same node")]
 )
-def test_a_kind_of_gpu_that_is_not_known_is_said(said: bool, node: str) -> None:
+def test_a_kind_of_gpu_that_is_not_known_is_reported(noted: bool, node: str) -> None:
     unknown = {"gpu": None}
     found = compared(run("a", server=unknown), run("b", server={**unknown, "node": node}))
-    assert ("the kind of GPU is not known on every side" in found.message) == said
+    assert ("the kind of GPU is not known on every side" in found.message) == noted
 
 
 def test_suspect_figures_are_compared_and_called_so() -> None:

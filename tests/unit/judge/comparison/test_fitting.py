@@ -27,7 +27,7 @@ def test_a_small_one_is_whole() -> None:
     assert fitted_cells(whole) == (whole, ())
 
 
-def test_of_a_large_one_what_got_worse_stays_and_what_is_left_out_is_said() -> None:
+def test_a_large_comparison_keeps_regressions_and_reports_omissions() -> None:
     kept, notes = fitted_cells(cells(64))
     assert size(kept) <= MAX_COMPARISON_BYTES
     assert {change.word for cell in kept for change in cell.changes} == {"Worse"}

@@ -96,7 +96,7 @@ def test_a_change_that_equals_the_limit_is_rarely_called_regressed(questions: in
     assert words.count("NotRegressed") <= 0.05 * rounds
 
 
-def test_of_many_figures_at_the_limit_and_one_beyond_that_one_is_found() -> None:
+def test_one_figure_beyond_the_limit_is_found_among_many() -> None:
     random, rounds = Random(5), 100
     found = [
         gated([*simulated(random, 9, change_percent=0), *simulated(random, 1, change_percent=12)])
@@ -123,7 +123,7 @@ def test_without_a_limit_there_is_no_gate() -> None:
     assert compared(repeated("a"), repeated("b")).gate is None
 
 
-def test_one_repeat_passes_no_gate() -> None:
+def test_one_repeat_cannot_pass_a_gate() -> None:
     assert compared(run("a"), run("b"), limit=5).gate == "Underpowered"
 
 

@@ -76,15 +76,15 @@ def test_users_keep_a_server_supplied_too() -> None:
         pytest.param(at("a", 30, 100), at("b", 60, 100, roles=[_server(60, 99, 11)]), id="work done twice"),
     ],
 )
-def test_what_shows_no_limit(before: MeasuredRun, after: MeasuredRun) -> None:
+def test_runs_without_the_figures_have_no_limit(before: MeasuredRun, after: MeasuredRun) -> None:
     assert limits([before], [after], [CELL]) == {}
 
 
-@pytest.mark.parametrize(("waiting", "told"), [(0.9, False), (1.0, True), (64.0, True)])
-def test_a_client_that_is_late_starves_no_server_that_has_requests_waiting(waiting: float, told: bool) -> None:
+@pytest.mark.parametrize(("waiting", "reported"), [(0.9, False), (1.0, True), (64.0, True)])
+def test_a_client_that_is_late_starves_no_server_that_has_requests_waiting(waiting: float, reported: bool) -> None:
     role = _server(60, 50) | {"waiting_mean": waiting}
     late = at("b", 60, 100, findings=["ClientSaturated"], roles=[role])
-    assert (limits([at("a", 30, 100)], [late], [CELL]) != {}) is told
+    assert (limits([at("a", 30, 100)], [late], [CELL]) != {}) is reported
 
 
 def test_under_a_rate_throughput_is_that_of_the_arrivals() -> None:
@@ -92,5 +92,5 @@ def test_under_a_rate_throughput_is_that_of_the_arrivals() -> None:
     assert limits([at("a", 30, 100, cell=cell)], [at("b", 60, 100, cell=cell)], [cell]) == {}
 
 
-def test_one_run_that_can_not_tell_silences_its_side() -> None:
+def test_one_run_that_cannot_tell_silences_its_side() -> None:
     assert limits([at("a", 30, 100), at("b", None, 100)], [at("c", 60, 100), at("d", 60, 100)], [CELL]) == {}

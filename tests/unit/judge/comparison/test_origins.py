@@ -14,15 +14,17 @@ FILE = {"shareGPT": {"file": {"configMap": {"name": "rows", "key": "rows.json"}}
 SAID = "it is not known whether the dataset's file is the same on both sides"
 
 
-def reading(name: str, traffic: str | None = "t", *, of: BenchmarkRunSpec | None = None, **changes: Any) -> MeasuredRun:
+def dataset_run(
+    name: str, traffic: str | None = "t", *, run_spec: BenchmarkRunSpec | None = None, **changes: Any
+) -> MeasuredRun:
     """A run whose prompts are rows of a file."""
-    asked = of or spec(workloads=[workload(dataset=FILE)], **changes)
-    return run(name, [row(repeats=5, cv=1, traffic=traffic)], of=asked)
+    run_spec = run_spec or spec(workloads=[workload(dataset=FILE)], **changes)
+    return run(name, [row(repeats=5, cv=1, traffic=traffic)], run_spec=run_spec)
 
 
 def test_another_tokenizer_writes_other_prompts() -> None:
     model = {"name": "Qwen/Qwen3-4B", "tokenizer": "/tokenizers/other"}
-    found = compared(run("a"), run("b", of=spec(model=model)))
+    found = compared(run("a"), run("b", run_spec=spec(model=model)))
     assert found.message == "not comparable: tokenizer: the model's own in a, /tokenizers/other in b"
 
 
@@ -34,17 +36,17 @@ def test_another_tokenizer_writes_other_prompts() -> None:
         pytest.param("path /models/qwen in b", {"path": {"path": "/models/qwen"}}, id="path"),
     ],
 )
-def test_models_of_one_name_from_different_sources_are_compared_and_that_is_said(
+def test_models_of_one_name_from_different_sources_are_compared_with_a_remark(
     words: str, source: dict[str, Any]
 ) -> None:
     other = spec(model={"name": "Qwen/Qwen3-4B", "source": source})
-    found = compared(run("a", repeats=5, cv=1), run("b", repeats=5, cv=1, of=other))
+    found = compared(run("a", repeats=5, cv=1), run("b", repeats=5, cv=1, run_spec=other))
     assert found.outcome == "NoDetectableDifference"
     assert f"the model comes from the hub in a and from {words}" in found.message
 
 
 def test_equal_questions_with_different_prompts_read_different_files() -> None:
-    found = compared(reading("a"), reading("b", "another"))
+    found = compared(dataset_run("a"), dataset_run("b", "another"))
     assert (found.outcome, found.cells[0].reason) == (
         "NotComparable",
         "the dataset's file does not hold the same in a and b",
@@ -52,35 +54,36 @@ def test_equal_questions_with_different_prompts_read_different_files() -> None:
 
 
 def test_equal_prompts_prove_equal_files() -> None:
-    found = compared(reading("a"), reading("b"))
+    found = compared(dataset_run("a"), dataset_run("b"))
     assert (found.cells[0].reason, found.cells[0].paired, SAID in found.message) == (None, True, False)
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        pytest.param(reading("b", "another", measurement={"seed": 2}), id="another seed"),
+        pytest.param(dataset_run("b", "another", measurement={"seed": 2}), id="another seed"),
         pytest.param(
-            reading("b", "another", of=spec(workloads=[workload(dataset=FILE), workload("more")])), id="other workloads"
+            dataset_run("b", "another", run_spec=spec(workloads=[workload(dataset=FILE), workload("more")])),
+            id="other workloads",
         ),
-        pytest.param(reading("b", "another", repeats=2), id="other repeats"),
+        pytest.param(dataset_run("b", "another", repeats=2), id="other repeats"),
     ],
 )
-def test_prompts_that_may_differ_prove_nothing_and_that_is_said(other: MeasuredRun) -> None:
-    found = compared(reading("a"), other)
+def test_prompts_that_may_differ_are_not_compared_with_a_remark(other: MeasuredRun) -> None:
+    found = compared(dataset_run("a"), other)
     assert found.cells[0].reason is None
     assert SAID in found.message
 
 
 @pytest.mark.parametrize(("policy", "reason"), [("Share", "the dataset's file"), ("Isolate", None)])
 def test_at_an_endpoint_only_shared_prompts_tell(policy: str, reason: str | None) -> None:
-    asked = spec(
+    run_spec = spec(
         server=None,
         endpoint={"url": "http://llm"},
         workloads=[workload(dataset=FILE)],
         measurement={"cachePolicy": policy},
     )
-    found = compared(reading("a", of=asked), reading("b", "another", of=asked))
+    found = compared(dataset_run("a", run_spec=run_spec), dataset_run("b", "another", run_spec=run_spec))
     assert (found.cells[0].reason or "").startswith(reason or "")
     assert (found.cells[0].reason is None) == (reason is None)
     assert (SAID in found.message) == (reason is None)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from unit.judge.comparison.sides import compared, repeated, run
 
 
-def test_what_got_worse_is_named_first() -> None:
+def test_regressions_are_named_first() -> None:
     after = repeated("b", OutputThroughput=1500.0, MeanTTFT=60.0, MeanTPOT=20.0)
     found = compared(repeated("a"), after, "OutputThroughput", "MeanTTFT", "MeanTPOT")
     assert found.message.startswith("3 figures: 1 better, 2 worse; the worst: MeanTPOT at chat/rate=4 +81.8 % (")
 
 
-def test_of_what_got_better_the_best() -> None:
+def test_the_sentence_names_the_best_improvement() -> None:
     found = compared(repeated("a"), repeated("b", OutputThroughput=1500.0, MeanTTFT=20.0))
     assert "the best: MeanTTFT at chat/rate=4 -53.5 % (" in found.message
 

@@ -138,7 +138,7 @@ def test_the_interval_leaves_zero_out_exactly_where_the_word_says_so(seed: int, 
             assert leaves_out == (change.word in ("Better", "Worse"))
 
 
-def test_where_figures_move_together_more_is_found_than_intervals_show_and_none_contradicts_its_word() -> None:
+def test_correlated_figures_are_found_beyond_their_intervals() -> None:
     """A change of 3.3 times its error is too little for one of ten figures, and enough where all ten moved."""
     shift = 3.3 * 0.01
     figures: dict[str, Any] = {
@@ -198,7 +198,7 @@ def test_a_change_at_the_limit_of_what_matters_is_rarely_equivalent() -> None:
     assert outcomes.count("Equivalent") <= 0.05 * rounds
 
 
-def test_what_is_not_known_is_not_called_unchanged() -> None:
+def test_an_unknown_value_is_not_called_unchanged() -> None:
     cells = [row("chat/rate=1", repeats=5, cv=1.0), row("chat/rate=4", repeats=1)]
     assert compared(run("a", cells), run("b", cells)).outcome == "Unknown"
     same = [row("chat/rate=1", repeats=5, cv=0.1), row("chat/rate=4", repeats=5, cv=3.0)]

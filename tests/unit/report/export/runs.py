@@ -13,6 +13,7 @@ from typing import Any
 
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, Result, ServerStatus, Verdict
 from benchrun.measure.exposition import Sample
+from benchrun.report.export.encoders import Table, Value
 from benchrun.report.export.formats import ExportedRun, ExportedStage, exported
 from benchrun_client.contract import GapCounts, RequestColumns, StageRecord
 from unit.measure.records import edge, record, sample, served
@@ -64,17 +65,13 @@ def failing(stage_id: str, *, failed: int, errors: Mapping[str, int] | None = No
 
 
 def spec(**changes: Any) -> BenchmarkRunSpec:
-    """Of these stages."""
     random = {"random": {"inputTokens": 64, "outputTokens": 12}}
     body = spec_body(
         workloads=[
             workload("chat", dataset=random, load=concurrencies(4), requests=24),
             workload("capped", dataset=random, load={"requestRates": ["40"], "maxConcurrency": 2}, requests=24),
             workload(
-                "first",
-                dataset={"random": {"inputTokens": 64, "outputTokens": 1}},
-                load=concurrencies(2),
-                requests=8,
+                "first", dataset={"random": {"inputTokens": 64, "outputTokens": 1}}, load=concurrencies(2), requests=8
             ),
         ],
         repeats=2,
@@ -123,11 +120,10 @@ def run(
 
 
 def stage(stage_id: str) -> ExportedStage:
-    """One of its stages."""
     return next(each for each in run().stages if each.id == stage_id)
 
 
-def reading(stage_id: str, **figures: Any) -> Sample:
+def server_sample(stage_id: str, **figures: Any) -> Sample:
     """What a server said a second after the stage began, by the tokens that it had generated."""
     tokens = 1000.0 * STAGES.index(stage_id) + 5
     return sample(measured(stage_id).first_send_unix_us / 1e6 + 1, generation_tokens=tokens, **figures)
@@ -145,3 +141,8 @@ def endpoint_spec() -> BenchmarkRunSpec:
     body = spec().model_dump(mode="json", by_alias=True, exclude_none=True)
     del body["server"]
     return BenchmarkRunSpec.model_validate({**body, "endpoint": {"url": "https://vllm.example"}})
+
+
+def rows(table: Table) -> list[dict[str, Value]]:
+    names = [column.name for column in table.columns]
+    return [dict(zip(names, values, strict=True)) for values in table.rows]

@@ -11,7 +11,7 @@ from benchrun.report.export.formats import ExportedRun
 from benchrun_client.contract import PROXY_COUNTERS, START_TIME, ServerEdge, StageRecord
 from unit.measure.records import edge, served
 from unit.plan.specs import Json
-from unit.report.export.runs import CHAT, GPU, measured, reading, run, spec, status
+from unit.report.export.runs import CHAT, GPU, measured, run, server_sample, spec, status
 
 KV_TRANSFER = '--kv-transfer-config={"kv_connector": "NixlConnector", "kv_role": "kv_both"}'
 PREFILL_ARGS = ["--tensor-parallel-size=1", "--enforce-eager"]
@@ -42,7 +42,6 @@ PROXY = ServerEdge(
 
 
 def split_spec(**disaggregated: Any) -> BenchmarkRunSpec:
-    """What was asked for."""
     roles = {
         "prefill": {"replicas": 2, "args": PREFILL_ARGS},
         "decode": {"args": DECODE_ARGS},
@@ -76,9 +75,9 @@ def split_record(**changes: Any) -> StageRecord:
     return measured(CHAT, **({"servers": (PREFILL, SECOND_PREFILL, DECODE, PROXY)} | changes))
 
 
-def split_reading(role: str, **figures: Any) -> Sample:
+def split_sample(role: str, **figures: Any) -> Sample:
     """What a server of the role said meanwhile."""
-    return reading(CHAT, role=role, pod=role, start_time=_STARTED[role], **figures)
+    return server_sample(CHAT, role=role, pod=role, start_time=_STARTED[role], **figures)
 
 
 def split_run(

@@ -52,7 +52,7 @@ def test_a_stage_tells_its_place_its_load_and_its_time() -> None:
 @pytest.mark.parametrize(
     ("verdict", "kept"), [("Valid", True), ("Suspect", True), ("Invalid", False), ("Unknown", False)]
 )
-def test_what_can_not_be_trusted_is_left_out(verdict: str, kept: bool) -> None:
+def test_untrusted_figures_are_left_out(verdict: str, kept: bool) -> None:
     rows = [row(CELLS[0], verdict), row(CELLS[1]), row(CELLS[2])]  # type: ignore[arg-type]
     left_run, left_out = trusted(run(of_status=status(rows)))
     assert (CHAT in {each.id for each in left_run.stages}) is kept
@@ -66,7 +66,7 @@ def test_the_reason_of_what_is_left_out_names_its_findings() -> None:
     assert [each.id for each in kept.stages] == [CAPPED]
 
 
-def test_only_the_stages_asked_for() -> None:
+def test_only_requested_stages_are_exported() -> None:
     assert [each.id for each in only(run(), [CHAT_AGAIN, FIRST]).stages] == [FIRST, CHAT_AGAIN]
 
 
@@ -105,7 +105,7 @@ def test_a_stage_of_a_search_belongs_to_the_load_that_was_tried() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "in_status", "version"),
+    ("reported", "in_status", "version"),
     [
         pytest.param(("0.33.0",), "0.32.0", "0.33.0", id="the-server-itself-before-the-status"),
         pytest.param((None,), "0.32.0", "0.32.0", id="else-the-status"),
@@ -115,9 +115,9 @@ def test_a_stage_of_a_search_belongs_to_the_load_that_was_tried() -> None:
     ],
 )
 def test_the_version_is_what_the_server_said_of_itself(
-    said: tuple[str | None, ...], in_status: str | None, version: str | None
+    reported: tuple[str | None, ...], in_status: str | None, version: str | None
 ) -> None:
-    edges = tuple(edge().model_copy(update={"version": each}) for each in said)
+    edges = tuple(edge().model_copy(update={"version": each}) for each in reported)
     whole = run(measured(CHAT, servers=edges), of_status=status(version=in_status))
     assert server_version(whole.stages[0], whole.server) == version
 
@@ -165,7 +165,7 @@ def test_the_engines_zeros_for_what_was_not_measured_are_not_passed_on() -> None
     assert figures.keys() == measured(CHAT).scalars.keys()
 
 
-def test_of_chunks_that_are_not_tokens_the_gaps_are_not_passed_on_and_the_rest_is() -> None:
+def test_gaps_between_multi_token_chunks_are_dropped() -> None:
     rows = [row(CELLS[0], "Suspect", ["ChunksAreNotTokens"])]
     (chunked,) = run(measured(CHAT), of_status=status(rows)).stages
     hidden = {name for name, value in engine_figures(chunked).items() if value is None and name.endswith("_ms")}

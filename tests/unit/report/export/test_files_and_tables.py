@@ -26,7 +26,7 @@ from unit.report.export.runs import CAPPED, CHAT, measured, run
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
-def test_what_is_not_finite_is_no_json(number: float) -> None:
+def test_non_finite_numbers_are_not_valid_json(number: float) -> None:
     for write in (as_json, as_json_lines):
         with pytest.raises(ValueError, match="not JSON compliant"):
             write([{"x": number}])
@@ -93,9 +93,8 @@ def test_any_text_comes_back_and_none_is_a_formula(text: str) -> None:
     assert not line(text).startswith(("=", "@", "\t"))
 
 
-def test_lines_end_as_rfc_4180_says() -> None:
-    text = as_csv(Table("t", (Column("x", "integer", str),), [(1,), (2,)]))
-    assert text == b"x\r\n1\r\n2\r\n"
+def test_csv_lines_end_with_crlf() -> None:
+    assert as_csv(Table("t", (Column("x", "integer", str),), [(1,), (2,)])) == b"x\r\n1\r\n2\r\n"
 
 
 # ---- formats ---------------------------------------------------------------------------------------------------------
@@ -111,7 +110,7 @@ def test_the_formats_that_there_are() -> None:
     ("name", "table"),
     [("stages", stage_table), ("servers", server_table), ("replicas", replica_table), ("requests", request_table)],
 )
-def test_one_file_holds_the_table_asked_for_and_a_folder_all(name: Any, table: Any) -> None:
+def test_one_file_holds_the_table_requested_and_a_folder_all(name: Any, table: Any) -> None:
     assert FORMATS["csv"].document(run(), name) == as_csv(table(run()))
     assert FORMATS["csv"].files(run())[f"{name}.csv"] == as_csv(table(run()))
 
@@ -125,7 +124,7 @@ def test_a_document_holds_what_the_folder_does() -> None:
     assert sorted(map(str, lines)) == sorted(map(str, whole))
 
 
-def test_columns_of_the_tables_say_their_units_and_are_told_once() -> None:
+def test_columns_of_the_tables_say_their_units_and_are_reported_once() -> None:
     for table in (stage_table(run(measured(CAPPED))), replica_table(run()), request_table(run())):
         names = [column.name for column in table.columns]
         assert len(set(names)) == len(names)

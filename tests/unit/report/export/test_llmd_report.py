@@ -35,13 +35,13 @@ from unit.report.export.runs import (
     endpoint_spec,
     failing,
     measured,
-    reading,
     row,
     run,
+    server_sample,
     spec,
     status,
 )
-from unit.report.export.split_runs import split_reading, split_run
+from unit.report.export.split_runs import split_run, split_sample
 
 SCHEMA = json.loads(
     (Path(__file__).parent / "schemas" / "llm-d_benchmark_report_v0.2.json").read_text(encoding="utf-8")
@@ -49,7 +49,7 @@ SCHEMA = json.loads(
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 
-def of(stage_id: str, within: ExportedRun | None = None) -> dict[str, Any]:
+def stage_report(stage_id: str, within: ExportedRun | None = None) -> dict[str, Any]:
     """The report of a stage, valid by the schema."""
     whole = within or run()
     found: dict[str, Any] = yaml.safe_load(
@@ -71,21 +71,21 @@ def aggregate(found: dict[str, Any]) -> dict[str, Any]:
         pytest.param(run(), id="server"),
         pytest.param(run(of_spec=endpoint_spec()), id="endpoint"),
         pytest.param(run(of_status=status([], gpu=None)), id="gpu-unknown"),
-        pytest.param(run(samples=[reading(CHAT, running=3.0, kv_cache=0.25)]), id="timeline"),
+        pytest.param(run(samples=[server_sample(CHAT, running=3.0, kv_cache=0.25)]), id="timeline"),
     ],
 )
 def test_every_report_fits_the_schema(stage_id: str, within: ExportedRun) -> None:
-    assert of(stage_id, within)["version"] == "0.2"
+    assert stage_report(stage_id, within)["version"] == "0.2"
 
 
 def test_one_of_a_server_that_is_split_fits_it_too() -> None:
-    split = split_run(samples=[split_reading("prefill", running=1.0), split_reading("decode", running=3.0)])
-    stack = of(CHAT, split)["scenario"]["stack"]
+    split = split_run(samples=[split_sample("prefill", running=1.0), split_sample("decode", running=3.0)])
+    stack = stage_report(CHAT, split)["scenario"]["stack"]
     assert [component["standardized"]["role"] for component in stack] == ["prefill", "decode"]
 
 
 def test_one_whose_requests_all_failed_fits_it_too() -> None:
-    found = of(CHAT, run(failing(CHAT, failed=24)))
+    found = stage_report(CHAT, run(failing(CHAT, failed=24)))
     assert aggregate(found)["requests"] == {"total": 24, "failures": 24}
     assert aggregate(found)["latency"] == {}
 
@@ -99,7 +99,7 @@ def test_one_whose_requests_all_failed_fits_it_too() -> None:
     ],
 )
 def test_the_schema_would_notice(spoil: Any) -> None:
-    found = copy.deepcopy(of(CHAT))
+    found = copy.deepcopy(stage_report(CHAT))
     spoil(found)
     assert not VALIDATOR.is_valid(found)
 
@@ -114,7 +114,7 @@ def test_the_schema_would_notice(spoil: Any) -> None:
     ],
 )
 def test_latencies_are_seconds_and_vllms_own(field: str, latency: str, units: str) -> None:
-    found, vllms = aggregate(of(CHAT))["latency"][field], measured(CHAT).scalars
+    found, vllms = aggregate(stage_report(CHAT))["latency"][field], measured(CHAT).scalars
     assert found["units"] == units
     for name, key in (("mean", "mean"), ("stddev", "std"), ("p50", "median")):
         assert found[name] == pytest.approx((vllms[f"{key}_{latency}_ms"] or 0) / 1000, abs=1e-6), name
@@ -122,7 +122,7 @@ def test_latencies_are_seconds_and_vllms_own(field: str, latency: str, units: st
 
 
 def test_throughputs_are_vllms_own() -> None:
-    found, vllms = aggregate(of(CHAT))["throughput"], measured(CHAT).scalars
+    found, vllms = aggregate(stage_report(CHAT))["throughput"], measured(CHAT).scalars
     for field, key in (
         ("output_token_rate", "output_throughput"),
         ("total_token_rate", "total_token_throughput"),
@@ -135,21 +135,21 @@ def test_throughputs_are_vllms_own() -> None:
     assert found["input_token_rate"] == {"units": "tokens/s", "mean": pytest.approx(tokens / seconds, rel=1e-4)}
 
 
-def test_a_percentile_that_few_requests_can_not_bound_is_left_out() -> None:
-    latency = aggregate(of(CHAT))["latency"]
+def test_a_percentile_that_few_requests_cannot_bound_is_left_out() -> None:
+    latency = aggregate(stage_report(CHAT))["latency"]
     assert "p50" in latency["time_to_first_token"]
     assert {"p99", "p99p9", "p1"}.isdisjoint(latency["time_to_first_token"])
     # There are eleven gaps a request.
     assert "p95" in latency["inter_token_latency"]
-    assert aggregate(of(CHAT))["requests"]["input_length"]["p99p9"] == 64
+    assert aggregate(stage_report(CHAT))["requests"]["input_length"]["p99p9"] == 64
 
 
-def test_what_was_not_measured_is_absent() -> None:
-    assert set(aggregate(of(FIRST))["latency"]) == {"time_to_first_token", "request_latency"}
+def test_an_unmeasured_value_is_absent() -> None:
+    assert set(aggregate(stage_report(FIRST))["latency"]) == {"time_to_first_token", "request_latency"}
 
 
 def test_server_and_load_in_standard_words_and_in_their_own() -> None:
-    (server,), load = of(CAPPED)["scenario"]["stack"], of(CAPPED)["scenario"]["load"]
+    (server,), load = stage_report(CAPPED)["scenario"]["stack"], stage_report(CAPPED)["scenario"]["load"]
     assert server["standardized"] == {
         "kind": "inference_engine",
         "tool": "vllm",
@@ -182,25 +182,24 @@ def test_server_and_load_in_standard_words_and_in_their_own() -> None:
 
 
 def test_no_limit_on_the_rate_is_no_rate() -> None:
-    load = of(CHAT)["scenario"]["load"]["standardized"]
+    load = stage_report(CHAT)["scenario"]["load"]["standardized"]
     assert "rate_qps" not in load
     assert load["concurrency"] == 4
 
 
-def test_of_an_endpoint_nobody_knows_the_hardware() -> None:
-    (server,) = of(CHAT, run(of_spec=endpoint_spec()))["scenario"]["stack"]
-    assert server["standardized"]["kind"] == "generic"
-    assert server["native"] == {}
+def test_the_hardware_of_an_endpoint_is_unknown() -> None:
+    (server,) = stage_report(CHAT, run(of_spec=endpoint_spec()))["scenario"]["stack"]
+    assert (server["standardized"]["kind"], server["native"]) == ("generic", {})
 
 
 def test_equal_configurations_have_equal_ids() -> None:
-    ids = {stage_id: of(stage_id)["scenario"]["load"]["metadata"]["cfg_id"] for stage_id in STAGES}
+    ids = {stage_id: stage_report(stage_id)["scenario"]["load"]["metadata"]["cfg_id"] for stage_id in STAGES}
     assert ids[STAGES[0]] == ids[STAGES[3]]
     assert len(set(ids.values())) == 3
 
 
-def test_reports_of_a_run_belong_together_and_are_told_apart() -> None:
-    runs = [of(stage_id)["run"] for stage_id in STAGES]
+def test_reports_of_a_run_belong_together_and_are_distinguished() -> None:
+    runs = [stage_report(stage_id)["run"] for stage_id in STAGES]
     assert {each["eid"] for each in runs} == {UID}
     assert len({each["uid"] for each in runs}) == 4
     assert runs[0]["time"] == {
@@ -212,13 +211,13 @@ def test_reports_of_a_run_belong_together_and_are_told_apart() -> None:
 
 def test_verdict_and_findings_are_in_description_and_keywords() -> None:
     judged = run(measured(CHAT), of_status=status([row(CELLS[0], "Suspect", ["Drift"])]))
-    found = of(CHAT, judged)["run"]
+    found = stage_report(CHAT, judged)["run"]
     assert found["keywords"] == ["benchrun", "verdict=Suspect", "finding=Drift"]
     assert found["description"] == "Qwen/Qwen3-4B chat/concurrency=4/r1 [lab/nightly]: Suspect (Drift)"
 
 
 def test_what_the_server_said_is_there_and_nothing_else() -> None:
-    found = of(CHAT, run(samples=[reading(CHAT, running=3.0, waiting=None, kv_cache=0.25)]))["results"]
+    found = stage_report(CHAT, run(samples=[server_sample(CHAT, running=3.0, waiting=None, kv_cache=0.25)]))["results"]
     (component,) = found["observability"]["components"]
     assert component["component_label"] == "server"
     assert component["aggregate"]["running_requests"] == {"units": "count", "mean": 3.0, "max": 3.0}
@@ -238,7 +237,7 @@ def figures(**known: float) -> RoleFigures:
 
 
 @pytest.mark.parametrize(
-    ("field", "said", "known"),
+    ("field", "value", "known"),
     [
         ("kv_cache_usage", {"units": "percent", "mean": 25.0}, {"kv_cache_mean_percent": 25.0}),
         (
@@ -252,8 +251,8 @@ def figures(**known: float) -> RoleFigures:
         ("preemptions", {"units": "count", "mean": 7.0}, {"preemptions": 7.0}),
     ],
 )
-def test_what_a_metrics_page_said_has_its_field_and_unit(field: str, said: Any, known: dict[str, float]) -> None:
-    assert resources(figures(**known)) == {field: said}
+def test_what_a_metrics_page_said_has_its_field_and_unit(field: str, value: Any, known: dict[str, float]) -> None:
+    assert resources(figures(**known)) == {field: value}
 
 
 @pytest.mark.parametrize("known", [{}, {"kv_cache_max_percent": 31.0}, {"running_max": 4.0}, {"waiting_max": 2.0}])
@@ -265,48 +264,48 @@ def test_lengths_are_those_of_answered_requests() -> None:
     mixed = columns(
         ttft_us=(1, 1, 1), e2el_us=(2, 2, 2), output_tokens=(10, 20, 99), input_tokens=(5, 7, 99), ok=(1, 1, 0)
     )
-    told = requests(record(requests=mixed))
-    assert (told["total"], told["failures"]) == (3, 1)
+    section = requests(record(requests=mixed))
+    assert (section["total"], section["failures"]) == (3, 1)
     shown = {
-        name: [told[name][key] for key in ("mean", "min", "p50", "max", "units")]
+        name: [section[name][key] for key in ("mean", "min", "p50", "max", "units")]
         for name in ("input_length", "output_length")
     }
     assert shown == {"input_length": [6.0, 5.0, 6.0, 7.0, "count"], "output_length": [15.0, 10.0, 15.0, 20.0, "count"]}
-    assert set(told["input_length"]) == {
+    assert set(section["input_length"]) == {
         *("units", "mean", "stddev", "min", "max"),
         *("p0p1", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "p99p9"),
     }
 
 
 def test_rates_have_their_units() -> None:
-    told = throughput(measured(CHAT))
-    assert {name: each["units"] for name, each in told.items()} == {
+    section = throughput(measured(CHAT))
+    assert {name: each["units"] for name, each in section.items()} == {
         "output_token_rate": "tokens/s",
         "input_token_rate": "tokens/s",
         "total_token_rate": "tokens/s",
         "request_rate": "queries/s",
     }
-    assert told["total_token_rate"]["mean"] == pytest.approx(
-        told["input_token_rate"]["mean"] + told["output_token_rate"]["mean"], rel=1e-4
+    assert section["total_token_rate"]["mean"] == pytest.approx(
+        section["input_token_rate"]["mean"] + section["output_token_rate"]["mean"], rel=1e-4
     )
 
 
-def load(of: Any) -> dict[str, Any]:
-    standardized: dict[str, Any] = scenario(of, of.stages[0])["load"]["standardized"]
+def load(exported: Any) -> dict[str, Any]:
+    standardized: dict[str, Any] = scenario(exported, exported.stages[0])["load"]["standardized"]
     return standardized
 
 
-def test_lengths_that_vary_are_told_by_mean_and_range() -> None:
+def test_lengths_that_vary_are_reported_by_mean_and_range() -> None:
     whole = measured(CHAT)
     varied = whole.model_copy(
         update={"requests": whole.requests.model_copy(update={"input_tokens": tuple(range(10, 34))})}
     )
-    told = load(run(varied))
-    assert told["input_seq_len"] == {"distribution": "other", "value": 21.5, "min": 10, "max": 33}
-    assert told["output_seq_len"] == {"distribution": "fixed", "value": 12}
+    section = load(run(varied))
+    assert section["input_seq_len"] == {"distribution": "other", "value": 21.5, "min": 10, "max": 33}
+    assert section["output_seq_len"] == {"distribution": "fixed", "value": 12}
 
 
-def test_answers_that_may_end_early_have_no_length_that_was_asked_for() -> None:
+def test_answers_that_may_end_early_have_no_length_that_was_requested() -> None:
     body = spec().model_dump(mode="json", by_alias=True, exclude_none=True)
     body["workloads"][0]["ignoreEOS"] = False
     assert "output_seq_len" not in load(run(measured(CHAT), of_spec=type(spec()).model_validate(body)))
@@ -317,31 +316,35 @@ def test_answers_that_may_end_early_have_no_length_that_was_asked_for() -> None:
     [("none", {"gpu": None, "gpus": 0}), ("unknown", {"gpu": None, "gpus": 2}), ("H100", {"gpu": "H100", "gpus": 2})],
 )
 def test_an_accelerator_is_named_unknown_or_none(model: str, server: dict[str, Any]) -> None:
-    of = run(measured(CHAT), of_status=status(**server))
-    (stack,) = scenario(of, of.stages[0])["stack"]
+    exported = run(measured(CHAT), of_status=status(**server))
+    (stack,) = scenario(exported, exported.stages[0])["stack"]
     assert stack["standardized"]["accelerator"]["model"] == model
 
 
 def test_replicas_are_the_servers_that_counted() -> None:
-    of = run(measured(CHAT, servers=(edge("a:1"), edge("b:1"), edge("c:1"))))
-    (stack,) = scenario(of, of.stages[0])["stack"]
+    exported = run(measured(CHAT, servers=(edge("a:1"), edge("b:1"), edge("c:1"))))
+    (stack,) = scenario(exported, exported.stages[0])["stack"]
     assert stack["standardized"]["replicas"] == 3
     none = run(measured(CHAT, servers=()))
     assert scenario(none, none.stages[0])["stack"][0]["standardized"]["replicas"] == 1
 
 
 def test_a_server_that_is_split_is_two_components_with_gpus_and_figures_of_their_own() -> None:
-    samples = [split_reading("prefill", running=1.0), split_reading("decode", running=3.0)]
-    of = split_run(samples=samples)
-    found = report(of, of.stages[0])
+    samples = [split_sample("prefill", running=1.0), split_sample("decode", running=3.0)]
+    exported = split_run(samples=samples)
+    found = report(exported, exported.stages[0])
     prefill, decode = found["scenario"]["stack"]
     for component, role, replicas, parallelism in (
         (prefill, "prefill", 2, {"tp": 1, "pp": 1, "dp": 1, "ep": 1}),
         (decode, "decode", 1, {"tp": 1, "pp": 1, "dp": 2, "ep": 2}),
     ):
-        said = component["standardized"]
-        assert (component["metadata"]["label"], said["role"], said["replicas"]) == (role, role, replicas)
-        assert (said["accelerator"]["count"], said["accelerator"]["parallelism"]) == (2, parallelism)
+        standardized = component["standardized"]
+        assert (component["metadata"]["label"], standardized["role"], standardized["replicas"]) == (
+            role,
+            role,
+            replicas,
+        )
+        assert (standardized["accelerator"]["count"], standardized["accelerator"]["parallelism"]) == (2, parallelism)
     assert "--enforce-eager" in prefill["native"]["args"]
     assert prefill["metadata"]["cfg_id"] != decode["metadata"]["cfg_id"]
     labels = ["prefill", "decode"]
@@ -356,13 +359,16 @@ def test_without_a_version_the_image_stands_for_it_and_at_an_endpoint_nothing() 
     silent = (edge().model_copy(update={"version": None}),)
     ours = run(measured(CHAT, servers=silent), of_status=status(version=None))
     theirs = run(measured(CHAT, servers=silent), of_status=status(version=None), of_spec=endpoint_spec())
-    versions = [scenario(of, of.stages[0])["stack"][0]["standardized"]["tool_version"] for of in (ours, theirs)]
+    versions = [
+        scenario(exported, exported.stages[0])["stack"][0]["standardized"]["tool_version"]
+        for exported in (ours, theirs)
+    ]
     assert versions == ["vllm/vllm-openai:v0.32.0", "unknown"]
 
 
 def test_restarts_are_the_health_of_a_server_of_ours() -> None:
-    of = run(measured(CHAT), of_status=status(restarts=2))
-    assert report(of, of.stages[0])["results"]["component_health"] == [
+    exported = run(measured(CHAT), of_status=status(restarts=2))
+    assert report(exported, exported.stages[0])["results"]["component_health"] == [
         {"component_label": "server", "total_restarts": 2}
     ]
     theirs = run(measured(CHAT), of_status=status(restarts=2), of_spec=endpoint_spec())
@@ -370,8 +376,7 @@ def test_restarts_are_the_health_of_a_server_of_ours() -> None:
 
 
 def test_a_verdict_without_findings_stands_alone() -> None:
-    of = run(measured(CHAT), of_status=status([row(CELLS[0], "Valid")]))
-    told = report(of, of.stages[0])["run"]
-    assert told["description"].endswith("]: Valid")
-    assert told["keywords"] == ["benchrun", "verdict=Valid"]
-    assert told["uid"] == f"{of.uid}/{CHAT}"
+    exported = run(measured(CHAT), of_status=status([row(CELLS[0], "Valid")]))
+    section = report(exported, exported.stages[0])["run"]
+    assert section["description"].endswith("]: Valid")
+    assert (section["keywords"], section["uid"]) == (["benchrun", "verdict=Valid"], f"{exported.uid}/{CHAT}")

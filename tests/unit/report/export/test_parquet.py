@@ -42,7 +42,7 @@ def test_a_column_has_its_type_even_where_all_is_unknown() -> None:
     }
 
 
-def test_what_is_unknown_is_null_and_not_a_number() -> None:
+def test_an_unknown_number_is_null() -> None:
     column = back(stage_table(run(measured(FIRST)))).column("mean_tpot_ms")
     assert (column.null_count, column.to_pylist()) == (1, [None])
 

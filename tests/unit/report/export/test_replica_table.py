@@ -8,9 +8,8 @@ from benchrun.report.export.encoders import Value
 from benchrun.report.export.formats import ExportedRun
 from benchrun_client.contract import START_TIME, ServerEdge
 from unit.measure.records import edge
-from unit.report.export.runs import CHAT, STAGES, UID, measured, reading, run, spec, status
-from unit.report.export.split_runs import split_reading, split_run
-from unit.report.export.test_server_table import rows
+from unit.report.export.runs import CHAT, STAGES, UID, measured, rows, run, server_sample, spec, status
+from unit.report.export.split_runs import split_run, split_sample
 
 A, B = "10.0.0.1:8000", "10.0.0.2:8000"
 COUNTED_BY_A = {
@@ -43,13 +42,13 @@ def edges(*, started: tuple[float, float] = (1000.0, 2000.0)) -> tuple[ServerEdg
     )
 
 
-def readings(*, started: tuple[float, float] = (1000.0, 2000.0)) -> list[Sample]:
+def replica_samples(*, started: tuple[float, float] = (1000.0, 2000.0)) -> list[Sample]:
     """Two of the pod that began first, one of the other, in no order of the addresses."""
     first, second = started
     return [
-        reading(CHAT, pod="server-b", start_time=second, running=1.0, waiting=0.0, kv_cache=0.125),
-        reading(CHAT, pod="server-a", start_time=first, running=3.0, waiting=4.0, kv_cache=0.5),
-        reading(CHAT, pod="server-a", start_time=first, running=5.0, waiting=0.0, kv_cache=0.25),
+        server_sample(CHAT, pod="server-b", start_time=second, running=1.0, waiting=0.0, kv_cache=0.125),
+        server_sample(CHAT, pod="server-a", start_time=first, running=3.0, waiting=4.0, kv_cache=0.5),
+        server_sample(CHAT, pod="server-a", start_time=first, running=5.0, waiting=0.0, kv_cache=0.25),
     ]
 
 
@@ -58,61 +57,60 @@ def two(*, servers: tuple[ServerEdge, ...] | None = None, samples: list[Sample] 
         measured(CHAT, servers=edges() if servers is None else servers),
         of_spec=spec(server={"image": "vllm/vllm-openai:v0.32.0", "replicas": 2}),
         of_status=status(replicas=2),
-        samples=readings() if samples is None else samples,
+        samples=replica_samples() if samples is None else samples,
     )
 
 
-def by_address(of: ExportedRun) -> dict[str, dict[str, Value]]:
-    return {str(each["address"]): each for each in rows(replica_table(of))}
+def by_address(exported: ExportedRun) -> dict[str, dict[str, Value]]:
+    return {str(each["address"]): each for each in rows(replica_table(exported))}
 
 
-def told(of: ExportedRun, *names: str) -> dict[str, tuple[Value, ...]]:
-    return {address: tuple(each[name] for name in names) for address, each in by_address(of).items()}
+def values_of(exported: ExportedRun, *names: str) -> dict[str, tuple[Value, ...]]:
+    return {address: tuple(each[name] for name in names) for address, each in by_address(exported).items()}
 
 
 def test_every_server_tells_its_own_counts_and_means() -> None:
-    assert told(two(), *COUNTS) == {A: (16, 1600, 192), B: (8, 800, 96)}
-    assert told(two(), *MEANS) == {A: (50.0, 2.0, 25.0, 2.0), B: (25.0, 0.0, 0.0, 0.0)}
+    assert values_of(two(), *COUNTS) == {A: (16, 1600, 192), B: (8, 800, 96)}
+    assert values_of(two(), *MEANS) == {A: (50.0, 2.0, 25.0, 2.0), B: (25.0, 0.0, 0.0, 0.0)}
 
 
-def test_readings_go_to_the_server_whose_process_they_tell_of() -> None:
-    assert told(two(), "pod", *READ) == {
+def test_samples_go_to_the_server_whose_process_they_tell_of() -> None:
+    assert values_of(two(), "pod", *READ) == {
         A: ("server-a", 4.0, 5.0, 2.0, 4.0, 50.0),
         B: ("server-b", 1.0, 1.0, 0.0, 0.0, 12.5),
     }
 
 
-def test_readings_of_servers_that_cannot_be_told_apart_are_nobodys() -> None:
+def test_samples_of_indistinguishable_servers_are_not_assigned() -> None:
     same = (1000.0, 1000.0)
-    found = two(servers=edges(started=same), samples=readings(started=same))
-    assert told(found, "pod", *READ) == {A: (None,) * 6, B: (None,) * 6}
-    assert told(found, "requests_finished") == {A: (16,), B: (8,)}
+    found = two(servers=edges(started=same), samples=replica_samples(started=same))
+    assert values_of(found, "pod", *READ) == {A: (None,) * 6, B: (None,) * 6}
+    assert values_of(found, "requests_finished") == {A: (16,), B: (8,)}
 
 
 def test_two_pods_of_one_start_are_not_both_the_server_that_has_it() -> None:
-    found = two(servers=edges()[:1], samples=readings(started=(1000.0, 1000.0)))
-    assert told(found, "pod", *READ) == {A: (None,) * 6}
+    found = two(servers=edges()[:1], samples=replica_samples(started=(1000.0, 1000.0)))
+    assert values_of(found, "pod", *READ) == {A: (None,) * 6}
 
 
 def test_what_a_server_did_not_say_is_unknown_and_never_zero() -> None:
     silent = ServerEdge(address=A, before=None, after=edges()[0].after)
-    found = told(two(servers=(silent, edges()[1]), samples=[]), *COUNTS, *MEANS, *READ)
-    assert found[A] == (None,) * 12
-    assert found[B] == (8, 800, 96, 25.0, 0.0, 0.0, 0.0, *(None,) * 5)
+    found = values_of(two(servers=(silent, edges()[1]), samples=[]), *COUNTS, *MEANS, *READ)
+    assert (found[A], found[B]) == ((None,) * 12, (8, 800, 96, 25.0, 0.0, 0.0, 0.0, *(None,) * 5))
 
 
 def test_a_server_without_a_request_has_counts_of_zero_and_no_mean() -> None:
     idle = edge(B, before={START_TIME: 2000.0}, rises={})
-    assert told(two(servers=(edges()[0], idle)), *COUNTS, *MEANS)[B] == (0, 0, 0, None, None, None, 0.0)
+    assert values_of(two(servers=(edges()[0], idle)), *COUNTS, *MEANS)[B] == (0, 0, 0, None, None, None, 0.0)
 
 
-def test_of_a_server_that_started_anew_no_difference_is_told() -> None:
+def test_a_restarted_server_has_no_counter_difference() -> None:
     anew = edge(A, before={START_TIME: 1000.0}, rises=COUNTED_BY_A | {START_TIME: 5.0})
-    assert told(two(servers=(anew, edges()[1])), *COUNTS, *MEANS)[A] == (None,) * 7
+    assert values_of(two(servers=(anew, edges()[1])), *COUNTS, *MEANS)[A] == (None,) * 7
 
 
 def test_servers_of_both_roles_are_there_and_the_proxy_is_not() -> None:
-    read = [split_reading("prefill", running=1.0), split_reading("decode", running=4.0)]
+    read = [split_sample("prefill", running=1.0), split_sample("decode", running=4.0)]
     found = rows(replica_table(split_run(samples=read)))
     assert [(each["role"], each["pod"], each["running_mean"]) for each in found] == [
         ("prefill", "prefill", 1.0),

@@ -82,23 +82,23 @@ def test_a_size_that_is_no_number_counts_as_not_given(value: str | None) -> None
     ("args", "expert"),
     [(["-tp=4"], 1), (["-tp=4", "--enable-expert-parallel"], 4), (["-dp=2", "--enable-expert-parallel"], 2)],
 )
-def test_experts_are_spread_over_tensor_and_data_ranks_where_asked_for(args: list[str], expert: int) -> None:
+def test_experts_are_spread_over_tensor_and_data_ranks_where_requested(args: list[str], expert: int) -> None:
     assert parallelism_of(parsed(args)).expert == expert
 
 
-def test_what_ran_comes_before_what_was_asked_for() -> None:
+def test_what_ran_comes_before_what_was_requested() -> None:
     assert flags_of(run(of_status=status(args=["serve", "--seed=7"]))) == {"--seed": "7"}
     assert flags_of(run(of_status=status(args=[]))) == parsed(ARGS)
     assert flags_of(run(of_status=BenchmarkRunStatus())) == parsed(ARGS)
 
 
-@pytest.mark.parametrize("told", [True, False], ids=["by-what-ran", "by-what-was-asked-for"])
-def test_every_role_has_flags_of_its_own_and_decode_answers(told: bool) -> None:
-    split = split_run(of_status=split_status(args=told))
+@pytest.mark.parametrize("documented", [True, False], ids=["by-what-ran", "by-what-was-asked-for"])
+def test_every_role_has_flags_of_its_own_and_decode_answers(documented: bool) -> None:
+    split = split_run(of_status=split_status(args=documented))
     assert parallelism_of(flags_of(split, "prefill")) == Parallelism(1, 1, 1, 1)
     assert parallelism_of(flags_of(split, "decode")) == Parallelism(1, 1, 2, 2)
     assert flags_of(split) == flags_of(split, "decode")
 
 
-def test_of_an_endpoint_nobody_knows_the_arguments() -> None:
+def test_the_arguments_of_an_endpoint_are_unknown() -> None:
     assert flags_of(run(of_spec=endpoint_spec(), of_status=BenchmarkRunStatus())) == {}

@@ -5,24 +5,31 @@ from __future__ import annotations
 from benchrun.api import BenchmarkRunStatus
 from benchrun.measure.exposition import Sample
 from benchrun.report.export.csv_parquet import server_table, stage_table
-from benchrun.report.export.encoders import Table, Value
+from benchrun.report.export.encoders import Value
 from benchrun.report.export.formats import ExportedRun
-from unit.report.export.runs import CHAT, GPU, STAGES, UID, endpoint_spec, measured, reading, renewed, run, status
-from unit.report.export.split_runs import split_reading, split_run
+from unit.report.export.runs import (
+    CHAT,
+    GPU,
+    STAGES,
+    UID,
+    endpoint_spec,
+    measured,
+    renewed,
+    rows,
+    run,
+    server_sample,
+    status,
+)
+from unit.report.export.split_runs import split_run, split_sample
 
 
-def rows(table: Table) -> list[dict[str, Value]]:
-    names = [column.name for column in table.columns]
-    return [dict(zip(names, values, strict=True)) for values in table.rows]
-
-
-def roles(of: ExportedRun) -> dict[str, dict[str, Value]]:
-    return {str(each["role"]): each for each in rows(server_table(of))}
+def roles(exported: ExportedRun) -> dict[str, dict[str, Value]]:
+    return {str(each["role"]): each for each in rows(server_table(exported))}
 
 
 READ: tuple[Sample, ...] = (
     *renewed(
-        split_reading,
+        split_sample,
         watts=300.0,
         role="prefill",
         running=1.0,
@@ -31,7 +38,7 @@ READ: tuple[Sample, ...] = (
         sm_clock_mhz=1_980.0,
     ),
     *renewed(
-        split_reading,
+        split_sample,
         watts=500.0,
         role="decode",
         running=4.0,
@@ -63,14 +70,14 @@ def test_what_decode_fetched_and_what_failed_on_the_way() -> None:
     assert (decode["fetched_tokens"], decode["fetched_percent"], decode["transfer_failures"]) == (768.0, 50.0, 3.0)
 
 
-def test_of_the_proxy_there_is_what_it_added_and_no_figure_of_vllm() -> None:
+def test_the_proxy_row_has_its_added_latency_only() -> None:
     found = roles(split_run(samples=READ))
     assert (found["proxy"]["proxy_added_mean_ms"], found["decode"]["proxy_added_mean_ms"]) == (2.0, None)
     assert found["proxy"]["proxy_cpu_cores"] == 0.0
     assert [found["proxy"][name] for name in ("preemptions", "coverage_percent", "kv_cache_tokens")] == [None] * 3
 
 
-def test_what_each_role_ran_on() -> None:
+def test_each_role_has_its_hardware_and_version() -> None:
     found = roles(split_run())
     columns = ("replicas", "gpu", "gpus", "server_image", "server_version", "kv_cache_tokens")
     assert {role: tuple(each[name] for name in columns) for role, each in found.items()} == {
@@ -92,20 +99,20 @@ def test_rows_are_joined_with_stages_by_run_and_stage() -> None:
     assert servers[0][2] == UID
 
 
-def test_a_role_without_a_reading_has_a_row_of_what_is_known() -> None:
-    (said,) = rows(server_table(run(measured(CHAT, servers=()))))
-    assert (said["role"], said["replicas"], said["gpus"]) == ("server", 1, 2)
-    assert [said[name] for name in ("running_mean", "preemptions", "coverage_percent")] == [None] * 3
+def test_a_role_without_a_sample_has_a_row_of_what_is_known() -> None:
+    (row,) = rows(server_table(run(measured(CHAT, servers=()))))
+    assert (row["role"], row["replicas"], row["gpus"]) == ("server", 1, 2)
+    assert [row[name] for name in ("running_mean", "preemptions", "coverage_percent")] == [None] * 3
 
 
 def test_of_an_endpoint_only_what_it_says_itself_is_known() -> None:
     of_status = status(image=None, gpu=None, gpus=0, kv_cache_tokens=5_000)
-    (said,) = rows(server_table(run(measured(CHAT), of_spec=endpoint_spec(), of_status=of_status)))
-    assert (said["server_version"], said["kv_cache_tokens"]) == ("0.32.0", 5_000)
-    assert [said[name] for name in ("replicas", "gpus", "gpu", "server_image")] == [None] * 4
+    (row,) = rows(server_table(run(measured(CHAT), of_spec=endpoint_spec(), of_status=of_status)))
+    assert (row["server_version"], row["kv_cache_tokens"]) == ("0.32.0", 5_000)
+    assert [row[name] for name in ("replicas", "gpus", "gpu", "server_image")] == [None] * 4
 
 
 def test_a_role_that_the_status_does_not_have_is_told_all_the_same() -> None:
-    whole = run(measured(CHAT), of_status=BenchmarkRunStatus(), samples=[reading(CHAT, running=3.0)])
-    (said,) = rows(server_table(whole))
-    assert (said["role"], said["running_mean"], said["replicas"]) == ("server", 3.0, None)
+    whole = run(measured(CHAT), of_status=BenchmarkRunStatus(), samples=[server_sample(CHAT, running=3.0)])
+    (row,) = rows(server_table(whole))
+    assert (row["role"], row["running_mean"], row["replicas"]) == ("server", 3.0, None)

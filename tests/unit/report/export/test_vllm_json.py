@@ -24,7 +24,7 @@ from unit.report.export.runs import (
 )
 
 
-def of(stage_id: str) -> dict[str, Any]:
+def stage_json(stage_id: str) -> dict[str, Any]:
     return detailed(run(), stage(stage_id))
 
 
@@ -50,14 +50,14 @@ def test_the_summary_is_the_list_of_runs_without_their_requests() -> None:
     assert [each["run_number"] for each in summaries] == [0, 1]
 
 
-def test_one_file_has_a_stage_a_line() -> None:
+def test_one_file_has_one_line_per_stage() -> None:
     lines = [json.loads(line) for line in vllm_lines(run()).splitlines()]
     assert [each["benchrun_stage"] for each in lines] == list(STAGES)
 
 
 @pytest.mark.parametrize("stage_id", STAGES)
 def test_requests_in_seconds_give_vllms_own_figures_in_milliseconds(stage_id: str) -> None:
-    whole = of(stage_id)
+    whole = stage_json(stage_id)
     for name, column in (("ttft", whole["ttfts"]), ("e2el", whole["latencies"])):
         assert whole[f"mean_{name}_ms"] == pytest.approx(1000 * mean(column), abs=0.001)
         assert whole[f"median_{name}_ms"] == pytest.approx(1000 * median(column), abs=0.001)
@@ -67,20 +67,20 @@ def test_requests_in_seconds_give_vllms_own_figures_in_milliseconds(stage_id: st
 
 
 def test_waiting_in_the_client_is_in_seconds_too() -> None:
-    queued = of(CAPPED)["queue_times"]
+    queued = stage_json(CAPPED)["queue_times"]
     assert queued == [us / 1e6 for us in measured(CAPPED).requests.queue_us]
     assert 0.02 < max(queued) < 5
 
 
 def test_starts_are_instants() -> None:
-    starts = of(CHAT)["start_times"]
+    starts = stage_json(CHAT)["start_times"]
     assert starts[0] == stage(CHAT).began.timestamp()
-    assert 0 < starts[-1] - starts[0] < of(CHAT)["duration"]
+    assert 0 < starts[-1] - starts[0] < stage_json(CHAT)["duration"]
 
 
-def test_what_vllm_says_in_words() -> None:
-    said = summary(run(), stage(CHAT))
-    assert {name: said[name] for name in ("backend", "endpoint_type", "model_id", "tokenizer_id", "date")} == {
+def test_the_summary_has_vllms_text_fields() -> None:
+    row = summary(run(), stage(CHAT))
+    assert {name: row[name] for name in ("backend", "endpoint_type", "model_id", "tokenizer_id", "date")} == {
         "backend": "openai",
         "endpoint_type": "openai",
         "model_id": "Qwen/Qwen3-4B",
@@ -90,16 +90,15 @@ def test_what_vllm_says_in_words() -> None:
 
 
 def test_no_limit_on_the_rate_is_inf_as_vllm_writes_it() -> None:
-    assert (of(CHAT)["request_rate"], of(CHAT)["max_concurrency"]) == ("inf", 4)
-    assert (of(CAPPED)["request_rate"], of(CAPPED)["max_concurrency"]) == (40.0, 2)
+    assert (stage_json(CHAT)["request_rate"], stage_json(CHAT)["max_concurrency"]) == ("inf", 4)
+    assert (stage_json(CAPPED)["request_rate"], stage_json(CAPPED)["max_concurrency"]) == (40.0, 2)
 
 
 def test_a_latency_that_was_not_measured_is_null_where_vllm_says_0() -> None:
     assert measured(FIRST).scalars["mean_tpot_ms"] == 0
-    said = of(FIRST)
-    assert (said["mean_tpot_ms"], said["p99_itl_ms"]) == (None, None)
-    assert said["mean_ttft_ms"] == measured(FIRST).scalars["mean_ttft_ms"]
-    assert said["failed"] == 0
+    row = stage_json(FIRST)
+    assert (row["mean_tpot_ms"], row["p99_itl_ms"]) == (None, None)
+    assert (row["mean_ttft_ms"], row["failed"]) == (measured(FIRST).scalars["mean_ttft_ms"], 0)
 
 
 def test_a_failed_request_has_its_error_and_no_times() -> None:
@@ -118,11 +117,11 @@ def test_of_several_errors_nobody_knows_which_request_met_which() -> None:
 def test_verdict_and_findings_travel_along() -> None:
     rows = [row(CELLS[0], "Suspect", ["Drift", "TooFewSamples"])]
     suspect = run(measured(CHAT), of_status=status(rows))
-    said = summary(suspect, suspect.stages[0])
-    assert (said["benchrun_verdict"], said["benchrun_findings"]) == ("Suspect", "Drift,TooFewSamples")
-    assert said["benchrun_run"] == "lab/nightly"
+    found = summary(suspect, suspect.stages[0])
+    assert (found["benchrun_verdict"], found["benchrun_findings"]) == ("Suspect", "Drift,TooFewSamples")
+    assert found["benchrun_run"] == "lab/nightly"
     # 24 requests of 4 users are six rounds: too few to bound even the median.
-    assert said["benchrun_uncertain"].split(",")[:3] == ["p50_ttft_ms", "p90_ttft_ms", "p99_ttft_ms"]
+    assert found["benchrun_uncertain"].split(",")[:3] == ["p50_ttft_ms", "p90_ttft_ms", "p99_ttft_ms"]
 
 
 def test_gpus_of_an_endpoint_are_not_known() -> None:

@@ -47,9 +47,9 @@ def reported(run: SimulatedRun | None = None, **changes: Any) -> Reported:
     return replace(whole, **changes)
 
 
-def with_status(of: Reported, **changes: Any) -> Reported:
+def with_status(report: Reported, **changes: Any) -> Reported:
     """With other fields in its status."""
-    return replace(of, status=of.status.model_copy(update=changes))
+    return replace(report, status=report.status.model_copy(update=changes))
 
 
 def hostile() -> Reported:
@@ -84,14 +84,13 @@ def hostile() -> Reported:
 
 
 def plain(spec: ChartSpec) -> str:
-    """A drawing of nothing."""
     del spec
     return '<svg xmlns="http://www.w3.org/2000/svg" width="10" height="10"><path d="M0,0h1"/></svg>'
 
 
-def page_of(of: Reported) -> str:
+def page_of(report: Reported) -> str:
     """The page, without its drawings."""
-    return page(of, plain, made_by="0.1.0")
+    return page(report, plain, made_by="0.1.0")
 
 
 def charts_of(section: Section) -> list[Chart]:
@@ -105,7 +104,6 @@ def tables_of(section: Section) -> list[Table]:
 
 
 def prose_of(section: Section) -> str:
-    """All paragraphs."""
     return "\n".join(block.text for block in _flat(section.elements) if isinstance(block, Prose))
 
 

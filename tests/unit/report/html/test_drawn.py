@@ -64,8 +64,7 @@ def test_points_and_stages_say_what_they_are() -> None:
 
 
 def test_strings_of_others_stay_text_in_a_drawing() -> None:
-    lines = {HOSTILE: [(1.0, 0.5), (2.0, 1.0)]}
-    svg = drawn(cdf_chart(lines, legend=HOSTILE))
+    svg = drawn(cdf_chart({HOSTILE: [(1.0, 0.5), (2.0, 1.0)]}, legend=HOSTILE))
     assert "<script" not in svg
     assert "<image" not in svg
 

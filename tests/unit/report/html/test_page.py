@@ -120,7 +120,7 @@ def test_headings_do_not_leave_out_a_level(page: str) -> None:
     assert all(below - above <= 1 for above, below in pairwise(levels))
 
 
-def test_every_table_says_what_it_is(page: str) -> None:
+def test_every_table_has_a_caption(page: str) -> None:
     assert page.count("<table") == page.count("<caption>") > 5
 
 

@@ -31,8 +31,7 @@ def large(**changes: Any) -> Reported:
 
 def test_what_was_cut_is_what_was_judged() -> None:
     for now, judged in zip(restored(large()).status.results, measured().status.results, strict=True):
-        assert now.intervals == judged.intervals
-        assert now.uncertain == judged.uncertain
+        assert (now.intervals, now.uncertain) == (judged.intervals, judged.uncertain)
         assert now.objectives == judged.objectives
         assert {name: now.metrics[name] for name in judged.metrics if name in now.metrics} == {
             name: value for name, value in judged.metrics.items() if name in now.metrics

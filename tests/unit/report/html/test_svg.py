@@ -28,19 +28,19 @@ def cleaned(body: str, *, prefix: str = "c1-", label: str = "a chart") -> str:
         pytest.param("<![CDATA[x]]>", id="cdata"),
     ],
 )
-def test_what_no_chart_needs_is_refused(body: str) -> None:
+def test_an_unused_chart_feature_is_rejected(body: str) -> None:
     with pytest.raises(UnsafeSvg):
         cleaned(body)
 
 
-def test_entities_are_refused() -> None:
+def test_entities_are_rejected() -> None:
     with pytest.raises(UnsafeSvg):
         inline_svg(
             '<!DOCTYPE svg [<!ENTITY a "aaaa">]><svg xmlns="http://www.w3.org/2000/svg">&a;</svg>', prefix="", label=""
         )
 
 
-def test_what_is_no_drawing_is_refused() -> None:
+def test_an_invalid_drawing_is_rejected() -> None:
     for text in ("<g/>", "<p>no</p>", "not even XML", ""):
         with pytest.raises(UnsafeSvg):
             inline_svg(text, prefix="", label="")
@@ -76,5 +76,5 @@ def test_colours_of_the_page_stay() -> None:
     assert 'fill="var(--blue)"' in cleaned('<path d="M0" fill="var(--blue)"/>')
 
 
-def test_what_draws_nothing_is_left_out() -> None:
+def test_empty_charts_are_left_out() -> None:
     assert "<g" not in cleaned('<g><g><path fill="red"/></g></g>')

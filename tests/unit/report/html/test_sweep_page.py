@@ -89,8 +89,7 @@ def test_however_little_there_is_it_makes_a_page(sweep: ReportedSweep) -> None:
 
 
 def test_the_verdict_comes_first_and_names_the_best() -> None:
-    section = sweep_verdict_section(several())
-    first, facts = section.elements[:2]
+    first, facts = sweep_verdict_section(several()).elements[:2]
     assert isinstance(first, Verdict)
     assert (first.word, first.meaning.endswith(HOLES)) == ("Suspect", True)
     assert isinstance(facts, Facts)
@@ -101,9 +100,7 @@ def test_the_verdict_comes_first_and_names_the_best() -> None:
 def test_each_variant_has_a_row_with_its_outcome_and_why_it_failed() -> None:
     [table] = tables_of(sweep_verdict_section(several()))
     rows = {row[0]: row for row in table.rows.rows}
-    assert rows["baseline"][1] == "baseline"
-    assert rows["prefix-caching"][1] == "Better"
-    assert rows["eager"][1] == "Worse"
+    assert (rows["baseline"][1], rows["prefix-caching"][1], rows["eager"][1]) == ("baseline", "Better", "Worse")
     assert rows["chunked-8192"][1] == "not detected"
     assert rows["long-context-with-a-long-name"][-1] == "OutOfGPUMemory in seqs-v6-r1: CUDA out of memory"
 
@@ -121,7 +118,7 @@ def test_every_load_point_is_a_point_and_those_of_the_front_stand_out() -> None:
     [chart] = charts_of(made(front_section(several())))
     points = {row["text"]: row["on_front"] for row in data_of(chart.spec) if "text" in row}
     assert len(points) == 10, "five variants were measured at two load points"
-    front = {told.split(":")[0] for told, on_front in points.items() if on_front}
+    front = {label.split(":")[0] for label, on_front in points.items() if on_front}
     assert front == {f"{point.variant} at {point.cell}" for point in several().status.front}
     assert "eager at chat/concurrency=16" not in front
 
@@ -133,7 +130,7 @@ def test_an_invalid_row_is_no_point() -> None:
     assert {row["variant"] for row in data_of(chart.spec) if "text" in row} == {"base", "slow"}
 
 
-def test_a_single_point_is_told_and_not_drawn() -> None:
+def test_a_single_point_is_reported_and_not_drawn() -> None:
     section = made(front_section(finished_sweep({"base": Measured()}).reported))
     assert charts_of(section) == []
     assert len(tables_of(section)[0].rows.rows) == 1
@@ -159,7 +156,7 @@ def test_each_load_point_has_bars_with_intervals_a_chart_a_figure() -> None:
     assert best["low"] < best["change"] < best["high"]
 
 
-def test_of_many_load_points_some_are_drawn_and_all_are_in_the_table() -> None:
+def test_many_load_points_are_thinned_in_charts_and_complete_in_tables() -> None:
     users = range(1, MAX_DRAWN_CELLS + 3)
     cells = [f"chat/concurrency={count}" for count in users]
     template = spec_body(workloads=[workload(load=concurrencies(*users))])
@@ -174,7 +171,7 @@ def test_of_many_load_points_some_are_drawn_and_all_are_in_the_table() -> None:
 # ---- the rest --------------------------------------------------------------------------------------------------------
 
 
-def test_what_limits_is_told_in_sentences() -> None:
+def test_the_bottleneck_is_explained_in_sentences() -> None:
     [table] = tables_of(made(sweep_limits_section(batches().reported)))
     assert [row[0] for row in table.rows.rows] == ["80000", "160000"]
     assert all("compute is the limit" in row[2] for row in table.rows.rows)

@@ -12,7 +12,7 @@ from benchrun.report.html.theme import CDF_POINTS, SPANS, cdf_points, spans
 from hypothesis import given, strategies as st
 
 
-def of(count: int) -> Distribution:
+def distribution(count: int) -> Distribution:
     draw = random.Random(count)
     return Distribution.of(draw.lognormvariate(3, 1) for _ in range(count))
 
@@ -23,7 +23,7 @@ def test_a_small_distribution_is_kept_whole() -> None:
 
 @pytest.mark.parametrize("count", [CDF_POINTS + 1, 1_000, 50_000])
 def test_a_large_one_has_at_most_so_many_points(count: int) -> None:
-    points = cdf_points(of(count))
+    points = cdf_points(distribution(count))
     assert CDF_POINTS / 2 < len(points) <= CDF_POINTS + 1
     assert points[-1][1] == 1.0
 
@@ -37,14 +37,14 @@ def test_every_point_is_one_of_the_distribution(values: list[int]) -> None:
 
 
 def test_points_ascend_to_the_greatest_value() -> None:
-    whole = of(10_000)
+    whole = distribution(10_000)
     points = cdf_points(whole)
     assert all(a[0] <= b[0] and a[1] < b[1] for a, b in pairwise(points))
     assert points[-1][0] == whole.values[-1]
 
 
 def test_the_tail_has_points_of_its_own() -> None:
-    shares = [share for _, share in cdf_points(of(50_000))]
+    shares = [share for _, share in cdf_points(distribution(50_000))]
     assert sum(share > 0.999 for share in shares) >= 10
 
 
@@ -53,27 +53,27 @@ def sample(at: float, running: float | None, pod: str = "a", kv_cache: float | N
 
 
 def test_no_spike_is_lost() -> None:
-    readings = [sample(float(second), 100.0 if second == 4_321 else 1.0) for second in range(10_000)]
-    found = spans(readings, origin=0.0, at_most=SPANS)
+    samples = [sample(float(second), 100.0 if second == 4_321 else 1.0) for second in range(10_000)]
+    found = spans(samples, origin=0.0, at_most=SPANS)
     assert len(found) <= SPANS
     assert max(span.running.high for span in found if span.running) == 100.0
 
 
 def test_a_hole_stays_a_hole() -> None:
-    readings = [sample(float(second), 1.0) for second in [*range(100), *range(200, 300)]]
-    found = spans(readings, origin=0.0, at_most=50)
+    samples = [sample(float(second), 1.0) for second in [*range(100), *range(200, 300)]]
+    found = spans(samples, origin=0.0, at_most=50)
     assert any(span.running is None for span in found)
     assert all(span.running is not None for span in found if span.end <= 99 or span.start >= 200)
 
 
-def test_few_readings_make_no_holes() -> None:
-    readings = [sample(second + 0.2 * (second % 3), 1.0) for second in range(40)]
-    assert all(span.running is not None for span in spans(readings, origin=0.0, at_most=SPANS))
+def test_few_samples_make_no_holes() -> None:
+    samples = [sample(second + 0.2 * (second % 3), 1.0) for second in range(40)]
+    assert all(span.running is not None for span in spans(samples, origin=0.0, at_most=SPANS))
 
 
 def test_requests_of_servers_add_up_and_their_caches_are_averaged() -> None:
-    readings = [sample(1.0, 2.0, "a", 0.2), sample(1.1, 3.0, "b", 0.4)]
-    (found,) = spans(readings, origin=0.0, at_most=SPANS)
+    samples = [sample(1.0, 2.0, "a", 0.2), sample(1.1, 3.0, "b", 0.4)]
+    (found,) = spans(samples, origin=0.0, at_most=SPANS)
     assert found.running is not None
     assert found.kv_cache_percent is not None
     assert found.running.mean == 5.0

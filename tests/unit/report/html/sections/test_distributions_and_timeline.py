@@ -10,7 +10,7 @@ from benchrun.measure import latencies
 from benchrun.report.html.sections.distributions import MAX_LINES, distributions_section, evenly
 from benchrun.report.html.sections.timeline import MANY_STAGES, side_by_side_section, timeline_section
 from report_kit.simulated_run import simulated_run
-from unit.measure.timelines import readings
+from unit.measure.timelines import gauge_samples
 from unit.report.finished_sweeps import batches
 from unit.report.html.reported_runs import charts_of, data_of, measured, prose_of, reported, tables_of, with_status
 
@@ -57,8 +57,8 @@ def test_variants_stand_over_time_in_one_figure_each_from_its_own_start() -> Non
     """Steps of 10,000, 80,000 and 160,000 tokens: what ran, what waited, and how full the KV cache was."""
     gauges = {"10000": (33.0, 491.0, 0.094), "80000": (267.0, 436.0, 0.78), "160000": (276.0, 367.0, 0.99)}
     series = {
-        name: [replace(each, at=each.at + 1000 * place) for each in readings([of] * 60, every_seconds=5.0)]
-        for place, (name, of) in enumerate(gauges.items())
+        name: [replace(each, at=each.at + 1000 * place) for each in gauge_samples([values] * 60, every_seconds=5.0)]
+        for place, (name, values) in enumerate(gauges.items())
     }
     assert side_by_side_section(batches().reported) is None
     section = side_by_side_section(replace(batches().reported, series={**series, "failed": ()}))
@@ -74,7 +74,7 @@ def test_variants_stand_over_time_in_one_figure_each_from_its_own_start() -> Non
     }
 
 
-def test_records_that_are_not_at_hand_are_said() -> None:
+def test_records_that_are_not_at_hand_are_reported() -> None:
     left = [record for record in measured().records if not record.stage_id.startswith("chat/rate=2/")]
     section = distributions_section(reported(records=left))
     assert section is not None
@@ -87,7 +87,7 @@ def test_without_records_nothing_is_drawn() -> None:
     assert charts_of(section) == []
 
 
-def test_all_stages_are_on_the_timeline_and_readings_under_them() -> None:
+def test_all_stages_are_on_the_timeline_and_samples_under_them() -> None:
     section = timeline_section(reported())
     assert section is not None
     (chart,) = charts_of(section)
@@ -107,14 +107,14 @@ def test_many_stages_get_a_drawing_with_room_for_each() -> None:
     assert [chart.title for chart in charts_of(section)] == ["The run over time", "Every stage"]
 
 
-def test_a_timeline_without_readings_has_its_stages() -> None:
+def test_a_timeline_without_samples_has_its_stages() -> None:
     section = timeline_section(reported(samples=()))
     assert section is not None
     assert "No samples" in prose_of(section)
     assert not any("line" in row for row in data_of(charts_of(section)[0].spec))
 
 
-def test_a_timeline_without_records_has_its_readings() -> None:
+def test_a_timeline_without_records_has_its_samples() -> None:
     section = timeline_section(reported(records=()))
     assert section is not None
     assert "Records of 0 of 12 stages" in prose_of(section)

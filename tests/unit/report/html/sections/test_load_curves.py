@@ -25,11 +25,11 @@ def test_latencies_and_throughput_are_drawn_against_load() -> None:
 def test_the_knee_is_marked_in_every_chart_and_said() -> None:
     section = load_curves_section(reported())
     assert section is not None
-    said = prose_of(section)
-    assert "The knee is at 16 requests/s" in said
+    text = prose_of(section)
+    assert "The knee is at 16 requests/s" in text
     marked = [[row["load"] for row in data_of(chart.spec) if set(row) == {"load"}] for chart in charts_of(section)]
     assert all(loads == [16.0, 16.0] for loads in marked)
-    assert "Kleinrock" in said
+    assert "Kleinrock" in text
 
 
 def test_load_points_that_are_invalid_make_no_knee() -> None:
@@ -49,6 +49,6 @@ def test_under_a_cap_latency_counts_from_when_a_request_was_due() -> None:
     assert {row["value"] for row in data_of(e2el.spec) if row.get("line") == "median"} == {9e4}
 
 
-def test_one_load_is_no_curve() -> None:
+def test_a_single_load_draws_no_curve() -> None:
     run = simulated_run(rates=("4", "inf"), repeats=1, requests=30)
     assert load_curves_section(reported(run)) is None

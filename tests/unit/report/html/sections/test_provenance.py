@@ -38,8 +38,7 @@ def test_the_digest_of_every_stage_s_traffic_is_there() -> None:
 
 def test_the_manifest_measures_the_same_under_another_name() -> None:
     body = yaml.safe_load(manifest(reported()))
-    assert body["apiVersion"] == "benchrun.dev/v1alpha1"
-    assert body["kind"] == "BenchmarkRun"
+    assert (body["apiVersion"], body["kind"]) == ("benchrun.dev/v1alpha1", "BenchmarkRun")
     assert body["metadata"] == {"name": "measured-again", "namespace": "lab"}
     assert BenchmarkRunSpec.model_validate(body["spec"]) == measured().spec
 

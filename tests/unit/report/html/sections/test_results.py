@@ -13,18 +13,18 @@ def test_results_have_a_row_a_load_point_and_intervals_behind_a_click() -> None:
     assert intervals.rows.headers[2:5] == ("measured", "at least", "at most")
 
 
-def test_what_was_cut_is_said() -> None:
+def test_truncated_lists_are_mentioned() -> None:
     cuts = [Truncated(field="findings", total=9, included=4), Truncated(field="records", total=9, included=3)]
-    said = prose_of(results_section(with_status(reported(), truncated=cuts)))
-    assert "4 of 9 findings; 3 of 9 records." in said
+    text = prose_of(results_section(with_status(reported(), truncated=cuts)))
+    assert "4 of 9 findings; 3 of 9 records." in text
 
 
 def test_limits_are_the_operator_s_own_sentences() -> None:
     section = limits_section(reported())
     assert section is not None
     table, answers, stages = tables_of(section)
-    said = {row.cell: row.bottleneck.sentence for row in measured().status.results if row.bottleneck}
-    assert all(row[3] == said[row[0]] for row in table.rows.rows if row[1] == "limit")
+    text = {row.cell: row.bottleneck.sentence for row in measured().status.results if row.bottleneck}
+    assert all(row[3] == text[row[0]] for row in table.rows.rows if row[1] == "limit")
     assert "chat/rate=inf" in {row[0] for row in table.rows.rows}
     assert "chat/rate=2" in prose_of(section)
     assert {row[1] for row in answers.rows.rows} == {"true run"}

@@ -67,6 +67,6 @@ def test_distributions_curves_and_timeline_find_the_stages_of_a_search() -> None
     assert timeline is not None
     assert "of those that are" not in prose_of(distributions)
     assert len({row["load"] for row in data_of(charts_of(distributions)[0].spec) if "load" in row}) == len(TRIED)
-    told = [row["label"] for row in data_of(charts_of(timeline)[0].spec) if "label" in row]
-    assert set(told) - {""} <= set(TRIED)
-    assert set(told) != {""}
+    labels = [row["label"] for row in data_of(charts_of(timeline)[0].spec) if "label" in row]
+    assert set(labels) - {""} <= set(TRIED)
+    assert set(labels) != {""}

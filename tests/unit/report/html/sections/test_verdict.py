@@ -17,8 +17,7 @@ def condition(type_: str, status: str, reason: str) -> Condition:
 def test_the_verdict_is_the_first_word() -> None:
     first = verdict_section(reported()).elements[0]
     assert isinstance(first, Verdict)
-    assert first.word == measured().status.verdict
-    assert first.message == "measured all 6 load points"
+    assert (first.word, first.message) == (measured().status.verdict, "measured all 6 load points")
 
 
 @pytest.mark.parametrize(("reason", "word"), [("ServerStartFailed", "Failed"), ("Cancelled", "Cancelled")])
@@ -59,5 +58,5 @@ def test_findings_stand_worst_first_with_evidence_and_remedy() -> None:
     assert any(card.evidence for card in cards)
 
 
-def test_nothing_found_is_said() -> None:
+def test_a_report_without_findings_says_so() -> None:
     assert "No rule found anything." in prose_of(findings_section(with_status(reported(), findings=[])))
