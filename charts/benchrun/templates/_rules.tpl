@@ -43,7 +43,7 @@ What a run is made of is created, deleted and never changed; of pods, which cont
   verbs: [get]
 {{- if eq .Values.podRoad "Proxy" }}
 - apiGroups: [""]
-  resources: [pods/proxy] # metrics pages and records, where pods can't be reached directly
+  resources: [pods/proxy] # metrics and records, where pods can't be reached directly
   verbs: [get, create]
 {{- end }}
 - apiGroups: [discovery.k8s.io]

@@ -105,8 +105,8 @@ WORKLOAD_RULES = (
     Rule(
         cel=f"self.workloads.all(w, !{_SEARCH} || ({_ENOUGH}))",
         message="a search needs requests (or durationSeconds x from) for its percentiles: at least 369 a stage for the 99th, "
-        "74 for the 95th, 37 for the 90th, in general 369 / (100 - percentile), or 479 where maxRepeats is 1; fewer tell nothing "
-        "for certain",
+        "74 for the 95th, 37 for the 90th, in general 369 / (100 - percentile), or 479 where maxRepeats is 1; ITL needs "
+        "no such number",
         path=".workloads",
     ),
     Rule(

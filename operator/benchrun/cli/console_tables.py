@@ -105,7 +105,7 @@ def as_table(cells: tables.Rows, *, folded: Collection[str] | None = None) -> Ta
     return table
 
 
-NAMES = ("variant", "load point", "not to be told from it")  # Columns that may take several lines.
+NAMES = ("variant", "load point")  # Columns that may take several lines.
 
 
 def show_sweep(

@@ -147,15 +147,17 @@ def _since(state: RunState, condition: Condition) -> datetime | None:
 
 
 def _startup(state: RunState) -> Deadline | None:
+    """From the last pod being scheduled; until then from the first, since that one holds its GPUs while it waits for the others."""
     pods, seconds = state.serving, state.spec.startup_deadline_seconds
-    if not pods:
+    scheduled = [pod.scheduled_at for pod in pods if pod.scheduled_at is not None]
+    if not scheduled:
         return None
-    pod = next((each for each in pods if not each.ready), pods[-1])
+    without_node = next((pod for pod in pods if pod.scheduled_at is None), None)
+    pod = without_node or next((each for each in pods if not each.ready), pods[-1])
     slow = "it was still loading; raise the deadline if the model needs longer"
-    why = _why(pod.waiting_message, pod.waiting_reason, slow)
+    why = f"a pod had no node: {_why(pod.unschedulable)}" if without_node else _why(pod.waiting_message, pod.waiting_reason, slow)
     message = f"the server was not healthy within startupDeadlineSeconds ({seconds} s) of being scheduled: {why}"
-    since = instant(state.status.scheduled_time) or pod.scheduled_at
-    return _deadline(Reason.STARTUP_DEADLINE, since, seconds, message)
+    return _deadline(Reason.STARTUP_DEADLINE, instant(state.status.scheduled_time) or min(scheduled), seconds, message)
 
 
 def _client_ready(state: RunState) -> Condition | None:

@@ -47,7 +47,7 @@ class Forbidden(ClusterError):
 
 
 class Invalid(ClusterError):
-    """400, 422: the request will be refused however often it is sent."""
+    """400, 422, and any other 4xx: the request will be refused however often it is sent."""
 
 
 class Throttled(ClusterError):

@@ -55,6 +55,22 @@ def test_scheduled_is_when_the_last_of_them_is() -> None:
     assert scheduled.startswith(instant(SCHEDULED + 60).isoformat()[:19])
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_servers_that_have_a_node_are_not_held_for_ever_by_one_that_has_none(first: bool) -> None:
+    """From the first one's node on, whichever pod is looked at first, and the missing node is named; then again from the last one's."""
+    scene = RUN.with_spec(startupDeadlineSeconds=300, pendingDeadlineSeconds=0).server_loading().log_read()
+    without_node = {"scheduled_at": None, "node": None, "ready": False, "unschedulable": "0/1 nodes are available"}
+    partly = scene.another_server("server-2", ready=True).another_server("server-3", **without_node)
+    partly = replace(partly, pods=partly.pods[::-1]) if first else partly
+    assert partly.at(SCHEDULED + 299).ended().status.phase == "WaitingForNode"
+    late = partly.at(SCHEDULED + 300).ended().status
+    assert standing(late, "Failed") == {"Failed": "True (StartupDeadlineExceeded)"}
+    assert "0/1 nodes are available" in (late.message or "")
+    wholly = scene.another_server("server-2").another_server("server-3", scheduled_at=instant(SCHEDULED + 60))
+    assert wholly.at(SCHEDULED + 359).ended().status.phase == "Starting"
+    assert standing(wholly.at(SCHEDULED + 360).ended().status, "Failed") == {"Failed": "True (StartupDeadlineExceeded)"}
+
+
 def test_the_one_that_never_gets_a_node_is_the_one_that_is_named() -> None:
     scene = RUN.with_spec(pendingDeadlineSeconds=50).server_loading()
     late = scene.another_server(
