@@ -70,9 +70,12 @@ class Mistake:
             name=f"{self.name} {dose:g}",
             workloads=workloads,
             servers=((*SERVER, *flags),),
-            client_ahead=self.beside == "any",
-            servers_ahead=self.beside == "any",
-            **{"measurement": WARM, **values},
+            **{
+                "measurement": WARM,
+                "client_ahead": self.beside == "any",
+                "servers_ahead": self.beside == "any",
+                **values,
+            },
         )
 
 
@@ -150,8 +153,8 @@ MISTAKES: tuple[Mistake, ...] = (
     ),
     Mistake(
         name="server with a share of a core",
-        doses=(0.5, 0.3, 0.2, 0.12, 0.08),
-        with_dose=lambda share: {"server_cpu_share": share},
+        doses=(0.3, 0.12, 0.06, 0.03, 0.02),
+        with_dose=lambda share: {"server_cpu_share": share, "client_ahead": True},
         expected=_SERVER | _GAP | {"FrontendSaturated"},
         beside="alike",
     ),
