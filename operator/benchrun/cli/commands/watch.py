@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, MutableMapping
 from contextlib import suppress
-from functools import partial
 
 from rich.console import Console
 
@@ -84,8 +83,7 @@ def _show(console: Console, followed: Followed, kubectl: cluster.Kubectl, *, wid
     if status.truncated:
         with suppress(errors.KubectlError):
             sweep = sweep_of(kubectl.get(followed.name, cluster.SWEEP))
-            runs_of = partial(finished_sweep.runs_in_cluster, kubectl=kubectl)
-            status = finished_sweep.whole_table(sweep, status, runs_of)
+            status = finished_sweep.whole_table(sweep, status, finished_sweep.runs_of(sweep, kubectl))
     console_tables.show_sweep(console, followed.name, status, texts_per_prompt=texts, wide=wide)
 
 
