@@ -61,21 +61,14 @@ class Kubectl:
         kinds = " or ".join(kind for kind, resource in RESOURCES.items() if resource in resources)
         return no_such(kinds, name, self.namespace, list(dict.fromkeys(others)))
 
-    def sweep_if_any(self, name: str) -> Body | None:
-        """The sweep of that name; None where there is none, or none that may be read."""
-        try:
-            return self.find(name, resource=SWEEP)
-        except KubectlError:
-            return None  # who may read runs may perhaps not read sweeps
-
     def sweep_instead(self, name: str, error: KubectlError) -> Body:
         """The sweep of that name, where looking for a run raised `error`. Raises it, or that there is neither."""
         if error.trouble != "NotFound":
             raise error
-        found = self.sweep_if_any(name)
-        if found is None:
-            raise self.missing(name, RUN, SWEEP)
-        return found
+        with suppress(KubectlError):  # who may read runs may perhaps not read sweeps
+            if (found := self.find(name, resource=SWEEP)) is not None:
+                return found
+        raise self.missing(name, RUN, SWEEP)
 
     def all(self, resource: str, *, all_namespaces: bool = False, selector: str | None = None) -> list[Body]:
         """All objects of a resource, of the namespace or of the cluster."""

@@ -146,8 +146,7 @@ class Following:
                 raise
             if target.is_sweep:
                 raise await asyncio.to_thread(target.kubectl.missing, name, cluster.SWEEP) from None
-            if await asyncio.to_thread(target.kubectl.sweep_if_any, name) is None:
-                raise await asyncio.to_thread(target.kubectl.missing, name, cluster.RUN, cluster.SWEEP) from None
+            await asyncio.to_thread(target.kubectl.sweep_instead, name, error)
             self._targets[name] = replace(target, kind=SWEEP_KIND)
             await self.follow(name)
 
