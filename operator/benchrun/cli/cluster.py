@@ -82,9 +82,6 @@ class Kubectl:
         roles = f"{names.LABEL_ROLE} in ({names.ROLE_STAGE},{names.ROLE_TIMELINE})"
         return self.all("configmaps", selector=f"{names.LABEL_RUN_UID}={run_uid},{roles}")
 
-    def pods(self, run_uid: str, role: str) -> list[Body]:
-        return self.all("pods", selector=f"{names.LABEL_RUN_UID}={run_uid},{names.LABEL_ROLE}={role}")
-
     def apply(self, manifest: str, *, dry_run: bool = False) -> Body:
         """The object, created or brought to what the manifest says; `dry_run`: as it would be."""
         return self._json("apply", "--filename=-", *(["--dry-run=server"] if dry_run else []), given=manifest)

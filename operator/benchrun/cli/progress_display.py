@@ -34,6 +34,7 @@ class LogReporter:
         self._logs: defaultdict[str, live_view.Log] = defaultdict(live_view.Log)
 
     def show(self, followed: Sequence[Followed]) -> None:
+        """Those that go on, as they are now. Called after every change, and in between."""
         for each in followed:
             for line in self._logs[each.name].lines(each, now=datetime.now(UTC)):
                 self._print(f"{each.name}  {line}" if self._several else line)
@@ -42,6 +43,7 @@ class LogReporter:
         """Its last line is printed already; the tables follow when all have ended."""
 
     def failed(self, name: str, error: errors.CommandError) -> None:
+        """One can't be followed any more."""
         if self._several:
             self._print(f"{name}  {error}")
 
