@@ -43,9 +43,7 @@ class Kubectl:
         try:
             return self._json("get", resource, name)
         except KubectlError as error:
-            if error.trouble == "NotFound":
-                raise self.missing(name, resource) from None
-            raise
+            raise (self.missing(name, resource) if error.trouble == "NotFound" else error) from None
 
     def find(self, name: str, *, resource: str = RUN) -> Body | None:
         """One run or sweep, or None where there is none of that name."""

@@ -83,14 +83,12 @@ def named_sweep(options: argparse.Namespace, no_run: errors.CommandError | None 
         if len(found) != 1:
             raise no_run or errors.CommandError(f"{options.file} holds no {KIND} {options.name or ''}".rstrip())
         return view_builders.sweep_of(found[0])
-    if options.name is None:
-        raise no_run or errors.CommandError("which sweep? Give its name, or -f FILE")
     kubectl = cluster.kubectl_of(options)
-    if no_run is None:
-        return view_builders.sweep_of(kubectl.get(options.name, cluster.SWEEP))
-    if not isinstance(no_run, errors.KubectlError):
-        raise no_run
-    return view_builders.sweep_of(kubectl.sweep_instead(options.name, no_run))
+    if isinstance(no_run, errors.KubectlError):
+        return view_builders.sweep_of(kubectl.sweep_instead(options.name, no_run))
+    if no_run is not None or options.name is None:
+        raise no_run or errors.CommandError("which sweep? Give its name, or -f FILE")
+    return view_builders.sweep_of(kubectl.get(options.name, cluster.SWEEP))
 
 
 def status_of(sweep: views.Sweep) -> BenchmarkSweepStatus:
