@@ -80,13 +80,11 @@ class Kubectl:
         roles = f"{names.LABEL_ROLE} in ({names.ROLE_STAGE},{names.ROLE_TIMELINE})"
         return self.all("configmaps", selector=f"{names.LABEL_RUN_UID}={run_uid},{roles}")
 
-    def apply(self, manifest: str, *, dry_run: bool = False) -> Body:
-        """The object, created or brought to what the manifest says; `dry_run`: as it would be."""
-        return self._json("apply", "--filename=-", *(["--dry-run=server"] if dry_run else []), given=manifest)
-
-    def create(self, manifest: str) -> Body:
-        """A new object; the API server makes its name where the manifest has generateName."""
-        return self._json("create", "--filename=-", given=manifest)
+    def apply(self, manifest: str, *, named: bool = True, dry_run: bool = False) -> Body:
+        """The object, created or brought to what the manifest says; `dry_run`: as it would be. One that is not `named` is always
+        new: the API server makes its name from generateName."""
+        options = ["--dry-run=server"] if dry_run else []
+        return self._json("apply" if named else "create", "--filename=-", *options, given=manifest)
 
     def cancel(self, name: str, *, resource: str = RUN) -> None:
         """End a run, or a sweep with its runs. It frees its GPUs and keeps what was measured."""

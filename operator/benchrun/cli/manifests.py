@@ -168,7 +168,7 @@ def applied(manifest: Manifest, kubectl: cluster.Kubectl) -> Applied:
     try:
         if manifest.name is not None and manifest.kind in cluster.RESOURCES:
             return _once(manifest, manifest.name, within)
-        return _as_applied((within.create if manifest.name is None else within.apply)(manifest.text))
+        return _as_applied(within.apply(manifest.text, named=manifest.name is not None))
     except errors.CommandError as error:
         if isinstance(error, errors.KubectlError) and error.trouble in errors.OF_THE_CLUSTER:
             raise

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -53,23 +52,16 @@ class LogReporter:
 
 
 class ScreenReporter:
-    """One fills the display; several have a few lines each. Use it as a context, or the cursor stays hidden."""
+    """One fills the display; several have a few lines each. It is drawn within the context `live`, which hides the cursor."""
 
     def __init__(self, console: Console, *, several: bool) -> None:
         self._console, self._several = console, several
         self._followed: Sequence[Followed] | None = None
-        self._live = Live(console=console, get_renderable=self._drawn, auto_refresh=False, transient=True)
-
-    def __enter__(self) -> Self:
-        self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._live.stop()
+        self.live = Live(console=console, get_renderable=self._drawn, auto_refresh=False, transient=True)
 
     def show(self, followed: Sequence[Followed]) -> None:
         self._followed = followed or (None if self._followed is None else ())
-        self._live.refresh()
+        self.live.refresh()
 
     def ended(self, followed: Followed) -> None:
         if self._several:

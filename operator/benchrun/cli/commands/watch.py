@@ -56,7 +56,8 @@ async def _followed(
         log = LogReporter(console, several=several)
         return await following.follow(targets, log, timeout_seconds=timeout_seconds)
     # Of the terminal's own width: what wraps can't be drawn over.
-    with ScreenReporter(console_tables.Terminal(), several=several) as screen:
+    screen = ScreenReporter(console_tables.Terminal(), several=several)
+    with screen.live:
         return await following.follow(targets, screen, timeout_seconds=timeout_seconds)
 
 
