@@ -55,7 +55,12 @@ def seal(record: StageRecord) -> Sealed:
     body = packed_record(record)
     if len(body) > MAX_PACKED_BYTES:
         raise ValueError(f"record {record.sequence} has {len(body)} bytes, packed; at most {MAX_PACKED_BYTES} fit")
-    envelope = Envelope(
+    return envelope_of(record, body), body
+
+
+def envelope_of(record: StageRecord, body: bytes) -> Envelope:
+    """Of a record and its packed bytes. ValueError where it does not fit one."""
+    return Envelope(
         sequence=record.sequence,
         run_uid=record.run_uid,
         stage_id=record.stage_id,
@@ -64,7 +69,6 @@ def seal(record: StageRecord) -> Sealed:
         size=len(body),
         digest=hashlib.sha256(body).hexdigest(),
     )
-    return envelope, body
 
 
 class Failure(Message):

@@ -43,9 +43,7 @@ class Kubectl:
         try:
             return self._json("get", resource, name)
         except KubectlError as error:
-            if error.trouble == "NotFound":
-                raise self.missing(name, resource) from None
-            raise
+            raise (self.missing(name, resource) if error.trouble == "NotFound" else error) from None
 
     def find(self, name: str, *, resource: str = RUN) -> Body | None:
         """One run or sweep, or None where there is none of that name."""
@@ -61,21 +59,14 @@ class Kubectl:
         kinds = " or ".join(kind for kind, resource in RESOURCES.items() if resource in resources)
         return no_such(kinds, name, self.namespace, list(dict.fromkeys(others)))
 
-    def sweep_if_any(self, name: str) -> Body | None:
-        """The sweep of that name; None where there is none, or none that may be read."""
-        try:
-            return self.find(name, resource=SWEEP)
-        except KubectlError:
-            return None  # who may read runs may perhaps not read sweeps
-
     def sweep_instead(self, name: str, error: KubectlError) -> Body:
         """The sweep of that name, where looking for a run raised `error`. Raises it, or that there is neither."""
         if error.trouble != "NotFound":
             raise error
-        found = self.sweep_if_any(name)
-        if found is None:
-            raise self.missing(name, RUN, SWEEP)
-        return found
+        with suppress(KubectlError):  # who may read runs may perhaps not read sweeps
+            if (found := self.find(name, resource=SWEEP)) is not None:
+                return found
+        raise self.missing(name, RUN, SWEEP)
 
     def all(self, resource: str, *, all_namespaces: bool = False, selector: str | None = None) -> list[Body]:
         """All objects of a resource, of the namespace or of the cluster."""
@@ -89,16 +80,11 @@ class Kubectl:
         roles = f"{names.LABEL_ROLE} in ({names.ROLE_STAGE},{names.ROLE_TIMELINE})"
         return self.all("configmaps", selector=f"{names.LABEL_RUN_UID}={run_uid},{roles}")
 
-    def pods(self, run_uid: str, role: str) -> list[Body]:
-        return self.all("pods", selector=f"{names.LABEL_RUN_UID}={run_uid},{names.LABEL_ROLE}={role}")
-
-    def apply(self, manifest: str, *, dry_run: bool = False) -> Body:
-        """The object, created or brought to what the manifest says; `dry_run`: as it would be."""
-        return self._json("apply", "--filename=-", *(["--dry-run=server"] if dry_run else []), given=manifest)
-
-    def create(self, manifest: str) -> Body:
-        """A new object; the API server makes its name where the manifest has generateName."""
-        return self._json("create", "--filename=-", given=manifest)
+    def apply(self, manifest: str, *, named: bool = True, dry_run: bool = False) -> Body:
+        """The object, created or brought to what the manifest says; `dry_run`: as it would be. One that is not `named` is always
+        new: the API server makes its name from generateName."""
+        options = ["--dry-run=server"] if dry_run else []
+        return self._json("apply" if named else "create", "--filename=-", *options, given=manifest)
 
     def cancel(self, name: str, *, resource: str = RUN) -> None:
         """End a run, or a sweep with its runs. It frees its GPUs and keeps what was measured."""

@@ -10,13 +10,22 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from benchrun.api import BenchmarkRunStatus, plain_text
+from benchrun.api import BenchmarkRunStatus, Bottleneck, Comparison, plain_text
 from benchrun.api.sweep import BenchmarkSweepStatus
-from benchrun.cli.commands.compare import show_comparison
+from benchrun.judge.comparison import compare
 from benchrun.judge.comparison.figures import SCOPES
-from benchrun.report import sweep_rows, tables
+from benchrun.report import comparison_rows, sweep_rows, tables
 
 COLOURS = {"Valid": "green", "Suspect": "yellow", "Invalid": "red", "Note": "cyan", "Failed": "red"}
+OUTCOME_COLOURS = {
+    "Better": "green",
+    "Worse": "red",
+    "Mixed": "yellow",
+    "Equivalent": "green",
+    "NotRegressed": "green",
+    "Regressed": "red",
+}
+COMPARISON_WIDTH = 100
 ENDED_EARLY = ("Failed", "Cancelled")  # Phases that say more of a run than the verdict of what it had measured.
 LEGEND = (
     "req/s and tok/s are of the plateau, where there is one; latencies in milliseconds; "
@@ -94,15 +103,64 @@ def show_figures(console: Console, cells: tables.Rows, *, names: Collection[str]
     console.width = before
 
 
-def as_table(cells: tables.Rows, *, folded: Collection[str] | None = None) -> Table:
-    """Rows laid out, verdicts coloured. `folded`: headers of the columns that may take several lines; None: all may."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for header in cells.headers:
-        table.add_column(header, overflow="fold", no_wrap=folded is not None and header not in folded)
+def empty_table(*headers: str, folded: Collection[str] | None = None, numbers: Collection[str] = ()) -> Table:
+    """`folded`: headers of the columns that may take several lines; None: all may. Those of `numbers` end on the right."""
+    table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(headers))
+    for header in headers:
+        right, whole = header in numbers, folded is not None and header not in folded
+        table.add_column(header, justify="right" if right else "left", overflow="fold", no_wrap=whole)
+    return table
+
+
+def as_table(
+    cells: tables.Rows,
+    *,
+    folded: Collection[str] | None = None,
+    numbers: Collection[str] = (),
+    colours: Mapping[str, str] = COLOURS,
+) -> Table:
+    """Rows laid out; `colours`: of the cells with these words."""
+    table = empty_table(*cells.headers, folded=folded, numbers=numbers)
     for row in cells.rows:
-        styled = ("dim" if cell.endswith(tables.UNCERTAIN) else COLOURS.get(cell, "") for cell in row)
+        styled = ("dim" if cell.endswith(tables.UNCERTAIN) else colours.get(cell, "") for cell in row)
         table.add_row(*map(Text, row, styled))
     return table
+
+
+def show_comparison(
+    console: Console,
+    found: compare.Compared | Comparison,
+    *,
+    before: str,
+    after: str,
+    limited: Mapping[str, Bottleneck] | None = None,
+) -> None:
+    """The outcome, the figures, the bottleneck by load point, what could not be compared, and the gate."""
+    title = Text.assemble(
+        (f"{before} -> {after}: ", "bold"), (found.outcome, OUTCOME_COLOURS.get(found.outcome, "bold"))
+    )
+    console.print(title, width=COMPARISON_WIDTH)
+    if found.cells:
+        rows = comparison_rows.comparison_rows(found.cells)
+        numbers = ("baseline", "value", "change", "interval")
+        table = as_table(rows, folded=("load point",), numbers=numbers, colours=OUTCOME_COLOURS)
+        table.padding = (0, 1, 0, 0)
+        console.print(table)
+    for cell, limit in (limited or {}).items():
+        console.print(Text(f"{cell}: {limit.sentence}"), width=COMPARISON_WIDTH)
+    for reason in comparison_rows.reasons(found.cells):
+        console.print(Text(f"not compared: {reason}", style="yellow"), width=COMPARISON_WIDTH)
+    without = comparison_rows.unpaired(found.cells)
+    if without:
+        console.print(
+            Text(f"not known to have had equal traffic: {', '.join(without)}", style="dim"), width=COMPARISON_WIDTH
+        )
+    console.print(Text(found.message), width=COMPARISON_WIDTH)
+    if found.gate is not None:
+        console.print(
+            Text(comparison_rows.GATES[found.gate], style=OUTCOME_COLOURS.get(found.gate, "yellow")),
+            width=COMPARISON_WIDTH,
+        )
 
 
 NAMES = ("variant", "load point")  # Columns that may take several lines.

@@ -104,16 +104,18 @@ def _forbidden(found: re.Match[str]) -> str:
 
 def _unknown_kind(found: re.Match[str]) -> str:
     kind, version = found["kind"], found["version"]
-    return _NOT_INSTALLED.format(kind) if version.startswith(f"{GROUP}/") else _OTHER_KIND.format(kind, version)
+    if version.startswith(f"{GROUP}/"):
+        return _NOT_INSTALLED.format(kind)
+    return f"this cluster does not know the kind {kind} of {version}"
 
 
 _KINDS = {PLURAL: KIND, spec.PLURAL: spec.KIND}
+_OURS = "|".join(_KINDS)
 _WHICH = "(kubectl config current-context)"
 _NO_CONTEXT = "there is no context {name}; kubectl config get-contexts lists them"
 _NOT_INSTALLED = (
     "this cluster does not know {}: install benchrun there (docs/install.md), or choose another with --context"
 )
-_OTHER_KIND = "this cluster does not know the kind {} of {}"
 _NOISE = re.compile(r"[EWI]\d{4} \d\d:\d\d:|\* <nil>: .*some validation rules were not checked")
 """Log lines of its libraries, and the remark that rules were not checked for an object that breaks its schema."""
 _PREFIX = re.compile(r"^(error: |Error in configuration: |Error from server( \(\w+\))?: |error when \w+ \"STDIN\": )+")
@@ -131,10 +133,7 @@ _KNOWN: tuple[tuple[str, Trouble, str | Callable[[re.Match[str]], str]], ...] = 
         "NotLoggedIn",
         f"the cluster refuses your credentials: log in to it again, or choose another context {_WHICH}",
     ),
-    *(
-        (rf"doesn't have a resource type \"{plural}\"", "NotInstalled", _NOT_INSTALLED.format(kind))
-        for plural, kind in _KINDS.items()
-    ),
+    (rf"doesn't have a resource type \"({_OURS})\"", "NotInstalled", lambda m: _NOT_INSTALLED.format(_KINDS[m[1]])),
     (r"no matches for kind \"(?P<kind>\w+)\" in version \"(?P<version>.+?)\"", "NotInstalled", _unknown_kind),
     (
         r"User \"(?P<user>.+?)\" cannot (?P<verb>\w+) resource \"(?P<resource>\S+?)\".*?"
@@ -147,9 +146,10 @@ _KNOWN: tuple[tuple[str, Trouble, str | Callable[[re.Match[str]], str]], ...] = 
         "NotFound",
         "there is no namespace {name}; kubectl create namespace {name}",
     ),
-    *(
-        (rf"{plural}\.{re.escape(GROUP)} \"(?P<name>.+?)\" not found", "NotFound", f"there is no {kind} {{name}} here")
-        for plural, kind in _KINDS.items()
+    (
+        rf"({_OURS})\.{re.escape(GROUP)} \"(.+?)\" not found",
+        "NotFound",
+        lambda m: f"there is no {_KINDS[m[1]]} {m[2]} here",
     ),
     (r"\(NotFound\).*pods \"(?P<name>.+?)\" not found", "NotFound", "the pod {name} is gone"),
     (IMMUTABLE, "Immutable", lambda m: f"{', '.join(dict.fromkeys(re.findall(IMMUTABLE, m.string)))} can't be changed"),

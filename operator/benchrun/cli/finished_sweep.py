@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,24 +13,31 @@ from rich.console import Console
 
 from benchrun import names
 from benchrun.api import BenchmarkRunStatus, plain_text
-from benchrun.api.sweep import KIND, BenchmarkSweepStatus, essence
+from benchrun.api.sweep import KIND, BenchmarkSweepSpec, BenchmarkSweepStatus, essence
 from benchrun.cli import cluster, console_tables, errors, finished_run, manifests
 from benchrun.decide import Unacceptable
 from benchrun.decide.sweep import decide_sweep, sweep_state
 from benchrun.judge.sweep.table import sweep_table
-from benchrun.measure import exposition
 from benchrun.observe import run_outcomes, untrusted_json as raw, view_builders, views
 from benchrun.report import exit_codes, markdown, tables
+from benchrun.report.html import Reported, ReportedSweep
 
 
-def whole_table(
-    sweep: views.Sweep, status: BenchmarkSweepStatus, runs_of: Callable[[views.Sweep], Sequence[raw.Object]]
-) -> BenchmarkSweepStatus:
-    """The status with all rows and figures; as it is where it was not cut, or where runs or figures are not available.
-    `runs_of` is called only where it was cut."""
+def runs_of(sweep: views.Sweep, kubectl: cluster.Kubectl, file: Path | None = None) -> list[views.Run]:
+    """Its runs, from a file or the cluster; none where they may not be read."""
+    bodies: Sequence[raw.Object] = ()
+    if file is not None:
+        bodies = [body for body in manifests.objects_in(file) if body.get("kind") == names.KIND]
+    else:
+        with suppress(errors.KubectlError):
+            bodies = kubectl.all(cluster.RUN, selector=f"{names.LABEL_SWEEP}={sweep.name}")
+    return [run for run in map(view_builders.run_of, bodies) if run.sweep_uid == sweep.uid]
+
+
+def whole_table(sweep: views.Sweep, status: BenchmarkSweepStatus, runs: Sequence[views.Run]) -> BenchmarkSweepStatus:
+    """The status with all rows and figures; as it is where it was not cut, or where runs or figures are not available."""
     if not status.truncated:
         return status
-    runs = [run for run in map(view_builders.run_of, runs_of(sweep)) if run.sweep_uid == sweep.uid]
     measured = {}
     for run in runs:
         with suppress(ValidationError):  # written by another version of the API
@@ -51,41 +57,24 @@ def whole_table(
     return decide_sweep.tabled(state, sweep_state.TableMade(wanted, table))
 
 
-def runs_in_cluster(sweep: views.Sweep, kubectl: cluster.Kubectl) -> Sequence[raw.Object]:
-    """Of the sweep; none where they may not be read."""
-    try:
-        return kubectl.all(cluster.RUN, selector=f"{names.LABEL_SWEEP}={sweep.name}")
-    except errors.KubectlError:
-        return []
-
-
-Series = Mapping[str, Sequence[exposition.Sample]]
-
-
-@dataclass(frozen=True, slots=True)
-class FoundSweep:
-    """As the API server holds it, and its status."""
-
-    sweep: views.Sweep
-    status: BenchmarkSweepStatus
-    series: Series = field(default_factory=dict)
-    """Samples of the first run of each variant that kept any; read for a page only."""
-
-
-def sampled(found: FoundSweep, runs: Sequence[raw.Object], options: argparse.Namespace) -> Series:
-    """Of each variant, in their order; those without samples are left out."""
-    series: dict[str, Sequence[exposition.Sample]] = {}
-    by_name = {run.name: run for run in map(view_builders.run_of, runs) if run.sweep_uid == found.sweep.uid}
-    for number, variant in enumerate(found.status.variants, start=1):
-        for name in sorted(name for name in by_name if name.startswith(f"{found.sweep.name}-v{number}-r")):
+def _reported(
+    sweep: views.Sweep, status: BenchmarkSweepStatus, runs: Sequence[views.Run], options: argparse.Namespace
+) -> ReportedSweep:
+    """With the samples of the first run of each variant that kept any. One that was refused for its spec has a page, too."""
+    spec, series = None, {}
+    with suppress(ValidationError):
+        spec = BenchmarkSweepSpec.model_validate(sweep.spec)
+    by_name = {run.name: run for run in runs}
+    for number, variant in enumerate(status.variants, start=1):
+        for name in sorted(name for name in by_name if name.startswith(f"{sweep.name}-v{number}-r")):
             with suppress(errors.CommandError):
                 if samples := finished_run.with_measurement(by_name[name], options).samples:
                     series[variant.name] = samples
                     break
-    return series
+    return ReportedSweep(sweep.name, sweep.namespace, sweep.uid, sweep.spec, spec, status, series)
 
 
-def named_sweep(options: argparse.Namespace, no_run: errors.CommandError | None = None) -> FoundSweep:
+def named_sweep(options: argparse.Namespace, no_run: errors.CommandError | None = None) -> views.Sweep:
     """The sweep that the options name; without a name the only one of the file. `no_run`: why no run of that name was
     found, raised where there is no sweep either. Raises CommandError."""
     if options.file is not None:
@@ -93,54 +82,46 @@ def named_sweep(options: argparse.Namespace, no_run: errors.CommandError | None 
         found = [body for body in sweeps if options.name in (None, raw.mapping(body.get("metadata")).get("name"))]
         if len(found) != 1:
             raise no_run or errors.CommandError(f"{options.file} holds no {KIND} {options.name or ''}".rstrip())
-        return typed_sweep(found[0])
-    if options.name is None:
-        raise no_run or errors.CommandError("which sweep? Give its name, or -f FILE")
+        return view_builders.sweep_of(found[0])
     kubectl = cluster.kubectl_of(options)
-    if no_run is None:
-        return typed_sweep(kubectl.get(options.name, cluster.SWEEP))
-    if not isinstance(no_run, errors.KubectlError):
-        raise no_run
-    return typed_sweep(kubectl.sweep_instead(options.name, no_run))
+    if isinstance(no_run, errors.KubectlError):
+        return view_builders.sweep_of(kubectl.sweep_instead(options.name, no_run))
+    if no_run is not None or options.name is None:
+        raise no_run or errors.CommandError("which sweep? Give its name, or -f FILE")
+    return view_builders.sweep_of(kubectl.get(options.name, cluster.SWEEP))
 
 
-def typed_sweep(body: raw.Object) -> FoundSweep:
+def status_of(sweep: views.Sweep) -> BenchmarkSweepStatus:
     """Raises CommandError where its status is another version's."""
-    sweep = view_builders.sweep_of(body)
-    return FoundSweep(sweep, errors.readable(BenchmarkSweepStatus.model_validate, sweep.status, sweep.name))
+    return errors.readable(BenchmarkSweepStatus.model_validate, sweep.status, sweep.name)
 
 
-def show_found(found: FoundSweep, options: argparse.Namespace, console: Console) -> int:
+def show_found(sweep: views.Sweep, options: argparse.Namespace, console: Console) -> int:
     """Show it whole. Returns the code of its verdict, 0 before it has ended. Raises CommandError."""
-
-    def runs_of(sweep: views.Sweep) -> Sequence[raw.Object]:
-        if options.file is None:
-            return runs_in_cluster(sweep, cluster.kubectl_of(options))
-        return [body for body in manifests.objects_in(options.file) if body.get("kind") == names.KIND]
-
-    found = replace(found, status=whole_table(found.sweep, found.status, runs_of))
-    name, texts = found.sweep.name, tables.texts_per_prompt(raw.mapping(found.sweep.spec.get("template")))
-    code = exit_codes.sweep_exit_code(found.status)
+    name, status = sweep.name, status_of(sweep)
+    needed = status.truncated or options.html is not None
+    runs = runs_of(sweep, cluster.kubectl_of(options), options.file) if needed else []
+    status, texts = whole_table(sweep, status, runs), tables.texts_per_prompt(raw.mapping(sweep.spec.get("template")))
+    code = exit_codes.sweep_exit_code(status)
     if options.html is not None:
         if code is None:
             raise errors.CommandError(f"{name} has not ended")
-        series = sampled(found, runs_of(found.sweep), options)
-        write_page(options.html, replace(found, series=series), console)
+        write_page(options.html, _reported(sweep, status, runs, options), console)
     elif options.markdown:
-        print(plain_text(markdown.sweep_markdown(name, found.status, texts_per_prompt=texts)), end="")
+        print(plain_text(markdown.sweep_markdown(name, status, texts_per_prompt=texts)), end="")
     else:
-        console_tables.show_sweep(console, name, found.status, texts_per_prompt=texts, wide=options.wide)
+        console_tables.show_sweep(console, name, status, texts_per_prompt=texts, wide=options.wide)
     return exit_codes.PASSED if code is None else code
 
 
-def write_page(file: Path, found: finished_run.FinishedRun | FoundSweep, console: Console) -> None:
+def write_page(file: Path, found: Reported | ReportedSweep, console: Console) -> None:
     """One HTML file. Only here is imported what draws: all else does without those packages. Raises CommandError."""
     try:
-        from benchrun.cli.html_page import html_page, sweep_html_page
+        from benchrun.cli.html_page import html_page
     except ModuleNotFoundError as error:
         needed = "the HTML report needs two more packages: pip install 'benchrun-operator[report]'"
         raise errors.CommandError(needed) from error
-    text = sweep_html_page(found) if isinstance(found, FoundSweep) else html_page(found)
+    text = html_page(found)
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, MutableMapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterable, MutableMapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from benchrun import names
 from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.cli import cluster, errors
+from benchrun.cli.progress_display import LogReporter, ScreenReporter
 from benchrun.observe import untrusted_json as raw
 from benchrun.plan import stored_record
 from benchrun.report import watch_state
@@ -25,6 +25,7 @@ HOPELESS = frozenset({"NoKubectl", "NoContext", "NotInstalled", "Forbidden", "No
 LATEST_STAGES = 8  # At most so many stages that finished before are fetched with their figures.
 MAX_TARGETS = 16  # Each has a kubectl of its own, a sweep two.
 TICK_SECONDS = 0.25  # How often a reporter is called when nothing happens.
+Reporter = LogReporter | ScreenReporter
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +49,10 @@ def by_name(targets: Iterable[tuple[str, Target]]) -> dict[str, Target]:
     found: dict[str, Target] = {}
     for name, target in targets:
         other = found.setdefault(name, target)
-        if other.kind != target.kind:
-            raise errors.CommandError(f"a run and a sweep are both called {name}; follow one after the other")
         if other != target:
-            raise errors.CommandError(
-                f"two {target.noun}s of different namespaces are called {name}; follow one after the other"
-            )
+            alike = f"two {target.noun}s of different namespaces are"
+            both = alike if other.kind == target.kind else "a run and a sweep are both"
+            raise errors.CommandError(f"{both} called {name}; follow one after the other")
     return found
 
 
@@ -61,19 +60,6 @@ class TimeIsUp(errors.CommandError):
     """Not all has ended in the time that was given."""
 
     code = 124  # As of timeout(1).
-
-
-class Reporter(Protocol):
-    """Shows runs and sweeps to whoever waits."""
-
-    def show(self, followed: Sequence[Followed]) -> None:
-        """Those that go on, as they are now. Called after every change, and in between."""
-
-    def ended(self, followed: Followed) -> None:
-        """One has ended."""
-
-    def failed(self, name: str, error: errors.CommandError) -> None:
-        """One can't be followed any more."""
 
 
 async def follow(
@@ -140,51 +126,44 @@ class Following:
         """One, to its end or until it can't be read."""
         target = self._targets[name]
         try:
-            await (self._follow_sweep if target.is_sweep else self._follow_run)(name, target.kubectl)
+            await (self._follow_sweep if target.is_sweep else self._follow_run)(name)
         except errors.KubectlError as error:
             if error.trouble != "NotFound" or name in self.known:
                 raise
             if target.is_sweep:
                 raise await asyncio.to_thread(target.kubectl.missing, name, cluster.SWEEP) from None
-            if await asyncio.to_thread(target.kubectl.sweep_if_any, name) is None:
-                raise await asyncio.to_thread(target.kubectl.missing, name, cluster.RUN, cluster.SWEEP) from None
+            await asyncio.to_thread(target.kubectl.sweep_instead, name, error)
             self._targets[name] = replace(target, kind=SWEEP_KIND)
             await self.follow(name)
 
-    async def _follow_run(self, name: str, kubectl: cluster.Kubectl) -> None:
-        stages, run = _FinishedStages(kubectl, name), None
-        async with aclosing(_changes(kubectl, cluster.RUN, name, lost=partial(self._lost, name))) as changes:
-            async for body, deleted in changes:
-                if deleted:
-                    raise errors.KubectlError(f"{name} was deleted", "NotFound")
+    async def _follow_run(self, name: str) -> None:
+        stages, run = _FinishedStages(self._targets[name].kubectl, name), None
+        async with aclosing(self._changes(name, cluster.RUN)) as changes:
+            async for body, _ in changes:
                 run = watch_state.updated_run(run, body, await stages.since_last(body))
                 self._changed(name, run, exit_code(run.status))
                 if name in self.codes:
                     return
 
-    async def _follow_sweep(self, name: str, kubectl: cluster.Kubectl) -> None:
+    async def _follow_sweep(self, name: str) -> None:
         runs: list[asyncio.Task[None]] = []
         try:
-            async with aclosing(_changes(kubectl, cluster.SWEEP, name, lost=partial(self._lost, name))) as changes:
-                async for body, deleted in changes:
-                    if deleted:
-                        raise errors.KubectlError(f"{name} was deleted", "NotFound")
+            async with aclosing(self._changes(name, cluster.SWEEP)) as changes:
+                async for body, _ in changes:
                     before = self.known.get(name)
                     sweep = watch_state.updated_sweep(before if isinstance(before, FollowedSweep) else None, body)
                     self._changed(name, sweep, sweep_exit_code(sweep.status))
                     if name in self.codes:
                         return
                     if not runs:
-                        runs.append(asyncio.create_task(self.guarded(name, self._follow_swept_runs(name, kubectl))))
+                        runs.append(asyncio.create_task(self.guarded(name, self._follow_swept_runs(name))))
         finally:
             await _cancelled(runs)
 
-    async def _follow_swept_runs(self, name: str, kubectl: cluster.Kubectl) -> None:
+    async def _follow_swept_runs(self, name: str) -> None:
         """The sweep is followed to its end without them: who may read sweeps may perhaps not read runs."""
-        of_sweep = f"--selector={names.LABEL_SWEEP}={name}"
-        watched = _changes(kubectl, cluster.RUN, of_sweep, lost=partial(self._lost, name), may_be_silent=True)
         with suppress(errors.KubectlError):
-            async with aclosing(watched) as changes:
+            async with aclosing(self._changes(name, cluster.RUN, of_sweep=True)) as changes:
                 async for body, deleted in changes:
                     sweep = self.known[name]
                     if isinstance(sweep, FollowedSweep):
@@ -201,10 +180,39 @@ class Following:
             self._reporter.ended(followed)
         self.show()
 
-    def _lost(self, name: str, trouble: str) -> None:
-        if name in self.known:
-            self.known[name] = replace(self.known[name], trouble=trouble)
-        self.show()
+    async def _changes(
+        self, name: str, resource: str, *, of_sweep: bool = False
+    ) -> AsyncGenerator[tuple[cluster.Body, bool], None]:
+        """The object, or the runs of a sweep, as created, changed or deleted (the second is True), by a watch that is begun anew
+        when it ends. Trouble that may pass is shown. Raises KubectlError for other trouble and for any before the first
+        event; of a sweep's runs there may be none. Also raises it where the object itself is deleted."""
+        watched = f"--selector={names.LABEL_SWEEP}={name}" if of_sweep else name
+        ever_heard, pause = of_sweep, 0.0
+        while True:
+            await asyncio.sleep(pause)
+            heard, error = False, None
+            try:
+                events_of = self._targets[name].kubectl.lines(
+                    "get", resource, watched, "--watch", "--output-watch-events", "--output=json"
+                )
+                async with aclosing(events_of) as lines, aclosing(objects(lines)) as events:
+                    async for event in events:
+                        if event.get("type") == "ERROR":
+                            break  # what is watched has become too old: begin anew
+                        heard = ever_heard = True
+                        deleted = event.get("type") == "DELETED"
+                        if deleted and not of_sweep:
+                            raise errors.KubectlError(f"{name} was deleted", "NotFound")
+                        yield dict(raw.mapping(event.get("object"))), deleted
+            except errors.KubectlError as found:
+                error = found
+            pause = FIRST_PAUSE_SECONDS if heard or not pause else min(2 * pause, LONGEST_PAUSE_SECONDS)
+            if error is not None:
+                if error.trouble in HOPELESS or not ever_heard:
+                    raise error
+                if name in self.known:
+                    self.known[name] = replace(self.known[name], trouble=f"{error}; trying again")
+                self.show()
 
 
 class _FinishedStages:
@@ -239,33 +247,6 @@ class _FinishedStages:
             except ValueError:
                 pass  # a record of another version; the stage was measured all the same
         return StageLine(sequence, (self._under_way or None) if is_last else None)
-
-
-async def _changes(
-    kubectl: cluster.Kubectl, *watched: str, lost: Callable[[str], None], may_be_silent: bool = False
-) -> AsyncGenerator[tuple[cluster.Body, bool], None]:
-    """Objects as they are created, changed or deleted (the second is True), by a watch that is begun anew when it ends. `lost` is
-    called for trouble that may pass. Raises KubectlError for other trouble, and for any before the first event, unless there
-    may be none (`may_be_silent`)."""
-    ever_heard, pause = may_be_silent, 0.0
-    while True:
-        await asyncio.sleep(pause)
-        heard, error = False, None
-        try:
-            events_of = kubectl.lines("get", *watched, "--watch", "--output-watch-events", "--output=json")
-            async with aclosing(events_of) as lines, aclosing(objects(lines)) as events:
-                async for event in events:
-                    if event.get("type") == "ERROR":
-                        break  # what is watched has become too old: begin anew
-                    heard = ever_heard = True
-                    yield dict(raw.mapping(event.get("object"))), event.get("type") == "DELETED"
-        except errors.KubectlError as found:
-            error = found
-        pause = FIRST_PAUSE_SECONDS if heard or not pause else min(2 * pause, LONGEST_PAUSE_SECONDS)
-        if error is not None:
-            if error.trouble in HOPELESS or not ever_heard:
-                raise error
-            lost(f"{error}; trying again")
 
 
 async def objects(lines: AsyncIterator[str]) -> AsyncGenerator[cluster.Body, None]:

@@ -45,20 +45,13 @@ def objects_in(path: Path) -> list[raw.Object]:
     return [each for body in bodies for each in (raw.mappings(body.get("items")) if "items" in body else (body,))]
 
 
-_FASTEST = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""Where libyaml was there when PyYAML was built; ten times as fast, and a run's records are a megabyte."""
-_TIMESTAMP = "tag:yaml.org,2002:timestamp"
-LOADER: Any = type(
-    "KubernetesLoader",
-    (_FASTEST,),
-    {
-        "yaml_implicit_resolvers": {
-            first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
-            for first, resolvers in _FASTEST.yaml_implicit_resolvers.items()
-        }
-    },
-)
+# CSafeLoader, where libyaml was there when PyYAML was built, is ten times as fast, and a run's records are a megabyte.
+LOADER: Any = type("KubernetesLoader", (getattr(yaml, "CSafeLoader", yaml.SafeLoader),), {})
 """Reads as Kubernetes does: what looks like a date is a string."""
+LOADER.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in LOADER.yaml_implicit_resolvers.items()
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +168,7 @@ def applied(manifest: Manifest, kubectl: cluster.Kubectl) -> Applied:
     try:
         if manifest.name is not None and manifest.kind in cluster.RESOURCES:
             return _once(manifest, manifest.name, within)
-        return _as_applied((within.create if manifest.name is None else within.apply)(manifest.text))
+        return _as_applied(within.apply(manifest.text, named=manifest.name is not None))
     except errors.CommandError as error:
         if isinstance(error, errors.KubectlError) and error.trouble in errors.OF_THE_CLUSTER:
             raise

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -34,6 +33,7 @@ class LogReporter:
         self._logs: defaultdict[str, live_view.Log] = defaultdict(live_view.Log)
 
     def show(self, followed: Sequence[Followed]) -> None:
+        """Those that go on, as they are now. Called after every change, and in between."""
         for each in followed:
             for line in self._logs[each.name].lines(each, now=datetime.now(UTC)):
                 self._print(f"{each.name}  {line}" if self._several else line)
@@ -42,6 +42,7 @@ class LogReporter:
         """Its last line is printed already; the tables follow when all have ended."""
 
     def failed(self, name: str, error: errors.CommandError) -> None:
+        """One can't be followed any more."""
         if self._several:
             self._print(f"{name}  {error}")
 
@@ -51,23 +52,16 @@ class LogReporter:
 
 
 class ScreenReporter:
-    """One fills the display; several have a few lines each. Use it as a context, or the cursor stays hidden."""
+    """One fills the display; several have a few lines each. It is drawn within the context `live`, which hides the cursor."""
 
     def __init__(self, console: Console, *, several: bool) -> None:
         self._console, self._several = console, several
         self._followed: Sequence[Followed] | None = None
-        self._live = Live(console=console, get_renderable=self._drawn, auto_refresh=False, transient=True)
-
-    def __enter__(self) -> Self:
-        self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._live.stop()
+        self.live = Live(console=console, get_renderable=self._drawn, auto_refresh=False, transient=True)
 
     def show(self, followed: Sequence[Followed]) -> None:
         self._followed = followed or (None if self._followed is None else ())
-        self._live.refresh()
+        self.live.refresh()
 
     def ended(self, followed: Followed) -> None:
         if self._several:

@@ -6,9 +6,7 @@ import argparse
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeVar
-
-T = TypeVar("T")
+from typing import Any
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
@@ -36,10 +34,10 @@ def number_from_0(text: str) -> float | None:
     return None
 
 
-def valid(read: Callable[[str], T]) -> Callable[[str], T]:
+def valid(read: Callable[[str], Any]) -> Callable[[str], Any]:
     """The type of an argument: argparse prints the ValueError that `read` raises."""
 
-    def read_argument(text: str) -> T:
+    def read_argument(text: str) -> Any:
         try:
             return read(text)
         except ValueError as error:

@@ -6,12 +6,12 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import overload
+from typing import Any
 
-from benchrun_client.contract import Envelope, Search, StageRecord, ended_search, open_record, open_stage
+from benchrun_client.contract import Envelope, Search, StageRecord, envelope_of, open_record, open_stage
 
 from benchrun.api import MAX_REFUSED, MAX_REFUSED_CHARS, BenchmarkRunSpec, BenchmarkRunStatus, Judgement
 from benchrun.api.sweep import BenchmarkSweepSpec, SweepTable
@@ -63,16 +63,9 @@ class PackedRecords(Sequence[StageRecord]):
     def __len__(self) -> int:
         return len(self._packed)
 
-    @overload
-    def __getitem__(self, index: int) -> StageRecord: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> PackedRecords: ...
-
-    def __getitem__(self, index: int | slice) -> StageRecord | PackedRecords:
-        if isinstance(index, slice):
-            return PackedRecords(self._packed[index])
-        return open_record(self._packed[index])
+    def __getitem__(self, index: Any) -> Any:
+        found = self._packed[index]
+        return open_record(found) if isinstance(found, bytes) else PackedRecords(found)
 
 
 MAX_SAMPLES = 100_000  # Of a run's timeline, in some 40 MB. A week of 13 servers leaves 3,584 buckets of each.
@@ -90,8 +83,8 @@ def judge_job(job: Job, parts: Iterable[Part]) -> Judgement:
         job.name,
         job.uid,
         spec,
-        opened.records(),
-        opened.samples(),
+        PackedRecords(tuple(opened.records[sequence] for sequence in sorted(opened.records))),
+        tuple(timeline.once(opened.samples)),
         servers=job.servers,
         client=job.client,
         baseline=opened.baseline,
@@ -113,8 +106,8 @@ class _Opened:
         self._run_uid = owner.uid
         self._stage_ids = stage_ids(spec, run_uid=owner.uid)
         self._searches = planned_searches(owner, spec)
-        self._records: dict[int, bytes] = {}
-        self._samples: list[exposition.Sample] = []
+        self.records: dict[int, bytes] = {}  # Packed, by sequence.
+        self.samples: list[exposition.Sample] = []
         self.baseline: Run | None = None
         self.refused: list[str] = []
 
@@ -126,25 +119,15 @@ class _Opened:
             reason = str(error).partition("\n")[0] or type(error).__name__
             self.refused.append(f"{part.head.kind} {part.head.name}: {reason}"[:MAX_REFUSED_CHARS])
 
-    def records(self) -> PackedRecords:
-        """In order of measurement."""
-        return PackedRecords(tuple(self._records[sequence] for sequence in sorted(self._records)))
-
-    def samples(self) -> tuple[exposition.Sample, ...]:
-        """Each once, oldest first."""
-        return tuple(timeline.once(self._samples))
-
     def _open(self, head: PartHead, data: bytes) -> None:
         if head.kind == "record":
-            problem = self._problem_with(head, data)
-            if problem is not None or head.sequence is None:
-                raise ValueError(problem)
-            self._records.setdefault(head.sequence, data)  # the first of a stage stands
+            record = self._record(head, data)
+            self.records.setdefault(record.sequence, data)  # the first of a stage stands
         elif head.kind == "timeline":
             found = timeline.decode(data).samples
-            if len(self._samples) + len(found) > MAX_SAMPLES:
+            if len(self.samples) + len(found) > MAX_SAMPLES:
                 raise ValueError(f"the run has more than {MAX_SAMPLES} samples")
-            self._samples += [sample for sample in found if sample.role in SERVING_ROLES]
+            self.samples += [sample for sample in found if sample.role in SERVING_ROLES]
         elif head.kind == "baseline":
             body = json.loads(data)
             if not isinstance(body, dict):
@@ -153,38 +136,24 @@ class _Opened:
         else:
             raise ValueError("not a part of a run")
 
-    def _problem_with(self, head: PartHead, data: bytes) -> str | None:
-        """Why this is not the record that its envelope says; None: it is."""
-        digest = hashlib.sha256(data).hexdigest()
-        if digest != head.digest:
-            return "its digest does not match its bytes"
-        try:
-            record = open_record(data)
-        except ValueError as error:
-            return str(error)
-        envelope = Envelope(
-            sequence=record.sequence,
-            run_uid=record.run_uid,
-            stage_id=record.stage_id,
-            plan_digest=record.plan_digest,
-            ends_search=ended_search(record),
-            size=len(data),
-            digest=digest,
-        )
-        return next(self._problems(head, record, envelope), None)
-
-    def _problems(self, head: PartHead, record: StageRecord, envelope: Envelope) -> Iterator[str]:
+    def _record(self, head: PartHead, data: bytes) -> StageRecord:
+        """Raises ValueError where this is not the record that its envelope says, or the plan has no such record."""
+        if hashlib.sha256(data).hexdigest() != head.digest:
+            raise ValueError("its digest does not match its bytes")
+        record = open_record(data)
+        envelope = envelope_of(record, data)
         if envelope.run_uid != self._run_uid:
-            yield "it is of another run"
+            raise ValueError("it is of another run")
         if envelope.sequence != head.sequence or envelope.ends_search != head.ends_search:
-            yield "it is not what its envelope says"
+            raise ValueError("it is not what its envelope says")
         # Where these stood, a Job or an annotation, may be gone.
         if head.stage_id not in (None, envelope.stage_id) or head.plan_digest not in (None, envelope.plan_digest):
-            yield "it is of another stage or plan than its envelope says"
+            raise ValueError("it is of another stage or plan than its envelope says")
         if (misplaced := self._misplaced(envelope) or probe_problem(record, self._searches)) is not None:
-            yield misplaced
+            raise ValueError(misplaced)
         if not {edge.role for edge in record.servers} <= set(SERVING_ROLES):
-            yield "it names a server role that does not exist"
+            raise ValueError("it names a server role that does not exist")
+        return record
 
     def _misplaced(self, envelope: Envelope) -> str | None:
         listed = len(self._stage_ids)

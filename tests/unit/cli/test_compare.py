@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from benchrun.api import Bottleneck, Change, ComparedCell, ComparedRun, Comparison
 from benchrun.cli.__main__ import main
-from benchrun.cli.commands.compare import WIDTH, show_comparison
+from benchrun.cli.console_tables import COMPARISON_WIDTH, show_comparison
 from benchrun.report.comparison_rows import GATES
 from rich.console import Console
 from unit.cli.stored_runs import body, unmeasured_noise, written
@@ -248,7 +248,7 @@ def test_figures_stand_under_one_another() -> None:
 
 def test_long_sentences_fold_at_100_columns_however_wide_the_terminal() -> None:
     found = comparison(cell(reason="word " * 60)).model_copy(update={"message": "word " * 60})
-    assert max(map(len, shown(found))) <= WIDTH == 100
+    assert max(map(len, shown(found))) <= COMPARISON_WIDTH == 100
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 from benchrun.api import BenchmarkRunStatus, Finding, ObjectiveResult, Truncated
-from benchrun.cli.commands.compare import show_comparison
-from benchrun.cli.console_tables import show_result, show_sweep
+from benchrun.cli.console_tables import show_comparison, show_result, show_sweep
 from benchrun.report.markdown import markdown, sweep_markdown
 from rich.console import Console
 from unit.report.html.reported_runs import compared, page_of, reported, with_status

@@ -10,11 +10,10 @@ from dataclasses import asdict
 
 import yaml
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from benchrun.api import json_name
-from benchrun.cli import errors, manifests, model_folder, shared_options
+from benchrun.cli import console_tables, errors, manifests, model_folder, shared_options
 from benchrun.cli.commands.kv_cache import add_memory_options
 from benchrun.preflight.manifest_checks import CHECKS, Checked, Known, check_object
 from benchrun.preflight.remark import LEVELS, Level
@@ -31,9 +30,7 @@ def show_check(console: Console, checked: Sequence[Checked]) -> None:
     for each in checked:
         console.print(Text.assemble((each.name or "(no name)", "bold"), f"  {each.kind or 'no kind'}"))
         if each.remarks:
-            table = Table(box=None, pad_edge=False, show_header=False)
-            for _ in range(3):
-                table.add_column(overflow="fold")
+            table = console_tables.empty_table("", "", "")
             for remark in sorted(each.remarks, key=lambda remark: LEVELS.index(remark.level)):
                 level = Text(_WORDS[remark.level], style=_COLOURS[remark.level])
                 table.add_row(level, Text(remark.path), Text(remark.text))

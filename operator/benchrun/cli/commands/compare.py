@@ -9,61 +9,14 @@ from pathlib import Path
 from typing import get_args
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from benchrun.api import DEFAULT_EQUIVALENCE_PERCENT, DEFAULT_METRICS, Bottleneck, ComparedMetric, Comparison
-from benchrun.cli import cluster, errors, manifests, shared_options
+from benchrun.api import DEFAULT_EQUIVALENCE_PERCENT, DEFAULT_METRICS, Bottleneck, ComparedMetric
+from benchrun.cli import cluster, console_tables, errors, manifests, shared_options
 from benchrun.judge.comparison import comparability, compare
 from benchrun.observe import view_builders, views
-from benchrun.report import comparison_rows, exit_codes
+from benchrun.report import exit_codes
 
-_COLOURS = {
-    "Better": "green",
-    "Worse": "red",
-    "Mixed": "yellow",
-    "Equivalent": "green",
-    "NotRegressed": "green",
-    "Regressed": "red",
-}
 _CODES = {None: exit_codes.PASSED, "NotRegressed": exit_codes.PASSED, "Regressed": exit_codes.MISSED}
-WIDTH = 100
-
-
-def show_comparison(
-    console: Console,
-    found: compare.Compared | Comparison,
-    *,
-    before: str,
-    after: str,
-    limited: Mapping[str, Bottleneck] | None = None,
-) -> None:
-    """The outcome, the figures, the bottleneck by load point, what could not be compared, and the gate."""
-    title = Text.assemble((f"{before} -> {after}: ", "bold"), (found.outcome, _COLOURS.get(found.outcome, "bold")))
-    console.print(title, width=WIDTH)
-    if found.cells:
-        console.print(_table(found))
-    for cell, limit in (limited or {}).items():
-        console.print(Text(f"{cell}: {limit.sentence}"), width=WIDTH)
-    for reason in comparison_rows.reasons(found.cells):
-        console.print(Text(f"not compared: {reason}", style="yellow"), width=WIDTH)
-    without = comparison_rows.unpaired(found.cells)
-    if without:
-        console.print(Text(f"not known to have had equal traffic: {', '.join(without)}", style="dim"), width=WIDTH)
-    console.print(Text(found.message), width=WIDTH)
-    if found.gate is not None:
-        console.print(Text(comparison_rows.GATES[found.gate], style=_COLOURS.get(found.gate, "yellow")), width=WIDTH)
-
-
-def _table(found: compare.Compared | Comparison) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
-    rows = comparison_rows.comparison_rows(found.cells)
-    for header in rows.headers:
-        right = header in ("baseline", "value", "change", "interval")
-        table.add_column(header, justify="right" if right else "left", no_wrap=header != "load point", overflow="fold")
-    for row in rows.rows:
-        table.add_row(*(Text(cell, style=_COLOURS.get(cell, "")) for cell in row))
-    return table
 
 
 SUMMARY = "compare two configurations, each one run or several"
@@ -113,7 +66,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
     if options.output == "json":
         print(json.dumps(_as_json(before, after, found, limited), indent=2))
     else:
-        show_comparison(console, found, before=options.baseline, after=options.candidate, limited=limited)
+        sides = {"before": options.baseline, "after": options.candidate}
+        console_tables.show_comparison(console, found, **sides, limited=limited)
     return _CODES.get(found.gate, exit_codes.UNDECIDED)
 
 

@@ -6,11 +6,10 @@ import argparse
 
 from rich.console import Console
 from rich.markdown import Markdown
-from rich.table import Table
 from rich.text import Text
 
 from benchrun.api import Code
-from benchrun.cli import errors
+from benchrun.cli import console_tables, errors
 from benchrun.judge.finding_pages import Page, page_of
 from benchrun.judge.rules import all_rules
 from benchrun.report.exit_codes import PASSED
@@ -33,9 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, console: Console) -> int:
     if options.code is None:
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for header in ("finding", "severity", "what was found"):
-            table.add_column(header, overflow="fold")
+        table = console_tables.empty_table("finding", "severity", "what was found")
         for page in pages():
             table.add_row(*map(Text, (page.code, page.severity, page.summary)))
         console.print(table)

@@ -71,8 +71,8 @@ def _summary(kubectl: cluster.Kubectl, name: str, now: datetime) -> run_summary.
     try:
         run = view_builders.run_of(kubectl.get(name))
     except errors.KubectlError as error:
-        found = finished_sweep.typed_sweep(kubectl.sweep_instead(name, error))
-        return run_summary.sweep_summary(found.sweep, found.status, now=now)
+        sweep = view_builders.sweep_of(kubectl.sweep_instead(name, error))
+        return run_summary.sweep_summary(sweep, finished_sweep.status_of(sweep), now=now)
     return run_summary.run_summary(run, errors.readable(BenchmarkRunStatus.model_validate, run.status, name), now=now)
 
 

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from benchrun.cli import errors, model_folder, shared_options
+from benchrun.cli.console_tables import empty_table
 from benchrun.report.exit_codes import PASSED
 from benchrun.sizing import Sizing, beyond_context, block_pool, cache_layers, changes, engine_of, serve_args, sizing_of
 
@@ -84,7 +85,7 @@ def _show_fit(console: Console, sizing: Sizing, fit: block_pool.Fit) -> None:
         console.print(f"{product}, {rest}", markup=False, soft_wrap=True)
     if engine.data_parallel > 1:
         console.print(f"The figures are those of one engine; there are {engine.data_parallel}.", markup=False)
-    table = _table("", "")
+    table = empty_table("", "")
     if sizing.tokens is not None:
         figure = f"vLLM's kv_cache_size_tokens, at {engine.max_tokens:,} a sequence"
         table.add_row("tokens that fit", f"{sizing.tokens:,}  ({figure})")
@@ -103,7 +104,10 @@ def _longest(longest: int, limit: int | None) -> str:
 
 
 def _layer_table(sizing: Sizing) -> Table:
-    table = _table("layers", "keep", "KV heads x numbers", "a token and layer", "all of them", numbers=(0, 3, 4))
+    table = empty_table(
+        *("layers", "keep", "KV heads x numbers", "a token and layer", "all of them"),
+        numbers=("layers", "a token and layer", "all of them"),
+    )
     for row in sizing.rows:
         token_bytes = row.token_bytes * sizing.engine.tensor_parallel
         sizes = (serve_args.memory(token_bytes), serve_args.memory(row.count * token_bytes))
@@ -120,19 +124,12 @@ def _length_table(sizing: Sizing) -> Table:
     known = sizing.fit is not None
     gpus = sizing.engine.gpus
     headers = ("sequence of", "takes", *(("on each GPU",) if gpus > 1 else ()), *(("fit at once",) if known else ()))
-    table = _table(*headers, numbers=range(len(headers)))
+    table = empty_table(*headers, numbers=headers)
     for row in sizing.lengths:
         cells = [f"{row.tokens:,} tokens", serve_args.memory(row.bytes_per_gpu * gpus)]
         cells += [serve_args.memory(row.bytes_per_gpu)] if gpus > 1 else []
         cells += [f"{row.sequences:,}"] if row.sequences is not None else []
         table.add_row(*cells)
-    return table
-
-
-def _table(*headers: str, numbers: range | tuple[int, ...] = ()) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(headers))
-    for place, header in enumerate(headers):
-        table.add_column(header, justify="right" if place in numbers else "left", overflow="fold")
     return table
 
 

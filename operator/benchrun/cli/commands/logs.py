@@ -87,7 +87,8 @@ class _Logs:
 
 def _with_log(kubectl: cluster.Kubectl, run: views.Run, role: str) -> list[views.Pod]:
     """Pods of the run whose container has begun at least once, the oldest first."""
-    pods = [view_builders.pod_of(body) for body in kubectl.pods(run.uid, role)]
+    selector = f"{names.LABEL_RUN_UID}={run.uid},{names.LABEL_ROLE}={role}"
+    pods = map(view_builders.pod_of, kubectl.all("pods", selector=selector))
     begun = [pod for pod in pods if pod.started_at is not None or pod.last_terminated is not None]
     return sorted((pod for pod in begun if pod.run_uid == run.uid), key=lambda pod: (str(pod.created_at), pod.name))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, MutableMapping
 from contextlib import suppress
-from functools import partial
 
 from rich.console import Console
 
@@ -57,7 +56,8 @@ async def _followed(
         log = LogReporter(console, several=several)
         return await following.follow(targets, log, timeout_seconds=timeout_seconds)
     # Of the terminal's own width: what wraps can't be drawn over.
-    with ScreenReporter(console_tables.Terminal(), several=several) as screen:
+    screen = ScreenReporter(console_tables.Terminal(), several=several)
+    with screen.live:
         return await following.follow(targets, screen, timeout_seconds=timeout_seconds)
 
 
@@ -84,8 +84,7 @@ def _show(console: Console, followed: Followed, kubectl: cluster.Kubectl, *, wid
     if status.truncated:
         with suppress(errors.KubectlError):
             sweep = sweep_of(kubectl.get(followed.name, cluster.SWEEP))
-            runs_of = partial(finished_sweep.runs_in_cluster, kubectl=kubectl)
-            status = finished_sweep.whole_table(sweep, status, runs_of)
+            status = finished_sweep.whole_table(sweep, status, finished_sweep.runs_of(sweep, kubectl))
     console_tables.show_sweep(console, followed.name, status, texts_per_prompt=texts, wide=wide)
 
 
