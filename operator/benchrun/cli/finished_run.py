@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from benchrun_client.contract import StageRecord
@@ -16,18 +15,7 @@ from benchrun.measure import exposition, timeline
 from benchrun.observe import untrusted_json as raw, view_builders, views
 from benchrun.plan import TIMELINE_KEY, stored_part, stored_record
 from benchrun.report.exit_codes import exit_code
-
-
-@dataclass(frozen=True, slots=True)
-class FinishedRun:
-    """A run that has ended, and what is left of what it measured."""
-
-    run: views.Run
-    spec: BenchmarkRunSpec
-    status: BenchmarkRunStatus
-    records: tuple[StageRecord, ...]  # In order of measurement.
-    samples: tuple[exposition.Sample, ...]  # Oldest first.
-    unreadable: tuple[str, ...]  # ConfigMaps of the run that do not hold what they should, each with the reason.
+from benchrun.report.html import Reported
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
@@ -42,14 +30,14 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def finished_run(options: argparse.Namespace) -> FinishedRun:
+def finished_run(options: argparse.Namespace) -> Reported:
     """The run that the options name, with its records. Raises CommandError where there are none, or it goes on."""
     if (options.file is None) != (options.records is None):
         raise errors.CommandError("-f FILE and --records PATH go together: the run, and what it stored")
     found = with_measurement(named_run(options), options)
     if not found.records:
-        reasons = "; ".join(found.unreadable) or "there are no ConfigMaps of it, or they are another run's"
-        raise errors.CommandError(f"{found.run.name} has no stored records: {reasons}")
+        reasons = "; ".join(found.notes) or "there are no ConfigMaps of it, or they are another run's"
+        raise errors.CommandError(f"{found.name} has no stored records: {reasons}")
     return found
 
 
@@ -66,7 +54,7 @@ def named_run(options: argparse.Namespace) -> views.Run:
     return runs[name]
 
 
-def with_measurement(run: views.Run, options: argparse.Namespace) -> FinishedRun:
+def with_measurement(run: views.Run, options: argparse.Namespace) -> Reported:
     """A run that was read, and its measurement (perhaps nothing) from where the options say. Raises CommandError."""
     spec = errors.readable(BenchmarkRunSpec.model_validate, run.spec, run.name)
     status = errors.readable(BenchmarkRunStatus.model_validate, run.status, run.name)
@@ -77,7 +65,8 @@ def with_measurement(run: views.Run, options: argparse.Namespace) -> FinishedRun
         config_maps = cluster.kubectl_of(options).stored(run.uid)
     elif options.records is not None:  # of a file only where they were named: the cluster may be another one
         config_maps = manifests.config_maps_in(options.records)
-    return FinishedRun(run, spec, status, *_measurement(config_maps, run_uid=run.uid))
+    measured = _measurement(config_maps, run_uid=run.uid)
+    return Reported(run.name, run.namespace, run.uid, run.spec, spec, status, *measured)
 
 
 def _measurement(

@@ -22,6 +22,7 @@ from benchrun.judge.sweep.table import sweep_table
 from benchrun.measure import exposition
 from benchrun.observe import run_outcomes, untrusted_json as raw, view_builders, views
 from benchrun.report import exit_codes, markdown, tables
+from benchrun.report.html import Reported
 
 
 def whole_table(
@@ -133,7 +134,7 @@ def show_found(found: FoundSweep, options: argparse.Namespace, console: Console)
     return exit_codes.PASSED if code is None else code
 
 
-def write_page(file: Path, found: finished_run.FinishedRun | FoundSweep, console: Console) -> None:
+def write_page(file: Path, found: Reported | FoundSweep, console: Console) -> None:
     """One HTML file. Only here is imported what draws: all else does without those packages. Raises CommandError."""
     try:
         from benchrun.cli.html_page import html_page, sweep_html_page

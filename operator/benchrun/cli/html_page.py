@@ -10,25 +10,14 @@ import vl_convert
 from pydantic import ValidationError
 
 from benchrun.api.sweep import BenchmarkSweepSpec
-from benchrun.cli import finished_run, finished_sweep
+from benchrun.cli import finished_sweep
 from benchrun.report.html import Reported, ReportedSweep, page, page_elements
 
 GRAMMAR = "6.1"  # Version of Vega-Lite, of those that vl-convert brings along.
 
 
-def html_page(found: finished_run.FinishedRun) -> str:
-    reported = Reported(
-        name=found.run.name,
-        namespace=found.run.namespace,
-        uid=found.run.uid,
-        written=found.run.spec,
-        spec=found.spec,
-        status=found.status,
-        records=found.records,
-        samples=found.samples,
-        notes=found.unreadable,
-    )
-    return page.page(reported, draw, made_by=version("benchrun-operator"))
+def html_page(found: Reported) -> str:
+    return page.page(found, draw, made_by=version("benchrun-operator"))
 
 
 def sweep_html_page(found: finished_sweep.FoundSweep) -> str:

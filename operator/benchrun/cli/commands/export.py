@@ -69,10 +69,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, console: Console) -> int:
     del console  # What goes to standard output is the export alone.
     finished = finished_run.finished_run(options)
-    run = finished.run
-    whole = formats.exported(
-        run.namespace, run.name, run.uid, finished.spec, finished.status, finished.records, finished.samples
-    )
+    whole = formats.exported(finished)
     known = [stage.id for stage in whole.stages]
     for name in options.stage:
         if name not in known:
@@ -86,7 +83,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         for row in whole.status.results
         if count[row.cell] < row.repeats
     ]
-    notes += finished.unreadable
+    notes += finished.notes
     if not kept.stages:
         raise errors.CommandError("\n".join(["nothing to export", *notes]))
     try:

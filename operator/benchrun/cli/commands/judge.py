@@ -16,8 +16,8 @@ from benchrun.api import CHANGEABLE, FIXED, BenchmarkRunStatus, RuleSeverity
 from benchrun.cli import console_tables, errors, finished_run, shared_options
 from benchrun.judge import judged_run, thresholds
 from benchrun.judge.rules.warm_up import known_compilations
-from benchrun.observe import Run
 from benchrun.report import comparison_rows, exit_codes, run_summary
+from benchrun.report.html import Reported
 
 THRESHOLDS = tuple(field.name.replace("_", "-") for field in fields(thresholds.Thresholds))
 DEFAULTS = ", ".join(f"{field.name.replace('_', '-')} {field.default:g}" for field in fields(thresholds.Thresholds))
@@ -85,18 +85,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, console: Console) -> int:
     wanted = severities(options.severity)
     finished = finished_run.finished_run(options)
-    judged, stored = finished.run, finished.status
+    stored = finished.status
     limits = changed(thresholds.thresholds_of(finished.spec), options.threshold)
     spec = judged_run.with_severities(finished.spec, wanted)
     rejudged = judged_run.rejudge(spec, stored, finished.records, finished.samples, thresholds=limits)
     log_kept = known_compilations(stored.servers) is not None
     found = comparison_rows.differences(stored, rejudged.status, log_kept=log_kept)
-    notes = [*run_summary.missing_sentences(stored, rejudged.missing), *finished.unreadable]
+    notes = [*run_summary.missing_sentences(stored, rejudged.missing), *finished.notes]
     if options.output == "json":
-        print(json.dumps(_as_json(judged, stored, rejudged.status, found, notes), indent=2))
+        print(json.dumps(_as_json(finished, rejudged.status, found, notes), indent=2))
     else:
         anew = {"phase": None, "message": _judged_by(stored, rejudged.status), "log_tail": None}
-        console_tables.show_result(console, judged.name, rejudged.status.model_copy(update=anew), wide=options.wide)
+        console_tables.show_result(console, finished.name, rejudged.status.model_copy(update=anew), wide=options.wide)
         heading = "the run was not judged when it ended"
         if stored.judge is not None:
             same = "same as the stored verdict: no load point is judged otherwise"
@@ -117,13 +117,9 @@ def _judged_by(stored: BenchmarkRunStatus, now: BenchmarkRunStatus) -> str:
 
 
 def _as_json(
-    run: Run,
-    stored: BenchmarkRunStatus,
-    now: BenchmarkRunStatus,
-    found: Sequence[comparison_rows.Difference],
-    notes: Sequence[str],
+    run: Reported, now: BenchmarkRunStatus, found: Sequence[comparison_rows.Difference], notes: Sequence[str]
 ) -> dict[str, object]:
     fields = {"verdict", "judge", "headline", "results", "findings", "truncated"}
     reported = now.model_dump(mode="json", by_alias=True, exclude_none=True, include=fields)
-    of_run = {"name": run.name, "uid": run.uid, "storedVerdict": stored.verdict}
+    of_run = {"name": run.name, "uid": run.uid, "storedVerdict": run.status.verdict}
     return {**of_run, **reported, "differences": [asdict(each) for each in found], "notes": list(notes)}

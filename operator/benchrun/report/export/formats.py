@@ -28,10 +28,10 @@ from benchrun.api import (
 )
 from benchrun.judge.result_row import proxy_role, role_figures
 from benchrun.judge.stage_profile import ExpectedLoad, StageProfile, expected_load
-from benchrun.measure.exposition import Sample
 from benchrun.names import ROLE_DECODE
 from benchrun.plan import cells, probed_cells
 from benchrun.report.export.encoders import Files
+from benchrun.report.html import Reported
 
 TRUSTED: tuple[Verdict, ...] = ("Valid", "Suspect")
 """Verdicts of stages that are exported without `--include-invalid`."""
@@ -98,43 +98,37 @@ class ExportedRun:
         return [(name, [stage for stage in by_repeat if stage.cell == name]) for name in names]
 
 
-def exported(
-    namespace: str,
-    name: str,
-    uid: str,
-    spec: BenchmarkRunSpec,
-    status: BenchmarkRunStatus,
-    records: Sequence[StageRecord],
-    samples: Sequence[Sample],
-) -> ExportedRun:
+def exported(run: Reported) -> ExportedRun:
     """The run with every record that is kept. Records of a stage that the spec does not have are skipped."""
+    spec, records = run.spec, run.records
     workloads = {workload.name: workload for workload in spec.workloads}
     places = {stage: cell for cell in (*cells(spec), *probed_cells(spec, records)) for stage in cell.stage_ids}
-    rows = {row.cell: row for row in status.results}
+    rows = {row.cell: row for row in run.status.results}
     stages = []
     for record in records:
         cell = places.get(record.stage_id)
         if cell is None:
             continue
-        row, where = rows.get(cell.id), StageProfile(record, expected_load(spec, cell)).plateau
-        sampled = measure.stage_windows(record, samples, scrape_interval=spec.measurement.scrape_interval_seconds)
+        row, expected = rows.get(cell.id), expected_load(spec, cell)
+        where = StageProfile(record, expected).plateau
+        sampled = measure.stage_windows(record, run.samples, scrape_interval=spec.measurement.scrape_interval_seconds)
         stage = ExportedStage(
             record=record,
             workload=workloads[cell.workload],
-            expected=expected_load(spec, cell),
+            expected=expected,
             cell=cell.id,
             repeat=cell.stage_ids.index(record.stage_id) + 1,
             verdict=row.verdict if row is not None else "Unknown",
             findings=tuple(row.findings) if row is not None else (),
             servers=(*role_figures(sampled), *proxy_role([record])),
-            replicas=measure.replicas(record, samples),
+            replicas=measure.replicas(record, run.samples),
             gpus=measure.gpu_figures(sampled),
             steady=measure.plateau_totals([(record, where)]) if isinstance(where, measure.Plateau) else {},
             began=_instant(record.first_send_unix_us),
             ended=_instant(record.last_receive_unix_us),
         )
         stages.append(stage)
-    return ExportedRun(namespace, name, uid, spec, status, tuple(stages))
+    return ExportedRun(run.namespace, run.name, run.uid, spec, run.status, tuple(stages))
 
 
 def server_version(stage: ExportedStage, server: ServerStatus | None, role: str | None = None) -> str | None:
@@ -195,16 +189,6 @@ Flags = Mapping[str, str | None]
 """Values by flag, dashes throughout; None for a switch. The last of several holds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parallelism:
-    """Over how many GPUs, in which way. vLLM's own default is 1."""
-
-    tensor: int
-    pipeline: int
-    data: int
-    expert: int
-
-
 def flags_of(run: ExportedRun, role: str | None = None) -> Flags:
     """Of the servers of a role, or of those that write answers; none at an endpoint, whose arguments are unknown."""
     server = answering(each for each in run.status.servers if role in (None, each.role))
@@ -229,11 +213,11 @@ def parsed(args: Sequence[str]) -> Flags:
     return flags
 
 
-def parallelism_of(flags: Flags) -> Parallelism:
-    """A value that is not a number counts as not given."""
-    given = (flags.get(name) or "" for name in _SHORT.values())
-    tensor, pipeline, data = (max(1, int(value)) if value.isdecimal() else 1 for value in given)
-    return Parallelism(tensor, pipeline, data, expert=tensor * data if "--enable-expert-parallel" in flags else 1)
+def parallelism_of(flags: Flags) -> dict[str, int]:
+    """Over how many GPUs, by `tp`, `pp`, `dp` and `ep`. A value that is not a number counts as not given: vLLM's default is 1."""
+    given = {short[1:]: flags.get(name) or "" for short, name in _SHORT.items()}
+    sizes = {name: max(1, int(value)) if value.isdecimal() else 1 for name, value in given.items()}
+    return {**sizes, "ep": sizes["tp"] * sizes["dp"] if "--enable-expert-parallel" in flags else 1}
 
 
 TableName = Literal["stages", "servers", "replicas", "requests"]

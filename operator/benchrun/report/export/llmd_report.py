@@ -132,7 +132,6 @@ def _engine(run: ExportedRun, stage: ExportedStage, role: str) -> Json:
     )
     if run.spec.started is None:
         return {"kind": "generic", "tool": "vllm", "tool_version": version, "model": model}
-    spread = parallelism_of(flags_of(run, role))
     of_role = [server for server in run.status.servers if server.role == role]
     gpu = next((server.gpu for server in of_role if server.gpu is not None), None)
     gpus = gpus_of(of_role)
@@ -146,7 +145,7 @@ def _engine(run: ExportedRun, stage: ExportedStage, role: str) -> Json:
         "accelerator": {
             "model": gpu or (_UNKNOWN if gpus else "none"),
             "count": gpus,
-            "parallelism": {"tp": spread.tensor, "pp": spread.pipeline, "dp": spread.data, "ep": spread.expert},
+            "parallelism": parallelism_of(flags_of(run, role)),
         },
     }
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus
 from benchrun.report.export.csv_parquet import request_table
-from benchrun.report.export.formats import engine_figures, exported, only, pools, server_version, trusted
+from benchrun.report.export.formats import engine_figures, only, pools, server_version, trusted
 from benchrun_client.contract import Probe
 from unit.measure.records import edge
 from unit.report.export.runs import (
@@ -16,10 +16,7 @@ from unit.report.export.runs import (
     CHAT,
     CHAT_AGAIN,
     FIRST,
-    NAME,
-    NAMESPACE,
     STAGES,
-    UID,
     failing,
     measured,
     row,
@@ -72,7 +69,7 @@ def test_only_requested_stages_are_exported() -> None:
 
 def test_a_record_of_no_workload_of_the_spec_is_passed_over() -> None:
     stranger = measured(CHAT).model_copy(update={"stage_id": "other/rate=1/r1"})
-    assert exported(NAMESPACE, NAME, UID, spec(), status(), [stranger], []).stages == ()
+    assert run(stranger).stages == ()
 
 
 def test_a_latency_that_was_not_measured_has_no_pool() -> None:
