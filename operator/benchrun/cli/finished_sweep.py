@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,8 +21,8 @@ from benchrun.decide.sweep import decide_sweep, sweep_state
 from benchrun.judge.sweep.table import sweep_table
 from benchrun.measure import exposition
 from benchrun.observe import run_outcomes, untrusted_json as raw, view_builders, views
-from benchrun.report import exit_codes, markdown, tables
-from benchrun.report.html import Reported
+from benchrun.report import exit_codes, markdown, run_list, tables
+from benchrun.report.html import Reported, ReportedSweep
 
 
 def whole_table(
@@ -60,25 +60,14 @@ def runs_in_cluster(sweep: views.Sweep, kubectl: cluster.Kubectl) -> Sequence[ra
         return []
 
 
-Series = Mapping[str, Sequence[exposition.Sample]]
-
-
-@dataclass(frozen=True, slots=True)
-class FoundSweep:
-    """As the API server holds it, and its status."""
-
-    sweep: views.Sweep
-    status: BenchmarkSweepStatus
-    series: Series = field(default_factory=dict)
-    """Samples of the first run of each variant that kept any; read for a page only."""
-
-
-def sampled(found: FoundSweep, runs: Sequence[raw.Object], options: argparse.Namespace) -> Series:
+def sampled(
+    found: ReportedSweep, runs: Sequence[raw.Object], options: argparse.Namespace
+) -> dict[str, Sequence[exposition.Sample]]:
     """Of each variant, in their order; those without samples are left out."""
     series: dict[str, Sequence[exposition.Sample]] = {}
-    by_name = {run.name: run for run in map(view_builders.run_of, runs) if run.sweep_uid == found.sweep.uid}
+    by_name = {run.name: run for run in map(view_builders.run_of, runs) if run.sweep_uid == found.declared.uid}
     for number, variant in enumerate(found.status.variants, start=1):
-        for name in sorted(name for name in by_name if name.startswith(f"{found.sweep.name}-v{number}-r")):
+        for name in sorted(name for name in by_name if name.startswith(f"{found.declared.name}-v{number}-r")):
             with suppress(errors.CommandError):
                 if samples := finished_run.with_measurement(by_name[name], options).samples:
                     series[variant.name] = samples
@@ -86,7 +75,7 @@ def sampled(found: FoundSweep, runs: Sequence[raw.Object], options: argparse.Nam
     return series
 
 
-def named_sweep(options: argparse.Namespace, no_run: errors.CommandError | None = None) -> FoundSweep:
+def named_sweep(options: argparse.Namespace, no_run: errors.CommandError | None = None) -> ReportedSweep:
     """The sweep that the options name; without a name the only one of the file. `no_run`: why no run of that name was
     found, raised where there is no sweep either. Raises CommandError."""
     if options.file is not None:
@@ -105,13 +94,13 @@ def named_sweep(options: argparse.Namespace, no_run: errors.CommandError | None 
     return typed_sweep(kubectl.sweep_instead(options.name, no_run))
 
 
-def typed_sweep(body: raw.Object) -> FoundSweep:
+def typed_sweep(body: raw.Object) -> ReportedSweep:
     """Raises CommandError where its status is another version's."""
     sweep = view_builders.sweep_of(body)
-    return FoundSweep(sweep, errors.readable(BenchmarkSweepStatus.model_validate, sweep.status, sweep.name))
+    return ReportedSweep(sweep, errors.readable(BenchmarkSweepStatus.model_validate, sweep.status, sweep.name))
 
 
-def show_found(found: FoundSweep, options: argparse.Namespace, console: Console) -> int:
+def show_found(found: ReportedSweep, options: argparse.Namespace, console: Console) -> int:
     """Show it whole. Returns the code of its verdict, 0 before it has ended. Raises CommandError."""
 
     def runs_of(sweep: views.Sweep) -> Sequence[raw.Object]:
@@ -119,13 +108,13 @@ def show_found(found: FoundSweep, options: argparse.Namespace, console: Console)
             return runs_in_cluster(sweep, cluster.kubectl_of(options))
         return [body for body in manifests.objects_in(options.file) if body.get("kind") == names.KIND]
 
-    found = replace(found, status=whole_table(found.sweep, found.status, runs_of))
-    name, texts = found.sweep.name, tables.texts_per_prompt(raw.mapping(found.sweep.spec.get("template")))
+    found = replace(found, status=whole_table(found.declared, found.status, runs_of))
+    name, texts = found.declared.name, tables.texts_per_prompt(run_list.template(found.declared))
     code = exit_codes.sweep_exit_code(found.status)
     if options.html is not None:
         if code is None:
             raise errors.CommandError(f"{name} has not ended")
-        series = sampled(found, runs_of(found.sweep), options)
+        series = sampled(found, runs_of(found.declared), options)
         write_page(options.html, replace(found, series=series), console)
     elif options.markdown:
         print(plain_text(markdown.sweep_markdown(name, found.status, texts_per_prompt=texts)), end="")
@@ -134,14 +123,14 @@ def show_found(found: FoundSweep, options: argparse.Namespace, console: Console)
     return exit_codes.PASSED if code is None else code
 
 
-def write_page(file: Path, found: Reported | FoundSweep, console: Console) -> None:
+def write_page(file: Path, found: Reported | ReportedSweep, console: Console) -> None:
     """One HTML file. Only here is imported what draws: all else does without those packages. Raises CommandError."""
     try:
-        from benchrun.cli.html_page import html_page, sweep_html_page
+        from benchrun.cli.html_page import html_page
     except ModuleNotFoundError as error:
         needed = "the HTML report needs two more packages: pip install 'benchrun-operator[report]'"
         raise errors.CommandError(needed) from error
-    text = sweep_html_page(found) if isinstance(found, FoundSweep) else html_page(found)
+    text = html_page(found)
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:

@@ -72,7 +72,7 @@ def _summary(kubectl: cluster.Kubectl, name: str, now: datetime) -> run_summary.
         run = view_builders.run_of(kubectl.get(name))
     except errors.KubectlError as error:
         found = finished_sweep.typed_sweep(kubectl.sweep_instead(name, error))
-        return run_summary.sweep_summary(found.sweep, found.status, now=now)
+        return run_summary.sweep_summary(found.declared, found.status, now=now)
     return run_summary.run_summary(run, errors.readable(BenchmarkRunStatus.model_validate, run.status, name), now=now)
 
 

@@ -100,7 +100,7 @@ class ExportedRun:
 
 def exported(run: Reported) -> ExportedRun:
     """The run with every record that is kept. Records of a stage that the spec does not have are skipped."""
-    spec, records = run.spec, run.records
+    of, spec, records = run.declared, run.spec, run.records
     workloads = {workload.name: workload for workload in spec.workloads}
     places = {stage: cell for cell in (*cells(spec), *probed_cells(spec, records)) for stage in cell.stage_ids}
     rows = {row.cell: row for row in run.status.results}
@@ -128,7 +128,7 @@ def exported(run: Reported) -> ExportedRun:
             ended=_instant(record.last_receive_unix_us),
         )
         stages.append(stage)
-    return ExportedRun(run.namespace, run.name, run.uid, spec, run.status, tuple(stages))
+    return ExportedRun(of.namespace, of.name, of.uid, spec, run.status, tuple(stages))
 
 
 def server_version(stage: ExportedStage, server: ServerStatus | None, role: str | None = None) -> str | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from benchrun_client.contract import StageRecord, open_stage
+from pydantic import ValidationError
 
 from benchrun.api import KEYS, Axis, BenchmarkRunSpec, BenchmarkRunStatus, Cell, Code, Result
 from benchrun.api.sweep import BenchmarkSweepSpec, BenchmarkSweepStatus, Row
@@ -14,7 +16,7 @@ from benchrun.judge.result_row import intervals
 from benchrun.judge.stage_profile import expected_load
 from benchrun.measure import level_metrics, pooled_metrics, pools_of, queue_pools
 from benchrun.measure.exposition import Sample
-from benchrun.observe import untrusted_json as raw
+from benchrun.observe import Run, Sweep
 from benchrun.plan import axis_of, probed_id
 
 AXIS_UNITS: Mapping[Axis, str] = {
@@ -30,10 +32,7 @@ AXIS_TITLES: Mapping[Axis, str] = {
 class Reported:
     """A run and its stored measurement."""
 
-    name: str
-    namespace: str
-    uid: str
-    written: Mapping[str, object]  # The spec as the API server holds it.
+    declared: Run
     spec: BenchmarkRunSpec
     status: BenchmarkRunStatus
     records: Sequence[StageRecord] = ()  # Those that are left, in order of measurement.
@@ -120,22 +119,19 @@ def _restored(run: Reported, row: Result) -> Result:
 
 @dataclass(frozen=True, slots=True)
 class ReportedSweep:
-    """A sweep that has ended."""
+    """A sweep and its status."""
 
-    name: str
-    namespace: str
-    uid: str
-    written: Mapping[str, object]  # The spec as the API server holds it.
-    spec: BenchmarkSweepSpec | None
-    """None: it is of another version, or not valid; the status is shown all the same."""
+    declared: Sweep
     status: BenchmarkSweepStatus
     series: Mapping[str, Sequence[Sample]] = field(default_factory=dict)
-    """Of the servers of each variant's first run that kept any, oldest first."""
+    """Of the servers of each variant's first run that kept any, oldest first; read for a page only."""
 
     @property
-    def template(self) -> raw.Object:
-        """The spec of its runs as the API server holds it."""
-        return raw.mapping(self.written.get("template"))
+    def spec(self) -> BenchmarkSweepSpec | None:
+        """None: it is of another version, or not valid; the status is shown all the same."""
+        with suppress(ValidationError):
+            return BenchmarkSweepSpec.model_validate(self.declared.spec)
+        return None
 
     def per_gpu(self, row: Row) -> float | None:
         """Output tokens a second and GPU; of a server without GPUs, of the server."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, Result, ServerStatus, Verdict
 from benchrun.measure.exposition import Sample
+from benchrun.observe import Run
 from benchrun.report.export.encoders import Table, Value
 from benchrun.report.export.formats import ExportedRun, ExportedStage, exported
 from benchrun.report.html import Reported
@@ -110,7 +111,7 @@ def run(
 ) -> ExportedRun:
     """The run with these records, or with all."""
     kept = records or [measured(stage_id) for stage_id in STAGES]
-    return exported(Reported(NAME, NAMESPACE, UID, {}, of_spec or spec(), of_status or status(), kept, samples))
+    return exported(Reported(Run(NAMESPACE, NAME, UID, 1), of_spec or spec(), of_status or status(), kept, samples))
 
 
 def stage(stage_id: str) -> ExportedStage:

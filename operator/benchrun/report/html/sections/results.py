@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from benchrun.report import html, tables
+from benchrun.report.run_list import template
 from benchrun.report.sweep_rows import LEGEND, configuration_rows, cuts, left_out, variant_rows
 from benchrun.report.tables import ABSENT, Rows
 
@@ -15,7 +16,7 @@ def results_section(run: html.Reported) -> html.Section:
     status = run.status
     if not status.results:
         return html.section("results", "Results", html.Prose("No load point was measured."))
-    texts = tables.texts_per_prompt(run.written)
+    texts = tables.texts_per_prompt(run.declared.spec)
     rows = tables.result_rows(status, texts_per_prompt=texts, wide=True)
     intervals = html.Table("95 % intervals, and the figure of the steady state", tables.interval_rows(status))
     parts = "; ".join(f"{cut.included} of {cut.total} {cut.field}" for cut in status.truncated)
@@ -92,7 +93,7 @@ def sweep_limits_section(sweep: html.ReportedSweep) -> html.Section | None:
 
 def sweep_results_section(sweep: html.ReportedSweep) -> html.Section:
     """The figures of every variant at every load point: the table of the terminal, as wide as it goes."""
-    rows = variant_rows(sweep.status, texts_per_prompt=tables.texts_per_prompt(sweep.template), wide=True)
+    rows = variant_rows(sweep.status, texts_per_prompt=tables.texts_per_prompt(template(sweep.declared)), wide=True)
     if not rows.rows:
         return html.section("results", "Results", html.Prose("No variant was measured."))
     return html.section(
