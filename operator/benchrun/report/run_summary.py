@@ -60,17 +60,17 @@ class Step:
 def steps(status: BenchmarkRunStatus, *, now: datetime) -> tuple[Step, ...]:
     """Client, node, server, warm-up, stages: each begins when the one before has ended. An endpoint needs no node."""
     ends = _ends(status)
-    # The last part that has ended; what comes before it has ended too, even where the status has no instant for it.
-    reached = max((index for index, (_, ended) in enumerate(ends) if ended is not None), default=-1)
+    # What comes before a part that has ended has ended too, even where the status has no instant for it.
+    done = max((number for number, (_, ended) in enumerate(ends, start=1) if ended is not None), default=0)
     begun = raw.instant(status.accepted_time)
     found: list[Step] = []
-    for name, ended in ends[: reached + 1]:
+    for name, ended in ends[:done]:
         found.append(Step(name, "Done", _between(begun, ended)))
         begun = ended
-    to_come = [Step(name, "ToCome", None) for name, _ in ends[reached + 1 :]]
-    if to_come and begun is not None:
-        to_come[0] = Step(to_come[0].name, "UnderWay", _between(begun, now))
-    return (*found, *to_come)
+    for name, _ in ends[done:]:
+        under_way = len(found) == done and begun is not None
+        found.append(Step(name, "UnderWay", _between(begun, now)) if under_way else Step(name, "ToCome", None))
+    return tuple(found)
 
 
 def _ends(status: BenchmarkRunStatus) -> list[tuple[str, datetime | None]]:
@@ -243,16 +243,15 @@ def missing_sentences(stored: BenchmarkRunStatus, missing: Mapping[str, int]) ->
     for cell, lost in missing.items():
         judged = repeats.get(cell)
         if judged is None:
-            sentences.append(f"{cell}: not all of its records are kept")
+            kept = "not all of its records are kept"
         elif lost >= judged:
-            sentences.append(f"{cell}: not judged, since none of its records is kept")
+            kept = "not judged, since none of its records is kept"
         else:
-            kept = f"judged by {judged - lost} of its {judged} repeats"
-            sentences.append(f"{cell}: {kept}, since the other records are not kept")
-    timeline = next((each for each in stored.truncated if each.field == "timeline"), None)
-    if timeline is not None:
-        sentences.append(
-            f"{timeline.included} of {timeline.total} chunks of the timeline were kept: "
-            "samples of the servers are missing, and findings that rest on them may differ"
-        )
-    return sentences
+            kept = f"judged by {judged - lost} of its {judged} repeats, since the other records are not kept"
+        sentences.append(f"{cell}: {kept}")
+    lost_samples = "samples of the servers are missing, and findings that rest on them may differ"
+    return sentences + [
+        f"{cut.included} of {cut.total} chunks of the timeline were kept: {lost_samples}"
+        for cut in stored.truncated
+        if cut.field == "timeline"
+    ]

@@ -19,6 +19,11 @@ _REQUESTS, _OUTPUT, _TOTAL = (KEYS[name] for name in ("RequestThroughput", "Outp
 _LATENCIES = (("TTFT", KEYS["MeanTTFT"]), ("TPOT", KEYS["MeanTPOT"]), ("E2EL", KEYS["MeanE2EL"]))
 
 
+def outcome_word(status: BenchmarkSweepStatus) -> str:
+    """How it ended comes before what was measured: a failed sweep has no result."""
+    return status.phase if status.phase in ("Failed", "Cancelled") else status.verdict or "Unknown"
+
+
 def variant_rows(status: BenchmarkSweepStatus, *, texts_per_prompt: Texts = NO_TEXTS, wide: bool = False) -> Rows:
     """One row a variant and load point: what was measured, and what the servers did meanwhile.
 
@@ -74,8 +79,6 @@ _SIDE_BY_SIDE: Mapping[str, ComparedMetric] = {
     "req/s": "RequestThroughput", "tok/s": "OutputThroughput", "total tok/s": "TotalTokenThroughput",
     "TTFT": "MeanTTFT", "TPOT": "MeanTPOT", "E2EL": "MeanE2EL",
 }  # fmt: skip
-
-
 MAX_POINTS = 8  # Load points side by side; the long table has all, however many.
 
 

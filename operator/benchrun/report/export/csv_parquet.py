@@ -37,7 +37,6 @@ _KEYS: tuple[Column[Any], ...] = (
 class _StageRow:
     run: ExportedRun
     stage: ExportedStage
-    server: ServerStatus | None
     metrics: Mapping[str, float | None]  # By vLLM's names, with the costs and tokens per joule.
     uncertain: Sequence[str]
     figures: RoleFigures | None  # Of the servers that write answers; the table of servers has those of every role.
@@ -54,7 +53,7 @@ def _stage_row(run: ExportedRun, stage: ExportedStage) -> _StageRow:
     spent = steady | tokens_per_joule(stage.gpus, stage.servers) | costs(throughputs, run.status.cost)
     spent |= token_costs([stage.record], run.spec.cost)
     uncertain = intervals(formats.samples(stage, queued=queued), percentiles).uncertain
-    return _StageRow(run, stage, run.server, {**metrics, **spent}, uncertain, answering(stage.servers))
+    return _StageRow(run, stage, {**metrics, **spent}, uncertain, answering(stage.servers))
 
 
 def _number(name: str) -> Column[_StageRow]:
@@ -63,6 +62,10 @@ def _number(name: str) -> Column[_StageRow]:
 
 def _count(name: str) -> Column[_StageRow]:
     return Column(name, "integer", lambda row: _whole(row.metrics.get(name)))
+
+
+def _gpus(run: ExportedRun) -> int | None:
+    return gpus_of(run.status.servers) if run.server and run.spec.started else None
 
 
 _STAGE_COLUMNS: tuple[Column[_StageRow], ...] = (
@@ -77,12 +80,10 @@ _STAGE_COLUMNS: tuple[Column[_StageRow], ...] = (
     Column("findings", "texts", lambda row: row.stage.findings),
     Column("uncertain", "texts", lambda row: row.uncertain),
     Column("model", "text", lambda row: row.run.spec.model.name),
-    Column("server_image", "text", lambda row: row.server.image if row.server else None),
-    Column("server_version", "text", lambda row: formats.server_version(row.stage, row.server)),
-    Column("gpu", "text", lambda row: row.server.gpu if row.server else None),
-    Column(
-        "gpus", "integer", lambda row: gpus_of(row.run.status.servers) if row.server and row.run.spec.started else None
-    ),
+    Column("server_image", "text", lambda row: row.run.server.image if row.run.server else None),
+    Column("server_version", "text", lambda row: formats.server_version(row.stage, row.run.server)),
+    Column("gpu", "text", lambda row: row.run.server.gpu if row.run.server else None),
+    Column("gpus", "integer", lambda row: _gpus(row.run)),
     Column("engine", "text", lambda row: row.stage.record.engine.name),
     Column("engine_version", "text", lambda row: row.stage.record.engine.version),
     Column("prompts_digest", "text", lambda row: row.stage.record.prompts_digest),
@@ -119,7 +120,7 @@ _SPENT_COLUMNS: tuple[Column[_StageRow], ...] = (
 def stage_table(run: ExportedRun) -> Table:
     """One row a stage. Latencies are milliseconds under vLLM's own names, throughputs a second; five significant digits."""
     columns = (*_STAGE_COLUMNS, *map(_number, _latency_names(run)), *_SPENT_COLUMNS)
-    return table_of("stages", columns, (_stage_row(run, stage) for stage in run.stages))
+    return table_of(columns, (_stage_row(run, stage) for stage in run.stages))
 
 
 def _latency_names(run: ExportedRun) -> list[str]:
@@ -137,17 +138,14 @@ def _latency_names(run: ExportedRun) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _RoleRow:
-    """A role within a stage: its servers' figures and status. An endpoint's servers are known only by what they report."""
+    """A role within a stage: its servers' figures and status."""
 
     run: ExportedRun
     stage: ExportedStage
     role: str
     figures: RoleFigures | None
     held: ServerStatus | None
-
-    @property
-    def started(self) -> ServerStatus | None:
-        return self.held if self.run.spec.started is not None else None
+    started: ServerStatus | None  # The same; None of an endpoint, whose servers are known only by what they report.
 
 
 _SERVER_COLUMNS: tuple[Column[_RoleRow], ...] = (
@@ -171,12 +169,13 @@ def server_table(run: ExportedRun) -> Table:
     """One row a stage and role. Figures are those of all servers of the role in the stage's own window; `kv_cache_tokens` is what
     each of them holds."""
     held = {server.role: server for server in run.status.servers}
+    started = held if run.spec.started is not None else {}
     rows = []
     for stage in run.stages:
         figures = {each.role: each for each in stage.servers}
-        roles = dict.fromkeys((*held, *figures))
-        rows += [_RoleRow(run, stage, role, figures.get(role), held.get(role)) for role in roles]
-    return table_of("servers", _SERVER_COLUMNS, rows)
+        for role in dict.fromkeys((*held, *figures)):
+            rows.append(_RoleRow(run, stage, role, figures.get(role), held.get(role), started.get(role)))
+    return table_of(_SERVER_COLUMNS, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +210,7 @@ _REPLICA_COLUMNS: tuple[Column[_ReplicaRow], ...] = (
 def replica_table(run: ExportedRun) -> Table:
     """One row a stage and vLLM server; the proxy is in the table of servers alone."""
     rows = (_ReplicaRow(run, stage, replica) for stage in run.stages for replica in stage.replicas)
-    return table_of("replicas", _REPLICA_COLUMNS, rows)
+    return table_of(_REPLICA_COLUMNS, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +245,7 @@ def request_table(run: ExportedRun) -> Table:
     the server's final token count arrived. A failed request has no times and no output."""
     stages = ((stage, stage.record.requests) for stage in run.stages)
     rows = (_RequestRow(run.uid, stage, asked, n, bool(ok)) for stage, asked in stages for n, ok in enumerate(asked.ok))
-    return table_of("requests", _REQUEST_COLUMNS, rows)
+    return table_of(_REQUEST_COLUMNS, rows)
 
 
 def _tpot_ms(requests: RequestColumns, number: int) -> float | None:

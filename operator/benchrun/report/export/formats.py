@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Literal, get_args
@@ -35,6 +35,7 @@ from benchrun.report.html import Reported
 
 TRUSTED: tuple[Verdict, ...] = ("Valid", "Suspect")
 """Verdicts of stages that are exported without `--include-invalid`."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +125,8 @@ def exported(run: Reported) -> ExportedRun:
             replicas=measure.replicas(record, run.samples),
             gpus=measure.gpu_figures(sampled),
             steady=measure.plateau_totals([(record, where)]) if isinstance(where, measure.Plateau) else {},
-            began=_instant(record.first_send_unix_us),
-            ended=_instant(record.last_receive_unix_us),
+            began=_EPOCH + timedelta(microseconds=record.first_send_unix_us),
+            ended=_EPOCH + timedelta(microseconds=record.last_receive_unix_us),
         )
         stages.append(stage)
     return ExportedRun(of.namespace, of.name, of.uid, spec, run.status, tuple(stages))
@@ -166,10 +167,6 @@ def samples(stage: ExportedStage, *, queued: bool = False) -> measure.Samples:
     of, shown = stage.expected, pools([stage])
     found = measure.latency_samples([stage.record], users=of.users, at_once=of.all_at_once, queued=queued, failed=False)
     return {name: sample for name, sample in found.items() if name in shown or name not in measure.LATENCIES}
-
-
-def _instant(unix_us: int) -> datetime:
-    return datetime.fromtimestamp(unix_us // 1_000_000, tz=UTC).replace(microsecond=unix_us % 1_000_000)
 
 
 _LATENCIES = tuple(f"_{latency}_ms" for latency in measure.LATENCIES)

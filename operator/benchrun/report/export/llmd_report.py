@@ -191,8 +191,8 @@ VERSION = "0.2"
 
 def llmd_files(run: ExportedRun) -> Files:
     """Under the names that llm-d expects."""
-    names = {f"benchmark_report_v{VERSION},_{stage.id.replace('/', '-')}.yaml": stage for stage in run.stages}
-    return {name: _as_yaml(report(run, stage)) for name, stage in names.items()}
+    start = f"benchmark_report_v{VERSION},_"
+    return {f"{start}{stage.id.replace('/', '-')}.yaml": _as_yaml(report(run, stage)) for stage in run.stages}
 
 
 def llmd_document(run: ExportedRun) -> bytes:

@@ -19,6 +19,7 @@ from benchrun.report.html.page_elements import Chart, ChartSpec, Section
 from benchrun.report.html.report_data import Reported, ReportedSweep, restored
 from benchrun.report.html.sections import comparison, curves, distributions, provenance, results, timeline, verdict
 from benchrun.report.html.svg import inline_svg
+from benchrun.report.sweep_rows import outcome_word
 
 Draw = Callable[[ChartSpec], str]  # A chart as SVG.
 _TEMPLATES = files("benchrun.report.html") / "templates"
@@ -70,7 +71,7 @@ def sweep_page(sweep: ReportedSweep, draw: Draw, *, made_by: str) -> str:
     servers = f", each on {replications} fresh servers" if replications > 1 else ""
     counted = f"{variants} variant{'' if variants == 1 else 's'}{servers}" if variants else ""
     subtitle = " · ".join(part for part in (run_list.model(run_list.template(sweep.declared)), counted) if part)
-    word = verdict.sweep_word(sweep.status)
+    word = outcome_word(sweep.status)
     return _render(
         sweep.declared, sections, draw, kind="benchmark sweep", word=word, subtitle=subtitle, made_by=made_by
     )

@@ -70,11 +70,6 @@ def curves(status: BenchmarkRunStatus) -> list[Curve]:
     return [Curve(workload, axis, tuple(rows)) for (workload, axis), rows in found.items()]
 
 
-def load_text(value: str) -> str:
-    """A load value for people."""
-    return "all at once" if value == "inf" else value
-
-
 FIELDS = frozenset({"results[].metrics", "results[].intervals", "results[].objectives"})
 """Fields that `restored` recomputes, by their names in `truncated`."""
 
