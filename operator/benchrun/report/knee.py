@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 LEAST_POINTS = 3  # With two, one of them is an end whatever they show.
 
 
-@dataclass(frozen=True, slots=True)
-class CurvePoint:
+class CurvePoint(NamedTuple):
     """A load point that was measured."""
 
     load: float  # Requests a second, or users.
@@ -28,8 +27,7 @@ class CurvePoint:
     repeats: tuple[tuple[float, float], ...] = ()  # Throughput and response time of each repeat.
 
 
-@dataclass(frozen=True, slots=True)
-class Knee:
+class Knee(NamedTuple):
     """Where it lies, or why that is unknown."""
 
     sentence: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import NamedTuple
 
 from benchrun.api import BenchmarkRunStatus, find_condition
 from benchrun.api.sweep import SweepReason
@@ -21,8 +22,7 @@ NO_OPERATOR = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Gauge:
+class Gauge(NamedTuple):
     """One figure of the servers over time."""
 
     label: str

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from benchrun.api import BenchmarkRunStatus, ServerStatus, find_condition, is_true
 from benchrun.api.sweep import BenchmarkSweepStatus
@@ -48,8 +47,7 @@ def _seconds(seconds: float) -> str:
     return f"{figure(seconds, digits=2)} s" if seconds < 10 else format_seconds(seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """A part of a run between its acceptance and its end."""
 
     name: str
@@ -88,8 +86,7 @@ def _between(begun: datetime | None, ended: datetime | None) -> float | None:
     return None if begun is None or ended is None else max(0.0, (ended - begun).total_seconds())
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(NamedTuple):
     """A title with the outcome, then facts by name."""
 
     title: str

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from types import MappingProxyType
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from benchrun.api import (
     OUTPUT_COST,
@@ -33,8 +33,7 @@ UNCERTAIN_NOTE = "? too few requests for this percentile: its 95 % interval is o
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(NamedTuple):
     headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchrun_client.contract import RequestColumns
 
@@ -33,8 +32,7 @@ _KEYS: tuple[Column[Any], ...] = (
 """Keys to join the tables."""
 
 
-@dataclass(frozen=True, slots=True)
-class _StageRow:
+class _StageRow(NamedTuple):
     run: ExportedRun
     stage: ExportedStage
     metrics: Mapping[str, float | None]  # By vLLM's names, with the costs and tokens per joule.
@@ -136,8 +134,7 @@ def _latency_names(run: ExportedRun) -> list[str]:
     return names + [f"{figure}_{each}_ms" for each in queued for figure in ("mean", "median", *percentiles)]
 
 
-@dataclass(frozen=True, slots=True)
-class _RoleRow:
+class _RoleRow(NamedTuple):
     """A role within a stage: its servers' figures and status."""
 
     run: ExportedRun
@@ -178,8 +175,7 @@ def server_table(run: ExportedRun) -> Table:
     return table_of(_SERVER_COLUMNS, rows)
 
 
-@dataclass(frozen=True, slots=True)
-class _ReplicaRow:
+class _ReplicaRow(NamedTuple):
     run: ExportedRun
     stage: ExportedStage
     replica: Replica
@@ -213,8 +209,7 @@ def replica_table(run: ExportedRun) -> Table:
     return table_of(_REPLICA_COLUMNS, rows)
 
 
-@dataclass(frozen=True, slots=True)
-class _RequestRow:
+class _RequestRow(NamedTuple):
     run_uid: str
     stage: ExportedStage
     requests: RequestColumns

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from benchrun_client.contract import StageRecord, open_stage
 from pydantic import ValidationError
@@ -53,8 +54,7 @@ class Reported:
         return record.stage_id.rpartition("/")[0]
 
 
-@dataclass(frozen=True, slots=True)
-class Curve:
+class Curve(NamedTuple):
     """The load points of one workload along one axis, lowest load first; one without a bound comes last."""
 
     workload: str

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from itertools import compress, cycle
+from typing import NamedTuple
 
 from benchrun_client.contract import StageRecord, open_stage
 
@@ -120,8 +120,7 @@ def _throughput(curve: Curve, rows: Sequence[Result], found: Knee) -> html.Chart
     return html.Chart("Output tokens/s", chart, description)
 
 
-@dataclass(frozen=True, slots=True)
-class LoadValue:
+class LoadValue(NamedTuple):
     """One figure at one load; `text` is shown under the pointer."""
 
     load: float
@@ -161,7 +160,7 @@ def load_chart(points: Sequence[LoadValue], *, milliseconds: bool, axis_title: s
             {"x": x, "y": y, "color": point_colour, "description": {"field": "text"}},
         ),
     ]
-    return theme.card(layers, [asdict(point) for point in points])
+    return theme.card(layers, [point._asdict() for point in points])
 
 
 def _knee_layers(knee: Knee, loads: Sequence[float]) -> list[ChartSpec]:
@@ -257,8 +256,7 @@ OUTCOMES: Mapping[str, tuple[str, str]] = {
 MARGIN = 1.1
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(NamedTuple):
     """One load that was tried; `text` is shown under the pointer."""
 
     number: int  # From 1, as tried.
@@ -292,4 +290,4 @@ def course_chart(probes: Sequence[Probe], *, axis_title: str, lower: float | Non
             {"x": x, "y": y, "color": colour, "shape": shape, "description": {"field": "text"}},
         ),
     ]
-    return theme.card(layers, [asdict(probe) for probe in probes])
+    return theme.card(layers, [probe._asdict() for probe in probes])
