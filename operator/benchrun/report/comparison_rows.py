@@ -78,8 +78,6 @@ LOG_RULE = Code.COMPILATION_IN_WINDOW.value
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One cell that is judged differently."""
-
     cell: str
     was: Verdict
     now: Verdict

@@ -19,8 +19,6 @@ LEAST_POINTS = 3  # With two, one of them is an end whatever they show.
 
 
 class CurvePoint(NamedTuple):
-    """A load point that was measured."""
-
     load: float  # Requests a second, or users.
     throughput: float  # Requests completed a second.
     response_seconds: float  # Mean time from a request's due instant to its last token.

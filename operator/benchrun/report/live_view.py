@@ -23,8 +23,6 @@ NO_OPERATOR = (
 
 
 class Gauge(NamedTuple):
-    """One figure of the servers over time."""
-
     label: str
     values: tuple[float | None, ...]  # Oldest first.
     now: str  # The latest, with its unit.
@@ -53,7 +51,6 @@ class LiveView:
 
 
 def live_view(followed: Followed, *, now: datetime) -> LiveView:
-    """The screen at that instant."""
     done, total = _progress(followed)
     view = LiveView(
         name=followed.name,

@@ -97,7 +97,6 @@ class Summary(NamedTuple):
 
 
 def run_summary(run: Run, status: BenchmarkRunStatus, *, now: datetime) -> Summary:
-    """Of a run in any phase."""
     facts = (*_spec(run), *_servers(status), *_times(run, status, now=now), *_results(status))
     if status.completion_time is None:
         commands = ["watch {}", "logs {} -f"]
@@ -107,7 +106,6 @@ def run_summary(run: Run, status: BenchmarkRunStatus, *, now: datetime) -> Summa
 
 
 def sweep_summary(sweep: Sweep, status: BenchmarkSweepStatus, *, now: datetime) -> Summary:
-    """Of a sweep in any phase."""
     command = "watch {}" if status.completion_time is None else "report {}"
     return _summary(sweep, status, _sweep_facts(sweep, status, now=now), [command])
 

@@ -140,7 +140,6 @@ def server_version(stage: ExportedStage, server: ServerStatus | None, role: str 
 
 
 def only(run: ExportedRun, stage_ids: Collection[str]) -> ExportedRun:
-    """The run with only these stages."""
     return replace(run, stages=tuple(stage for stage in run.stages if stage.id in stage_ids))
 
 

@@ -114,8 +114,6 @@ def _restored(run: Reported, row: Result) -> Result:
 
 @dataclass(frozen=True, slots=True)
 class ReportedSweep:
-    """A sweep and its status."""
-
     declared: Sweep
     status: BenchmarkSweepStatus
     series: Mapping[str, Sequence[Sample]] = field(default_factory=dict)

@@ -87,7 +87,6 @@ def _data(rows: Rows | None) -> ChartSpec:
 
 
 def quantitative(name: str, **channel: object) -> ChartSpec:
-    """A channel of numbers."""
     return {"field": name, "type": "quantitative", **channel}
 
 

@@ -78,11 +78,9 @@ def _latency(curve: Curve, rows: Sequence[Result], latency: str, found: Knee) ->
         return None
     lines = " and ".join(dict.fromkeys(point.line for point in points))
     name, axis = LATENCIES[latency], AXIS_TITLES[curve.axis]
-    description = (
-        f"{curve.workload}: {name}, {lines}, against {axis}. {found.sentence} The figures are in the results table."
-    )
-    chart = load_chart(points, milliseconds=True, axis_title=AXIS_TITLES[curve.axis], knee=found)
-    return html.Chart(name, chart, description)
+    what = f"{name}, {lines}, against {axis}. {found.sentence}"
+    chart = load_chart(points, milliseconds=True, axis_title=axis, knee=found)
+    return html.Chart(name, chart, f"{curve.workload}: {what} The figures are in the results table.")
 
 
 def _levels(row: Result, latency: str) -> list[LoadValue]:
@@ -114,9 +112,9 @@ def _throughput(curve: Curve, rows: Sequence[Result], found: Knee) -> html.Chart
             points.append(LoadValue(float(row.value), "tokens/s", value, row.verdict, text))
     if len(points) < 2:
         return None
-    what = f"output tokens a second against {AXIS_TITLES[curve.axis]}"
-    description = f"{curve.workload}: {what}. The figures are in the results table."
-    chart = load_chart(points, milliseconds=False, axis_title=AXIS_TITLES[curve.axis], knee=found)
+    axis = AXIS_TITLES[curve.axis]
+    description = f"{curve.workload}: output tokens a second against {axis}. The figures are in the results table."
+    chart = load_chart(points, milliseconds=False, axis_title=axis, knee=found)
     return html.Chart("Output tokens/s", chart, description)
 
 
@@ -135,8 +133,7 @@ class LoadValue(NamedTuple):
 def load_chart(points: Sequence[LoadValue], *, milliseconds: bool, axis_title: str, knee: Knee) -> ChartSpec:
     """Milliseconds, or a rate from 0, against load."""
     ends = [end for p in points for end in (p.value, p.low, p.high) if end is not None]
-    rate_axis = {"title": None, "format": "~s", "tickCount": 5}
-    rates: ChartSpec = {"scale": {"zero": True, "nice": True}, "axis": rate_axis}
+    rates = {"scale": {"zero": True, "nice": True}, "axis": {"title": None, "format": "~s", "tickCount": 5}}
     y = theme.quantitative("value", **(theme.latency_axis(ends, from_zero=True) if milliseconds else rates))
     names = list(dict.fromkeys(point.line for point in points))
     x = theme.quantitative("load", **theme.load_axis([point.load for point in points], axis_title))

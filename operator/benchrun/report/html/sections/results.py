@@ -65,7 +65,6 @@ def limits_section(run: html.Reported) -> html.Section | None:
 
 
 def profile_section(run: html.Reported) -> html.Section | None:
-    """What the profile says, and its kernels."""
     if (profile := run.status.profile) is None:
         return None
     lead = "After everything was measured, some seconds of load ran under vLLM's own profiler; no other figure is from them."
@@ -78,14 +77,12 @@ def sweep_limits_section(sweep: html.ReportedSweep) -> html.Section | None:
     results = sweep.status.results
     limited = tuple((row.variant, row.cell, row.limit.sentence) for row in results if row.limit is not None)
     reasons = tuple((row.variant, row.cell, row.reason) for row in results if row.runs and row.reason)
-    found = (
-        ("By the variant and the baseline together", "bottleneck", limited),
-        ("Rows that are not compared", "reason", reasons),
-    )
+    at = ("variant", "load point")
     made = html.section(
         "limits",
         "What limits, and what is missing",
-        *(html.Table(text, Rows(("variant", "load point", name), rows), stacked=True) for text, name, rows in found),
+        html.Table("By the variant and the baseline together", Rows((*at, "bottleneck"), limited), stacked=True),
+        html.Table("Rows that are not compared", Rows((*at, "reason"), reasons), stacked=True),
         *(html.Prose(f"{sentence}.") for sentence in left_out(sweep.status)),
     )
     return made if made.elements else None
