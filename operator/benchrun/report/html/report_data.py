@@ -18,7 +18,7 @@ from benchrun.judge.stage_profile import expected_load
 from benchrun.measure import level_metrics, pooled_metrics, pools_of, queue_pools
 from benchrun.measure.exposition import Sample
 from benchrun.observe import Run, Sweep
-from benchrun.plan import axis_of, probed_id
+from benchrun.plan import axis_of, objective_error, probed_id
 
 AXIS_UNITS: Mapping[Axis, str] = {
     "rate": "requests/s", "concurrency": "users", "speed": "times as fast", "batch": "requests a batch"
@@ -92,7 +92,9 @@ def _restored(run: Reported, row: Result) -> Result:
     # Gaps between chunks that hold several tokens are not gaps between tokens.
     hidden = "itl" if Code.CHUNKS_ARE_NOT_TOKENS in row.findings else None
     shown = {latency: pool for latency, pool in pools_of(records).items() if latency != hidden}
-    expected = expected_load(run.spec, Cell(row.cell, row.workload, row.axis, row.value, ()))
+    confirms = any(record.probe is not None and record.probe.confirms for record in records)
+    cell = Cell(row.cell, row.workload, row.axis, row.value, (), confirms)
+    expected = expected_load(run.spec, cell)
     queued = queue_pools(records) if expected.capped else {}
     percentiles = run.spec.measurement.percentiles
     metrics = pooled_metrics(records, shown, percentiles)
@@ -107,7 +109,9 @@ def _restored(run: Reported, row: Result) -> Result:
         "metrics": metrics | row.metrics,
         "intervals": sure.intervals | row.intervals,
         "uncertain": sure.uncertain,
-        "objectives": objective_results(run.spec.objectives, samples, row.verdict),
+        "objectives": objective_results(
+            run.spec.objectives, samples, row.verdict, error=objective_error(run.spec, cell)
+        ),
     }
     return row.model_copy(update=update)
 
