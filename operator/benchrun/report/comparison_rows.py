@@ -18,6 +18,8 @@ GATES: Mapping[Gate, str] = {
     "Inconclusive": "inconclusive: a figure may have got worse by more than is allowed, but that is not certain",
 }
 CHANGE_HEADERS = ("change", "interval", "word")
+LOG_RULE = Code.COMPILATION_IN_WINDOW.value
+"""Rests on the server's log: without the log it is not found, even if there were compilations."""
 
 
 def comparison_rows(cells: Sequence[ComparedCell]) -> Rows:
@@ -70,10 +72,6 @@ def interval(change: Change) -> str:
         return ABSENT
     high = "over +1000" if change.high_percent > 1000 else signed(change.high_percent)
     return f"{signed(change.low_percent)} to {high}"
-
-
-LOG_RULE = Code.COMPILATION_IN_WINDOW.value
-"""Rests on the server's log: without the log it is not found, even if there were compilations."""
 
 
 @dataclass(frozen=True, slots=True)

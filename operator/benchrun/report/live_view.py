@@ -16,6 +16,8 @@ from benchrun.report.watch_state import Followed, FollowedRun, FollowedSweep, St
 
 SILENT_SECONDS = 15  # A running operator updates a new run within a second.
 SEARCH = "/search-"  # In the names of stages whose load is searched: chat/search-07/r1.
+MAX_QUIET_SECONDS = 30.0
+"""Pipelines end a job that prints nothing for minutes; nobody reads a line every five seconds."""
 NO_OPERATOR = (
     "no operator has looked at it yet; is benchrun's operator installed and running? "
     "kubectl get deployments -A -l app.kubernetes.io/name=benchrun"
@@ -145,10 +147,6 @@ def progress_line(status: BenchmarkRunStatus) -> str:
         )
     progress = status.progress.summary if status.progress is not None else None
     return " · ".join(part for part in (status.phase or "Pending", progress, servers, status.message) if part)
-
-
-MAX_QUIET_SECONDS = 30.0
-"""Pipelines end a job that prints nothing for minutes; nobody reads a line every five seconds."""
 
 
 class Log:

@@ -15,6 +15,11 @@ LEGEND = (
     "means over the runs; latencies in milliseconds; running, waiting, KV max and hits are what the servers report: "
     "means over stages and runs, of the KV cache the most of any run"
 )
+MAX_POINTS = 8  # Load points side by side; the long table has all, however many.
+_SIDE_BY_SIDE: Mapping[str, ComparedMetric] = {
+    "req/s": "RequestThroughput", "tok/s": "OutputThroughput", "total tok/s": "TotalTokenThroughput",
+    "TTFT": "MeanTTFT", "TPOT": "MeanTPOT", "E2EL": "MeanE2EL",
+}  # fmt: skip
 _REQUESTS, _OUTPUT, _TOTAL = (KEYS[name] for name in ("RequestThroughput", "OutputThroughput", "TotalTokenThroughput"))
 _LATENCIES = (("TTFT", KEYS["MeanTTFT"]), ("TPOT", KEYS["MeanTPOT"]), ("E2EL", KEYS["MeanE2EL"]))
 
@@ -73,13 +78,6 @@ def change_rows(status: BenchmarkSweepStatus) -> Rows:
         for change in row.changes
     )
     return Rows(headers, rows)
-
-
-_SIDE_BY_SIDE: Mapping[str, ComparedMetric] = {
-    "req/s": "RequestThroughput", "tok/s": "OutputThroughput", "total tok/s": "TotalTokenThroughput",
-    "TTFT": "MeanTTFT", "TPOT": "MeanTPOT", "E2EL": "MeanE2EL",
-}  # fmt: skip
-MAX_POINTS = 8  # Load points side by side; the long table has all, however many.
 
 
 def configuration_rows(status: BenchmarkSweepStatus) -> Rows:

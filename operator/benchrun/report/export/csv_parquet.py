@@ -62,10 +62,6 @@ def _count(name: str) -> Column[_StageRow]:
     return Column(name, "integer", lambda row: _whole(row.metrics.get(name)))
 
 
-def _gpus(run: ExportedRun) -> int | None:
-    return gpus_of(run.status.servers) if run.server and run.spec.started else None
-
-
 _STAGE_COLUMNS: tuple[Column[_StageRow], ...] = (
     *_KEYS,
     Column("workload", "text", lambda row: row.stage.workload.name),
@@ -81,7 +77,11 @@ _STAGE_COLUMNS: tuple[Column[_StageRow], ...] = (
     Column("server_image", "text", lambda row: row.run.server.image if row.run.server else None),
     Column("server_version", "text", lambda row: formats.server_version(row.stage, row.run.server)),
     Column("gpu", "text", lambda row: row.run.server.gpu if row.run.server else None),
-    Column("gpus", "integer", lambda row: _gpus(row.run)),
+    Column(
+        "gpus",
+        "integer",
+        lambda row: gpus_of(row.run.status.servers) if row.run.spec.started and row.run.server else None,
+    ),
     Column("engine", "text", lambda row: row.stage.record.engine.name),
     Column("engine_version", "text", lambda row: row.stage.record.engine.version),
     Column("prompts_digest", "text", lambda row: row.stage.record.prompts_digest),

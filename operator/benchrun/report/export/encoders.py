@@ -16,6 +16,7 @@ Value = str | Sequence[str] | int | float | bool | datetime | None  # None: not 
 Files = Mapping[str, bytes]  # Contents by their path in a folder, with forward slashes.
 Json = dict[str, Any]
 T = TypeVar("T")
+RUN_KEY = b"benchrun.run_uid"  # In the file's own metadata.
 
 
 class NotExportable(ValueError):
@@ -93,9 +94,6 @@ def _field(value: Value) -> str | int | float:
     text = value if isinstance(value, str) else ";".join(value)
     # A spreadsheet runs what begins like a formula, whatever its quotes. A number stays one.
     return f"'{text}" if text.startswith(_BEGIN_FORMULAS) and not _NUMBER.fullmatch(text) else text
-
-
-RUN_KEY = b"benchrun.run_uid"  # In the file's own metadata.
 
 
 def as_parquet(table: Table, *, run_uid: str) -> bytes:

@@ -36,6 +36,7 @@ from benchrun.report.html import Reported
 TRUSTED: tuple[Verdict, ...] = ("Valid", "Suspect")
 """Verdicts of stages that are exported without `--include-invalid`."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LATENCIES = tuple(f"_{latency}_ms" for latency in measure.LATENCIES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +167,6 @@ def samples(stage: ExportedStage, *, queued: bool = False) -> measure.Samples:
     of, shown = stage.expected, pools([stage])
     found = measure.latency_samples([stage.record], users=of.users, at_once=of.all_at_once, queued=queued, failed=False)
     return {name: sample for name, sample in found.items() if name in shown or name not in measure.LATENCIES}
-
-
-_LATENCIES = tuple(f"_{latency}_ms" for latency in measure.LATENCIES)
 
 
 def engine_figures(stage: ExportedStage) -> Mapping[str, float | int | None]:

@@ -23,6 +23,9 @@ from benchrun.report.export import formats
 from benchrun.report.export.encoders import Files, Json, NotExportable, seconds, without_unknown
 from benchrun.report.export.formats import ExportedRun, ExportedStage, flags_of, parallelism_of, pools, server_version
 
+VERSION = "0.2"
+_COMPONENT_SCHEMA = "0.0.1"
+_UNKNOWN = "unknown"  # Where the schema requires a value.
 _PERCENTILES = {
     "p0p1": 0.1, "p1": 1.0, "p5": 5.0, "p10": 10.0, "p25": 25.0, "p50": 50.0, "p75": 75.0, "p90": 90.0, "p95": 95.0,
     "p99": 99.0, "p99p9": 99.9,
@@ -98,10 +101,6 @@ def _statistics(
 
 def _value(mean: float | None, units: str, *, largest: float | None = None) -> Json | None:
     return None if mean is None else without_unknown({"units": units, "mean": mean, "max": largest})
-
-
-_COMPONENT_SCHEMA = "0.0.1"
-_UNKNOWN = "unknown"  # Where the schema requires a value.
 
 
 def scenario(run: ExportedRun, stage: ExportedStage) -> Json:
@@ -184,9 +183,6 @@ def _lengths(tokens: Sequence[int]) -> Json:
 def _digest(config: Json) -> str:
     """Equal for equal configurations: what llm-d groups reports by."""
     return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
-
-
-VERSION = "0.2"
 
 
 def llmd_files(run: ExportedRun) -> Files:

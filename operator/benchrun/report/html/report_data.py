@@ -24,6 +24,8 @@ AXIS_UNITS: Mapping[Axis, str] = {
     "rate": "requests/s", "concurrency": "users", "speed": "times as fast", "batch": "requests a batch"
 }  # fmt: skip
 """Of the loads, as they follow a number."""
+FIELDS = frozenset({"results[].metrics", "results[].intervals", "results[].objectives"})
+"""Fields that `restored` recomputes, by their names in `truncated`."""
 AXIS_TITLES: Mapping[Axis, str] = {
     "rate": "requests/s offered", "concurrency": "users", "speed": "speed of the trace", "batch": "batch size"
 }  # fmt: skip
@@ -68,10 +70,6 @@ def curves(status: BenchmarkRunStatus) -> list[Curve]:
     for row in sorted(status.results, key=lambda row: float(row.value)):
         found[row.workload, row.axis].append(row)
     return [Curve(workload, axis, tuple(rows)) for (workload, axis), rows in found.items()]
-
-
-FIELDS = frozenset({"results[].metrics", "results[].intervals", "results[].objectives"})
-"""Fields that `restored` recomputes, by their names in `truncated`."""
 
 
 def restored(run: Reported) -> Reported:

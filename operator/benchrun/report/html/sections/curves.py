@@ -20,6 +20,7 @@ from benchrun.report.tables import ABSENT, Column, Rows, figure, metric, table_o
 
 LATENCIES = {"ttft": "TTFT", "tpot": "TPOT", "e2el": "E2EL"}
 _QUEUED = "_including_client_queue"
+LEAST_PROBES = 2  # With one there is no course.
 FORMULA = (
     "The knee is the load point of greatest power, request throughput / mean E2EL (Kleinrock, 1979): up to it one percent more "
     "throughput costs less than one percent more latency, beyond it more. Only load points that were measured count, and "
@@ -172,9 +173,6 @@ def _knee_layers(knee: Knee, loads: Sequence[float]) -> list[ChartSpec]:
         return marks
     shade = {"type": "rect", "fill": theme.SOFT_INK, "opacity": 0.12}
     return [theme.layer(shade, {"x": x, "x2": {"field": "to"}}, [{"load": knee.low, "to": knee.high}]), *marks]
-
-
-LEAST_PROBES = 2  # With one there is no course.
 
 
 def searches_section(run: Reported) -> html.Section | None:
