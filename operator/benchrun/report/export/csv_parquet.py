@@ -41,7 +41,7 @@ class _StageRow(NamedTuple):
 
 
 def _stage_row(run: ExportedRun, stage: ExportedStage) -> _StageRow:
-    shown, percentiles = formats.pools([stage]), run.spec.measurement.percentiles
+    shown, percentiles = formats.pools(stage), run.spec.measurement.percentiles
     queued = stage.workload.load.max_concurrency is not None
     if queued:
         shown = {**shown, **request_figures.queue_pools([stage.record])}

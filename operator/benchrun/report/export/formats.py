@@ -154,24 +154,23 @@ def trusted(run: ExportedRun) -> tuple[ExportedRun, Mapping[str, str]]:
     return replace(run, stages=tuple(stage for stage in run.stages if stage.verdict in TRUSTED)), left_out
 
 
-def pools(stages: Sequence[ExportedStage]) -> measure.Pools:
-    """Measured latencies of these stages of a cell, in microseconds; without gaps between chunks of several tokens."""
-    chunks = any(Code.CHUNKS_ARE_NOT_TOKENS.value in stage.findings for stage in stages)
-    hidden: measure.Latency | None = "itl" if chunks else None
-    measured = measure.pools_of([stage.record for stage in stages])
+def pools(stage: ExportedStage) -> measure.Pools:
+    """Measured latencies in microseconds; without gaps between chunks of several tokens."""
+    hidden = "itl" if Code.CHUNKS_ARE_NOT_TOKENS in stage.findings else None
+    measured = measure.pools_of([stage.record])
     return {latency: pool for latency, pool in measured.items() if pool.count and latency != hidden}
 
 
 def samples(stage: ExportedStage, *, queued: bool = False) -> measure.Samples:
     """The same latencies of one stage as samples; `queued`: those with the wait in the client's queue, too."""
-    of, shown = stage.expected, pools([stage])
+    of, shown = stage.expected, pools(stage)
     found = measure.latency_samples([stage.record], users=of.users, at_once=of.all_at_once, queued=queued, failed=False)
     return {name: sample for name, sample in found.items() if name in shown or name not in measure.LATENCIES}
 
 
 def engine_figures(stage: ExportedStage) -> Mapping[str, float | int | None]:
     """The load engine's own, under its names. Its 0 for a latency that was not measured is None here."""
-    measured = tuple(f"_{latency}_ms" for latency in pools([stage]))
+    measured = tuple(f"_{latency}_ms" for latency in pools(stage))
     return {
         name: None if name.endswith(_LATENCIES) and not name.endswith(measured) else value
         for name, value in stage.record.scalars.items()

@@ -228,7 +228,7 @@ def report(run: ExportedRun, stage: ExportedStage) -> Json:
                 "request_performance": {
                     "aggregate": {
                         "requests": requests(stage.record),
-                        "latency": latency(pools([stage])),
+                        "latency": latency(pools(stage)),
                         "throughput": throughput(stage.record),
                     }
                 },

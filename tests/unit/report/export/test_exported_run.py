@@ -73,14 +73,14 @@ def test_a_record_of_no_workload_of_the_spec_is_passed_over() -> None:
 
 
 def test_a_latency_that_was_not_measured_has_no_pool() -> None:
-    assert set(pools([stage(CHAT)])) == {"ttft", "tpot", "itl", "e2el"}
-    assert set(pools([stage(FIRST)])) == {"ttft", "e2el"}
-    assert pools(run(failing(CHAT, failed=24)).stages) == {}
+    assert set(pools(stage(CHAT))) == {"ttft", "tpot", "itl", "e2el"}
+    assert set(pools(stage(FIRST))) == {"ttft", "e2el"}
+    assert pools(run(failing(CHAT, failed=24)).stages[0]) == {}
 
 
 def test_gaps_between_chunks_are_no_gaps_between_tokens() -> None:
     rows = [row(CELLS[0], "Suspect", ["ChunksAreNotTokens"])]
-    assert "itl" not in pools(run(measured(CHAT), of_status=status(rows)).stages)
+    assert "itl" not in pools(run(measured(CHAT), of_status=status(rows)).stages[0])
 
 
 def test_a_stage_of_a_search_belongs_to_the_load_that_was_tried() -> None:
