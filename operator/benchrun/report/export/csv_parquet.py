@@ -58,10 +58,6 @@ def _number(name: str) -> Column[_StageRow]:
     return Column(name, "number", lambda row: row.metrics.get(name))
 
 
-def _count(name: str) -> Column[_StageRow]:
-    return Column(name, "integer", lambda row: _whole(row.metrics.get(name)))
-
-
 _STAGE_COLUMNS: tuple[Column[_StageRow], ...] = (
     *_KEYS,
     Column("workload", "text", lambda row: row.stage.workload.name),
@@ -88,9 +84,11 @@ _STAGE_COLUMNS: tuple[Column[_StageRow], ...] = (
     Column("began", "instant", lambda row: row.stage.began),
     Column("ended", "instant", lambda row: row.stage.ended),
     Column("requests", "integer", lambda row: len(row.stage.record.requests.ok)),
-    *map(_count, ("completed", "failed")),
+    Column("completed", "integer", lambda row: _whole(row.metrics["completed"])),
+    Column("failed", "integer", lambda row: _whole(row.metrics["failed"])),
     Column("duration_seconds", "number", lambda row: row.metrics["duration"]),
-    *map(_count, ("total_input_tokens", "total_output_tokens")),
+    Column("total_input_tokens", "integer", lambda row: _whole(row.metrics["total_input_tokens"])),
+    Column("total_output_tokens", "integer", lambda row: _whole(row.metrics["total_output_tokens"])),
     *map(_number, ("request_throughput", "output_throughput", "total_token_throughput")),
 )
 
@@ -99,13 +97,11 @@ def _of_role(name: str, attribute: str | None = None) -> Column[Any]:
     return Column(name, "number", lambda row: getattr(row.figures, attribute or name, None))
 
 
-def _of_gpus(name: str) -> Column[_StageRow]:
-    return Column(name, "number", lambda row: request_figures.rounded(getattr(row.stage.gpus, name)))
-
-
 _SPENT_COLUMNS: tuple[Column[_StageRow], ...] = (
     *map(_of_role, exported_figures("stages")),
-    *map(_of_gpus, ("gpu_power_mean_watts", "gpu_memory_max_mib", "sm_clock_mean_mhz")),
+    Column("gpu_power_mean_watts", "number", lambda row: request_figures.rounded(row.stage.gpus.gpu_power_mean_watts)),
+    Column("gpu_memory_max_mib", "number", lambda row: request_figures.rounded(row.stage.gpus.gpu_memory_max_mib)),
+    Column("sm_clock_mean_mhz", "number", lambda row: request_figures.rounded(row.stage.gpus.sm_clock_mean_mhz)),
     _number(TOKENS_PER_JOULE),
     Column("currency", "text", lambda row: row.run.status.cost.currency if row.run.status.cost else None),
     Column("cost_per_hour", "number", lambda row: row.run.status.cost.per_hour if row.run.status.cost else None),
@@ -181,10 +177,6 @@ class _ReplicaRow(NamedTuple):
     replica: Replica
 
 
-def _server_count(name: str) -> Column[_ReplicaRow]:
-    return Column(name, "integer", lambda row: _whole(getattr(row.replica, name)))
-
-
 def _of_replica(name: str) -> Column[_ReplicaRow]:
     return Column(name, "number", lambda row: request_figures.rounded(getattr(row.replica.figures, name)))
 
@@ -195,7 +187,9 @@ _REPLICA_COLUMNS: tuple[Column[_ReplicaRow], ...] = (
     Column("role", "text", lambda row: row.replica.figures.role),
     Column("address", "text", lambda row: row.replica.address),
     Column("pod", "text", lambda row: row.replica.pod),
-    *map(_server_count, ("requests_finished", "prompt_tokens", "generation_tokens")),
+    Column("requests_finished", "integer", lambda row: _whole(row.replica.requests_finished)),
+    Column("prompt_tokens", "integer", lambda row: _whole(row.replica.prompt_tokens)),
+    Column("generation_tokens", "integer", lambda row: _whole(row.replica.generation_tokens)),
     # By the server's own counters: other figures than `mean_ttft_ms` and `queue_ms` of the client.
     Column("server_mean_ttft_ms", "number", lambda row: request_figures.rounded(row.replica.mean_ttft_ms)),
     Column("server_mean_queue_ms", "number", lambda row: request_figures.rounded(row.replica.mean_queue_ms)),
