@@ -18,6 +18,7 @@ from pathlib import Path
 
 from _outcome import beyond, finish, say
 from benchrun.cli.html_page import draw
+from benchrun.observe import Run
 from benchrun.report.html import Reported
 from benchrun.report.html.page import page
 from playwright.sync_api import Browser
@@ -94,16 +95,8 @@ def _large() -> SimulatedRun:
 
 
 def _page(run: SimulatedRun) -> str:
-    reported = Reported(
-        name=run.name,
-        namespace="lab",
-        uid=run.uid,
-        written=run.body,
-        spec=run.spec,
-        status=run.status,
-        records=run.records,
-        samples=run.samples,
-    )
+    declared = Run("lab", run.name, run.uid, 1, run.body)
+    reported = Reported(declared, run.spec, run.status, run.records, run.samples)
     return page(reported, draw, made_by="benchmark")
 
 

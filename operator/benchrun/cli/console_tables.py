@@ -176,8 +176,7 @@ def show_sweep(
 ) -> None:
     """State, tables, remarks, and what was cut."""
     width = prose_width(console)
-    word = status.phase if status.phase in ENDED_EARLY else status.verdict or "Unknown"
-    console.print(title(name, word, status.message), width=width)
+    console.print(title(name, sweep_rows.outcome_word(status), status.message), width=width)
     if status.results:
         variants = sweep_rows.variant_rows(status, texts_per_prompt=texts_per_prompt, wide=wide)
         show_figures(console, variants, names=NAMES, wide=wide)

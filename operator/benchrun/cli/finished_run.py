@@ -37,7 +37,7 @@ def finished_run(options: argparse.Namespace) -> Reported:
     found = with_measurement(named_run(options), options)
     if not found.records:
         reasons = "; ".join(found.notes) or "there are no ConfigMaps of it, or they are another run's"
-        raise errors.CommandError(f"{found.name} has no stored records: {reasons}")
+        raise errors.CommandError(f"{found.declared.name} has no stored records: {reasons}")
     return found
 
 
@@ -65,9 +65,7 @@ def with_measurement(run: views.Run, options: argparse.Namespace) -> Reported:
         config_maps = cluster.kubectl_of(options).stored(run.uid)
     elif options.records is not None:  # of a file only where they were named: the cluster may be another one
         config_maps = manifests.config_maps_in(options.records)
-    return Reported(
-        run.name, run.namespace, run.uid, run.spec, spec, status, *_measurement(config_maps, run_uid=run.uid)
-    )
+    return Reported(run, spec, status, *_measurement(config_maps, run_uid=run.uid))
 
 
 def _measurement(

@@ -13,13 +13,13 @@ from rich.console import Console
 
 from benchrun import names
 from benchrun.api import BenchmarkRunStatus, plain_text
-from benchrun.api.sweep import KIND, BenchmarkSweepSpec, BenchmarkSweepStatus, essence
+from benchrun.api.sweep import KIND, BenchmarkSweepStatus, essence
 from benchrun.cli import cluster, console_tables, errors, finished_run, manifests
 from benchrun.decide import Unacceptable
 from benchrun.decide.sweep import decide_sweep, sweep_state
 from benchrun.judge.sweep.table import sweep_table
 from benchrun.observe import run_outcomes, untrusted_json as raw, view_builders, views
-from benchrun.report import exit_codes, markdown, tables
+from benchrun.report import exit_codes, markdown, run_list, tables
 from benchrun.report.html import Reported, ReportedSweep
 
 
@@ -60,10 +60,8 @@ def whole_table(sweep: views.Sweep, status: BenchmarkSweepStatus, runs: Sequence
 def _reported(
     sweep: views.Sweep, status: BenchmarkSweepStatus, runs: Sequence[views.Run], options: argparse.Namespace
 ) -> ReportedSweep:
-    """With the samples of the first run of each variant that kept any. One that was refused for its spec has a page, too."""
-    spec, series = None, {}
-    with suppress(ValidationError):
-        spec = BenchmarkSweepSpec.model_validate(sweep.spec)
+    """With the samples of the first run of each variant that kept any."""
+    series = {}
     by_name = {run.name: run for run in runs}
     for number, variant in enumerate(status.variants, start=1):
         for name in sorted(name for name in by_name if name.startswith(f"{sweep.name}-v{number}-r")):
@@ -71,7 +69,7 @@ def _reported(
                 if samples := finished_run.with_measurement(by_name[name], options).samples:
                     series[variant.name] = samples
                     break
-    return ReportedSweep(sweep.name, sweep.namespace, sweep.uid, sweep.spec, spec, status, series)
+    return ReportedSweep(sweep, status, series)
 
 
 def named_sweep(options: argparse.Namespace, no_run: errors.CommandError | None = None) -> views.Sweep:
@@ -101,7 +99,7 @@ def show_found(sweep: views.Sweep, options: argparse.Namespace, console: Console
     name, status = sweep.name, status_of(sweep)
     needed = status.truncated or options.html is not None
     runs = runs_of(sweep, cluster.kubectl_of(options), options.file) if needed else []
-    status, texts = whole_table(sweep, status, runs), tables.texts_per_prompt(raw.mapping(sweep.spec.get("template")))
+    status, texts = whole_table(sweep, status, runs), tables.texts_per_prompt(run_list.template(sweep))
     code = exit_codes.sweep_exit_code(status)
     if options.html is not None:
         if code is None:

@@ -155,7 +155,11 @@ def _startup(state: RunState) -> Deadline | None:
     without_node = next((pod for pod in pods if pod.scheduled_at is None), None)
     pod = without_node or next((each for each in pods if not each.ready), pods[-1])
     slow = "it was still loading; raise the deadline if the model needs longer"
-    why = f"a pod had no node: {_why(pod.unschedulable)}" if without_node else _why(pod.waiting_message, pod.waiting_reason, slow)
+    why = (
+        f"a pod had no node: {_why(pod.unschedulable)}"
+        if without_node
+        else _why(pod.waiting_message, pod.waiting_reason, slow)
+    )
     message = f"the server was not healthy within startupDeadlineSeconds ({seconds} s) of being scheduled: {why}"
     return _deadline(Reason.STARTUP_DEADLINE, instant(state.status.scheduled_time) or min(scheduled), seconds, message)
 

@@ -18,6 +18,8 @@ GATES: Mapping[Gate, str] = {
     "Inconclusive": "inconclusive: a figure may have got worse by more than is allowed, but that is not certain",
 }
 CHANGE_HEADERS = ("change", "interval", "word")
+LOG_RULE = Code.COMPILATION_IN_WINDOW.value
+"""Rests on the server's log: without the log it is not found, even if there were compilations."""
 
 
 def comparison_rows(cells: Sequence[ComparedCell]) -> Rows:
@@ -72,14 +74,8 @@ def interval(change: Change) -> str:
     return f"{signed(change.low_percent)} to {high}"
 
 
-LOG_RULE = Code.COMPILATION_IN_WINDOW.value
-"""Rests on the server's log: without the log it is not found, even if there were compilations."""
-
-
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One cell that is judged differently."""
-
     cell: str
     was: Verdict
     now: Verdict
@@ -92,8 +88,8 @@ def differences(stored: BenchmarkRunStatus, now: BenchmarkRunStatus, *, log_kept
     """Of the cells that have a row in both. `log_kept`: whether the server's log could be judged too."""
     before = {row.cell: row for row in stored.results}
     cut = any(each.field == "results[].findings" for each in (*stored.truncated, *now.truncated))
-    pairs = [(before[row.cell], row) for row in now.results if row.cell in before]
-    found = [_difference(old, new, codes_known=not cut, log_kept=log_kept) for old, new in pairs]
+    rows = [row for row in now.results if row.cell in before]
+    found = (_difference(before[row.cell], row, codes_known=not cut, log_kept=log_kept) for row in rows)
     return tuple(each for each in found if each is not None)
 
 
@@ -104,8 +100,7 @@ def _difference(old: Result, new: Result, *, codes_known: bool, log_kept: bool) 
         return None
     verdicts = f"still {new.verdict}" if old.verdict == new.verdict else f"was {old.verdict}, now {new.verdict}"
     moved = _moved(old, new, appeared, gone) if codes_known else []
-    unchecked = (LOG_RULE,) if not log_kept else ()
-    absent = [f"{code} was not checked" if code in unchecked else f"no {code}" for code in gone]
+    absent = [f"{code} was not checked" if code == LOG_RULE and not log_kept else f"no {code}" for code in gone]
     reasons = [*moved, *appeared, *absent]
     sentence = f"{new.cell}: {verdicts}{': ' if reasons else ''}{', '.join(reasons)}"
     return Difference(new.cell, old.verdict, new.verdict, appeared, gone, sentence)

@@ -11,24 +11,21 @@ as much power, they are not distinguishable from it, and the knee is a range.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 LEAST_POINTS = 3  # With two, one of them is an end whatever they show.
 
 
-@dataclass(frozen=True, slots=True)
-class CurvePoint:
-    """A load point that was measured."""
-
+class CurvePoint(NamedTuple):
     load: float  # Requests a second, or users.
     throughput: float  # Requests completed a second.
     response_seconds: float  # Mean time from a request's due instant to its last token.
     repeats: tuple[tuple[float, float], ...] = ()  # Throughput and response time of each repeat.
 
 
-@dataclass(frozen=True, slots=True)
-class Knee:
+class Knee(NamedTuple):
     """Where it lies, or why that is unknown."""
 
     sentence: str
@@ -56,18 +53,14 @@ def knee(points: Sequence[CurvePoint], *, unit: str) -> Knee:
 
 def _as_good(points: Sequence[CurvePoint], best: int) -> tuple[int, int]:
     """First and last of the neighbours of the best whose repeats reach the range of its own."""
-    least = min(_powers(points[best]), default=None)
+    least = min(_powers(points[best]), default=math.inf)
+    is_good = [max(_powers(point), default=-math.inf) >= least for point in points]
     first = last = best
-    while first > 0 and _reaches(points[first - 1], least):
+    while first > 0 and is_good[first - 1]:
         first -= 1
-    while last < len(points) - 1 and _reaches(points[last + 1], least):
+    while last < len(points) - 1 and is_good[last + 1]:
         last += 1
     return first, last
-
-
-def _reaches(point: CurvePoint, least: float | None) -> bool:
-    powers = _powers(point)
-    return least is not None and bool(powers) and max(powers) >= least
 
 
 def _powers(point: CurvePoint) -> list[float]:

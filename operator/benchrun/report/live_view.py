@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import NamedTuple
 
 from benchrun.api import BenchmarkRunStatus, find_condition
-from benchrun.api.sweep import BenchmarkSweepStatus, SweepReason
+from benchrun.api.sweep import SweepReason
 from benchrun.observe import untrusted_json as raw
 from benchrun.report.run_list import state
 from benchrun.report.run_summary import Step, steps
@@ -15,16 +16,15 @@ from benchrun.report.watch_state import Followed, FollowedRun, FollowedSweep, St
 
 SILENT_SECONDS = 15  # A running operator updates a new run within a second.
 SEARCH = "/search-"  # In the names of stages whose load is searched: chat/search-07/r1.
+MAX_QUIET_SECONDS = 30.0
+"""Pipelines end a job that prints nothing for minutes; nobody reads a line every five seconds."""
 NO_OPERATOR = (
     "no operator has looked at it yet; is benchrun's operator installed and running? "
     "kubectl get deployments -A -l app.kubernetes.io/name=benchrun"
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Gauge:
-    """One figure of the servers over time."""
-
+class Gauge(NamedTuple):
     label: str
     values: tuple[float | None, ...]  # Oldest first.
     now: str  # The latest, with its unit.
@@ -53,7 +53,6 @@ class LiveView:
 
 
 def live_view(followed: Followed, *, now: datetime) -> LiveView:
-    """The screen at that instant."""
     done, total = _progress(followed)
     view = LiveView(
         name=followed.name,
@@ -63,22 +62,19 @@ def live_view(followed: Followed, *, now: datetime) -> LiveView:
         trouble=followed.trouble or silence(followed, now=now),
         done=done,
         total=total,
-        left=None,
+        left=_left(followed, done=done, total=total, now=now),
     )
     if isinstance(followed, FollowedSweep):
         return replace(
             view,
             unit="runs",
-            left=_sweep_left(followed.status, done=done, total=total, now=now),
             under_way=tuple(replace(live_view(run, now=now), name=run.title) for run in followed.under_way.values()),
             ended=followed.ended,
         )
-    stage = followed.status.progress.stage if followed.status.progress is not None else None
     return replace(
         view,
         steps=steps(followed.status, now=now),
-        stage=stage,
-        left=_run_left(followed, stage, done=done, total=total, now=now),
+        stage=_stage_under_way(followed),
         stages=followed.stages,
         gauges=_gauges(followed),
     )
@@ -107,23 +103,25 @@ def silence(followed: Followed, *, now: datetime) -> str | None:
     return None if looked_at or seconds_since_begin(followed, now=now) < SILENT_SECONDS else NO_OPERATOR
 
 
-def _run_left(run: FollowedRun, stage: str | None, *, done: int, total: int, now: datetime) -> str | None:
-    """As if stages took equally long, and the one under way were half done. A search has the most stages there can be."""
-    begun = raw.instant(run.status.start_time)
-    if begun is None or done == 0 or done >= total:
-        return None
-    stage_seconds = max(0.0, (now - begun).total_seconds()) / (done + 0.5)
-    searches = any(SEARCH in (name or "") for name in (stage, *(line.stage for line in run.stages)))
-    return f"{'at most' if searches else 'about'} {format_seconds(stage_seconds * (total - done - 0.5))} left"
+def _stage_under_way(run: FollowedRun) -> str | None:
+    return run.status.progress.stage if run.status.progress is not None else None
 
 
-def _sweep_left(status: BenchmarkSweepStatus, *, done: int, total: int, now: datetime) -> str | None:
-    """As if runs took equally long, and those under way were half done. None before one has ended, and while it is suspended."""
-    begun, running = raw.instant(status.accepted_time), status.runs.running if status.runs is not None else 0
-    if begun is None or done == 0 or done >= total or status.phase != "Running":
+def _left(followed: Followed, *, done: int, total: int, now: datetime) -> str | None:
+    """As if stages or runs took equally long, and those under way were half done. A search has the most stages there can be. None
+    before one has ended, and while a sweep is suspended."""
+    if isinstance(followed, FollowedRun):
+        begun, under_way = followed.status.start_time, 1
+        names = (_stage_under_way(followed), *(line.stage for line in followed.stages))
+        word = "at most" if any(SEARCH in (name or "") for name in names) else "about"
+    else:
+        begun = followed.status.accepted_time if followed.status.phase == "Running" else None
+        under_way, word = followed.status.runs.running if followed.status.runs is not None else 0, "about"
+    since = raw.instant(begun)
+    if since is None or done == 0 or done >= total:
         return None
-    passed = done + running / 2
-    return f"about {format_seconds(max(0.0, (now - begun).total_seconds()) * (total - passed) / passed)} left"
+    passed = done + under_way / 2
+    return f"{word} {format_seconds(max(0.0, (now - since).total_seconds()) * (total - passed) / passed)} left"
 
 
 def _gauges(run: FollowedRun) -> tuple[Gauge, ...]:
@@ -149,10 +147,6 @@ def progress_line(status: BenchmarkRunStatus) -> str:
         )
     progress = status.progress.summary if status.progress is not None else None
     return " · ".join(part for part in (status.phase or "Pending", progress, servers, status.message) if part)
-
-
-MAX_QUIET_SECONDS = 30.0
-"""Pipelines end a job that prints nothing for minutes; nobody reads a line every five seconds."""
 
 
 class Log:

@@ -64,21 +64,17 @@ def markdown(name: str, status: BenchmarkRunStatus, *, texts_per_prompt: Texts =
 
 def sweep_markdown(name: str, status: BenchmarkSweepStatus, *, texts_per_prompt: Texts = NO_TEXTS) -> str:
     """Verdict first, then every figure, changes, the best variants, the front, and remarks."""
-    ended_early = status.phase if status.phase in ("Failed", "Cancelled") else None
     figures = table(sweep_rows.variant_rows(status, texts_per_prompt=texts_per_prompt, wide=True))
-    changes = (
-        part(f"Against {escaped(status.baseline or '')}", sweep_rows.change_rows(status))
-        if status.scope is not None
-        else ""
-    )
+    baseline = escaped(status.baseline or "")
+    changes = part(f"Against {baseline}", sweep_rows.change_rows(status)) if status.scope is not None else ""
     return _page(
         name,
-        ended_early or status.verdict,
+        sweep_rows.outcome_word(status),
         status.message,
         figures,
         f"{sweep_rows.LEGEND[0].upper()}{sweep_rows.LEGEND[1:]}." if figures else "",
         part("Load points side by side", sweep_rows.configuration_rows(status)),
-        part(f"Side by side, against {escaped(status.baseline or '')}", sweep_rows.configuration_change_rows(status)),
+        part(f"Side by side, against {baseline}", sweep_rows.configuration_change_rows(status)),
         changes,
         escaped(SCOPES[status.scope]) if status.scope is not None and changes else "",
         part("Best", sweep_rows.best_rows(status)),

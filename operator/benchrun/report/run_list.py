@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from benchrun.api import BenchmarkRunStatus, answering
 from benchrun.api.sweep import BenchmarkSweepStatus
+from benchrun.judge.result_row import gpus_of
 from benchrun.observe import Run, Sweep, run_of, sweep_of, untrusted_json as raw
 from benchrun.report.tables import ABSENT, Rows, age, clock, figure
 
@@ -36,7 +37,13 @@ def run_list_rows(bodies: Iterable[raw.Object], *, now: datetime, wide: bool = F
             "limit": limit(status),
             "findings": finding_codes(status),
         }
-        setup = {"model": model(run.spec), "vLLM": _version(status), "GPU": _gpus(status), "image": image(server)}
+        answers, gpus = answering(status.servers), gpus_of(status.servers)
+        setup = {
+            "model": model(run.spec),
+            "vLLM": answers.version if answers else None,
+            "GPU": f"{gpus} {answers.gpu or ''}".strip() if answers and gpus else None,
+            "image": image(server),
+        }
         found.append((run, status, figures, setup))
     return _listed("run", found, now=now, wide=wide, namespaces=namespaces)
 
@@ -126,13 +133,3 @@ def template(sweep: Sweep) -> raw.Object:
 def image(spec: raw.Object) -> str:
     """Of the server that the spec of a run starts."""
     return raw.text(raw.mapping(spec.get("server") or spec.get("offline")).get("image"), 1024)
-
-
-def _version(status: BenchmarkRunStatus) -> str | None:
-    server = answering(status.servers)
-    return server.version if server is not None else None
-
-
-def _gpus(status: BenchmarkRunStatus) -> str | None:
-    server, count = answering(status.servers), sum(each.gpus for each in status.servers)
-    return f"{count} {server.gpu or ''}".strip() if server is not None and count else None

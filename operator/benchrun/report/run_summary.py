@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from benchrun.api import BenchmarkRunStatus, ServerStatus, find_condition, is_true
 from benchrun.api.sweep import BenchmarkSweepStatus
@@ -48,8 +47,7 @@ def _seconds(seconds: float) -> str:
     return f"{figure(seconds, digits=2)} s" if seconds < 10 else format_seconds(seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """A part of a run between its acceptance and its end."""
 
     name: str
@@ -60,17 +58,17 @@ class Step:
 def steps(status: BenchmarkRunStatus, *, now: datetime) -> tuple[Step, ...]:
     """Client, node, server, warm-up, stages: each begins when the one before has ended. An endpoint needs no node."""
     ends = _ends(status)
-    # The last part that has ended; what comes before it has ended too, even where the status has no instant for it.
-    reached = max((index for index, (_, ended) in enumerate(ends) if ended is not None), default=-1)
+    # What comes before a part that has ended has ended too, even where the status has no instant for it.
+    done = max((number for number, (_, ended) in enumerate(ends, start=1) if ended is not None), default=0)
     begun = raw.instant(status.accepted_time)
     found: list[Step] = []
-    for name, ended in ends[: reached + 1]:
+    for name, ended in ends[:done]:
         found.append(Step(name, "Done", _between(begun, ended)))
         begun = ended
-    to_come = [Step(name, "ToCome", None) for name, _ in ends[reached + 1 :]]
-    if to_come and begun is not None:
-        to_come[0] = Step(to_come[0].name, "UnderWay", _between(begun, now))
-    return (*found, *to_come)
+    for name, _ in ends[done:]:
+        under_way = len(found) == done and begun is not None
+        found.append(Step(name, "UnderWay", _between(begun, now)) if under_way else Step(name, "ToCome", None))
+    return tuple(found)
 
 
 def _ends(status: BenchmarkRunStatus) -> list[tuple[str, datetime | None]]:
@@ -88,8 +86,7 @@ def _between(begun: datetime | None, ended: datetime | None) -> float | None:
     return None if begun is None or ended is None else max(0.0, (ended - begun).total_seconds())
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(NamedTuple):
     """A title with the outcome, then facts by name."""
 
     title: str
@@ -100,7 +97,6 @@ class Summary:
 
 
 def run_summary(run: Run, status: BenchmarkRunStatus, *, now: datetime) -> Summary:
-    """Of a run in any phase."""
     facts = (*_spec(run), *_servers(status), *_times(run, status, now=now), *_results(status))
     if status.completion_time is None:
         commands = ["watch {}", "logs {} -f"]
@@ -110,7 +106,6 @@ def run_summary(run: Run, status: BenchmarkRunStatus, *, now: datetime) -> Summa
 
 
 def sweep_summary(sweep: Sweep, status: BenchmarkSweepStatus, *, now: datetime) -> Summary:
-    """Of a sweep in any phase."""
     command = "watch {}" if status.completion_time is None else "report {}"
     return _summary(sweep, status, _sweep_facts(sweep, status, now=now), [command])
 
@@ -243,16 +238,15 @@ def missing_sentences(stored: BenchmarkRunStatus, missing: Mapping[str, int]) ->
     for cell, lost in missing.items():
         judged = repeats.get(cell)
         if judged is None:
-            sentences.append(f"{cell}: not all of its records are kept")
+            kept = "not all of its records are kept"
         elif lost >= judged:
-            sentences.append(f"{cell}: not judged, since none of its records is kept")
+            kept = "not judged, since none of its records is kept"
         else:
-            kept = f"judged by {judged - lost} of its {judged} repeats"
-            sentences.append(f"{cell}: {kept}, since the other records are not kept")
-    timeline = next((each for each in stored.truncated if each.field == "timeline"), None)
-    if timeline is not None:
-        sentences.append(
-            f"{timeline.included} of {timeline.total} chunks of the timeline were kept: "
-            "samples of the servers are missing, and findings that rest on them may differ"
-        )
-    return sentences
+            kept = f"judged by {judged - lost} of its {judged} repeats, since the other records are not kept"
+        sentences.append(f"{cell}: {kept}")
+    lost_samples = "samples of the servers are missing, and findings that rest on them may differ"
+    return sentences + [
+        f"{cut.included} of {cut.total} chunks of the timeline were kept: {lost_samples}"
+        for cut in stored.truncated
+        if cut.field == "timeline"
+    ]

@@ -15,8 +15,18 @@ LEGEND = (
     "means over the runs; latencies in milliseconds; running, waiting, KV max and hits are what the servers report: "
     "means over stages and runs, of the KV cache the most of any run"
 )
+MAX_POINTS = 8  # Load points side by side; the long table has all, however many.
+_SIDE_BY_SIDE: Mapping[str, ComparedMetric] = {
+    "req/s": "RequestThroughput", "tok/s": "OutputThroughput", "total tok/s": "TotalTokenThroughput",
+    "TTFT": "MeanTTFT", "TPOT": "MeanTPOT", "E2EL": "MeanE2EL",
+}  # fmt: skip
 _REQUESTS, _OUTPUT, _TOTAL = (KEYS[name] for name in ("RequestThroughput", "OutputThroughput", "TotalTokenThroughput"))
 _LATENCIES = (("TTFT", KEYS["MeanTTFT"]), ("TPOT", KEYS["MeanTPOT"]), ("E2EL", KEYS["MeanE2EL"]))
+
+
+def outcome_word(status: BenchmarkSweepStatus) -> str:
+    """How it ended comes before what was measured: a failed sweep has no result."""
+    return status.phase if status.phase in ("Failed", "Cancelled") else status.verdict or "Unknown"
 
 
 def variant_rows(status: BenchmarkSweepStatus, *, texts_per_prompt: Texts = NO_TEXTS, wide: bool = False) -> Rows:
@@ -68,15 +78,6 @@ def change_rows(status: BenchmarkSweepStatus) -> Rows:
         for change in row.changes
     )
     return Rows(headers, rows)
-
-
-_SIDE_BY_SIDE: Mapping[str, ComparedMetric] = {
-    "req/s": "RequestThroughput", "tok/s": "OutputThroughput", "total tok/s": "TotalTokenThroughput",
-    "TTFT": "MeanTTFT", "TPOT": "MeanTPOT", "E2EL": "MeanE2EL",
-}  # fmt: skip
-
-
-MAX_POINTS = 8  # Load points side by side; the long table has all, however many.
 
 
 def configuration_rows(status: BenchmarkSweepStatus) -> Rows:

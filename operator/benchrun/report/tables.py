@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from types import MappingProxyType
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from benchrun.api import (
     OUTPUT_COST,
@@ -30,11 +30,13 @@ ABSENT = "-"  # Shown where nothing was measured: never 0.
 UNCERTAIN = "?"
 """Follows a figure that can't be relied on: a percentile that too few requests bound, a figure of a Suspect load point."""
 UNCERTAIN_NOTE = "? too few requests for this percentile: its 95 % interval is open at one end or both"
+BARS = "▁▂▃▄▅▆▇█"
+GAP = " "  # For an unknown value: the lowest bar would be a number.
 T = TypeVar("T")
+_QUESTIONS: Mapping[str, str] = {"TrueRun": "true run", "AnswerLength": "answers", "MaxModelLen": "max-model-len"}
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(NamedTuple):
     headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
@@ -108,10 +110,6 @@ def parse_seconds(text: str) -> float:
     if found is None or float(found[1]) == 0:
         raise ValueError(f"{text!r} is not a length of time; write 90s, 10m or 2h")
     return float(found[1]) * _SECONDS[found[2]]
-
-
-BARS = "▁▂▃▄▅▆▇█"
-GAP = " "  # For an unknown value: the lowest bar would be a number.
 
 
 def sparkline(values: Sequence[float | None], *, top: float | None = None, width: int = 30) -> str:
@@ -317,9 +315,6 @@ def objective_rows(status: BenchmarkRunStatus) -> Rows:
         for each in result.objectives
     )
     return Rows(("load point", "objective", "measured (ms)", "independent", "outcome"), rows)
-
-
-_QUESTIONS: Mapping[str, str] = {"TrueRun": "true run", "AnswerLength": "answers", "MaxModelLen": "max-model-len"}
 
 
 def explanation_rows(status: BenchmarkRunStatus, *, wide: bool = False) -> Rows:

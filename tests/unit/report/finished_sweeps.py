@@ -8,8 +8,8 @@ from random import Random
 from typing import Any
 
 from benchrun.api import BenchmarkRunStatus, Result, RoleFigures
-from benchrun.api.sweep import BenchmarkSweepSpec, BenchmarkSweepStatus, essence
-from benchrun.observe import Run
+from benchrun.api.sweep import BenchmarkSweepStatus, essence
+from benchrun.observe import Run, Sweep
 from benchrun.report.html import ReportedSweep
 from unit.judge.comparison.sides import row, run
 from unit.plan.specs import Json, rates, spec_body, workload
@@ -69,8 +69,7 @@ class FinishedSweep:
     @property
     def reported(self) -> ReportedSweep:
         """As a page takes it."""
-        spec = BenchmarkSweepSpec.model_validate(self.written)
-        return ReportedSweep(self.name, NAMESPACE, UID, self.written, spec, self.status)
+        return ReportedSweep(Sweep(NAMESPACE, self.name, UID, 1, self.written), self.status)
 
 
 def sweep_object(status: Json, *, name: str = NAME, spec: Json) -> Json:

@@ -68,8 +68,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, console: Console) -> int:
     del console  # What goes to standard output is the export alone.
-    run = finished_run.finished_run(options)
-    whole = formats.exported(run.namespace, run.name, run.uid, run.spec, run.status, run.records, run.samples)
+    finished = finished_run.finished_run(options)
+    whole = formats.exported(finished)
     known = [stage.id for stage in whole.stages]
     for name in options.stage:
         if name not in known:
@@ -83,7 +83,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         for row in whole.status.results
         if count[row.cell] < row.repeats
     ]
-    notes += run.notes
+    notes += finished.notes
     if not kept.stages:
         raise errors.CommandError("\n".join(["nothing to export", *notes]))
     try:
@@ -105,12 +105,16 @@ def _write(chosen: Format, table: TableName, kept: formats.ExportedRun, output: 
     path = Path(output)
     try:
         if output.endswith("/") or path.is_dir() or not path.suffix:
-            files = {path / name: content for name, content in chosen.files(kept).items()}
-        else:
-            files = {path: chosen.document(kept, table)}
-        for file, content in files.items():
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(content)
+            files = chosen.files(kept)
+            for name, content in files.items():
+                _write_file(path / name, content)
+            return [f"wrote {path / name}" for name in files]
+        _write_file(path, chosen.document(kept, table))
     except OSError as error:
         raise errors.CommandError(f"{error.filename or path}: {error.strerror}") from error
-    return [f"wrote {file}" for file in files]
+    return [f"wrote {path}"]
+
+
+def _write_file(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)

@@ -85,7 +85,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, console: Console) -> int:
     wanted = severities(options.severity)
     finished = finished_run.finished_run(options)
-    stored = finished.status
+    judged, stored = finished.declared.name, finished.status
     limits = changed(thresholds.thresholds_of(finished.spec), options.threshold)
     spec = judged_run.with_severities(finished.spec, wanted)
     rejudged = judged_run.rejudge(spec, stored, finished.records, finished.samples, thresholds=limits)
@@ -93,10 +93,10 @@ def run(options: argparse.Namespace, console: Console) -> int:
     found = comparison_rows.differences(stored, rejudged.status, log_kept=log_kept)
     notes = [*run_summary.missing_sentences(stored, rejudged.missing), *finished.notes]
     if options.output == "json":
-        print(json.dumps(_as_json(finished, stored, rejudged.status, found, notes), indent=2))
+        print(json.dumps(_as_json(finished, rejudged.status, found, notes), indent=2))
     else:
         anew = {"phase": None, "message": _judged_by(stored, rejudged.status), "log_tail": None}
-        console_tables.show_result(console, finished.name, rejudged.status.model_copy(update=anew), wide=options.wide)
+        console_tables.show_result(console, judged, rejudged.status.model_copy(update=anew), wide=options.wide)
         heading = "the run was not judged when it ended"
         if stored.judge is not None:
             same = "same as the stored verdict: no load point is judged otherwise"
@@ -117,13 +117,9 @@ def _judged_by(stored: BenchmarkRunStatus, now: BenchmarkRunStatus) -> str:
 
 
 def _as_json(
-    run: Reported,
-    stored: BenchmarkRunStatus,
-    now: BenchmarkRunStatus,
-    found: Sequence[comparison_rows.Difference],
-    notes: Sequence[str],
+    run: Reported, now: BenchmarkRunStatus, found: Sequence[comparison_rows.Difference], notes: Sequence[str]
 ) -> dict[str, object]:
     fields = {"verdict", "judge", "headline", "results", "findings", "truncated"}
     reported = now.model_dump(mode="json", by_alias=True, exclude_none=True, include=fields)
-    of_run = {"name": run.name, "uid": run.uid, "storedVerdict": stored.verdict}
+    of_run = {"name": run.declared.name, "uid": run.declared.uid, "storedVerdict": run.status.verdict}
     return {**of_run, **reported, "differences": [asdict(each) for each in found], "notes": list(notes)}

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchrun_client.contract import RequestColumns
 
@@ -33,18 +32,16 @@ _KEYS: tuple[Column[Any], ...] = (
 """Keys to join the tables."""
 
 
-@dataclass(frozen=True, slots=True)
-class _StageRow:
+class _StageRow(NamedTuple):
     run: ExportedRun
     stage: ExportedStage
-    server: ServerStatus | None
     metrics: Mapping[str, float | None]  # By vLLM's names, with the costs and tokens per joule.
     uncertain: Sequence[str]
     figures: RoleFigures | None  # Of the servers that write answers; the table of servers has those of every role.
 
 
 def _stage_row(run: ExportedRun, stage: ExportedStage) -> _StageRow:
-    shown, percentiles = formats.pools([stage]), run.spec.measurement.percentiles
+    shown, percentiles = formats.pools(stage), run.spec.measurement.percentiles
     queued = stage.workload.load.max_concurrency is not None
     if queued:
         shown = {**shown, **request_figures.queue_pools([stage.record])}
@@ -54,15 +51,11 @@ def _stage_row(run: ExportedRun, stage: ExportedStage) -> _StageRow:
     spent = steady | tokens_per_joule(stage.gpus, stage.servers) | costs(throughputs, run.status.cost)
     spent |= token_costs([stage.record], run.spec.cost)
     uncertain = intervals(formats.samples(stage, queued=queued), percentiles).uncertain
-    return _StageRow(run, stage, run.server, {**metrics, **spent}, uncertain, answering(stage.servers))
+    return _StageRow(run, stage, {**metrics, **spent}, uncertain, answering(stage.servers))
 
 
 def _number(name: str) -> Column[_StageRow]:
     return Column(name, "number", lambda row: row.metrics.get(name))
-
-
-def _count(name: str) -> Column[_StageRow]:
-    return Column(name, "integer", lambda row: _whole(row.metrics.get(name)))
 
 
 _STAGE_COLUMNS: tuple[Column[_StageRow], ...] = (
@@ -77,11 +70,13 @@ _STAGE_COLUMNS: tuple[Column[_StageRow], ...] = (
     Column("findings", "texts", lambda row: row.stage.findings),
     Column("uncertain", "texts", lambda row: row.uncertain),
     Column("model", "text", lambda row: row.run.spec.model.name),
-    Column("server_image", "text", lambda row: row.server.image if row.server else None),
-    Column("server_version", "text", lambda row: formats.server_version(row.stage, row.server)),
-    Column("gpu", "text", lambda row: row.server.gpu if row.server else None),
+    Column("server_image", "text", lambda row: row.run.server.image if row.run.server else None),
+    Column("server_version", "text", lambda row: formats.server_version(row.stage, row.run.server)),
+    Column("gpu", "text", lambda row: row.run.server.gpu if row.run.server else None),
     Column(
-        "gpus", "integer", lambda row: gpus_of(row.run.status.servers) if row.server and row.run.spec.started else None
+        "gpus",
+        "integer",
+        lambda row: gpus_of(row.run.status.servers) if row.run.spec.started and row.run.server else None,
     ),
     Column("engine", "text", lambda row: row.stage.record.engine.name),
     Column("engine_version", "text", lambda row: row.stage.record.engine.version),
@@ -89,9 +84,11 @@ _STAGE_COLUMNS: tuple[Column[_StageRow], ...] = (
     Column("began", "instant", lambda row: row.stage.began),
     Column("ended", "instant", lambda row: row.stage.ended),
     Column("requests", "integer", lambda row: len(row.stage.record.requests.ok)),
-    *map(_count, ("completed", "failed")),
+    Column("completed", "integer", lambda row: _whole(row.metrics["completed"])),
+    Column("failed", "integer", lambda row: _whole(row.metrics["failed"])),
     Column("duration_seconds", "number", lambda row: row.metrics["duration"]),
-    *map(_count, ("total_input_tokens", "total_output_tokens")),
+    Column("total_input_tokens", "integer", lambda row: _whole(row.metrics["total_input_tokens"])),
+    Column("total_output_tokens", "integer", lambda row: _whole(row.metrics["total_output_tokens"])),
     *map(_number, ("request_throughput", "output_throughput", "total_token_throughput")),
 )
 
@@ -100,13 +97,11 @@ def _of_role(name: str, attribute: str | None = None) -> Column[Any]:
     return Column(name, "number", lambda row: getattr(row.figures, attribute or name, None))
 
 
-def _of_gpus(name: str) -> Column[_StageRow]:
-    return Column(name, "number", lambda row: request_figures.rounded(getattr(row.stage.gpus, name)))
-
-
 _SPENT_COLUMNS: tuple[Column[_StageRow], ...] = (
     *map(_of_role, exported_figures("stages")),
-    *map(_of_gpus, ("gpu_power_mean_watts", "gpu_memory_max_mib", "sm_clock_mean_mhz")),
+    Column("gpu_power_mean_watts", "number", lambda row: request_figures.rounded(row.stage.gpus.gpu_power_mean_watts)),
+    Column("gpu_memory_max_mib", "number", lambda row: request_figures.rounded(row.stage.gpus.gpu_memory_max_mib)),
+    Column("sm_clock_mean_mhz", "number", lambda row: request_figures.rounded(row.stage.gpus.sm_clock_mean_mhz)),
     _number(TOKENS_PER_JOULE),
     Column("currency", "text", lambda row: row.run.status.cost.currency if row.run.status.cost else None),
     Column("cost_per_hour", "number", lambda row: row.run.status.cost.per_hour if row.run.status.cost else None),
@@ -119,7 +114,7 @@ _SPENT_COLUMNS: tuple[Column[_StageRow], ...] = (
 def stage_table(run: ExportedRun) -> Table:
     """One row a stage. Latencies are milliseconds under vLLM's own names, throughputs a second; five significant digits."""
     columns = (*_STAGE_COLUMNS, *map(_number, _latency_names(run)), *_SPENT_COLUMNS)
-    return table_of("stages", columns, (_stage_row(run, stage) for stage in run.stages))
+    return table_of(columns, (_stage_row(run, stage) for stage in run.stages))
 
 
 def _latency_names(run: ExportedRun) -> list[str]:
@@ -135,19 +130,15 @@ def _latency_names(run: ExportedRun) -> list[str]:
     return names + [f"{figure}_{each}_ms" for each in queued for figure in ("mean", "median", *percentiles)]
 
 
-@dataclass(frozen=True, slots=True)
-class _RoleRow:
-    """A role within a stage: its servers' figures and status. An endpoint's servers are known only by what they report."""
+class _RoleRow(NamedTuple):
+    """A role within a stage: its servers' figures and status."""
 
     run: ExportedRun
     stage: ExportedStage
     role: str
     figures: RoleFigures | None
     held: ServerStatus | None
-
-    @property
-    def started(self) -> ServerStatus | None:
-        return self.held if self.run.spec.started is not None else None
+    started: ServerStatus | None  # The same; None of an endpoint, whose servers are known only by what they report.
 
 
 _SERVER_COLUMNS: tuple[Column[_RoleRow], ...] = (
@@ -171,23 +162,19 @@ def server_table(run: ExportedRun) -> Table:
     """One row a stage and role. Figures are those of all servers of the role in the stage's own window; `kv_cache_tokens` is what
     each of them holds."""
     held = {server.role: server for server in run.status.servers}
+    started = held if run.spec.started is not None else {}
     rows = []
     for stage in run.stages:
         figures = {each.role: each for each in stage.servers}
-        roles = dict.fromkeys((*held, *figures))
-        rows += [_RoleRow(run, stage, role, figures.get(role), held.get(role)) for role in roles]
-    return table_of("servers", _SERVER_COLUMNS, rows)
+        for role in dict.fromkeys((*held, *figures)):
+            rows.append(_RoleRow(run, stage, role, figures.get(role), held.get(role), started.get(role)))
+    return table_of(_SERVER_COLUMNS, rows)
 
 
-@dataclass(frozen=True, slots=True)
-class _ReplicaRow:
+class _ReplicaRow(NamedTuple):
     run: ExportedRun
     stage: ExportedStage
     replica: Replica
-
-
-def _server_count(name: str) -> Column[_ReplicaRow]:
-    return Column(name, "integer", lambda row: _whole(getattr(row.replica, name)))
 
 
 def _of_replica(name: str) -> Column[_ReplicaRow]:
@@ -200,7 +187,9 @@ _REPLICA_COLUMNS: tuple[Column[_ReplicaRow], ...] = (
     Column("role", "text", lambda row: row.replica.figures.role),
     Column("address", "text", lambda row: row.replica.address),
     Column("pod", "text", lambda row: row.replica.pod),
-    *map(_server_count, ("requests_finished", "prompt_tokens", "generation_tokens")),
+    Column("requests_finished", "integer", lambda row: _whole(row.replica.requests_finished)),
+    Column("prompt_tokens", "integer", lambda row: _whole(row.replica.prompt_tokens)),
+    Column("generation_tokens", "integer", lambda row: _whole(row.replica.generation_tokens)),
     # By the server's own counters: other figures than `mean_ttft_ms` and `queue_ms` of the client.
     Column("server_mean_ttft_ms", "number", lambda row: request_figures.rounded(row.replica.mean_ttft_ms)),
     Column("server_mean_queue_ms", "number", lambda row: request_figures.rounded(row.replica.mean_queue_ms)),
@@ -211,11 +200,10 @@ _REPLICA_COLUMNS: tuple[Column[_ReplicaRow], ...] = (
 def replica_table(run: ExportedRun) -> Table:
     """One row a stage and vLLM server; the proxy is in the table of servers alone."""
     rows = (_ReplicaRow(run, stage, replica) for stage in run.stages for replica in stage.replicas)
-    return table_of("replicas", _REPLICA_COLUMNS, rows)
+    return table_of(_REPLICA_COLUMNS, rows)
 
 
-@dataclass(frozen=True, slots=True)
-class _RequestRow:
+class _RequestRow(NamedTuple):
     run_uid: str
     stage: ExportedStage
     requests: RequestColumns
@@ -246,7 +234,7 @@ def request_table(run: ExportedRun) -> Table:
     the server's final token count arrived. A failed request has no times and no output."""
     stages = ((stage, stage.record.requests) for stage in run.stages)
     rows = (_RequestRow(run.uid, stage, asked, n, bool(ok)) for stage, asked in stages for n, ok in enumerate(asked.ok))
-    return table_of("requests", _REQUEST_COLUMNS, rows)
+    return table_of(_REQUEST_COLUMNS, rows)
 
 
 def _tpot_ms(requests: RequestColumns, number: int) -> float | None:

@@ -16,7 +16,7 @@ Value = str | Sequence[str] | int | float | bool | datetime | None  # None: not 
 Files = Mapping[str, bytes]  # Contents by their path in a folder, with forward slashes.
 Json = dict[str, Any]
 T = TypeVar("T")
-_NANOSECOND_DIGITS = 9
+RUN_KEY = b"benchrun.run_uid"  # In the file's own metadata.
 
 
 class NotExportable(ValueError):
@@ -36,14 +36,13 @@ class Column(Generic[T]):
 class Table:
     """Rows of values in the order of the columns."""
 
-    name: str
     columns: Sequence[Column[Any]]
     rows: Sequence[tuple[Value, ...]]
 
 
-def table_of(name: str, columns: Sequence[Column[T]], rows: Iterable[T]) -> Table:
+def table_of(columns: Sequence[Column[T]], rows: Iterable[T]) -> Table:
     """Every column's value of every row."""
-    return Table(name, columns, [tuple(column.value(row) for column in columns) for row in rows])
+    return Table(columns, [tuple(column.value(row) for column in columns) for row in rows])
 
 
 def as_json(value: Json | Sequence[Json]) -> bytes:
@@ -67,7 +66,7 @@ def without_unknown(value: Json) -> Json:
 
 def seconds(microseconds: float) -> float:
     """Without the noise that a division leaves in the last digits."""
-    return round(microseconds / 1e6, _NANOSECOND_DIGITS)
+    return round(microseconds / 1e6, 9)
 
 
 _BEGIN_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")
@@ -95,9 +94,6 @@ def _field(value: Value) -> str | int | float:
     text = value if isinstance(value, str) else ";".join(value)
     # A spreadsheet runs what begins like a formula, whatever its quotes. A number stays one.
     return f"'{text}" if text.startswith(_BEGIN_FORMULAS) and not _NUMBER.fullmatch(text) else text
-
-
-RUN_KEY = b"benchrun.run_uid"  # In the file's own metadata.
 
 
 def as_parquet(table: Table, *, run_uid: str) -> bytes:

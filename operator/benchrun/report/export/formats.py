@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Literal, get_args
@@ -28,13 +28,15 @@ from benchrun.api import (
 )
 from benchrun.judge.result_row import proxy_role, role_figures
 from benchrun.judge.stage_profile import ExpectedLoad, StageProfile, expected_load
-from benchrun.measure.exposition import Sample
 from benchrun.names import ROLE_DECODE
 from benchrun.plan import cells, probed_cells
 from benchrun.report.export.encoders import Files
+from benchrun.report.html import Reported
 
 TRUSTED: tuple[Verdict, ...] = ("Valid", "Suspect")
 """Verdicts of stages that are exported without `--include-invalid`."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LATENCIES = tuple(f"_{latency}_ms" for latency in measure.LATENCIES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,43 +100,37 @@ class ExportedRun:
         return [(name, [stage for stage in by_repeat if stage.cell == name]) for name in names]
 
 
-def exported(
-    namespace: str,
-    name: str,
-    uid: str,
-    spec: BenchmarkRunSpec,
-    status: BenchmarkRunStatus,
-    records: Sequence[StageRecord],
-    samples: Sequence[Sample],
-) -> ExportedRun:
+def exported(run: Reported) -> ExportedRun:
     """The run with every record that is kept. Records of a stage that the spec does not have are skipped."""
+    of, spec, records = run.declared, run.spec, run.records
     workloads = {workload.name: workload for workload in spec.workloads}
     places = {stage: cell for cell in (*cells(spec), *probed_cells(spec, records)) for stage in cell.stage_ids}
-    rows = {row.cell: row for row in status.results}
+    rows = {row.cell: row for row in run.status.results}
     stages = []
     for record in records:
         cell = places.get(record.stage_id)
         if cell is None:
             continue
-        row, where = rows.get(cell.id), StageProfile(record, expected_load(spec, cell)).plateau
-        sampled = measure.stage_windows(record, samples, scrape_interval=spec.measurement.scrape_interval_seconds)
+        row, expected = rows.get(cell.id), expected_load(spec, cell)
+        where = StageProfile(record, expected).plateau
+        sampled = measure.stage_windows(record, run.samples, scrape_interval=spec.measurement.scrape_interval_seconds)
         stage = ExportedStage(
             record=record,
             workload=workloads[cell.workload],
-            expected=expected_load(spec, cell),
+            expected=expected,
             cell=cell.id,
             repeat=cell.stage_ids.index(record.stage_id) + 1,
             verdict=row.verdict if row is not None else "Unknown",
             findings=tuple(row.findings) if row is not None else (),
             servers=(*role_figures(sampled), *proxy_role([record])),
-            replicas=measure.replicas(record, samples),
+            replicas=measure.replicas(record, run.samples),
             gpus=measure.gpu_figures(sampled),
             steady=measure.plateau_totals([(record, where)]) if isinstance(where, measure.Plateau) else {},
-            began=_instant(record.first_send_unix_us),
-            ended=_instant(record.last_receive_unix_us),
+            began=_EPOCH + timedelta(microseconds=record.first_send_unix_us),
+            ended=_EPOCH + timedelta(microseconds=record.last_receive_unix_us),
         )
         stages.append(stage)
-    return ExportedRun(namespace, name, uid, spec, status, tuple(stages))
+    return ExportedRun(of.namespace, of.name, of.uid, spec, run.status, tuple(stages))
 
 
 def server_version(stage: ExportedStage, server: ServerStatus | None, role: str | None = None) -> str | None:
@@ -145,7 +141,6 @@ def server_version(stage: ExportedStage, server: ServerStatus | None, role: str 
 
 
 def only(run: ExportedRun, stage_ids: Collection[str]) -> ExportedRun:
-    """The run with only these stages."""
     return replace(run, stages=tuple(stage for stage in run.stages if stage.id in stage_ids))
 
 
@@ -159,31 +154,23 @@ def trusted(run: ExportedRun) -> tuple[ExportedRun, Mapping[str, str]]:
     return replace(run, stages=tuple(stage for stage in run.stages if stage.verdict in TRUSTED)), left_out
 
 
-def pools(stages: Sequence[ExportedStage]) -> measure.Pools:
-    """Measured latencies of these stages of a cell, in microseconds; without gaps between chunks of several tokens."""
-    chunks = any(Code.CHUNKS_ARE_NOT_TOKENS.value in stage.findings for stage in stages)
-    hidden: measure.Latency | None = "itl" if chunks else None
-    measured = measure.pools_of([stage.record for stage in stages])
+def pools(stage: ExportedStage) -> measure.Pools:
+    """Measured latencies in microseconds; without gaps between chunks of several tokens."""
+    hidden = "itl" if Code.CHUNKS_ARE_NOT_TOKENS in stage.findings else None
+    measured = measure.pools_of([stage.record])
     return {latency: pool for latency, pool in measured.items() if pool.count and latency != hidden}
 
 
 def samples(stage: ExportedStage, *, queued: bool = False) -> measure.Samples:
     """The same latencies of one stage as samples; `queued`: those with the wait in the client's queue, too."""
-    of, shown = stage.expected, pools([stage])
+    of, shown = stage.expected, pools(stage)
     found = measure.latency_samples([stage.record], users=of.users, at_once=of.all_at_once, queued=queued, failed=False)
     return {name: sample for name, sample in found.items() if name in shown or name not in measure.LATENCIES}
 
 
-def _instant(unix_us: int) -> datetime:
-    return datetime.fromtimestamp(unix_us // 1_000_000, tz=UTC).replace(microsecond=unix_us % 1_000_000)
-
-
-_LATENCIES = tuple(f"_{latency}_ms" for latency in measure.LATENCIES)
-
-
 def engine_figures(stage: ExportedStage) -> Mapping[str, float | int | None]:
     """The load engine's own, under its names. Its 0 for a latency that was not measured is None here."""
-    measured = tuple(f"_{latency}_ms" for latency in pools([stage]))
+    measured = tuple(f"_{latency}_ms" for latency in pools(stage))
     return {
         name: None if name.endswith(_LATENCIES) and not name.endswith(measured) else value
         for name, value in stage.record.scalars.items()
@@ -193,16 +180,6 @@ def engine_figures(stage: ExportedStage) -> Mapping[str, float | int | None]:
 _SHORT = {"-tp": "--tensor-parallel-size", "-pp": "--pipeline-parallel-size", "-dp": "--data-parallel-size"}
 Flags = Mapping[str, str | None]
 """Values by flag, dashes throughout; None for a switch. The last of several holds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Parallelism:
-    """Over how many GPUs, in which way. vLLM's own default is 1."""
-
-    tensor: int
-    pipeline: int
-    data: int
-    expert: int
 
 
 def flags_of(run: ExportedRun, role: str | None = None) -> Flags:
@@ -229,11 +206,11 @@ def parsed(args: Sequence[str]) -> Flags:
     return flags
 
 
-def parallelism_of(flags: Flags) -> Parallelism:
-    """A value that is not a number counts as not given."""
-    given = (flags.get(name) or "" for name in _SHORT.values())
-    tensor, pipeline, data = (max(1, int(value)) if value.isdecimal() else 1 for value in given)
-    return Parallelism(tensor, pipeline, data, expert=tensor * data if "--enable-expert-parallel" in flags else 1)
+def parallelism_of(flags: Flags) -> dict[str, int]:
+    """Over how many GPUs, by `tp`, `pp`, `dp` and `ep`. A value that is not a number counts as not given: vLLM's default is 1."""
+    given = {short[1:]: flags.get(name) or "" for short, name in _SHORT.items()}
+    sizes = {name: max(1, int(value)) if value.isdecimal() else 1 for name, value in given.items()}
+    return {**sizes, "ep": sizes["tp"] * sizes["dp"] if "--enable-expert-parallel" in flags else 1}
 
 
 TableName = Literal["stages", "servers", "replicas", "requests"]

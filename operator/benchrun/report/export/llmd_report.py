@@ -23,6 +23,9 @@ from benchrun.report.export import formats
 from benchrun.report.export.encoders import Files, Json, NotExportable, seconds, without_unknown
 from benchrun.report.export.formats import ExportedRun, ExportedStage, flags_of, parallelism_of, pools, server_version
 
+VERSION = "0.2"
+_COMPONENT_SCHEMA = "0.0.1"
+_UNKNOWN = "unknown"  # Where the schema requires a value.
 _PERCENTILES = {
     "p0p1": 0.1, "p1": 1.0, "p5": 5.0, "p10": 10.0, "p25": 25.0, "p50": 50.0, "p75": 75.0, "p90": 90.0, "p95": 95.0,
     "p99": 99.0, "p99p9": 99.9,
@@ -100,10 +103,6 @@ def _value(mean: float | None, units: str, *, largest: float | None = None) -> J
     return None if mean is None else without_unknown({"units": units, "mean": mean, "max": largest})
 
 
-_COMPONENT_SCHEMA = "0.0.1"
-_UNKNOWN = "unknown"  # Where the schema requires a value.
-
-
 def scenario(run: ExportedRun, stage: ExportedStage) -> Json:
     """The measured servers and the load. A component's label is its role."""
     server = run.spec.server
@@ -132,7 +131,6 @@ def _engine(run: ExportedRun, stage: ExportedStage, role: str) -> Json:
     )
     if run.spec.started is None:
         return {"kind": "generic", "tool": "vllm", "tool_version": version, "model": model}
-    spread = parallelism_of(flags_of(run, role))
     of_role = [server for server in run.status.servers if server.role == role]
     gpu = next((server.gpu for server in of_role if server.gpu is not None), None)
     gpus = gpus_of(of_role)
@@ -146,7 +144,7 @@ def _engine(run: ExportedRun, stage: ExportedStage, role: str) -> Json:
         "accelerator": {
             "model": gpu or (_UNKNOWN if gpus else "none"),
             "count": gpus,
-            "parallelism": {"tp": spread.tensor, "pp": spread.pipeline, "dp": spread.data, "ep": spread.expert},
+            "parallelism": parallelism_of(flags_of(run, role)),
         },
     }
 
@@ -187,13 +185,10 @@ def _digest(config: Json) -> str:
     return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
 
 
-VERSION = "0.2"
-
-
 def llmd_files(run: ExportedRun) -> Files:
     """Under the names that llm-d expects."""
-    names = {f"benchmark_report_v{VERSION},_{stage.id.replace('/', '-')}.yaml": stage for stage in run.stages}
-    return {name: _as_yaml(report(run, stage)) for name, stage in names.items()}
+    start = f"benchmark_report_v{VERSION},_"
+    return {f"{start}{stage.id.replace('/', '-')}.yaml": _as_yaml(report(run, stage)) for stage in run.stages}
 
 
 def llmd_document(run: ExportedRun) -> bytes:
@@ -233,7 +228,7 @@ def report(run: ExportedRun, stage: ExportedStage) -> Json:
                 "request_performance": {
                     "aggregate": {
                         "requests": requests(stage.record),
-                        "latency": latency(pools([stage])),
+                        "latency": latency(pools(stage)),
                         "throughput": throughput(stage.record),
                     }
                 },

@@ -60,8 +60,8 @@ def summary(run: ExportedRun, stage: ExportedStage) -> Json:
     parallel = {}
     if run.spec.started is not None:  # what `vllm bench sweep plot_pareto` divides by
         spread = formats.parallelism_of(formats.flags_of(run))
-        sizes = {"tensor": spread.tensor, "pipeline": spread.pipeline, "data": spread.data}
-        parallel = {f"{name}_parallel_size": size for name, size in sizes.items()}
+        names = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size"}
+        parallel = {names[short]: spread[short] for short in names}
     return {
         "date": stage.ended.strftime("%Y%m%d-%H%M%S"),
         "endpoint_type": backend,

@@ -13,11 +13,13 @@ from markupsafe import Markup
 
 from benchrun.api import answering
 from benchrun.judge.result_row import gpus_of
+from benchrun.observe import Run, Sweep
 from benchrun.report import run_list
 from benchrun.report.html.page_elements import Chart, ChartSpec, Section
 from benchrun.report.html.report_data import Reported, ReportedSweep, restored
 from benchrun.report.html.sections import comparison, curves, distributions, provenance, results, timeline, verdict
 from benchrun.report.html.svg import inline_svg
+from benchrun.report.sweep_rows import outcome_word
 
 Draw = Callable[[ChartSpec], str]  # A chart as SVG.
 _TEMPLATES = files("benchrun.report.html") / "templates"
@@ -57,22 +59,25 @@ def page(run: Reported, draw: Draw, *, made_by: str) -> str:
     version = f"vLLM {server.version}" if server is not None and server.version else ""
     subtitle = " · ".join(word for word in (run.spec.model.name, hardware, version) if word)
     word = run.status.verdict or "Unknown"
-    return _render(whole, sections, draw, kind="benchmark run", word=word, subtitle=subtitle, made_by=made_by)
+    return _render(run.declared, sections, draw, kind="benchmark run", word=word, subtitle=subtitle, made_by=made_by)
 
 
 def sweep_page(sweep: ReportedSweep, draw: Draw, *, made_by: str) -> str:
     """The whole page. The same sweep always gives the same page; it has no script and fetches nothing."""
     sections = [section for make in SWEEP_SECTIONS if (section := make(sweep)) is not None]
     variants = len(sweep.status.variants)
-    replications = sweep.spec.replications if sweep.spec is not None else 1
+    spec = sweep.spec
+    replications = spec.replications if spec is not None else 1
     servers = f", each on {replications} fresh servers" if replications > 1 else ""
     counted = f"{variants} variant{'' if variants == 1 else 's'}{servers}" if variants else ""
-    subtitle = " · ".join(part for part in (run_list.model(sweep.template), counted) if part)
-    word = verdict.sweep_word(sweep.status)
-    return _render(sweep, sections, draw, kind="benchmark sweep", word=word, subtitle=subtitle, made_by=made_by)
+    subtitle = " · ".join(part for part in (run_list.model(run_list.template(sweep.declared)), counted) if part)
+    word = outcome_word(sweep.status)
+    return _render(
+        sweep.declared, sections, draw, kind="benchmark sweep", word=word, subtitle=subtitle, made_by=made_by
+    )
 
 
-def _render(of: Reported | ReportedSweep, sections: Sequence[Section], draw: Draw, **words: str) -> str:
+def _render(of: Run | Sweep, sections: Sequence[Section], draw: Draw, **words: str) -> str:
     environment = Environment(
         loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

@@ -79,8 +79,6 @@ class FindingCard(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """Names and values."""
-
     title: str
     pairs: tuple[tuple[str, str], ...]
 
@@ -91,15 +89,11 @@ def facts(title: str, *pairs: tuple[str, str | None]) -> Facts:
 
 
 class CodeBlock(NamedTuple):
-    """Text kept as it is."""
-
     label: str
     text: str
 
 
 class Heading(NamedTuple):
-    """Of a part of a section."""
-
     text: str
 
 

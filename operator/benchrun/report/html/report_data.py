@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from benchrun_client.contract import StageRecord, open_stage
+from pydantic import ValidationError
 
 from benchrun.api import KEYS, Axis, BenchmarkRunSpec, BenchmarkRunStatus, Cell, Code, Result
 from benchrun.api.sweep import BenchmarkSweepSpec, BenchmarkSweepStatus, Row
@@ -14,13 +17,15 @@ from benchrun.judge.result_row import intervals
 from benchrun.judge.stage_profile import expected_load
 from benchrun.measure import level_metrics, pooled_metrics, pools_of, queue_pools
 from benchrun.measure.exposition import Sample
-from benchrun.observe import untrusted_json as raw
-from benchrun.plan import axis_of, probed_id
+from benchrun.observe import Run, Sweep
+from benchrun.plan import axis_of, objective_error, probed_id
 
 AXIS_UNITS: Mapping[Axis, str] = {
     "rate": "requests/s", "concurrency": "users", "speed": "times as fast", "batch": "requests a batch"
 }  # fmt: skip
 """Of the loads, as they follow a number."""
+FIELDS = frozenset({"results[].metrics", "results[].intervals", "results[].objectives"})
+"""Fields that `restored` recomputes, by their names in `truncated`."""
 AXIS_TITLES: Mapping[Axis, str] = {
     "rate": "requests/s offered", "concurrency": "users", "speed": "speed of the trace", "batch": "batch size"
 }  # fmt: skip
@@ -30,10 +35,7 @@ AXIS_TITLES: Mapping[Axis, str] = {
 class Reported:
     """A run and its stored measurement."""
 
-    name: str
-    namespace: str
-    uid: str
-    written: Mapping[str, object]  # The spec as the API server holds it.
+    declared: Run
     spec: BenchmarkRunSpec
     status: BenchmarkRunStatus
     records: Sequence[StageRecord] = ()  # Those that are left, in order of measurement.
@@ -54,8 +56,7 @@ class Reported:
         return record.stage_id.rpartition("/")[0]
 
 
-@dataclass(frozen=True, slots=True)
-class Curve:
+class Curve(NamedTuple):
     """The load points of one workload along one axis, lowest load first; one without a bound comes last."""
 
     workload: str
@@ -69,15 +70,6 @@ def curves(status: BenchmarkRunStatus) -> list[Curve]:
     for row in sorted(status.results, key=lambda row: float(row.value)):
         found[row.workload, row.axis].append(row)
     return [Curve(workload, axis, tuple(rows)) for (workload, axis), rows in found.items()]
-
-
-def load_text(value: str) -> str:
-    """A load value for people."""
-    return "all at once" if value == "inf" else value
-
-
-FIELDS = frozenset({"results[].metrics", "results[].intervals", "results[].objectives"})
-"""Fields that `restored` recomputes, by their names in `truncated`."""
 
 
 def restored(run: Reported) -> Reported:
@@ -98,7 +90,9 @@ def _restored(run: Reported, row: Result) -> Result:
     # Gaps between chunks that hold several tokens are not gaps between tokens.
     hidden = "itl" if Code.CHUNKS_ARE_NOT_TOKENS in row.findings else None
     shown = {latency: pool for latency, pool in pools_of(records).items() if latency != hidden}
-    expected = expected_load(run.spec, Cell(row.cell, row.workload, row.axis, row.value, ()))
+    confirms = any(record.probe is not None and record.probe.confirms for record in records)
+    cell = Cell(row.cell, row.workload, row.axis, row.value, (), confirms)
+    expected = expected_load(run.spec, cell)
     queued = queue_pools(records) if expected.capped else {}
     percentiles = run.spec.measurement.percentiles
     metrics = pooled_metrics(records, shown, percentiles)
@@ -113,29 +107,26 @@ def _restored(run: Reported, row: Result) -> Result:
         "metrics": metrics | row.metrics,
         "intervals": sure.intervals | row.intervals,
         "uncertain": sure.uncertain,
-        "objectives": objective_results(run.spec.objectives, samples, row.verdict),
+        "objectives": objective_results(
+            run.spec.objectives, samples, row.verdict, error=objective_error(run.spec, cell)
+        ),
     }
     return row.model_copy(update=update)
 
 
 @dataclass(frozen=True, slots=True)
 class ReportedSweep:
-    """A sweep that has ended."""
-
-    name: str
-    namespace: str
-    uid: str
-    written: Mapping[str, object]  # The spec as the API server holds it.
-    spec: BenchmarkSweepSpec | None
-    """None: it is of another version, or not valid; the status is shown all the same."""
+    declared: Sweep
     status: BenchmarkSweepStatus
     series: Mapping[str, Sequence[Sample]] = field(default_factory=dict)
-    """Of the servers of each variant's first run that kept any, oldest first."""
+    """Of the servers of each variant's first run that kept any, oldest first; read for a page only."""
 
     @property
-    def template(self) -> raw.Object:
-        """The spec of its runs as the API server holds it."""
-        return raw.mapping(self.written.get("template"))
+    def spec(self) -> BenchmarkSweepSpec | None:
+        """None: it is of another version, or not valid; the status is shown all the same."""
+        with suppress(ValidationError):
+            return BenchmarkSweepSpec.model_validate(self.declared.spec)
+        return None
 
     def per_gpu(self, row: Row) -> float | None:
         """Output tokens a second and GPU; of a server without GPUs, of the server."""

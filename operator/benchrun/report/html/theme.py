@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby, pairwise
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchrun.measure import Distribution
 from benchrun.measure.exposition import Sample
@@ -88,7 +87,6 @@ def _data(rows: Rows | None) -> ChartSpec:
 
 
 def quantitative(name: str, **channel: object) -> ChartSpec:
-    """A channel of numbers."""
     return {"field": name, "type": "quantitative", **channel}
 
 
@@ -164,8 +162,7 @@ def cdf_points(distribution: Distribution) -> list[tuple[float, float]]:
     return list({distribution.at_rank(rank): rank / count for rank in ranks}.items())
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """What all servers together did in a span of time. None: no sample."""
 
     start: float  # Seconds since the origin.
@@ -175,8 +172,7 @@ class Span:
     kv_cache_percent: Band | None
 
 
-@dataclass(frozen=True, slots=True)
-class Band:
+class Band(NamedTuple):
     mean: float
     low: float
     high: float

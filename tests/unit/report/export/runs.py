@@ -13,8 +13,10 @@ from typing import Any
 
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, Result, ServerStatus, Verdict
 from benchrun.measure.exposition import Sample
+from benchrun.observe import Run
 from benchrun.report.export.encoders import Table, Value
 from benchrun.report.export.formats import ExportedRun, ExportedStage, exported
+from benchrun.report.html import Reported
 from benchrun_client.contract import GapCounts, RequestColumns, StageRecord
 from unit.measure.records import edge, record, sample, served
 from unit.plan.specs import Json, concurrencies, spec_body, workload
@@ -108,15 +110,8 @@ def run(
     samples: Sequence[Sample] = (),
 ) -> ExportedRun:
     """The run with these records, or with all."""
-    return exported(
-        NAMESPACE,
-        NAME,
-        UID,
-        of_spec or spec(),
-        of_status or status(),
-        records or [measured(stage_id) for stage_id in STAGES],
-        samples,
-    )
+    kept = records or [measured(stage_id) for stage_id in STAGES]
+    return exported(Reported(Run(NAMESPACE, NAME, UID, 1), of_spec or spec(), of_status or status(), kept, samples))
 
 
 def stage(stage_id: str) -> ExportedStage:

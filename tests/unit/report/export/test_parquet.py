@@ -57,7 +57,7 @@ def test_the_file_itself_says_whose_it_is() -> None:
 
 
 def test_a_table_without_rows_keeps_its_columns() -> None:
-    empty = Table("stages", stage_table(run()).columns, [])
+    empty = Table(stage_table(run()).columns, [])
     assert (back(empty).num_rows, back(empty).num_columns) == (0, len(empty.columns))
 
 

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from benchrun.api import BenchmarkRunSpec, Bottleneck, Finding, ServerStatus, Waiting
+from benchrun.observe import Run
 from benchrun.report.html import Chart, Charts, ChartSpec, Element, Fold, Prose, Reported, Section, Table
 from benchrun.report.html.page import page
 from report_kit.simulated_run import SimulatedRun, held_against, simulated_run
@@ -34,17 +35,8 @@ def compared() -> SimulatedRun:
 def reported(run: SimulatedRun | None = None, **changes: Any) -> Reported:
     """As the command hands it over; `changes` replace fields."""
     run = run or measured()
-    whole = Reported(
-        name=run.name,
-        namespace="lab",
-        uid=run.uid,
-        written=run.body,
-        spec=run.spec,
-        status=run.status,
-        records=run.records,
-        samples=run.samples,
-    )
-    return replace(whole, **changes)
+    declared = Run("lab", run.name, run.uid, 1, run.body)
+    return replace(Reported(declared, run.spec, run.status, run.records, run.samples), **changes)
 
 
 def with_status(report: Reported, **changes: Any) -> Reported:
@@ -78,9 +70,8 @@ def hostile() -> Reported:
         role="server", image=HOSTILE, node=HOSTILE, args=[HOSTILE], reported={HOSTILE: HOSTILE}, version=HOSTILE[:100]
     )
     run = with_status(run, findings=[finding], results=rows, servers=[server], message=HOSTILE, log_tail=HOSTILE)
-    return replace(
-        run, name=HOSTILE, namespace=HOSTILE, spec=spec, written={"model": {"name": HOSTILE}}, notes=(HOSTILE,)
-    )
+    declared = replace(run.declared, name=HOSTILE, namespace=HOSTILE, spec={"model": {"name": HOSTILE}})
+    return replace(run, declared=declared, spec=spec, notes=(HOSTILE,))
 
 
 def plain(spec: ChartSpec) -> str:

@@ -59,8 +59,9 @@ def hostile() -> ReportedSweep:
             "front": [p.model_copy(update={"variant": HOSTILE}) for p in sweep.status.front],
         }
     )
-    written = {**sweep.written, "template": {**spec_body(), "model": {"name": HOSTILE}}}
-    return replace(sweep, name=HOSTILE, namespace=HOSTILE, status=status, written=written)
+    written = {**sweep.declared.spec, "template": {**spec_body(), "model": {"name": HOSTILE}}}
+    declared = replace(sweep.declared, name=HOSTILE, namespace=HOSTILE, spec=written)
+    return replace(sweep, declared=declared, status=status)
 
 
 def page_of(sweep: ReportedSweep, draw: Draw = plain) -> str:

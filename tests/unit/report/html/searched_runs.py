@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import cache
 
 from benchrun.api import BenchmarkRunSpec, SearchResult
+from benchrun.observe import Run
 from benchrun.report.html import Reported
 from benchrun_client.contract import Probe, StageRecord, open_stage_id
 from report_kit.simulated_run import SimulatedRun, simulated_run
@@ -30,7 +31,7 @@ def searched() -> Reported:
     )  # fmt: skip
     return replace(
         reported(run),
-        written=body,
+        declared=Run("lab", run.name, run.uid, 1, body),
         spec=BenchmarkRunSpec.model_validate(body),
         status=run.status.model_copy(update={"searches": [answer]}),
         records=_as_probes(run),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from benchrun.api import Result, Truncated
 from benchrun.report.html import Reported, restored
+from benchrun_client.contract import Probe
 from unit.report.html.reported_runs import measured, reported, with_status
+from unit.report.html.searched_runs import searched
 
 CUT = [
     Truncated(field="results[].metrics", total=300, included=10),
@@ -70,3 +73,21 @@ def test_under_a_cap_the_wait_in_the_client_is_restored_too(cap: int | None) -> 
     spec = run.spec.model_copy(update={"workloads": [workload.model_copy(update={"load": load})]})
     now = restored(reported(spec=spec, status=run.status)).status.results[0]
     assert ("mean_e2el_including_client_queue_ms" in now.metrics) == (cap is not None)
+
+
+@pytest.mark.parametrize(("confirms", "outcome"), [(False, "Met"), (True, "Inconclusive")])
+def test_the_objectives_of_a_confirmation_are_restored_with_its_smaller_error(confirms: bool, outcome: str) -> None:
+    """The limit is just above the interval's end: certain enough for a load that was tried, not for one that is confirmed."""
+    run = searched()
+    probe = Probe(value="4", ends_search=False, confirms=confirms)
+    records = [
+        record.model_copy(update={"probe": probe})
+        for record in run.records
+        if record.probe is not None and record.probe.value == probe.value
+    ]
+    (row,) = (row for row in run.status.results if row.value == probe.value)
+    rows = [cut(row, cell=f"{row.cell}/confirmation" if confirms else row.cell)]
+    limit = {"metric": "E2EL", "percentile": "50", "max_milliseconds": 460}
+    spec = run.spec.model_copy(update={"objectives": [run.spec.objectives[0].model_copy(update=limit)]})
+    changed = replace(with_status(run, results=rows, truncated=CUT), records=records, spec=spec)
+    assert [each.outcome for each in restored(changed).status.results[0].objectives] == [outcome]

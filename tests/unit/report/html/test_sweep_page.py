@@ -11,7 +11,7 @@ import pytest
 import yaml
 from benchrun.api.sweep import MAX_NAME, BenchmarkSweepSpec, BenchmarkSweepStatus
 from benchrun.cli.html_page import draw
-from benchrun.observe import untrusted_json as raw
+from benchrun.observe import Sweep, untrusted_json as raw
 from benchrun.report.html import Facts, ReportedSweep, Section, Verdict
 from benchrun.report.html.sections.comparison import MAX_DRAWN_CELLS, changes_section, front_section
 from benchrun.report.html.sections.provenance import manifest, sweep_provenance_section
@@ -73,7 +73,7 @@ def test_headings_do_not_leave_out_a_level() -> None:
 @pytest.mark.parametrize(
     "sweep",
     [
-        pytest.param(ReportedSweep("s", "lab", "u", {}, None, BenchmarkSweepStatus()), id="nothing is known"),
+        pytest.param(ReportedSweep(Sweep("lab", "s", "u", 1), BenchmarkSweepStatus()), id="nothing is known"),
         pytest.param(finished_sweep({"base": None, "wide": None}).reported, id="nothing was measured"),
         pytest.param(finished_sweep({"base": Measured(), "wide": None}).reported, id="one was measured"),
         pytest.param(finished_sweep({"base": Measured(verdict="Invalid")}).reported, id="what was measured is invalid"),
@@ -190,9 +190,9 @@ def test_provenance_says_what_each_variant_sets() -> None:
 def test_the_manifest_measures_the_same_under_another_name() -> None:
     sweep = several()
     switches = {"cancel": True, "suspend": True}
-    template = {**raw.mapping(sweep.written["template"]), **switches}
-    written = dict(sorted({**sweep.written, **switches, "template": template}.items()))
-    text = manifest(replace(sweep, name="a" * MAX_NAME, written=written))
+    template = {**raw.mapping(sweep.declared.spec["template"]), **switches}
+    written = dict(sorted({**sweep.declared.spec, **switches, "template": template}.items()))
+    text = manifest(replace(sweep.declared, name="a" * MAX_NAME, spec=written))
     body = yaml.safe_load(text)
     assert body["kind"] == "BenchmarkSweep"
     assert len(body["metadata"]["name"]) <= MAX_NAME

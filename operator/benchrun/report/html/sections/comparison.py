@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 from benchrun.api import KEYS, Change
 from benchrun.judge.comparison.figures import HIGHER_IS_BETTER, SCOPES
@@ -112,8 +112,7 @@ MARGINS = 58
 _WORDS = ("Better", "Worse", "Equivalent", "NoDetectableDifference", "Unknown")
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(NamedTuple):
     """One change, in percent; `text` is shown under the pointer."""
 
     label: str
@@ -157,7 +156,7 @@ def change_chart(bars: Sequence[Bar], *, limit_percent: float | None) -> ChartSp
         _line(0.0, stroke=theme.GREY),
         *([_line(limit_percent, stroke=theme.SOFT_INK, strokeDash=[4, 3])] if limit_percent is not None else []),
     ]
-    return theme.card(layers, [asdict(bar) for bar in bars], height=MARGINS + ROW_HEIGHT * len(bars))
+    return theme.card(layers, [bar._asdict() for bar in bars], height=MARGINS + ROW_HEIGHT * len(bars))
 
 
 def reach(bars: Sequence[Bar], limit_percent: float | None) -> tuple[float, float]:
@@ -231,8 +230,7 @@ FROM_ZERO = "datum.value === 0 ? '0' : format(datum.value, '~s')"
 """How a tick of tokens reads (a Vega expression)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(NamedTuple):
     """A variant at a load point; `text` is shown under the pointer."""
 
     variant: str
@@ -253,7 +251,7 @@ def front_chart(points: Sequence[Point]) -> ChartSpec:
         scale={"domain": [0, most * MARGIN], "nice": True},
         axis={"title": "output tokens/s per GPU", "labelExpr": FROM_ZERO, "tickCount": 5},
     )
-    front, others = ([asdict(point) for point in points if point.on_front == on_front] for on_front in (True, False))
+    front, others = ([point._asdict() for point in points if point.on_front == on_front] for on_front in (True, False))
     encoding = {"x": x, "y": y, **_look(variants), "description": {"field": "text"}}
     mark = {"type": "point", "filled": True, "aria": True}
     layers = [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from itertools import compress, cycle
+from typing import NamedTuple
 
 from benchrun_client.contract import StageRecord, open_stage
 
@@ -20,6 +20,7 @@ from benchrun.report.tables import ABSENT, Column, Rows, figure, metric, table_o
 
 LATENCIES = {"ttft": "TTFT", "tpot": "TPOT", "e2el": "E2EL"}
 _QUEUED = "_including_client_queue"
+LEAST_PROBES = 2  # With one there is no course.
 FORMULA = (
     "The knee is the load point of greatest power, request throughput / mean E2EL (Kleinrock, 1979): up to it one percent more "
     "throughput costs less than one percent more latency, beyond it more. Only load points that were measured count, and "
@@ -78,11 +79,9 @@ def _latency(curve: Curve, rows: Sequence[Result], latency: str, found: Knee) ->
         return None
     lines = " and ".join(dict.fromkeys(point.line for point in points))
     name, axis = LATENCIES[latency], AXIS_TITLES[curve.axis]
-    description = (
-        f"{curve.workload}: {name}, {lines}, against {axis}. {found.sentence} The figures are in the results table."
-    )
-    chart = load_chart(points, milliseconds=True, axis_title=AXIS_TITLES[curve.axis], knee=found)
-    return html.Chart(name, chart, description)
+    what = f"{name}, {lines}, against {axis}. {found.sentence}"
+    chart = load_chart(points, milliseconds=True, axis_title=axis, knee=found)
+    return html.Chart(name, chart, f"{curve.workload}: {what} The figures are in the results table.")
 
 
 def _levels(row: Result, latency: str) -> list[LoadValue]:
@@ -114,14 +113,13 @@ def _throughput(curve: Curve, rows: Sequence[Result], found: Knee) -> html.Chart
             points.append(LoadValue(float(row.value), "tokens/s", value, row.verdict, text))
     if len(points) < 2:
         return None
-    what = f"output tokens a second against {AXIS_TITLES[curve.axis]}"
-    description = f"{curve.workload}: {what}. The figures are in the results table."
-    chart = load_chart(points, milliseconds=False, axis_title=AXIS_TITLES[curve.axis], knee=found)
+    axis = AXIS_TITLES[curve.axis]
+    description = f"{curve.workload}: output tokens a second against {axis}. The figures are in the results table."
+    chart = load_chart(points, milliseconds=False, axis_title=axis, knee=found)
     return html.Chart("Output tokens/s", chart, description)
 
 
-@dataclass(frozen=True, slots=True)
-class LoadValue:
+class LoadValue(NamedTuple):
     """One figure at one load; `text` is shown under the pointer."""
 
     load: float
@@ -136,8 +134,7 @@ class LoadValue:
 def load_chart(points: Sequence[LoadValue], *, milliseconds: bool, axis_title: str, knee: Knee) -> ChartSpec:
     """Milliseconds, or a rate from 0, against load."""
     ends = [end for p in points for end in (p.value, p.low, p.high) if end is not None]
-    rate_axis = {"title": None, "format": "~s", "tickCount": 5}
-    rates: ChartSpec = {"scale": {"zero": True, "nice": True}, "axis": rate_axis}
+    rates = {"scale": {"zero": True, "nice": True}, "axis": {"title": None, "format": "~s", "tickCount": 5}}
     y = theme.quantitative("value", **(theme.latency_axis(ends, from_zero=True) if milliseconds else rates))
     names = list(dict.fromkeys(point.line for point in points))
     x = theme.quantitative("load", **theme.load_axis([point.load for point in points], axis_title))
@@ -161,7 +158,7 @@ def load_chart(points: Sequence[LoadValue], *, milliseconds: bool, axis_title: s
             {"x": x, "y": y, "color": point_colour, "description": {"field": "text"}},
         ),
     ]
-    return theme.card(layers, [asdict(point) for point in points])
+    return theme.card(layers, [point._asdict() for point in points])
 
 
 def _knee_layers(knee: Knee, loads: Sequence[float]) -> list[ChartSpec]:
@@ -176,9 +173,6 @@ def _knee_layers(knee: Knee, loads: Sequence[float]) -> list[ChartSpec]:
         return marks
     shade = {"type": "rect", "fill": theme.SOFT_INK, "opacity": 0.12}
     return [theme.layer(shade, {"x": x, "x2": {"field": "to"}}, [{"load": knee.low, "to": knee.high}]), *marks]
-
-
-LEAST_PROBES = 2  # With one there is no course.
 
 
 def searches_section(run: Reported) -> html.Section | None:
@@ -257,8 +251,7 @@ OUTCOMES: Mapping[str, tuple[str, str]] = {
 MARGIN = 1.1
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(NamedTuple):
     """One load that was tried; `text` is shown under the pointer."""
 
     number: int  # From 1, as tried.
@@ -292,4 +285,4 @@ def course_chart(probes: Sequence[Probe], *, axis_title: str, lower: float | Non
             {"x": x, "y": y, "color": colour, "shape": shape, "description": {"field": "text"}},
         ),
     ]
-    return theme.card(layers, [asdict(probe) for probe in probes])
+    return theme.card(layers, [probe._asdict() for probe in probes])

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from benchrun.api import Code
-from benchrun.measure import LATENCIES, Distribution, Latency, latencies, milliseconds
+from benchrun.measure import LATENCIES, Distribution, Latency, latencies, milliseconds, rounded
 from benchrun.report import html
 from benchrun.report.html import AXIS_UNITS, ChartSpec, Curve, Reported, theme
 from benchrun.report.tables import Rows, figure
@@ -63,7 +63,7 @@ def _of_curve(run: Reported, curve: Curve) -> list[html.Element]:
 def _pools(run: Reported, curve: Curve, latency: Latency) -> dict[str, Distribution]:
     """By load, lowest first. Gaps between chunks that hold several tokens are not gaps between tokens."""
     found = {
-        html.load_text(row.value): latencies(run.records_of(row.cell), latency)
+        row.value if row.value != "inf" else "all at once": latencies(run.records_of(row.cell), latency)
         for row in curve.results
         if latency != "itl" or Code.CHUNKS_ARE_NOT_TOKENS not in row.findings
     }
@@ -94,7 +94,7 @@ def cdf_chart(lines: Mapping[str, Sequence[tuple[float, float]]], *, legend: str
     are."""
     axis = theme.latency_axis([ms for points in lines.values() for ms, _ in points], from_zero=False)
     rows = [
-        {"load": load, "ms": _short(max(ms, theme.LEAST_MS)), "share": _short(share), "order": order}
+        {"load": load, "ms": rounded(max(ms, theme.LEAST_MS)), "share": rounded(share), "order": order}
         for load, points in lines.items()
         for order, (ms, share) in enumerate(points)
     ]
@@ -110,7 +110,3 @@ def cdf_chart(lines: Mapping[str, Sequence[tuple[float, float]]], *, legend: str
     dotted = {"type": "rule", "strokeDash": [3, 3], "stroke": theme.GREY, "strokeWidth": 1}
     marked = theme.layer(dotted, {"y": theme.quantitative("share")}, [{"share": share} for share in MARKED_SHARES])
     return theme.card([marked, drawn])
-
-
-def _short(value: float) -> float:
-    return float(f"{value:.5g}")

@@ -9,8 +9,8 @@ import yaml
 
 from benchrun.api import BenchmarkRunSpec, ClientStatus, DatasetStatus, Judge, ServerStatus
 from benchrun.api.sweep import spec as sweep_api
-from benchrun.names import API_VERSION, KIND, MAX_RUN_NAME
-from benchrun.observe import untrusted_json as raw
+from benchrun.names import API_VERSION, MAX_RUN_NAME
+from benchrun.observe import Run, Sweep, untrusted_json as raw
 from benchrun.plan import Variant, planned_variants
 from benchrun.report import html, run_list
 from benchrun.report.html import Reported, ReportedSweep
@@ -25,7 +25,7 @@ _OF_THAT_OBJECT = ("suspend", "cancel")  # Switches of a single object.
 def provenance_section(run: Reported) -> html.Section:
     """The run, its servers, the client, the judge, and the digests of traffic and records."""
     status = run.status
-    settings = html.Table("Settings of the server and of the client", settings_rows(run.written, status))
+    settings = html.Table("Settings of the server and of the client", settings_rows(run.declared.spec, status))
     digests = Rows(("stage", "prompts (SHA-256)"), tuple((r.stage_id, r.prompts_digest) for r in run.records))
     return html.section(
         "provenance",
@@ -41,13 +41,15 @@ def provenance_section(run: Reported) -> html.Section:
     )
 
 
+def _identity(of: Run | Sweep) -> tuple[tuple[str, str], ...]:
+    return ("Name", of.name), ("Namespace", of.namespace), ("UID", of.uid)
+
+
 def _run(run: Reported) -> html.Facts:
     status = run.status
     return html.facts(
         "Run",
-        ("Name", run.name),
-        ("Namespace", run.namespace),
-        ("UID", run.uid),
+        *_identity(run.declared),
         ("Model", run.spec.model.name),
         ("Revision", run.spec.model.revision),
         ("Accepted", status.accepted_time),
@@ -120,31 +122,30 @@ _DATASET_COLUMNS: tuple[Column[DatasetStatus], ...] = (
 
 def sweep_provenance_section(sweep: ReportedSweep) -> html.Section:
     """What was varied. Image digests, nodes and settings that servers report are on the page of each run."""
-    template = sweep.spec.template if sweep.spec is not None else None
+    declared, spec = sweep.declared, sweep.spec
+    template = spec.template if spec is not None else None
     made: tuple[Variant, ...] = ()
     # None where the matrix does not fit its template: the sweep was refused for it.
     with suppress(ValueError):
-        made = planned_variants(sweep.spec) if sweep.spec is not None else ()
+        made = planned_variants(spec) if spec is not None else ()
     rows = tuple((str(variant.number), variant.name, _set_by(variant.spec, template)) for variant in made)
     settings = Rows(("number", "variant", "beyond the template"), rows)
     varied = html.Table("What each variant sets", settings, stacked=True)
-    where = f" -n {sweep.namespace}" if sweep.namespace else ""
+    where = f" -n {declared.namespace}" if declared.namespace else ""
     lead = (
         "Each run has a report of its own, with the images that ran by digest, nodes, distributions, timeline and findings: "
-        f"benchrun report {sweep.name}-v1-r1{where} --html FILE. v1 is the number of the variant, r1 that of the replication."
+        f"benchrun report {declared.name}-v1-r1{where} --html FILE. v1 is the number of the variant, r1 that of the replication."
     )
     return html.section("provenance", "Provenance", _sweep(sweep), varied, html.Prose(lead))
 
 
 def _sweep(sweep: ReportedSweep) -> html.Facts:
-    status, spec = sweep.status, sweep.spec
+    status, spec, template = sweep.status, sweep.spec, run_list.template(sweep.declared)
     return html.facts(
         "Sweep",
-        ("Name", sweep.name),
-        ("Namespace", sweep.namespace),
-        ("UID", sweep.uid),
-        ("Model", run_list.model(sweep.template)),
-        ("Image", run_list.image(sweep.template)),
+        *_identity(sweep.declared),
+        ("Model", run_list.model(template)),
+        ("Image", run_list.image(template)),
         ("Baseline", status.baseline),
         ("Replications", None if spec is None else str(spec.replications)),
         ("Order", None if spec is None else spec.order),
@@ -187,20 +188,20 @@ def repeat_section(of: Reported | ReportedSweep) -> html.Section:
         f"Save it and {give}. It is the spec of this {kind} under another name, since a finished {kind} never starts again. Image "
         f"tags may point to other images by now; {ran}."
     )
-    return html.section("repeat", "Measure it again", html.Prose(lead), html.CodeBlock("Manifest", manifest(of)))
+    return html.section(
+        "repeat", "Measure it again", html.Prose(lead), html.CodeBlock("Manifest", manifest(of.declared))
+    )
 
 
-def manifest(of: Reported | ReportedSweep) -> str:
+def manifest(of: Run | Sweep) -> str:
     """YAML of the same spec under another name."""
-    kind, fields, longest = KIND, _RUN_FIELDS, MAX_RUN_NAME
-    if isinstance(of, ReportedSweep):
-        kind, fields, longest = sweep_api.KIND, _SWEEP_FIELDS, sweep_api.MAX_NAME
-    spec = _ordered(of.written, fields)
-    if isinstance(of, ReportedSweep) and "template" in spec:
+    fields, longest = (_RUN_FIELDS, MAX_RUN_NAME) if isinstance(of, Run) else (_SWEEP_FIELDS, sweep_api.MAX_NAME)
+    spec = _ordered(of.spec, fields)
+    if isinstance(of, Sweep) and "template" in spec:
         spec["template"] = _ordered(raw.mapping(spec["template"]), _RUN_FIELDS)
     name = of.name[: longest - len(REPEAT_SUFFIX)].rstrip("-.") + REPEAT_SUFFIX
     metadata = {"name": name, **({"namespace": of.namespace} if of.namespace else {})}
-    body: Mapping[str, object] = {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}
+    body: Mapping[str, object] = {"apiVersion": API_VERSION, "kind": of.kind, "metadata": metadata, "spec": spec}
     text: str = yaml.dump(body, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=100)
     return text
 

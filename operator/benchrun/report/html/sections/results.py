@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from benchrun.report import html, tables
+from benchrun.report.run_list import template
 from benchrun.report.sweep_rows import LEGEND, configuration_rows, cuts, left_out, variant_rows
 from benchrun.report.tables import ABSENT, Rows
 
@@ -15,7 +16,7 @@ def results_section(run: html.Reported) -> html.Section:
     status = run.status
     if not status.results:
         return html.section("results", "Results", html.Prose("No load point was measured."))
-    texts = tables.texts_per_prompt(run.written)
+    texts = tables.texts_per_prompt(run.declared.spec)
     rows = tables.result_rows(status, texts_per_prompt=texts, wide=True)
     intervals = html.Table("95 % intervals, and the figure of the steady state", tables.interval_rows(status))
     parts = "; ".join(f"{cut.included} of {cut.total} {cut.field}" for cut in status.truncated)
@@ -64,7 +65,6 @@ def limits_section(run: html.Reported) -> html.Section | None:
 
 
 def profile_section(run: html.Reported) -> html.Section | None:
-    """What the profile says, and its kernels."""
     if (profile := run.status.profile) is None:
         return None
     lead = "After everything was measured, some seconds of load ran under vLLM's own profiler; no other figure is from them."
@@ -77,14 +77,12 @@ def sweep_limits_section(sweep: html.ReportedSweep) -> html.Section | None:
     results = sweep.status.results
     limited = tuple((row.variant, row.cell, row.limit.sentence) for row in results if row.limit is not None)
     reasons = tuple((row.variant, row.cell, row.reason) for row in results if row.runs and row.reason)
-    found = (
-        ("By the variant and the baseline together", "bottleneck", limited),
-        ("Rows that are not compared", "reason", reasons),
-    )
+    at = ("variant", "load point")
     made = html.section(
         "limits",
         "What limits, and what is missing",
-        *(html.Table(text, Rows(("variant", "load point", name), rows), stacked=True) for text, name, rows in found),
+        html.Table("By the variant and the baseline together", Rows((*at, "bottleneck"), limited), stacked=True),
+        html.Table("Rows that are not compared", Rows((*at, "reason"), reasons), stacked=True),
         *(html.Prose(f"{sentence}.") for sentence in left_out(sweep.status)),
     )
     return made if made.elements else None
@@ -92,7 +90,7 @@ def sweep_limits_section(sweep: html.ReportedSweep) -> html.Section | None:
 
 def sweep_results_section(sweep: html.ReportedSweep) -> html.Section:
     """The figures of every variant at every load point: the table of the terminal, as wide as it goes."""
-    rows = variant_rows(sweep.status, texts_per_prompt=tables.texts_per_prompt(sweep.template), wide=True)
+    rows = variant_rows(sweep.status, texts_per_prompt=tables.texts_per_prompt(template(sweep.declared)), wide=True)
     if not rows.rows:
         return html.section("results", "Results", html.Prose("No variant was measured."))
     return html.section(

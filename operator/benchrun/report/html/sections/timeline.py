@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from benchrun_client.contract import StageRecord
@@ -138,8 +137,7 @@ def _stage_rows(run: Reported, origin: float) -> Rows:
     return Rows(("stage", "begins (s)", "lasts (s)", "requests", "failed"), rows)
 
 
-@dataclass(frozen=True, slots=True)
-class StageBar:
+class StageBar(NamedTuple):
     """One stage; `text` is shown under the pointer."""
 
     start: float  # Seconds since the first request.
@@ -149,8 +147,7 @@ class StageBar:
     verdict: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Frame:
+class _Frame(NamedTuple):
     unit: str
     unit_seconds: float
     first: float

@@ -12,7 +12,7 @@ from benchrun.judge.rules.rule import SEVERITIES
 from benchrun.judge.sweep.best import THROUGHPUT
 from benchrun.report import exit_codes, html
 from benchrun.report.comparison_rows import GATES, WORDS
-from benchrun.report.sweep_rows import best_rows, failure
+from benchrun.report.sweep_rows import best_rows, failure, outcome_word
 from benchrun.report.tables import ABSENT, Column, Rows, figure, objective_rows, table_of
 
 MEANINGS = {
@@ -91,14 +91,9 @@ def evidence_text(value: float | str | None) -> str:
     return f"{value:.0f}" if value == int(value) else figure(value)
 
 
-def sweep_word(status: BenchmarkSweepStatus) -> str:
-    """How it ended comes before what was measured: a failed sweep has no result."""
-    return status.phase if status.phase in ("Failed", "Cancelled") else status.verdict or "Unknown"
-
-
 def sweep_verdict_section(sweep: html.ReportedSweep) -> html.Section:
     """The word, why, the best of each workload, and how each variant fared."""
-    status, word = sweep.status, sweep_word(sweep.status)
+    status, word = sweep.status, outcome_word(sweep.status)
     complete = find_condition(status.conditions, "Complete")
     holes = HOLES if complete is not None and complete.reason == SweepReason.RUNS_FAILED else ""
     return html.section(

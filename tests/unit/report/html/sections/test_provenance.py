@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import yaml
 from benchrun.api import BenchmarkRunSpec, DatasetStatus
 from benchrun.names import MAX_RUN_NAME
@@ -37,23 +39,27 @@ def test_the_digest_of_every_stage_s_traffic_is_there() -> None:
 
 
 def test_the_manifest_measures_the_same_under_another_name() -> None:
-    body = yaml.safe_load(manifest(reported()))
+    body = yaml.safe_load(manifest(reported().declared))
     assert (body["apiVersion"], body["kind"]) == ("benchrun.dev/v1alpha1", "BenchmarkRun")
     assert body["metadata"] == {"name": "measured-again", "namespace": "lab"}
     assert BenchmarkRunSpec.model_validate(body["spec"]) == measured().spec
 
 
 def test_what_was_said_to_the_one_run_is_left_out() -> None:
-    body = yaml.safe_load(manifest(reported(written={**measured().body, "cancel": True, "suspend": True})))
+    body = yaml.safe_load(
+        manifest(replace(reported().declared, spec={**measured().body, "cancel": True, "suspend": True}))
+    )
     assert {"cancel", "suspend"} & set(body["spec"]) == set()
 
 
 def test_a_long_name_stays_one_that_a_run_may_have() -> None:
-    name = yaml.safe_load(manifest(reported(name="a" * (MAX_RUN_NAME - 7) + "-" + "b" * 6)))["metadata"]["name"]
+    declared = replace(reported().declared, name="a" * (MAX_RUN_NAME - 7) + "-" + "b" * 6)
+    name = yaml.safe_load(manifest(declared))["metadata"]["name"]
     assert len(name) <= MAX_RUN_NAME
     assert name.endswith("a-again")
 
 
 def test_the_manifest_begins_with_model_and_server_however_the_cluster_ordered_it() -> None:
     written = dict(sorted(measured().body.items()))
-    assert list(yaml.safe_load(manifest(reported(written=written)))["spec"])[:3] == ["model", "server", "workloads"]
+    body = yaml.safe_load(manifest(replace(reported().declared, spec=written)))
+    assert list(body["spec"])[:3] == ["model", "server", "workloads"]
