@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any
 
 from benchrun_client.contract import DatasetFacts, TimedTraceData
-from benchrun_client.datasets.files import invalid, json_lines, json_type, listed, opened
+from benchrun_client.datasets.files import field_of, invalid, json_lines, json_type, opened
 from benchrun_client.datasets.random_words import Draft, WordWriter, batches
 from benchrun_client.datasets.row_pools import TOO_LONG, Portion, Sample
 from benchrun_client.failures import RunFailure
@@ -160,9 +160,7 @@ def _entry(line: dict[str, Any], data: TimedTraceData, *, where: str) -> Entry:
 
 
 def _number(line: dict[str, Any], field_name: str, *, where: str) -> float:
-    if field_name not in line:
-        raise invalid(f'{where}: there is no field "{field_name}"; it has {listed(line)}')
-    value = line[field_name]
+    value = field_of(line, field_name, where=where)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise invalid(f'{where}: "{field_name}" must be a number, is {json_type(value)}')
     # Also refuses NaN, which is neither.

@@ -38,11 +38,8 @@ def _custom_row(entry: dict[str, Any], data: CustomData, *, where: str) -> Row:
 
 def _output_tokens(entry: dict[str, Any], data: CustomData, *, where: str) -> int:
     field = data.output_tokens_field
-    if field not in entry:
-        raise files.invalid(
-            f'{where}: there is no field "{field}"; it has {files.listed(entry)}. Add it to every line, or set outputTokens.'
-        )
-    value = entry[field]
+    advice = ". Add it to every line, or set outputTokens."
+    value = files.field_of(entry, field, where=where, advice=advice)
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         shown = value if isinstance(value, int | float) and not isinstance(value, bool) else files.json_type(value)
         raise files.invalid(f'{where}: "{field}" must be a whole number of 1 or more, is {shown}')
@@ -153,9 +150,7 @@ def _stream(data: HuggingFaceData) -> Iterable[Mapping[str, Any]]:
 
 
 def _text(row: Mapping[str, Any], column: str, *, where: str) -> str:
-    if column not in row:
-        raise files.invalid(f'{where}: there is no column "{column}"; it has {files.listed(row)}')
-    value = row[column]
+    value = files.field_of(row, column, where=where, kind="column")
     if value is not None and not isinstance(value, str):
         raise files.invalid(f'{where}: "{column}" must be a text, is {type(value).__name__}')
     return value or ""
