@@ -140,7 +140,6 @@ class RowFile:
     name: str
     sha256: str
     rows: tuple[Row, ...]
-    read: int  # Entries there were.
     dropped: Mapping[str, int] = field(default_factory=dict)  # Entries that are not among the rows, by reason.
     common: str = ""  # What every row begins with.
 
@@ -149,15 +148,14 @@ def row_file(entries: Iterable[Row | str], *, name: str, sha256: str) -> RowFile
     """A file of these rows; a text is the reason why an entry is dropped. The second of two rows with the same text is, too."""
     rows: dict[str, Row] = {}
     dropped: Counter[str] = Counter()
-    read = 0
-    for read, entry in enumerate(entries, start=1):  # noqa: B007 (the last number is how many there were)
+    for entry in entries:
         if isinstance(entry, str):
             dropped[entry] += 1
         elif entry.text in rows:
             dropped[REPEATED] += 1
         else:
             rows[entry.text] = entry
-    return RowFile(name, sha256, tuple(rows.values()), read, dict(dropped), _common_start(tuple(rows)))
+    return RowFile(name, sha256, tuple(rows.values()), dict(dropped), _common_start(tuple(rows)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,11 +199,11 @@ ROW_KINDS: dict[type[contract.DatasetFields], RowKind[Any]] = {}
 class RowPool:
     """The rows of one file that nobody has taken yet."""
 
-    def __init__(self, file: RowFile, *, needed: int) -> None:
-        """`needed`: rows that the whole run takes, for the message when there are too few."""
+    def __init__(self, file: RowFile) -> None:
+        self.needed = 0  # Rows that the whole run takes, for the message when there are too few.
         self.common = file.common  # What every row begins with.
         self._file = file
-        self._needed = needed
+        self._read = len(file.rows) + sum(file.dropped.values())
         self._free = list(range(len(file.rows)))
         self._dropped: dict[int, str] = {}
         self._used: Counter[tuple[str, int]] = Counter()
@@ -243,7 +241,7 @@ class RowPool:
             part=part,
             source=source[-300:],
             sha256=self._file.sha256,
-            rows_read=self._file.read,
+            rows_read=self._read,
             rows_used=self._used[workload, part],
             rows_dropped=self._all_dropped(),
         )
@@ -254,8 +252,8 @@ class RowPool:
     def _too_small(self) -> str:
         dropped = ", ".join(f"{count} {reason}" for reason, count in self._all_dropped().items())
         return (
-            f"{self._file.name} has {self._file.read} rows, {len(self._file.rows) - len(self._dropped)} of them usable"
-            f"{f' (dropped: {dropped})' if dropped else ''}; the run needs {self._needed}, each used once. "
+            f"{self._file.name} has {self._read} rows, {len(self._file.rows) - len(self._dropped)} of them usable"
+            f"{f' (dropped: {dropped})' if dropped else ''}; the run needs {self.needed}, each used once. "
             "Ask for fewer requests or repeats, or give a larger file."
         )
 
@@ -277,21 +275,20 @@ def read_pools(portions: Sequence[Portion]) -> Mapping[contract.DatasetFields, R
         dict.fromkeys(data for _, data in with_rows),
         key=lambda data: isinstance(data, contract.CustomData) and data.output_tokens is not None,
     )
-    sources: dict[contract.DatasetFields, Hashable] = {}
-    contents: dict[Hashable, Hashable] = {}
-    files: dict[Hashable, RowFile] = {}
+    by_source: dict[Hashable, RowPool] = {}
+    by_content: dict[Hashable, RowPool] = {}
+    pools: dict[contract.DatasetFields, RowPool] = {}
     for data in datasets:
         kind = ROW_KINDS[type(data)]
-        sources[data] = source = _values(data, kind.source + kind.content)
-        if source not in contents:
+        source = _values(data, kind.source + kind.content)
+        if source not in by_source:
             file = kind.read(data)
-            contents[source] = content = (_values(data, kind.content), file.sha256)
-            files.setdefault(content, file)
-    needed: Counter[Hashable] = Counter()
+            content = _values(data, kind.content), file.sha256
+            by_source[source] = by_content.setdefault(content, RowPool(file))
+        pools[data] = by_source[source]
     for portion, data in with_rows:
-        needed[contents[sources[data]]] += different_prompts(portion) * rows_a_prompt(data)
-    pools = {content: RowPool(file, needed=needed[content]) for content, file in files.items()}
-    return {data: pools[contents[source]] for data, source in sources.items()}
+        pools[data].needed += different_prompts(portion) * rows_a_prompt(data)
+    return pools
 
 
 def different_prompts(portion: Portion) -> int:
