@@ -91,9 +91,9 @@ def find_material(plan: contract.Plan, counter: TokenCounter, *, context_tokens:
 
 def _entries(supply: RunDatasets, data: contract.TimedTraceData, slot: Slot) -> tuple[Entry, ...]:
     trace = supply.traces[data]
-    if isinstance(slot, contract.Warmup) and trace.entries:
+    if isinstance(slot, contract.Warmup) and trace.rows:
         # A warm-up keeps no instants: a short trace may begin again.
-        return tuple(islice(cycle(trace.entries), slot.requests))
+        return tuple(islice(cycle(trace.rows), slot.requests))
     return trace.first(slot.requests)
 
 

@@ -113,7 +113,6 @@ def open_stage(stage_id: str) -> tuple[str, int, int] | None:
 _OPEN_STAGE = re.compile(r"([a-z0-9-]{1,40})/search-([0-9]{2,3})/r([1-9][0-9]{0,2})")
 
 
-PLAN_SCHEMA: Literal["benchrun.plan/2"] = "benchrun.plan/2"
 PLAN_FILE = "plan.json"
 MAX_TEMPLATE_CHARACTERS = 65_536  # Of a chat template; the longest of known models have some 20,000.
 MAX_REQUESTS_A_STAGE = 50_000
@@ -207,7 +206,7 @@ class Target(Message):
 class Plan(Message):
     """Everything a client needs to measure one run."""
 
-    schema_: Literal["benchrun.plan/2"] = Field(PLAN_SCHEMA, alias="schema")
+    schema_: Literal["benchrun.plan/2"] = Field("benchrun.plan/2", alias="schema")
     run_uid: str = Field(max_length=64)
     token_digest: Hex
     """SHA-256 of the token that whoever reads records or acknowledges them must show; the token itself stands nowhere."""
@@ -244,12 +243,13 @@ class Plan(Message):
     def to_json(self) -> str:
         """Canonical JSON: sorted keys, no spaces. A plan without a search, a profile, a proxy or a template leaves them out."""
         document = self.model_dump(mode="json", by_alias=True)
-        if self.profile is None:
-            del document["profile"]
-        if not self.searches:
-            del document["searches"]
-        if not self.target.behind:
-            del document["target"]["behind"]
-        if self.target.chat_template is None:
-            del document["target"]["chat_template"]
+        target = document["target"]
+        for part, name in (
+            (document, "profile"),
+            (document, "searches"),
+            (target, "behind"),
+            (target, "chat_template"),
+        ):
+            if part[name] in (None, []):
+                del part[name]
         return json.dumps(document, sort_keys=True, separators=(",", ":"))

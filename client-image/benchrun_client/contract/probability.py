@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from functools import lru_cache
 from statistics import NormalDist
@@ -123,7 +124,5 @@ def _most_beyond(count: int, independent: float, share: float, error: float) -> 
     for near in (math.floor(guess - width), math.ceil(guess + width)):
         if low < near < high:
             low, high = (near, high) if is_rare(near / count, independent, share, error) else (low, near)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if is_rare(middle / count, independent, share, error) else (low, middle)
-    return low
+    beyond = range(low + 1, high)
+    return low + bisect_left(beyond, True, key=lambda most: not is_rare(most / count, independent, share, error))

@@ -44,7 +44,6 @@ class ServedModel(Message):
     """The hub id or path that the server was started with; of an adapter, those of the model that it adapts. None: unknown."""
 
 
-RECORD_SCHEMA: Literal["benchrun.record/1"] = "benchrun.record/1"
 MAX_RECORD_BYTES = 8 * 1024 * 1024  # Largest record, unpacked.
 MAX_PACKED_BYTES = 1_000_000  # Largest record, packed: a ConfigMap holds 1 MiB, and metadata besides.
 MAX_RECORDS = 1024  # Records of a run.
@@ -169,7 +168,6 @@ MAX_GAP_VALUES = 50_000  # Distinct gaps between tokens in a record.
 MAX_GAP_SLICES = 40
 GAP_LEVELS = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 98, 99, 99.5, 99.9)
 """Percentiles of a stage's gaps that are the edges of its slices."""
-_MAX_ABOVE = MAX_GAP_SLICES * len(GAP_LEVELS)
 
 
 class GapCounts(Message):
@@ -190,11 +188,10 @@ class GapCounts(Message):
 class GapSlices(Message):
     """Gaps by time, in equal slices from the first send to the last token; a gap belongs to the slice in which it ends."""
 
-    edges_us: Annotated[
-        tuple[Micros, ...], Field(min_length=1, max_length=len(GAP_LEVELS))
-    ]  # Ascending; equal ones stay.
+    edges_us: Annotated[tuple[Micros, ...], Field(min_length=1, max_length=len(GAP_LEVELS))]
+    """Ascending; equal ones stay."""
     gaps: Annotated[tuple[Count, ...], Field(min_length=1, max_length=MAX_GAP_SLICES)]  # Of each slice.
-    above: Annotated[tuple[Count, ...], Field(max_length=_MAX_ABOVE), FailFast()]
+    above: Annotated[tuple[Count, ...], Field(max_length=MAX_GAP_SLICES * len(GAP_LEVELS)), FailFast()]
     """How many gaps are above each edge: those of the first slice, then those of the second ..."""
 
     @model_validator(mode="after")
@@ -231,9 +228,8 @@ class TraceSummary(Message):
     kernels_us: Micros  # Of all kernels together: more than the busy time, where several run at once.
     kernels: Annotated[tuple[Kernel, ...], Field(max_length=12), FailFast()]  # Those with the most time, in order.
     steps: Count  # Steps of the scheduler; 0: this version does not mark them.
-    step_tokens: Count | None = (
-        None  # Tokens of a step, of prompts and answers: the median, weighted by the steps' time.
-    )
+    step_tokens: Count | None = None
+    """Tokens of a step, of prompts and answers: the median, weighted by the steps' time."""
 
 
 class Profile(Message):
@@ -248,7 +244,7 @@ class Profile(Message):
 class StageRecord(Message):
     """The measurement of one stage, complete: every request, both edges, nothing averaged away."""
 
-    schema_: Literal["benchrun.record/1"] = Field(RECORD_SCHEMA, alias="schema")
+    schema_: Literal["benchrun.record/1"] = Field("benchrun.record/1", alias="schema")
     run_uid: str = Field(max_length=64)
     plan_digest: Hex
     sequence: int = Field(ge=0, lt=MAX_RECORDS)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, Field, StrictInt, ValidationError
 
@@ -47,6 +47,7 @@ class Envelope(Message):
     digest: Hex  # SHA-256 of those bytes.
 
 
+_M = TypeVar("_M", bound=BaseModel)
 Sealed = tuple[Envelope, bytes]  # A packed record and its envelope.
 
 
@@ -127,22 +128,23 @@ def unpack_delivery(data: bytes) -> tuple[Delivery, tuple[bytes, ...]]:
             raise ContractMismatch(None)
         raise ValueError(f"the first line is longer than {MAX_HEAD_BYTES} bytes")
     head = data if end < 0 else data[:end]
-    try:
-        theirs = _Versioned.model_validate_json(head).contract
-    except ValidationError as error:
-        raise ValueError(in_short(error)) from None
+    theirs = _parsed(_Versioned, head).contract
     if theirs != CONTRACT_VERSION:
         raise ContractMismatch(theirs)
     if end < 0:
         raise ValueError("the first line does not end")
-    try:
-        delivery = Delivery.model_validate_json(head)
-    except ValidationError as error:
-        raise ValueError(in_short(error)) from None
+    delivery = _parsed(Delivery, head)
     edges = list(accumulate((envelope.size for envelope in delivery.records), initial=end + 1))
     if len(data) != edges[-1]:
         raise ValueError(f"records have {len(data) - end - 1} bytes, their envelopes state {edges[-1] - end - 1}")
     return delivery, tuple(data[a:b] for a, b in pairwise(edges))
+
+
+def _parsed(model: type[_M], head: bytes) -> _M:
+    try:
+        return model.model_validate_json(head)
+    except ValidationError as error:
+        raise ValueError(in_short(error)) from None
 
 
 class _Versioned(BaseModel):

@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 
 from benchrun_client.contract import AgentData, DatasetFacts
 from benchrun_client.datasets.files import invalid, json_type, json_value, opened
-from benchrun_client.datasets.row_pools import Counting, Portion, Sample, common_start, repeated_by
+from benchrun_client.datasets.row_pools import Portion, Sample, common_start, repeated_by
+from benchrun_client.tokenizer import TokenCounter
 
 BUILT_IN = Path(__file__).with_name("agent_conversation.json")
 FIRST_DAY, DAYS = date(2015, 1, 1), 3650
@@ -63,28 +64,22 @@ def read_conversation(data: AgentData) -> Conversation:
         return _conversation(file.path.read_bytes(), name=file.name, sha256=file.sha256, data=data)
 
 
-class Clock:
-    """Times of day for the stages of one run: no two are the same."""
-
-    def __init__(self) -> None:
-        self._taken: set[int] = set()
-
-    def draw(self, rng: random.Random) -> str:
-        """One that was not drawn before, as 14:03:27."""
-        while True:
-            second = rng.randrange(DAY_SECONDS)
-            if second not in self._taken:
-                self._taken.add(second)
-                return f"{second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}"
+def _time_of_day(rng: random.Random, taken: set[int]) -> str:
+    """One that no other stage of the run has, as 14:03:27."""
+    while (second := rng.randrange(DAY_SECONDS)) in taken:
+        pass
+    taken.add(second)
+    return f"{second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}"
 
 
 def agent_samples(
-    conversation: Conversation, portion: Portion, data: AgentData, *, counter: Counting, clock: Clock
+    conversation: Conversation, portion: Portion, data: AgentData, *, counter: TokenCounter, times: set[int]
 ) -> tuple[Sample, ...]:
-    """The samples of a portion: a function of its seed and number alone, but for collisions."""
+    """The samples of a portion: a function of its seed and number alone, but for collisions. `times`: times of day, in seconds, that
+    other stages of the run have."""
     api = portion.api
     rng = random.Random(portion.seed)
-    time, first = clock.draw(rng), FIRST_DAY + timedelta(days=rng.randrange(DAYS))
+    time, first = _time_of_day(rng, times), FIRST_DAY + timedelta(days=rng.randrange(DAYS))
     schedule = _schedule(portion.requests, turns=data.turns, variants=data.variants or portion.requests)
     dates = [str(first - timedelta(days=n)) for n in range(1 + max(day for day, _ in schedule))]
     different = list(dict.fromkeys(schedule))

@@ -16,8 +16,9 @@ from statistics import NormalDist
 from typing import Any
 
 from benchrun_client.contract import Api, DrawnLengths, PrefixRepetitionData, RandomData
-from benchrun_client.datasets.row_pools import Counting, Portion, Sample, Slot
+from benchrun_client.datasets.row_pools import Portion, Sample, Slot
 from benchrun_client.failures import RunFailure
+from benchrun_client.tokenizer import TokenCounter
 
 DISTINCT_WORDS = 8
 """No two prompts of a run share so many first words: half of vLLM's smallest KV block, for a special token or the end of a
@@ -31,7 +32,7 @@ Start = tuple[str, ...]  # First words of a prompt.
 class WordWriter:
     """Draws words for one run: everything that is to begin distinctly does so among all of it."""
 
-    def __init__(self, *, words: Sequence[str], counter: Counting, starts: Collection[Start] = ()) -> None:
+    def __init__(self, *, words: Sequence[str], counter: TokenCounter, starts: Collection[Start] = ()) -> None:
         """`starts`: beginnings that are taken already."""
         self._words = words
         self.counter = counter
@@ -154,7 +155,7 @@ def write_prefix_repetition(writer: WordWriter, portion: Portion, data: PrefixRe
 VLLM_ROUNDS = 10  # Of decoding and encoding again, as in vLLM; what is then too long or too short stays so.
 
 
-def vllm_samples(counter: Counting, slot: Slot | Portion, data: RandomData) -> tuple[Sample, ...]:
+def vllm_samples(counter: TokenCounter, slot: Slot | Portion, data: RandomData) -> tuple[Sample, ...]:
     """The samples of one stage, warm-up or portion: by the seed of the dataset, if it has one. A chat template is not part of the
     length, as in vLLM. Raises RunFailure: `InvalidPlan` when special tokens alone fill the prompt."""
     seed = slot.seed if data.seed is None else data.seed

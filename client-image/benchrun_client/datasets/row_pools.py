@@ -13,11 +13,12 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, takewhile
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from benchrun_client import contract
 from benchrun_client.datasets.files import name_of
 from benchrun_client.failures import RunFailure
+from benchrun_client.tokenizer import TokenCounter
 
 Slot = contract.Stage | contract.Warmup
 """A part of the run that sends requests: both kinds name their data, seed, API and number of requests."""
@@ -101,21 +102,7 @@ def prompts_digest(samples: Sequence[Sample]) -> str:
     return digest.hexdigest()
 
 
-class Counting(Protocol):
-    """Counts tokens the way the server will."""
-
-    tokenizer: Any
-
-    def count(self, texts: Sequence[str], *, api: contract.Api) -> list[int]:
-        """Tokens of each text as a separate prompt."""
-        ...
-
-    def shared_prefix(self, *, api: contract.Api, after: str = "") -> int:
-        """Tokens that every prompt begins with that begins with this text."""
-        ...
-
-
-def repeated_by(text: str, *, counter: Counting, api: contract.Api) -> int:
+def repeated_by(text: str, *, counter: TokenCounter, api: contract.Api) -> int:
     """Tokens that a common beginning adds to what every prompt begins with anyway."""
     return counter.shared_prefix(api=api, after=text) - counter.shared_prefix(api=api) if text else 0
 
@@ -135,16 +122,39 @@ class Row:
     output_tokens: int | None = None  # Requested by the row itself.
 
 
+R = TypeVar("R")
+
+
 @dataclass(frozen=True)
-class RowFile:
+class RowFile(Generic[R]):
+    """What was read of a file."""
+
     name: str
     sha256: str
-    rows: tuple[Row, ...]
+    rows: tuple[R, ...]
     dropped: Mapping[str, int] = field(default_factory=dict)  # Entries that are not among the rows, by reason.
     common: str = ""  # What every row begins with.
 
+    @property
+    def read(self) -> int:
+        """Entries there were."""
+        return len(self.rows) + sum(self.dropped.values())
 
-def row_file(entries: Iterable[Row | str], *, name: str, sha256: str) -> RowFile:
+    def facts(
+        self, part: int, *, used: int, dropped: Mapping[str, int] | None = None, source: str = ""
+    ) -> contract.DatasetFacts:
+        """What became of it. `source`: what the workload calls it; `dropped`: all rows that were left out, by reason."""
+        return contract.DatasetFacts(
+            part=part,
+            source=(source or self.name)[-300:],
+            sha256=self.sha256,
+            rows_read=self.read,
+            rows_used=used,
+            rows_dropped=dict(self.dropped if dropped is None else dropped),
+        )
+
+
+def row_file(entries: Iterable[Row | str], *, name: str, sha256: str) -> RowFile[Row]:
     """A file of these rows; a text is the reason why an entry is dropped. The second of two rows with the same text is, too."""
     rows: dict[str, Row] = {}
     dropped: Counter[str] = Counter()
@@ -162,7 +172,7 @@ def row_file(entries: Iterable[Row | str], *, name: str, sha256: str) -> RowFile
 class Fitting:
     """What all requests of a portion have in common."""
 
-    counter: Counting
+    counter: TokenCounter
     api: contract.Api
     context_tokens: int | None  # Longest request that the model takes; None: not known yet.
     repeated_tokens: int  # What every row of the file begins with.
@@ -182,7 +192,7 @@ D = TypeVar("D", bound=contract.DatasetFields)
 class RowKind(Generic[D]):
     """How datasets of one kind are read, and how their rows become requests."""
 
-    read: Callable[[D], RowFile]
+    read: Callable[[D], RowFile[Row]]
     """Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming the place in the file."""
     fit: Callable[[D, Sequence[Row], Fitting], Sample | str]
     """The request that rows make, or the reason why they are left out."""
@@ -199,11 +209,10 @@ ROW_KINDS: dict[type[contract.DatasetFields], RowKind[Any]] = {}
 class RowPool:
     """The rows of one file that nobody has taken yet."""
 
-    def __init__(self, file: RowFile) -> None:
+    def __init__(self, file: RowFile[Row]) -> None:
         self.needed = 0  # Rows that the whole run takes, for the message when there are too few.
         self.common = file.common  # What every row begins with.
         self._file = file
-        self._read = len(file.rows) + sum(file.dropped.values())
         self._free = list(range(len(file.rows)))
         self._dropped: dict[int, str] = {}
         self._used: Counter[tuple[str, int]] = Counter()
@@ -237,14 +246,8 @@ class RowPool:
 
     def facts(self, workload: str, part: int, *, source: str) -> contract.DatasetFacts:
         """What became of the file, and what a workload took of it. `source`: what the workload calls it."""
-        return contract.DatasetFacts(
-            part=part,
-            source=source[-300:],
-            sha256=self._file.sha256,
-            rows_read=self._read,
-            rows_used=self._used[workload, part],
-            rows_dropped=self._all_dropped(),
-        )
+        used = self._used[workload, part]
+        return self._file.facts(part, used=used, dropped=self._all_dropped(), source=source)
 
     def _all_dropped(self) -> dict[str, int]:
         return dict(sorted((Counter(self._file.dropped) + Counter(self._dropped.values())).items()))
@@ -252,7 +255,7 @@ class RowPool:
     def _too_small(self) -> str:
         dropped = ", ".join(f"{count} {reason}" for reason, count in self._all_dropped().items())
         return (
-            f"{self._file.name} has {self._read} rows, {len(self._file.rows) - len(self._dropped)} of them usable"
+            f"{self._file.name} has {self._file.read} rows, {len(self._file.rows) - len(self._dropped)} of them usable"
             f"{f' (dropped: {dropped})' if dropped else ''}; the run needs {self.needed}, each used once. "
             "Ask for fewer requests or repeats, or give a larger file."
         )

@@ -12,9 +12,10 @@ from pathlib import Path
 from pkgutil import iter_modules
 
 from benchrun_client.contract import AgentData, DatasetFacts, DatasetFields, TextsData, TimedTraceData
-from benchrun_client.datasets.agent import Clock, agent_samples, read_conversation
-from benchrun_client.datasets.row_pools import ROW_KINDS, Counting, Fitting, Portion, Sample, read_pools, repeated_by
+from benchrun_client.datasets.agent import agent_samples, read_conversation
+from benchrun_client.datasets.row_pools import ROW_KINDS, Fitting, Portion, Sample, read_pools, repeated_by
 from benchrun_client.datasets.timed_trace import read_trace
+from benchrun_client.tokenizer import TokenCounter
 
 for _module in iter_modules([str(Path(__file__).parent)]):
     # Each kind of rows registers itself.
@@ -24,7 +25,7 @@ for _module in iter_modules([str(Path(__file__).parent)]):
 class RunDatasets:
     """Those of one run. Portions get their rows in the order of their `draw`."""
 
-    def __init__(self, portions: Sequence[Portion], *, counter: Counting, context_tokens: int | None) -> None:
+    def __init__(self, portions: Sequence[Portion], *, counter: TokenCounter, context_tokens: int | None) -> None:
         """Read everything that these portions name. `context_tokens`: longest request that the model takes, if known.
         Raises RunFailure: a dataset is missing or broken."""
         self._counter = counter
@@ -35,14 +36,14 @@ class RunDatasets:
         self.traces = {
             data: read_trace(data, context_tokens=context_tokens) for data in every if isinstance(data, TimedTraceData)
         }
-        self._clock = Clock()
+        self._times: set[int] = set()
 
     def draw(self, portion: Portion) -> tuple[Sample, ...]:
         """Samples of a portion whose texts are there already. Raises RunFailure: `DatasetTooSmall`."""
         data = portion.data
         if isinstance(data, AgentData):
             conversation = self._conversations[data]
-            return agent_samples(conversation, portion, data, counter=self._counter, clock=self._clock)
+            return agent_samples(conversation, portion, data, counter=self._counter, times=self._times)
         pool, kind = self._pools[data], ROW_KINDS[type(data)]
         repeated = repeated_by(pool.common, counter=self._counter, api=portion.api)
         fitting = Fitting(self._counter, portion.api, self._context_tokens, repeated)
@@ -60,8 +61,8 @@ class RunDatasets:
             if isinstance(data, AgentData):
                 found[portion.part] = self._conversations[data].facts(portion.part)
             elif isinstance(data, TimedTraceData):
-                used = max(portion.requests, found[0].rows_used if 0 in found else 0)
-                found[0] = self.traces[data].facts(used=used)
+                trace, before = self.traces[data], found[0].rows_used if 0 in found else 0
+                found[0] = trace.facts(0, used=min(max(portion.requests, before), len(trace.rows)))
             elif type(data) in ROW_KINDS:
                 name = ROW_KINDS[type(data)].name(data)
                 found[portion.part] = self._pools[data].facts(portion.workload, portion.part, source=name)

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import chain, islice
 from typing import Any
 
-from benchrun_client.contract import DatasetFacts, TimedTraceData
+from benchrun_client.contract import TimedTraceData
 from benchrun_client.datasets.files import field_of, invalid, json_lines, json_type, opened
 from benchrun_client.datasets.random_words import WordWriter
-from benchrun_client.datasets.row_pools import TOO_LONG, Portion, Sample
+from benchrun_client.datasets.row_pools import TOO_LONG, Portion, RowFile, Sample
 from benchrun_client.failures import RunFailure
 
 Block = int | str
@@ -33,32 +33,19 @@ class Entry:
     blocks: tuple[Block, ...]
 
 
-@dataclass(frozen=True)
-class Trace:
-    name: str
-    sha256: str
-    entries: tuple[Entry, ...]  # In order of time.
-    dropped: Mapping[str, int] = field(default_factory=dict)
+class Trace(RowFile[Entry]):
+    """Recorded requests, in order of time."""
 
     def first(self, requests: int) -> tuple[Entry, ...]:
         """So many entries. Raises RunFailure: `DatasetTooSmall`, with both numbers."""
-        if len(self.entries) < requests:
+        if len(self.rows) < requests:
             left_out = ", ".join(f"{count} {reason}" for reason, count in self.dropped.items())
             raise RunFailure(
                 "DatasetTooSmall",
-                f"{self.name} has {len(self.entries)} usable requests{f' (dropped: {left_out})' if left_out else ''}; "
+                f"{self.name} has {len(self.rows)} usable requests{f' (dropped: {left_out})' if left_out else ''}; "
                 f"a stage sends {requests}. Ask for fewer, or give a longer trace.",
             )
-        return self.entries[:requests]
-
-    def facts(self, *, used: int) -> DatasetFacts:
-        return DatasetFacts(
-            source=self.name[-300:],
-            sha256=self.sha256,
-            rows_read=len(self.entries) + sum(self.dropped.values()),
-            rows_used=min(used, len(self.entries)),
-            rows_dropped=dict(self.dropped),
-        )
+        return self.rows[:requests]
 
 
 def read_trace(data: TimedTraceData, *, context_tokens: int | None) -> Trace:

@@ -22,7 +22,7 @@ from benchrun_client.datasets.row_pools import ROW_KINDS, Fitting, Row, RowFile,
 from benchrun_client.failures import RunFailure, error_text
 
 
-def read_custom(data: CustomData) -> RowFile:
+def read_custom(data: CustomData) -> RowFile[Row]:
     """Every line a row. Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming line and field."""
     with files.opened(data.file) as file:
         rows = (_custom_row(entry, data, where=where) for where, entry in files.json_lines(file))
@@ -62,7 +62,7 @@ TOO_SHORT = "TooShort"
 BEYOND_LIMITS = "BeyondTokenLimits"
 
 
-def read_sharegpt(data: ShareGPTData) -> RowFile:
+def read_sharegpt(data: ShareGPTData) -> RowFile[Row]:
     """Every conversation a row. Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming line or entry."""
     with files.opened(data.file) as file:
         entries = files.json_value(
@@ -111,7 +111,7 @@ def _value(turn: object, *, where: str) -> str:
 EMPTY = "EmptyText"
 
 
-def read_hugging_face(data: HuggingFaceData) -> RowFile:
+def read_hugging_face(data: HuggingFaceData) -> RowFile[Row]:
     """Every row's text; rows without one are dropped.
     Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming row and column."""
     name, digest = called(data), hashlib.sha256()
@@ -170,7 +170,7 @@ ROW_KINDS[HuggingFaceData] = RowKind(
 )
 
 
-def read_texts(data: TextsData) -> RowFile:
+def read_texts(data: TextsData) -> RowFile[Row]:
     """Every text a row; empty ones are dropped.
     Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming line and column."""
     with files.opened(data.file) as file:

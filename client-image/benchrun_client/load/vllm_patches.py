@@ -20,7 +20,8 @@ async def always_ready(*_: Any, **__: Any) -> SimpleNamespace:
 
 
 class SharedMetrics:
-    """One metrics text for all of vLLM's readers, which it calls one right after the other while the server idles."""
+    """One metrics text for all of vLLM's readers, which it calls one right after the other while the server idles. To them it is
+    a session that answers every GET with that text; with 503 where there is none."""
 
     _text: str | None = None
 
@@ -31,23 +32,20 @@ class SharedMetrics:
         async def read(base_url: str, session: Any) -> Any:
             if first:
                 self._text = await read_metrics(session, f"{base_url}/metrics")
-            return await reader(base_url, _OneAnswer(self._text))
+            return await reader(base_url, self)
 
         return read
-
-
-class _OneAnswer:
-    """A session that answers every GET with one text; with 503 where there is none."""
-
-    def __init__(self, text: str | None) -> None:
-        self.status, self._text = 503 if text is None else 200, text or ""
 
     @asynccontextmanager
     async def get(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
         yield self
 
+    @property
+    def status(self) -> int:
+        return 503 if self._text is None else 200
+
     async def text(self) -> str:
-        return self._text
+        return self._text or ""
 
 
 CONNECTS: ContextVar[list[float] | None] = ContextVar("CONNECTS", default=None)
