@@ -35,8 +35,7 @@ from benchrun_client.contract import probability
 from benchrun_client.contract.record import GapCounts, GapSlices
 
 Outcome = Literal["Met", "Missed", "Inconclusive"]
-MIN_CYCLES = 30
-"""Fewer, counted by their squared lengths: the stage is shorter than about ten relaxation times of its queue."""
+MIN_CYCLES = 30  # Fewer, counted by their squared lengths: shorter than about ten relaxation times of the queue.
 MIN_BATCHES = 8
 MAX_BATCHES = 20
 ROUNDS_A_BATCH = 2  # Of all requests in flight: answers to one round are alike.

@@ -52,8 +52,7 @@ class Search(Message):
     axis: Literal["rate", "concurrency"]
     lowest: str = Field(max_length=24)
     highest: str = Field(max_length=24)
-    tolerance_percent: str = Field(max_length=24)
-    """The search ends once the bracket is as narrow, relative to its lower end."""
+    tolerance_percent: str = Field(max_length=24)  # Ends once the bracket is so narrow, relative to its lower end.
     max_probes: int = Field(ge=1, le=MAX_OPEN_STAGES)  # Most load points, apart from confirmations.
     max_repeats: int = Field(ge=1, le=MAX_OPEN_STAGES)
     """Most stages of a load point: it is repeated while its outcome is Inconclusive."""
@@ -115,8 +114,7 @@ _OPEN_STAGE = re.compile(r"([a-z0-9-]{1,40})/search-([0-9]{2,3})/r([1-9][0-9]{0,
 
 PLAN_FILE = "plan.json"
 MAX_TEMPLATE_CHARACTERS = 65_536  # Of a chat template; the longest of known models have some 20,000.
-MAX_REQUESTS_A_STAGE = 50_000
-"""With the bound on distinct gaps, what keeps a record below the 1 MiB that a ConfigMap holds."""
+MAX_REQUESTS_A_STAGE = 50_000  # With the bound on distinct gaps, it keeps a record below the 1 MiB of a ConfigMap.
 
 
 class LoadPoint(Message):
@@ -199,8 +197,7 @@ class Target(Message):
     context_tokens: Tokens | None = None
     """Longest request that the server will take, where its arguments say so: rows beyond it are left out."""
     ca_file: LongText | None = None
-    offline: bool = False
-    """vLLM's engine without its API server: it takes a load as a whole (`benchrun_client.offline`)."""
+    offline: bool = False  # vLLM's engine without its API server: takes a load as a whole (`benchrun_client.offline`).
 
 
 class Plan(Message):
@@ -243,13 +240,9 @@ class Plan(Message):
     def to_json(self) -> str:
         """Canonical JSON: sorted keys, no spaces. A plan without a search, a profile, a proxy or a template leaves them out."""
         document = self.model_dump(mode="json", by_alias=True)
-        target = document["target"]
-        for part, name in (
-            (document, "profile"),
-            (document, "searches"),
-            (target, "behind"),
-            (target, "chat_template"),
-        ):
-            if part[name] in (None, []):
-                del part[name]
+        optional = {"profile", "searches", "behind", "chat_template"}
+        for part in (document, document["target"]):
+            for name in optional & part.keys():
+                if part[name] in (None, []):
+                    del part[name]
         return json.dumps(document, sort_keys=True, separators=(",", ":"))

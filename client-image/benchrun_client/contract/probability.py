@@ -12,8 +12,7 @@ ERROR = 0.025  # How often, at most, one side of an interval, or an outcome, is 
 MOST_INDEPENDENT = 500_000  # More observations are counted as this many.
 _TINY = 1e-300
 _CONVERGED = 1e-15
-_MAX_TERMS = 10_000
-"""Terms needed grow with the root of the larger parameter; this many serve parameters up to a million."""
+_MAX_TERMS = 10_000  # Those needed grow with the root of the larger parameter; these serve up to a million.
 
 
 def binomial(trials: int, share: float, successes: int) -> float:
@@ -70,8 +69,7 @@ def student_p_value(t: float, degrees_of_freedom: float) -> float:
     return regularized_beta(freedom / 2, 0.5, freedom / (freedom + square))
 
 
-MAX_DEGREES_OF_FREEDOM = 1e6
-"""More are counted as this many: the two-sided p-value would change by less than a millionth."""
+MAX_DEGREES_OF_FREEDOM = 1e6  # More are counted as this many: it changes a p-value by less than a millionth.
 
 
 @lru_cache(maxsize=4096)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Literal
 
 from pydantic import FailFast, Field, ValidationError, model_validator
@@ -136,8 +138,7 @@ class ClientFigures(Message):
     lag_max_us: Micros | None = None
     node_cpu_seconds: Finite | None = Field(None, ge=0)
     """CPU time that the client's node used or wanted, over all its CPUs, `stolen_seconds` included; None: unknown."""
-    stolen_seconds: Finite | None = Field(None, ge=0)
-    """Of it, what the hypervisor gave to others (`steal` in /proc/stat)."""
+    stolen_seconds: Finite | None = Field(None, ge=0)  # Of it, what the hypervisor gave to others.
 
 
 class Engine(Message):
@@ -188,8 +189,7 @@ class GapCounts(Message):
 class GapSlices(Message):
     """Gaps by time, in equal slices from the first send to the last token; a gap belongs to the slice in which it ends."""
 
-    edges_us: Annotated[tuple[Micros, ...], Field(min_length=1, max_length=len(GAP_LEVELS))]
-    """Ascending; equal ones stay."""
+    edges_us: Annotated[tuple[Micros, ...], Field(min_length=1, max_length=len(GAP_LEVELS))]  # Ascending, or equal.
     gaps: Annotated[tuple[Count, ...], Field(min_length=1, max_length=MAX_GAP_SLICES)]  # Of each slice.
     above: Annotated[tuple[Count, ...], Field(max_length=MAX_GAP_SLICES * len(GAP_LEVELS)), FailFast()]
     """How many gaps are above each edge: those of the first slice, then those of the second ..."""
@@ -205,8 +205,7 @@ class GapSlices(Message):
 
 
 PROFILE_STAGE = "profile"  # Id of the stage that is profiled and not measured; those of others have a slash.
-READER_PORT = 8092
-"""Where the reader of traces answers, in the server's pod (`benchrun_client.engines.vllm.trace_reader`)."""
+READER_PORT = 8092  # Of `benchrun_client.engines.vllm.trace_reader`, in the server's pod.
 
 
 class Kernel(Message):
@@ -228,8 +227,7 @@ class TraceSummary(Message):
     kernels_us: Micros  # Of all kernels together: more than the busy time, where several run at once.
     kernels: Annotated[tuple[Kernel, ...], Field(max_length=12), FailFast()]  # Those with the most time, in order.
     steps: Count  # Steps of the scheduler; 0: this version does not mark them.
-    step_tokens: Count | None = None
-    """Tokens of a step, of prompts and answers: the median, weighted by the steps' time."""
+    step_tokens: Count | None = None  # Of prompts and answers: the median step, weighted by the steps' time.
 
 
 class Profile(Message):
@@ -263,16 +261,14 @@ class StageRecord(Message):
     """Prompt tokens, summed over the requests and beyond those, that the dataset repeats on purpose."""
     datasets: Annotated[tuple[DatasetFacts, ...], Field(max_length=16), FailFast()] = ()
     """What was read for the workload; empty where nothing was."""
-    idle_before_us: Micros
-    """From the previous answer (or the canary's, or the warm-up's) to this stage's first request."""
+    idle_before_us: Micros  # From the previous answer (or that of canary or warm-up) to this stage's first request.
     scalars: Annotated[dict[Annotated[str, Field(max_length=80)], Number | None], Field(max_length=200)]
     """The load engine's own figures under its own names."""
     requests: RequestColumns
     gaps: GapCounts
     gap_slices: GapSlices | None = None  # None: not known, as in records that were made before they were kept.
     servers: Annotated[tuple[ServerEdge, ...], Field(max_length=64), FailFast()]
-    errors: Annotated[dict[ShortText, Count], Field(max_length=8)]
-    """The most frequent error texts and how often each came."""
+    errors: Annotated[dict[ShortText, Count], Field(max_length=8)]  # The most frequent texts, and how often each came.
     diagnostic: Annotated[str, Field(max_length=1000)] | None = None
     """The server's answer to one extra request, sent when every request failed."""
     client: ClientFigures
@@ -317,11 +313,9 @@ def open_record(data: bytes) -> StageRecord:
     # A parser takes up to 250 bytes for an empty list: that there are too many is found out before it runs.
     if text.count(b",") > MAX_COMMAS or sum(map(text.count, (b"[", b"{", b":"))) > MAX_NESTED:
         raise ValueError("record holds more values than the largest one can")
-    try:
+    with errors_in_short():
         # Not in one step: for each error that would make a copy of what it is about.
         return StageRecord.model_validate(from_json(text))
-    except ValidationError as error:
-        raise ValueError(in_short(error)) from None
 
 
 def ended_search(record: StageRecord) -> str | None:
@@ -330,9 +324,13 @@ def ended_search(record: StageRecord) -> str | None:
     return place[0] if place is not None and record.probe is not None and record.probe.ends_search else None
 
 
-def in_short(error: ValidationError) -> str:
-    """The first thing that does not fit the contract: its place, and what is wrong. One line that can be printed."""
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    place = ".".join(str(part)[:40] for part in first["loc"])
-    text = f"{place or 'document'}: {first['msg']}"[:300]
-    return "".join(each if each.isprintable() else "?" for each in text)
+@contextmanager
+def errors_in_short() -> Iterator[None]:
+    """What does not fit the contract is a ValueError: the place of the first thing, and what is wrong. One line to be printed."""
+    try:
+        yield
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        place = ".".join(str(part)[:40] for part in first["loc"])
+        text = f"{place or 'document'}: {first['msg']}"[:300]
+        raise ValueError("".join(each if each.isprintable() else "?" for each in text)) from None

@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field, StrictInt, ValidationError
+from pydantic import BaseModel, Field, StrictInt
 
 from benchrun_client.contract.base import Count, Hex, Message, Micros
 from benchrun_client.contract.record import (
@@ -19,7 +19,7 @@ from benchrun_client.contract.record import (
     MAX_RECORDS,
     StageRecord,
     ended_search,
-    in_short,
+    errors_in_short,
     packed_record,
 )
 
@@ -47,7 +47,6 @@ class Envelope(Message):
     digest: Hex  # SHA-256 of those bytes.
 
 
-_M = TypeVar("_M", bound=BaseModel)
 Sealed = tuple[Envelope, bytes]  # A packed record and its envelope.
 
 
@@ -128,23 +127,18 @@ def unpack_delivery(data: bytes) -> tuple[Delivery, tuple[bytes, ...]]:
             raise ContractMismatch(None)
         raise ValueError(f"the first line is longer than {MAX_HEAD_BYTES} bytes")
     head = data if end < 0 else data[:end]
-    theirs = _parsed(_Versioned, head).contract
+    with errors_in_short():
+        theirs = _Versioned.model_validate_json(head).contract
     if theirs != CONTRACT_VERSION:
         raise ContractMismatch(theirs)
     if end < 0:
         raise ValueError("the first line does not end")
-    delivery = _parsed(Delivery, head)
+    with errors_in_short():
+        delivery = Delivery.model_validate_json(head)
     edges = list(accumulate((envelope.size for envelope in delivery.records), initial=end + 1))
     if len(data) != edges[-1]:
         raise ValueError(f"records have {len(data) - end - 1} bytes, their envelopes state {edges[-1] - end - 1}")
     return delivery, tuple(data[a:b] for a, b in pairwise(edges))
-
-
-def _parsed(model: type[_M], head: bytes) -> _M:
-    try:
-        return model.model_validate_json(head)
-    except ValidationError as error:
-        raise ValueError(in_short(error)) from None
 
 
 class _Versioned(BaseModel):

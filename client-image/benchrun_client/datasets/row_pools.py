@@ -192,10 +192,8 @@ D = TypeVar("D", bound=contract.DatasetFields)
 class RowKind(Generic[D]):
     """How datasets of one kind are read, and how their rows become requests."""
 
-    read: Callable[[D], RowFile[Row]]
-    """Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming the place in the file."""
-    fit: Callable[[D, Sequence[Row], Fitting], Sample | str]
-    """The request that rows make, or the reason why they are left out."""
+    read: Callable[[D], RowFile[Row]]  # Raises RunFailure, `DatasetNotFound` or `DatasetInvalid`, with the place.
+    fit: Callable[[D, Sequence[Row], Fitting], Sample | str]  # The request of rows, or why they are left out.
     content: tuple[str, ...] = ()  # Fields that choose what is taken of the file.
     source: tuple[str, ...] = ("file",)  # Fields that say which file it is.
     name: Callable[[D], str] = lambda data: name_of(getattr(data, "file"))  # noqa: B009

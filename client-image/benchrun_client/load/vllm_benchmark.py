@@ -79,22 +79,15 @@ class Load:
         return replace(self, samples=[self.samples[i] for i in share.requests], point=share.point)
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The engine's own result, and the instants that not every version of vLLM returns."""
-
-    result: dict[str, Any]
-    instants: Instants
-
-
 class LoadEngine(Protocol):
     """Sends one load after the other."""
 
     name: EngineName
-    instants: Instants  # Of the load under way, or of the last one; what is left of one that was cut short.
+    instants: Instants
+    """Of the load under way, or of the last one, even if cut short. Not every version of vLLM returns them."""
 
-    async def run(self, load: Load, servers: Servers) -> Outcome:
-        """Send one load; returns when every request has ended. Failed requests are in the outcome, not raised."""
+    async def run(self, load: Load, servers: Servers) -> dict[str, Any]:
+        """Send one load. The engine's own result, when every request has ended: failed ones are in it, not raised."""
 
 
 class VllmEngine:
@@ -111,7 +104,7 @@ class VllmEngine:
         self.name = EngineName(name="vllm", version=importlib.metadata.version("vllm"), trust_env=proxies_set())
         self._exchange_globals(tokenizer)
 
-    async def run(self, load: Load, servers: Servers) -> Outcome:
+    async def run(self, load: Load, servers: Servers) -> dict[str, Any]:
         self.instants, self._load, self._body = Instants(connects=[]), load, load.sampling.body()
         # Requests take turns over the servers; each shard begins with another.
         first = 0 if load.divided is None else load.divided.shard.number % len(servers.urls)
@@ -132,7 +125,7 @@ class VllmEngine:
                 result: dict[str, Any] = await self._serve.main_async(self._arguments(own, servers.urls[0]))
         finally:
             await self._sessions.close()
-        return Outcome(result, self.instants)
+        return result
 
     def _arguments(self, load: Load, url: str) -> argparse.Namespace:
         flags = [
