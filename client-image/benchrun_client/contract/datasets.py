@@ -214,12 +214,10 @@ class HuggingFaceData(DatasetFields):
     repository: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)?$")] = (
         Field(description="Name of the dataset, for example openai/gsm8k.")
     )
-    revision: Annotated[str, Field(min_length=1, max_length=128)] | None = Field(
+    revision: FieldName | None = Field(
         None, description="Commit, tag or branch; name a commit to get the same rows tomorrow."
     )
-    subset: Annotated[str, Field(min_length=1, max_length=128)] | None = Field(
-        None, description="Configuration of the dataset, where it has several."
-    )
+    subset: FieldName | None = Field(None, description="Configuration of the dataset, where it has several.")
     split: Annotated[str, Field(min_length=1, max_length=64)] = Field("train", description="Which split.")
     column: FieldName = Field(description="Column that holds the prompt.")
     output_tokens: Length = Field(description="Tokens requested for every answer.")

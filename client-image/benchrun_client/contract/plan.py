@@ -36,6 +36,15 @@ def confirmation_error(max_repeats: int) -> float:
     return ERROR / (CONFIRMATIONS * max_repeats)
 
 
+class Requests(Message):
+    """What a workload sends, and how."""
+
+    workload: str = Field(max_length=40)
+    data: Data
+    api: Api = "Completions"
+    sampling: Sampling = GREEDY
+
+
 class Limit(Message):
     """A latency percentile that a searched load must keep."""
 
@@ -44,11 +53,10 @@ class Limit(Message):
     max_milliseconds: Count = Field(ge=1)
 
 
-class Search(Message):
+class Search(Requests):
     """Stages whose load depends on the results before them: the highest load that keeps every limit is looked for, then
     confirmed by stages of its own. Measured after all stages; several searches one after the other."""
 
-    workload: str = Field(max_length=40)
     axis: Literal["rate", "concurrency"]
     lowest: str = Field(max_length=24)
     highest: str = Field(max_length=24)
@@ -58,13 +66,10 @@ class Search(Message):
     """Most stages of a load point: it is repeated while its outcome is Inconclusive."""
     objectives: tuple[Limit, ...] = Field(min_length=1, max_length=16)
     max_failed_percent: str = Field(max_length=24)
-    data: Data
     requests: Count | None = Field(None, ge=1)  # Of each stage; None: rate x duration.
     duration_seconds: Count | None = Field(None, ge=1)
     seeds: tuple[Seed, ...] = Field(max_length=MAX_OPEN_STAGES)  # Of every stage that there may be, probe by probe.
-    api: Api = "Completions"
     ignore_eos: bool = True
-    sampling: Sampling = GREEDY
 
     @model_validator(mode="after")
     def _is_whole(self) -> Search:
@@ -129,29 +134,23 @@ class LoadPoint(Message):
     """Without an API server: so many requests a call of the engine, one call after the other; None: all in one."""
 
 
-class Stage(Message):
+class Stage(Requests):
     """One measurement: a workload at a load point, once."""
 
     id: str = Field(max_length=160)
-    workload: str = Field(max_length=40)
     repeat: Count = Field(ge=1)
     load: LoadPoint
-    data: Data
     requests: int = Field(ge=1, le=MAX_REQUESTS_A_STAGE)
     seed: Seed
-    api: Api = "Completions"
     ignore_eos: bool = True
-    sampling: Sampling = GREEDY
 
 
 CachePolicy = Literal["Isolate", "Reset", "Share"]
 
 
-class Warmup(Message):
+class Warmup(Requests):
     """Requests sent before the first stage, at a workload's own lengths; never measured."""
 
-    workload: str = Field(max_length=40)
-    data: Data
     requests: Count = Field(ge=1)
     prompts: Count | None = Field(None, ge=1)
     """Different ones, sent by turns: rows of a file are used once, and a warm-up needs many in flight, not many texts. None:
@@ -159,8 +158,6 @@ class Warmup(Message):
     concurrency: Count = Field(ge=1)
     seed: Seed
     max_seconds: Count = Field(ge=1)
-    api: Api = "Completions"
-    sampling: Sampling = GREEDY
 
 
 class ProfilePlan(Message):

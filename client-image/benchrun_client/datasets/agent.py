@@ -11,16 +11,14 @@ one conversation are far apart, so that each finds the one before it in the cach
 
 from __future__ import annotations
 
-import hashlib
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchrun_client.contract import AgentData, DatasetFacts
+from benchrun_client.contract import AgentData, DataFile, DatasetFacts
 from benchrun_client.datasets.files import invalid, json_type, json_value, opened
 from benchrun_client.datasets.row_pools import Portion, Sample, common_start, repeated_by
 from benchrun_client.tokenizer import TokenCounter
@@ -57,11 +55,27 @@ class Conversation:
 def read_conversation(data: AgentData) -> Conversation:
     """The conversation of a file, or the one that comes with the client.
     Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming the turn."""
-    if data.file is None:
-        content = BUILT_IN.read_bytes()
-        return _conversation(content, name="built-in", sha256=hashlib.sha256(content).hexdigest(), data=data)
-    with opened(data.file) as file:
-        return _conversation(file.path.read_bytes(), name=file.name, sha256=file.sha256, data=data)
+    with opened(data.file or DataFile(path=str(BUILT_IN))) as file:
+        content, name = file.path.read_bytes(), file.name if data.file is not None else "built-in"
+    turns = _turns(json_value(content, name=name, should_be="It must be JSON."), name)
+    if turns[-1][0] != "Assistant" and not (data.output_tokens or data.input_output_ratio):
+        problem = f"{name} does not end with an answer whose length could be requested"
+        raise invalid(f"{problem}: set outputTokens or inputOutputRatio, or add an assistant's turn")
+    # Where a prompt may end: before each answer, and behind a last turn that is none.
+    ends = [place for place, (role, _) in enumerate(turns) if role == "Assistant"]
+    ends += [len(turns)] if turns[-1][0] != "Assistant" else []
+    user = next((place for place, (role, _) in enumerate(turns[: ends[-1]]) if role == "User"), None)
+    if user is None:
+        raise invalid(f"{name} has no user's turn before the last answer")
+    ends = [end for end in ends if end > user]
+    if len(ends) < data.turns:
+        raise invalid(f"{name} has {len(ends)} answers behind the first user's turn; turns asks for {data.turns}")
+    kept = [ends[(n + 1) * len(ends) // data.turns - 1] for n in range(data.turns)]
+    before = "".join(f"{role}: {text}\n\n" for role, text in turns[:user])
+    named = ends[-1] > 1
+    parts = [turns[user][1], *(f"{role}: {text}" for role, text in turns[user + 1 :])]
+    made = (Turn("\n\n".join(parts[: end - user]), turns[end][1] if end < len(turns) else "") for end in kept)
+    return Conversation(name, file.sha256, f"{before}User: " if named else "", tuple(made))
 
 
 def _time_of_day(rng: random.Random, taken: set[int]) -> str:
@@ -119,31 +133,6 @@ def _schedule(requests: int, *, turns: int, variants: int) -> list[tuple[int, in
         day = days.setdefault((place, turn // turns), len(days))
         found.append((day % variants, turn % turns))
     return found
-
-
-def _conversation(content: bytes, *, name: str, sha256: str, data: AgentData) -> Conversation:
-    turns = _turns(json_value(content, name=name, should_be="It must be JSON."), name)
-    if turns[-1][0] != "Assistant" and not (data.output_tokens or data.input_output_ratio):
-        problem = f"{name} does not end with an answer whose length could be requested"
-        raise invalid(f"{problem}: set outputTokens or inputOutputRatio, or add an assistant's turn")
-    user = next((place for place, (role, _) in enumerate(turns[: _ends(turns)[-1]]) if role == "User"), None)
-    if user is None:
-        raise invalid(f"{name} has no user's turn before the last answer")
-    ends = [end for end in _ends(turns) if end > user]
-    if len(ends) < data.turns:
-        raise invalid(f"{name} has {len(ends)} answers behind the first user's turn; turns asks for {data.turns}")
-    kept = [ends[(n + 1) * len(ends) // data.turns - 1] for n in range(data.turns)]
-    before = "".join(f"{role}: {text}\n\n" for role, text in turns[:user])
-    named = len(turns[: ends[-1]]) > 1
-    parts = [turns[user][1], *(f"{role}: {text}" for role, text in turns[user + 1 :])]
-    made = (Turn("\n\n".join(parts[: end - user]), turns[end][1] if end < len(turns) else "") for end in kept)
-    return Conversation(name, sha256, f"{before}User: " if named else "", tuple(made))
-
-
-def _ends(turns: Sequence[tuple[str, str]]) -> list[int]:
-    """Where a prompt may end: before each answer, and behind a last turn that is none."""
-    answers = [place for place, (role, _) in enumerate(turns) if role == "Assistant"]
-    return answers if turns[-1][0] == "Assistant" else [*answers, len(turns)]
 
 
 def _turns(parsed: Any, name: str) -> list[tuple[str, str]]:

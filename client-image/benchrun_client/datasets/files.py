@@ -1,4 +1,7 @@
-"""A data file, wherever it is: fetched within bounds, known by its hash, and read line by line, each fault named with its line."""
+"""A data file, wherever it is: fetched within bounds, known by its hash, and read line by line, each fault named with its line.
+
+What is wrong with a file is a RunFailure everywhere here: `DatasetNotFound` or `DatasetInvalid`.
+"""
 
 from __future__ import annotations
 
@@ -44,8 +47,7 @@ def shown_url(url: str) -> str:
 
 
 async def fetch(file: DataFile, *, max_bytes: int) -> Path:
-    """Stream a file that is elsewhere into the temporary directory and return its path.
-    Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`."""
+    """Stream a file that is elsewhere into the temporary directory and return its path."""
     name, url, headers = name_of(file), URL(file.url or ""), None
     if file.s3 is not None:
         # Encoded already: a signature holds for these characters alone.
@@ -157,8 +159,7 @@ class OpenedFile:
 
 @contextmanager
 def opened(file: DataFile) -> Iterator[OpenedFile]:
-    """The file, fetched if it is elsewhere; a copy is gone at the end.
-    Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`."""
+    """The file, fetched if it is elsewhere; a copy is gone at the end."""
     name = name_of(file)
     path = Path(file.path) if file.path is not None else asyncio.run(fetch(file, max_bytes=MAX_FILE_BYTES))
     try:
@@ -205,8 +206,7 @@ _BYTE_ORDER_MARK = "\ufeff"
 
 
 def lines(file: OpenedFile) -> Iterator[tuple[int, str]]:
-    """Number and text of each line, the line's end included.
-    Raises RunFailure: `DatasetInvalid`, for a line that is not UTF-8 or far too long."""
+    """Number and text of each line, the line's end included. A line that is not UTF-8, or far too long, is invalid."""
     with file.path.open("rb") as content:
         for number, line in enumerate(iter(lambda: content.readline(MAX_LINE_BYTES + 1), b""), start=1):
             if len(line) > MAX_LINE_BYTES:
@@ -221,8 +221,7 @@ def lines(file: OpenedFile) -> Iterator[tuple[int, str]]:
 
 
 def json_lines(file: OpenedFile) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Place (for messages) and object of each line that is not blank.
-    Raises RunFailure: `DatasetInvalid`, naming line and column."""
+    """Place (for messages) and object of each line that is not blank."""
     for number, text in lines(file):
         if not text.strip():
             continue
@@ -234,7 +233,7 @@ def json_lines(file: OpenedFile) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def field_of(row: Mapping[str, Any], name: str, *, where: str, kind: str = "field", advice: str = "") -> Any:
-    """What a row holds in a field. Raises RunFailure: `DatasetInvalid`, naming the field and those that there are."""
+    """What a row holds in a field; a row without it is invalid."""
     if name not in row:
         raise invalid(f'{where}: there is no {kind} "{name}"; it has {listed(row)}{advice}')
     return row[name]
@@ -276,8 +275,7 @@ def not_utf8(error: UnicodeDecodeError, *, name: str, first_line: int = 1) -> Ru
 
 
 def json_value(content: bytes | str, *, name: str, should_be: str, line: int | None = None) -> Any:
-    """What the content of a file, or this line of it, holds. `should_be`: what is expected, for the message.
-    Raises RunFailure: `DatasetInvalid`, naming line and place in it."""
+    """What the content of a file, or this line of it, holds. `should_be`: what is expected, for the message."""
     try:
         return json.loads(content)
     except json.JSONDecodeError as error:

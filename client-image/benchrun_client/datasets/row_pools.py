@@ -185,22 +185,18 @@ class Fitting:
         return Sample(prompt, tokens, output_tokens, min(self.repeated_tokens, tokens))
 
 
-D = TypeVar("D", bound=contract.DatasetFields)
-
-
 @dataclass(frozen=True, slots=True)
-class RowKind(Generic[D]):
+class RowKind:
     """How datasets of one kind are read, and how their rows become requests."""
 
-    read: Callable[[D], RowFile[Row]]  # Raises RunFailure, `DatasetNotFound` or `DatasetInvalid`, with the place.
-    fit: Callable[[D, Sequence[Row], Fitting], Sample | str]  # The request of rows, or why they are left out.
+    read: Callable[[Any], RowFile[Row]]  # Raises RunFailure, `DatasetNotFound` or `DatasetInvalid`, with the place.
+    fit: Callable[[Any, Sequence[Row], Fitting], Sample | str]  # The request of rows, or why they are left out.
     content: tuple[str, ...] = ()  # Fields that choose what is taken of the file.
     source: tuple[str, ...] = ("file",)  # Fields that say which file it is.
-    name: Callable[[D], str] = lambda data: name_of(getattr(data, "file"))  # noqa: B009
-    """What people call the file."""
+    name: Callable[[Any], str] = lambda data: name_of(data.file)  # What people call the file.
 
 
-ROW_KINDS: dict[type[contract.DatasetFields], RowKind[Any]] = {}
+ROW_KINDS: dict[type[contract.DatasetFields], RowKind] = {}
 """By the dataset's model; each module of a kind registers it here."""
 
 

@@ -87,10 +87,7 @@ class LagProbe:
         return self._lags[: max(int((at - self._start) / self._seconds), 0)].tolist()
 
 
-_Usage = tuple[float, float, int | None, tuple[float, float] | None]
-
-
-def _usage() -> _Usage:
+def _usage() -> tuple[float, float, int | None, tuple[float, float] | None]:
     return time.perf_counter(), time.process_time(), throttled_periods(), node_cpu_seconds()
 
 
