@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from pkgutil import iter_modules
 
@@ -50,8 +51,14 @@ class RunDatasets:
         samples = pool.draw(portion, lambda rows: kind.fit(data, rows, fitting))
         if not isinstance(data, TextsData):
             return samples
+        # Each so many times, one right after the other; all copies but the first are repeated whole.
         common = self._counter.shared_prefix(api=portion.api)
-        return _duplicated(samples, times=data.duplicate, requests=portion.requests, shared_prefix=common)
+        copies = (
+            sample if copy == 0 else replace(sample, repeated_tokens=max(0, sample.input_tokens - common))
+            for sample in samples
+            for copy in range(data.duplicate)
+        )
+        return tuple(islice(copies, portion.requests))
 
     def facts(self, portions: Iterable[Portion]) -> tuple[DatasetFacts, ...]:
         """What was read for one workload, given all its portions; known once these have drawn."""
@@ -72,13 +79,3 @@ class RunDatasets:
 def is_drawn(data: DatasetFields) -> bool:
     """Whether its texts are there before the server is; others are written meanwhile."""
     return isinstance(data, AgentData) or type(data) in ROW_KINDS
-
-
-def _duplicated(samples: Sequence[Sample], *, times: int, requests: int, shared_prefix: int) -> tuple[Sample, ...]:
-    """Each sample so many times, one right after the other; all copies but the first are repeated whole."""
-    copies = [
-        sample if copy == 0 else replace(sample, repeated_tokens=max(0, sample.input_tokens - shared_prefix))
-        for sample in samples
-        for copy in range(times)
-    ]
-    return tuple(copies[:requests])

@@ -23,7 +23,7 @@ from benchrun_client.failures import RunFailure, error_text
 
 
 def read_custom(data: CustomData) -> RowFile[Row]:
-    """Every line a row. Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming line and field."""
+    """Every line a row."""
     with files.opened(data.file) as file:
         rows = (_custom_row(entry, data, where=where) for where, entry in files.json_lines(file))
         return row_file(rows, name=file.name, sha256=file.sha256)
@@ -63,7 +63,7 @@ BEYOND_LIMITS = "BeyondTokenLimits"
 
 
 def read_sharegpt(data: ShareGPTData) -> RowFile[Row]:
-    """Every conversation a row. Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming line or entry."""
+    """Every conversation a row."""
     with files.opened(data.file) as file:
         entries = files.json_value(
             file.path.read_bytes(), name=file.name, should_be="A ShareGPT file is one JSON list."
@@ -112,13 +112,16 @@ EMPTY = "EmptyText"
 
 
 def read_hugging_face(data: HuggingFaceData) -> RowFile[Row]:
-    """Every row's text; rows without one are dropped.
-    Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming row and column."""
+    """Every row's text; rows without one are dropped."""
     name, digest = called(data), hashlib.sha256()
 
     def rows() -> Iterator[Row | str]:
         for number, row in enumerate(islice(_stream(data), data.max_rows)):
-            text = _text(row, data.column, where=f"{name}, row {number}")
+            where = f"{name}, row {number}"
+            value = files.field_of(row, data.column, where=where, kind="column")
+            if value is not None and not isinstance(value, str):
+                raise files.invalid(f'{where}: "{data.column}" must be a text, is {type(value).__name__}')
+            text = value or ""
             digest.update(f"{len(text.encode())}\n{text}".encode())
             yield Row(text) if text.strip() else EMPTY
 
@@ -149,13 +152,6 @@ def _stream(data: HuggingFaceData) -> Iterable[Mapping[str, Any]]:
     return rows
 
 
-def _text(row: Mapping[str, Any], column: str, *, where: str) -> str:
-    value = files.field_of(row, column, where=where, kind="column")
-    if value is not None and not isinstance(value, str):
-        raise files.invalid(f'{where}: "{column}" must be a text, is {type(value).__name__}')
-    return value or ""
-
-
 def called(data: HuggingFaceData) -> str:
     subset = f"/{data.subset}" if data.subset else ""
     return f"{data.repository}{subset} ({data.split}{f', {data.revision}' if data.revision else ''})"
@@ -171,8 +167,7 @@ ROW_KINDS[HuggingFaceData] = RowKind(
 
 
 def read_texts(data: TextsData) -> RowFile[Row]:
-    """Every text a row; empty ones are dropped.
-    Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming line and column."""
+    """Every text a row; empty ones are dropped."""
     with files.opened(data.file) as file:
         fields = (files.text_field(entry, data.column, where=where) for where, entry in files.json_lines(file))
         texts = _csv_texts(file, data.column) if data.format == "CSV" else fields
@@ -193,7 +188,12 @@ def _csv_texts(file: files.OpenedFile, column: str) -> Iterator[str]:
     table = csv.reader((text for _, text in files.lines(file)), strict=True)
     try:
         header = next(table, [])
-        place = _place(header, column, file)
+        where = f"{file.name}, line 1"
+        if column not in header:
+            raise files.invalid(f'{where}: there is no column "{column}"; the header has {files.listed(header)}')
+        if header.count(column) > 1:
+            raise files.invalid(f'{where}: there is more than one column "{column}"')
+        place = header.index(column)
         for cells in table:
             if len(cells) == len(header):
                 yield cells[place]
@@ -204,13 +204,3 @@ def _csv_texts(file: files.OpenedFile, column: str) -> Iterator[str]:
                 )
     except csv.Error as error:
         raise files.invalid(f"{file.name}, line {table.line_num}: {error}") from error
-
-
-def _place(header: Sequence[str], column: str, file: files.OpenedFile) -> int:
-    if column not in header:
-        raise files.invalid(
-            f'{file.name}, line 1: there is no column "{column}"; the header has {files.listed(header)}'
-        )
-    if header.count(column) > 1:
-        raise files.invalid(f'{file.name}, line 1: there is more than one column "{column}"')
-    return header.index(column)
