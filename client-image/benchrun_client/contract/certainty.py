@@ -318,7 +318,6 @@ class GapSample(LatencySample):
         return self._values[bisect_left(self._through, rank)]
 
     def share_above(self, limit: float) -> float:
-        """The share of all values that is above a limit; exact."""
         place = bisect_right(self._values, limit)
         return 1 - self._through[place - 1] / self.count if place else 1.0
 

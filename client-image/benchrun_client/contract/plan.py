@@ -10,18 +10,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from benchrun_client.contract.base import (
-    GREEDY,
-    Api,
-    Count,
-    DecimalText,
-    Hex,
-    LongText,
-    Message,
-    Sampling,
-    Seed,
-    Tokens,
-)
+from benchrun_client.contract.base import Api, Count, DecimalText, Hex, LongText, Message, Sampling, Seed, Tokens
 from benchrun_client.contract.datasets import Data
 from benchrun_client.contract.probability import ERROR
 
@@ -42,7 +31,7 @@ class Requests(Message):
     workload: str = Field(max_length=40)
     data: Data
     api: Api = "Completions"
-    sampling: Sampling = GREEDY
+    sampling: Sampling = Sampling()
 
 
 class Limit(Message):

@@ -96,11 +96,12 @@ def agent_samples(
     time, first = _time_of_day(rng, times), FIRST_DAY + timedelta(days=rng.randrange(DAYS))
     schedule = _schedule(portion.requests, turns=data.turns, variants=data.variants or portion.requests)
     dates = [str(first - timedelta(days=n)) for n in range(1 + max(day for day, _ in schedule))]
-    different = list(dict.fromkeys(schedule))
     # The time before the date: that of another stage differs within the first few tokens.
-    prompts = [f"{conversation.before}{time} {dates[day]}\n{conversation.turns[turn].after}" for day, turn in different]
-    lengths = dict(zip(different, counter.count(prompts, api=api), strict=True))
-    texts = dict(zip(different, prompts, strict=True))
+    texts = {
+        (day, turn): f"{conversation.before}{time} {dates[day]}\n{conversation.turns[turn].after}"
+        for day, turn in schedule
+    }
+    lengths = dict(zip(texts, counter.count(list(texts.values()), api=api), strict=True))
     answers = counter.count([turn.answer for turn in conversation.turns], api="Completions")
     common = counter.shared_prefix(api=api)
     tokens_of = cache(lambda start: repeated_by(start, counter=counter, api=api))

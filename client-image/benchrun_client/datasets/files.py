@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
@@ -26,15 +27,8 @@ from yarl import URL
 from benchrun_client.contract import DataFile, S3Object
 from benchrun_client.failures import RunFailure, error_text
 
-
-def invalid(message: str) -> RunFailure:
-    return RunFailure("DatasetInvalid", message)
-
-
-def not_found(message: str) -> RunFailure:
-    return RunFailure("DatasetNotFound", message)
-
-
+invalid = partial(RunFailure, "DatasetInvalid")
+not_found = partial(RunFailure, "DatasetNotFound")
 CHUNK_BYTES = 1024 * 1024
 CONNECT_SECONDS = 30.0
 SILENCE_SECONDS = 60.0  # After so long without data the download fails.

@@ -42,6 +42,7 @@ from benchrun_client.stage_record import Instants
 
 BACKENDS: dict[Api, str] = {"Completions": "openai", "Chat": "openai-chat"}
 LATENCIES = "ttft,tpot,itl,e2el"
+GetRequest = Callable[..., AsyncIterator[Any]]  # `get_request` of vLLM, or what takes its place.
 METRICS_READERS = ("fetch_spec_decode_metrics", "fetch_diffusion_metrics")
 
 
@@ -168,7 +169,7 @@ class VllmEngine:
         functions = serve.ASYNC_REQUEST_FUNCS
         functions.update({backend: self._noting_answers(functions[backend]) for backend in BACKENDS.values()})
 
-    def _noting_due(self, get_request: Callable[..., AsyncIterator[Any]]) -> Callable[..., AsyncIterator[Any]]:
+    def _noting_due(self, get_request: GetRequest) -> GetRequest:
         async def noted(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
             if self._load.divided is not None:
                 async for request in self._shared(get_request, self._load.divided, *args, **kwargs):
@@ -176,24 +177,21 @@ class VllmEngine:
                 return
             start = time.perf_counter()
             async for request in get_request(*args, **kwargs):
-                due = time.perf_counter()
-                if self._due_after:
-                    # Without a rate vLLM hands out all at once: the trace holds each back.
-                    due = start + self._due_after[len(self.instants.due)]
-                    if (wait := due - time.perf_counter()) > 0:
-                        await asyncio.sleep(wait)
-                self.instants.due.append(due)
+                # Without a rate vLLM hands out all at once: the trace holds each back.
+                number = len(self.instants.due)
+                await self._hold(start + self._due_after[number] if self._due_after else time.perf_counter())
                 yield request
 
         return noted
 
+    async def _hold(self, due: float) -> None:
+        """Wait until a request is due, and note when that was."""
+        if (wait := due - time.perf_counter()) > 0:
+            await asyncio.sleep(wait)
+        self.instants.due.append(due)
+
     async def _shared(
-        self,
-        get_request: Callable[..., AsyncIterator[Any]],
-        divided: Divided,
-        own: Sequence[Any],
-        *args: Any,
-        **kwargs: Any,
+        self, get_request: GetRequest, divided: Divided, own: Sequence[Any], *args: Any, **kwargs: Any
     ) -> AsyncIterator[Any]:
         """Our requests, each when it is due among those of all shards."""
         requests = len(self._load.samples)
@@ -202,10 +200,7 @@ class VllmEngine:
         start = await divided.begin()
         self._ramp.agree(start, requests=requests)
         for request, position in zip(own, divided.share.requests, strict=True):
-            due = start + instants[position]
-            if (wait := due - time.perf_counter()) > 0:
-                await asyncio.sleep(wait)
-            self.instants.due.append(due)
+            await self._hold(start + instants[position])
             yield request, beside[position]
 
     def _noting_answers(self, send: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
