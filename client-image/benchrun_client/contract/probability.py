@@ -10,6 +10,7 @@ from statistics import NormalDist
 
 ERROR = 0.025  # How often, at most, one side of an interval, or an outcome, is wrong.
 MOST_INDEPENDENT = 500_000  # More observations are counted as this many.
+MAX_DEGREES_OF_FREEDOM = 1e6  # More are counted as this many: it changes a p-value by less than a millionth.
 _TINY = 1e-300
 _CONVERGED = 1e-15
 _MAX_TERMS = 10_000  # Those needed grow with the root of the larger parameter; these serve up to a million.
@@ -67,9 +68,6 @@ def student_p_value(t: float, degrees_of_freedom: float) -> float:
         # From the nearer end: a share close to 1 has lost its digits.
         return 1.0 - regularized_beta(0.5, freedom / 2, square / (freedom + square))
     return regularized_beta(freedom / 2, 0.5, freedom / (freedom + square))
-
-
-MAX_DEGREES_OF_FREEDOM = 1e6  # More are counted as this many: it changes a p-value by less than a millionth.
 
 
 @lru_cache(maxsize=4096)

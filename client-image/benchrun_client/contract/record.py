@@ -9,14 +9,12 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated, Literal
 
-from pydantic import FailFast, Field, ValidationError, model_validator
+from pydantic import FailFast, Field, model_validator
 from pydantic_core import from_json
 
-from benchrun_client.contract.base import Count, Finite, Hex, Message, Micros, Number, Sampling, ShortText
+from benchrun_client.contract.base import Count, Finite, Hex, Message, Micros, Number, Sampling, ShortText, in_short
 from benchrun_client.contract.datasets import DatasetFacts
 from benchrun_client.contract.plan import MAX_REQUESTS_A_STAGE, Probe, open_stage
 
@@ -313,7 +311,7 @@ def open_record(data: bytes) -> StageRecord:
     # A parser takes up to 250 bytes for an empty list: that there are too many is found out before it runs.
     if text.count(b",") > MAX_COMMAS or sum(map(text.count, (b"[", b"{", b":"))) > MAX_NESTED:
         raise ValueError("record holds more values than the largest one can")
-    with errors_in_short():
+    with in_short():
         # Not in one step: for each error that would make a copy of what it is about.
         return StageRecord.model_validate(from_json(text))
 
@@ -322,15 +320,3 @@ def ended_search(record: StageRecord) -> str | None:
     """The workload whose search ended with this stage; None: none did."""
     place = open_stage(record.stage_id)
     return place[0] if place is not None and record.probe is not None and record.probe.ends_search else None
-
-
-@contextmanager
-def errors_in_short() -> Iterator[None]:
-    """What does not fit the contract is a ValueError: the place of the first thing, and what is wrong. One line to be printed."""
-    try:
-        yield
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        place = ".".join(str(part)[:40] for part in first["loc"])
-        text = f"{place or 'document'}: {first['msg']}"[:300]
-        raise ValueError("".join(each if each.isprintable() else "?" for each in text)) from None

@@ -13,15 +13,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, StrictInt
 
-from benchrun_client.contract.base import Count, Hex, Message, Micros
-from benchrun_client.contract.record import (
-    MAX_PACKED_BYTES,
-    MAX_RECORDS,
-    StageRecord,
-    ended_search,
-    errors_in_short,
-    packed_record,
-)
+from benchrun_client.contract.base import Count, Hex, Message, Micros, in_short
+from benchrun_client.contract.record import MAX_PACKED_BYTES, MAX_RECORDS, StageRecord, ended_search, packed_record
 
 CONTRACT_VERSION: Literal[2] = 2
 """What operator and client must have in common. Version 1 was JSON alone and did not name itself."""
@@ -127,13 +120,13 @@ def unpack_delivery(data: bytes) -> tuple[Delivery, tuple[bytes, ...]]:
             raise ContractMismatch(None)
         raise ValueError(f"the first line is longer than {MAX_HEAD_BYTES} bytes")
     head = data if end < 0 else data[:end]
-    with errors_in_short():
+    with in_short():
         theirs = _Versioned.model_validate_json(head).contract
     if theirs != CONTRACT_VERSION:
         raise ContractMismatch(theirs)
     if end < 0:
         raise ValueError("the first line does not end")
-    with errors_in_short():
+    with in_short():
         delivery = Delivery.model_validate_json(head)
     edges = list(accumulate((envelope.size for envelope in delivery.records), initial=end + 1))
     if len(data) != edges[-1]:

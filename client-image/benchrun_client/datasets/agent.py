@@ -99,7 +99,7 @@ def agent_samples(
     # The time before the date: that of another stage differs within the first few tokens.
     texts = {
         (day, turn): f"{conversation.before}{time} {dates[day]}\n{conversation.turns[turn].after}"
-        for day, turn in schedule
+        for day, turn in dict.fromkeys(schedule)
     }
     lengths = dict(zip(texts, counter.count(list(texts.values()), api=api), strict=True))
     answers = counter.count([turn.answer for turn in conversation.turns], api="Completions")

@@ -29,6 +29,10 @@ from benchrun_client.failures import RunFailure, error_text
 
 invalid = partial(RunFailure, "DatasetInvalid")
 not_found = partial(RunFailure, "DatasetNotFound")
+MAX_FILE_BYTES = 2 * 1024**3  # Larger files are refused by their size, before anything of them is read.
+_PAGE_STARTS = (b"<!doctype html", b"<html")
+MAX_LINE_BYTES = 16 * 1024**2  # Of one line: a file without line breaks is not read whole.
+_BYTE_ORDER_MARK = "\ufeff"
 CHUNK_BYTES = 1024 * 1024
 CONNECT_SECONDS = 30.0
 SILENCE_SECONDS = 60.0  # After so long without data the download fails.
@@ -140,10 +144,6 @@ def _headers_of(place: S3Object, name: str) -> dict[str, str]:
     return signed_headers(object_url(place), found, region=place.region, timestamp=timestamp)
 
 
-MAX_FILE_BYTES = 2 * 1024**3  # Larger files are refused by their size, before anything of them is read.
-_PAGE_STARTS = (b"<!doctype html", b"<html")
-
-
 @dataclass(frozen=True, slots=True)
 class OpenedFile:
     path: Path
@@ -193,10 +193,6 @@ def _check(path: Path, name: str) -> None:
         raise invalid(f"{name} is empty")
     if start.lstrip().lower().startswith(_PAGE_STARTS):
         raise invalid(f"{name} is an HTML page, not data: is it the link to the raw file?")
-
-
-MAX_LINE_BYTES = 16 * 1024**2  # Of one line: a file without line breaks is not read whole.
-_BYTE_ORDER_MARK = "\ufeff"
 
 
 def lines(file: OpenedFile) -> Iterator[tuple[int, str]]:

@@ -111,6 +111,7 @@ def common_start(one: str, other: str) -> str:
     return one[: sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))]
 
 
+R = TypeVar("R")
 REPEATED = "RepeatsEarlierRow"
 TOO_LONG = "TooLongForModel"
 
@@ -120,9 +121,6 @@ class Row:
     text: str
     answer: str = ""
     output_tokens: int | None = None  # Requested by the row itself.
-
-
-R = TypeVar("R")
 
 
 @dataclass(frozen=True)

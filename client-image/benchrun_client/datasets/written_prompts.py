@@ -59,6 +59,7 @@ MAX_TOTAL_TOKENS = 2048  # vLLM's limits of a usable row (`is_valid_sequence`); 
 
 NO_ANSWER = "FewerThanTwoTurns"
 TOO_SHORT = "TooShort"
+EMPTY = "EmptyText"
 BEYOND_LIMITS = "BeyondTokenLimits"
 
 
@@ -106,9 +107,6 @@ def _value(turn: object, *, where: str) -> str:
     if not isinstance(value, str):
         raise files.invalid(f'{where}: the first two turns must be objects with a text "value"')
     return value
-
-
-EMPTY = "EmptyText"
 
 
 def read_hugging_face(data: HuggingFaceData) -> RowFile[Row]:

@@ -118,8 +118,6 @@ _LINES: Mapping[str, re.Pattern[str]] = {
     "engine": re.compile(rf"\binit engine \(.{{1,80}}\) took {_SECONDS} s"),
     "engine_compile": re.compile(rf"\binit engine \(.{{1,80}}\) took .{{1,40}}\(compilation: {_SECONDS} s"),
 }
-
-
 _WORDS = (" took ", " takes ", "Time spent ")  # Only lines with one of them are looked at more closely.
 _MAX_LINES = 1000
 _MIN_LINE_CHARS = 20
