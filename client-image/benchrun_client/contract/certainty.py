@@ -331,7 +331,6 @@ class GapSample(LatencySample):
         return found
 
     def explained_by_load(self, limits: Sequence[float]) -> float:
-        """1 where the queue has too few cycles: then it can't be told."""
         return float(self._load_decides)
 
 

@@ -104,6 +104,7 @@ def open_stage(stage_id: str) -> tuple[str, int, int] | None:
 
 
 _OPEN_STAGE = re.compile(r"([a-z0-9-]{1,40})/search-([0-9]{2,3})/r([1-9][0-9]{0,2})")
+CachePolicy = Literal["Isolate", "Reset", "Share"]
 PLAN_FILE = "plan.json"
 MAX_TEMPLATE_CHARACTERS = 65_536  # Of a chat template; the longest of known models have some 20,000.
 MAX_REQUESTS_A_STAGE = 50_000  # With the bound on distinct gaps, it keeps a record below the 1 MiB of a ConfigMap.
@@ -130,9 +131,6 @@ class Stage(Requests):
     requests: int = Field(ge=1, le=MAX_REQUESTS_A_STAGE)
     seed: Seed
     ignore_eos: bool = True
-
-
-CachePolicy = Literal["Isolate", "Reset", "Share"]
 
 
 class Warmup(Requests):

@@ -46,12 +46,18 @@ class ServedModel(Message):
 
 MAX_RECORD_BYTES = 8 * 1024 * 1024  # Largest record, unpacked.
 MAX_PACKED_BYTES = 1_000_000  # Largest record, packed: a ConfigMap holds 1 MiB, and metadata besides.
+PROFILE_STAGE = "profile"  # Id of the stage that is profiled and not measured; those of others have a slash.
+READER_PORT = 8092  # Of `benchrun_client.engines.vllm.trace_reader`, in the server's pod.
 MAX_RECORDS = 1024  # Records of a run.
 MAX_COMMAS = 700_000
 """In a record's JSON: the columns of the largest one hold 450,000 values, its gaps and their slices 101,000, and texts may hold
 some, too."""
 MAX_NESTED = 16_384
 """Objects, lists and keys in a record's JSON: the largest one has 6,000, and texts may hold such characters, too."""
+MAX_GAP_VALUES = 50_000  # Distinct gaps between tokens in a record.
+MAX_GAP_SLICES = 40
+GAP_LEVELS = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 98, 99, 99.5, 99.9)
+"""Percentiles of a stage's gaps that are the edges of its slices."""
 
 Column = Annotated[tuple[Micros, ...], Field(max_length=MAX_REQUESTS_A_STAGE), FailFast()]
 Counts = Annotated[tuple[Count, ...], Field(max_length=MAX_REQUESTS_A_STAGE), FailFast()]
@@ -163,12 +169,6 @@ class Shards(Message):
     clock_error_us: Micros  # How far off that clock any of them may have been.
 
 
-MAX_GAP_VALUES = 50_000  # Distinct gaps between tokens in a record.
-MAX_GAP_SLICES = 40
-GAP_LEVELS = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 98, 99, 99.5, 99.9)
-"""Percentiles of a stage's gaps that are the edges of its slices."""
-
-
 class GapCounts(Message):
     """Inter-token gaps (ITL) as exact counts: `count[i]` gaps of `us[i]` microseconds; `us` ascends."""
 
@@ -200,10 +200,6 @@ class GapSlices(Message):
         if any(count > self.gaps[place // edges] for place, count in enumerate(self.above)):
             raise ValueError("no slice has more gaps above an edge than gaps")
         return self
-
-
-PROFILE_STAGE = "profile"  # Id of the stage that is profiled and not measured; those of others have a slash.
-READER_PORT = 8092  # Of `benchrun_client.engines.vllm.trace_reader`, in the server's pod.
 
 
 class Kernel(Message):

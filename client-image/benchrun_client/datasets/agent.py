@@ -53,8 +53,7 @@ class Conversation:
 
 
 def read_conversation(data: AgentData) -> Conversation:
-    """The conversation of a file, or the one that comes with the client.
-    Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming the turn."""
+    """The conversation of a file, or the one that comes with the client. Raises RunFailure, naming the turn."""
     with opened(data.file or DataFile(path=str(BUILT_IN))) as file:
         content, name = file.path.read_bytes(), file.name if data.file is not None else "built-in"
     turns = _turns(json_value(content, name=name, should_be="It must be JSON."), name)

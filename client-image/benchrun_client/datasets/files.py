@@ -10,7 +10,6 @@ import hashlib
 import hmac
 import json
 import os
-import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -36,6 +35,9 @@ _BYTE_ORDER_MARK = "\ufeff"
 CHUNK_BYTES = 1024 * 1024
 CONNECT_SECONDS = 30.0
 SILENCE_SECONDS = 60.0  # After so long without data the download fails.
+ALGORITHM = "AWS4-HMAC-SHA256"
+EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()
+SERVICE = "s3"
 
 
 def shown_url(url: str) -> str:
@@ -81,11 +83,6 @@ async def _saved(response: aiohttp.ClientResponse, *, name: str, max_bytes: int)
                 raise too_large
             file.write(chunk)
     return Path(file.name)
-
-
-ALGORITHM = "AWS4-HMAC-SHA256"
-EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()
-SERVICE = "s3"
 
 
 class Credentials(NamedTuple):
@@ -178,9 +175,8 @@ def name_of(file: DataFile) -> str:
 
 
 def _check(path: Path, name: str) -> None:
-    found = path.stat()
-    size = found.st_size
-    if not stat.S_ISREG(found.st_mode):
+    size = path.stat().st_size
+    if not path.is_file():
         # A directory, or a device that never ends.
         raise not_found(f"cannot read {name} in the client's container: it is not a regular file. Check the path.")
     if size > MAX_FILE_BYTES:

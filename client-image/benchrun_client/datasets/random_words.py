@@ -54,14 +54,12 @@ class WordWriter:
 
     def distinct(self, rng: random.Random, length: int) -> list[str]:
         """Words that no others of the run begin like; fewer than `DISTINCT_WORDS` may be alike."""
-        while True:
-            words = self.any(rng, length)
-            if length < DISTINCT_WORDS:
-                return words
-            start = tuple(words[:DISTINCT_WORDS])
-            if start not in self.starts:
-                self.starts.add(start)
-                return words
+        words = self.any(rng, length)
+        if length >= DISTINCT_WORDS:
+            while (start := tuple(words[:DISTINCT_WORDS])) in self.starts:
+                words = self.any(rng, length)
+            self.starts.add(start)
+        return words
 
     def any(self, rng: random.Random, length: int) -> list[str]:
         return rng.choices(self._words, k=length)
@@ -137,11 +135,8 @@ def write_prefix_repetition(writer: WordWriter, portion: Portion, data: PrefixRe
     prefix_words = writer.words_that_fit(data.prefix_tokens, api=portion.api, whose="prefixTokens")
     prefixes = [writer.distinct(rng, prefix_words) for _ in range(min(data.prefixes, portion.requests))]
     length = data.prefix_tokens + data.suffix_tokens
-    prompts = writer.exact(
-        rng,
-        ((prefixes[n % len(prefixes)] + writer.any(rng, data.suffix_tokens), length) for n in range(portion.requests)),
-        api=portion.api,
-    )
+    words = (prefixes[n % len(prefixes)] + writer.any(rng, data.suffix_tokens) for n in range(portion.requests))
+    prompts = writer.exact(rng, ((each, length) for each in words), api=portion.api)
     return tuple(
         Sample(prompt, length, data.output_tokens, prefix_words if n >= len(prefixes) else 0)
         for n, prompt in enumerate(prompts)

@@ -20,6 +20,9 @@ from benchrun_client.datasets.files import name_of
 from benchrun_client.failures import RunFailure
 from benchrun_client.tokenizer import TokenCounter
 
+R = TypeVar("R")
+REPEATED = "RepeatsEarlierRow"
+TOO_LONG = "TooLongForModel"
 Slot = contract.Stage | contract.Warmup
 """A part of the run that sends requests: both kinds name their data, seed, API and number of requests."""
 
@@ -109,11 +112,6 @@ def repeated_by(text: str, *, counter: TokenCounter, api: contract.Api) -> int:
 
 def common_start(one: str, other: str) -> str:
     return one[: sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))]
-
-
-R = TypeVar("R")
-REPEATED = "RepeatsEarlierRow"
-TOO_LONG = "TooLongForModel"
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,8 +236,7 @@ class RowPool:
 
     def facts(self, workload: str, part: int, *, source: str) -> contract.DatasetFacts:
         """What became of the file, and what a workload took of it. `source`: what the workload calls it."""
-        used = self._used[workload, part]
-        return self._file.facts(part, used=used, dropped=self._all_dropped(), source=source)
+        return self._file.facts(part, used=self._used[workload, part], dropped=self._all_dropped(), source=source)
 
     def _all_dropped(self) -> dict[str, int]:
         return dict(sorted((Counter(self._file.dropped) + Counter(self._dropped.values())).items()))

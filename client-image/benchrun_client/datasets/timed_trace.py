@@ -9,7 +9,6 @@ prefix cache, and prompts are filled up to their length.
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -49,11 +48,9 @@ class Trace(RowFile[Entry]):
 
 
 def read_trace(data: TimedTraceData, *, context_tokens: int | None) -> Trace:
-    """Every line a request; those that the model can't take are dropped.
-    Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming line and field."""
+    """Every line a request; those that the model can't take are dropped. Raises RunFailure, naming line and field."""
     entries: list[Entry] = []
-    dropped: Counter[str] = Counter()
-    last = 0.0
+    too_long, last = 0, 0.0
     with opened(data.file) as file:
         for where, line in json_lines(file):
             entry = _entry(line, data, where=where)
@@ -64,10 +61,10 @@ def read_trace(data: TimedTraceData, *, context_tokens: int | None) -> Trace:
                 )
             last = entry.at_seconds
             if context_tokens is not None and entry.input_tokens + entry.output_tokens > context_tokens:
-                dropped[TOO_LONG] += 1
+                too_long += 1
             else:
                 entries.append(entry)
-        return Trace(file.name, file.sha256, tuple(entries), dict(dropped))
+        return Trace(file.name, file.sha256, tuple(entries), {TOO_LONG: too_long} if too_long else {})
 
 
 def write_trace(

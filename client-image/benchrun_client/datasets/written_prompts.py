@@ -33,17 +33,14 @@ def _custom_row(entry: dict[str, Any], data: CustomData, *, where: str) -> Row:
     prompt = files.text_field(entry, data.prompt_field, where=where)
     if not prompt.strip():
         raise files.invalid(f'{where}: "{data.prompt_field}" is empty')
-    return Row(prompt, output_tokens=_output_tokens(entry, data, where=where) if data.output_tokens is None else None)
-
-
-def _output_tokens(entry: dict[str, Any], data: CustomData, *, where: str) -> int:
+    if data.output_tokens is not None:
+        return Row(prompt)
     field = data.output_tokens_field
-    advice = ". Add it to every line, or set outputTokens."
-    value = files.field_of(entry, field, where=where, advice=advice)
+    value = files.field_of(entry, field, where=where, advice=". Add it to every line, or set outputTokens.")
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         shown = value if isinstance(value, int | float) and not isinstance(value, bool) else files.json_type(value)
         raise files.invalid(f'{where}: "{field}" must be a whole number of 1 or more, is {shown}')
-    return value
+    return Row(prompt, output_tokens=value)
 
 
 def fit_custom(data: CustomData | HuggingFaceData, rows: Sequence[Row], fitting: Fitting) -> Sample | str:

@@ -13,6 +13,13 @@ from typing import Any
 
 from benchrun_client.server.counter_snapshots import read_metrics
 
+CONNECTS: ContextVar[list[float] | None] = ContextVar("CONNECTS", default=None)
+"""Where the task of a request, which vLLM makes for each, notes how long its new connection took, in seconds."""
+USER_GAP_SECONDS = 0.002  # Several times what it takes to send a request over a new connection.
+ALL_USERS_SECONDS = 0.5  # In which all of them have begun, however many they are.
+HANDING_OUT_SECONDS = 0.000_02
+"""What vLLM takes to hand out a request, at most, where the first user can't wait to see it done: its instant is agreed."""
+
 
 async def always_ready(*_: Any, **__: Any) -> SimpleNamespace:
     """In place of vLLM's readiness check: the canary has proved the path, with a prompt of its own."""
@@ -46,10 +53,6 @@ class SharedMetrics:
 
     async def text(self) -> str:
         return self._text or ""
-
-
-CONNECTS: ContextVar[list[float] | None] = ContextVar("CONNECTS", default=None)
-"""Where the task of a request, which vLLM makes for each, notes how long its new connection took, in seconds."""
 
 
 class Sessions:
@@ -93,12 +96,6 @@ def _noting_connects(trace: Any) -> Any:
     trace.on_connection_create_start.append(begin)
     trace.on_connection_create_end.append(end)
     return trace
-
-
-USER_GAP_SECONDS = 0.002  # Several times what it takes to send a request over a new connection.
-ALL_USERS_SECONDS = 0.5  # In which all of them have begun, however many they are.
-HANDING_OUT_SECONDS = 0.000_02
-"""What vLLM takes to hand out a request, at most, where the first user can't wait to see it done: its instant is agreed."""
 
 
 class UserRamp:
