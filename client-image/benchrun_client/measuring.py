@@ -19,7 +19,7 @@ from benchrun_client.datasets.row_pools import Sample
 from benchrun_client.failures import type_and_text
 from benchrun_client.http_session import NETWORK_ERRORS
 from benchrun_client.load.client_cost import CostWatch
-from benchrun_client.load.vllm_benchmark import Divided, Load, LoadEngine, Outcome
+from benchrun_client.load.vllm_benchmark import Divided, Load, LoadEngine
 from benchrun_client.run_progress import RunState
 from benchrun_client.search import bisection
 from benchrun_client.search.prompt_writer import SearchPrompts, StagePrompts
@@ -52,7 +52,7 @@ class StageSender:
         *,
         divided: Divided | None,
         before_first_send: Callable[[], None] = lambda: None,
-    ) -> tuple[RawStage, Outcome]:
+    ) -> RawStage:
         """Send a stage, or this shard's share of it, which has a request. Instants of the raw stage still need a clock."""
 
         def on_send() -> None:
@@ -67,9 +67,9 @@ class StageSender:
         load = Load(prompts.samples, *options, divided, on_send, on_answer, sampling=stage.sampling)
         own = load.own.samples
         watch = CostWatch(requests=len(own))
-        outcome = await self._engine.run(load, self._servers)
-        result = outcome.result
-        raw = RawStage(
+        result = await self._engine.run(load, self._servers)
+        instants = self._engine.instants
+        return RawStage(
             run_uid=self._plan.run_uid,
             plan_digest=self._plan_digest,
             sequence=sequence,
@@ -77,9 +77,9 @@ class StageSender:
             prompts_digest=prompts.digest,
             engine=self._engine.name,
             scalars=scalars_of(result),
-            instants=outcome.instants,
+            instants=instants,
             unix_minus_perf=0.0,
-            previous_answer=outcome.instants.sent[0],
+            previous_answer=instants.sent[0],
             ttfts=result["ttfts"],
             itls=result["itls"],
             decodes=result.get("decodes"),
@@ -93,7 +93,6 @@ class StageSender:
             api=stage.api,
             sampling=stage.sampling,
         )
-        return raw, outcome
 
 
 class Measuring(StageSender):
@@ -208,9 +207,9 @@ class Measuring(StageSender):
         def on_first_send() -> None:
             self._state.note("first_request_unix_us", micros(time.time()))
 
-        raw, outcome = await self.send(self._measured, stage, prompts, divided=divided, before_first_send=on_first_send)
+        raw = await self.send(self._measured, stage, prompts, divided=divided, before_first_send=on_first_send)
         others = OthersResult() if self._shards is None else await self._shards.others_result(self._measured, stage)
-        succeeded = outcome.instants.ok.count(True) + others.succeeded
+        succeeded = raw.instants.ok.count(True) + others.succeeded
         after = await self._take_settled(before, completed=succeeded)
         raw = replace(
             raw,
@@ -218,14 +217,14 @@ class Measuring(StageSender):
             previous_answer=self._last_answer,
             shared_prefix_tokens=self._traffic.shared_prefix_tokens.get(stage.api, 0),
             datasets=self._traffic.datasets.get(stage.workload, ()),
-            diagnostic=None if succeeded else await self._diagnose(stage, prompts.samples[0], outcome),
+            diagnostic=None if succeeded else await self._diagnose(stage, prompts.samples[0], raw),
             servers=self._edges(before, after),
             cache_reset=reset,
             warmup=self._warmed_up.pop(stage.workload, None),
             round_trips=self._round_trips,
             chat_template=self._traffic.chat_template,
         )
-        self._last_answer = max(*outcome.instants.answered, others.last_answer)
+        self._last_answer = max(*raw.instants.answered, others.last_answer)
         self._measured += 1
         # The diagnostic request belongs to no stage: the next stage's counters begin after it.
         self._snapshots = after if succeeded else await self._take_settled(after, completed=0)
@@ -237,10 +236,10 @@ class Measuring(StageSender):
         rows = zip(servers.addresses, servers.metrics_roles, counters[0], counters[1], self._identities, strict=True)
         return tuple(RawEdge(*row) for row in rows)
 
-    async def _diagnose(self, stage: contract.Stage, sample: Sample, outcome: Outcome) -> str:
+    async def _diagnose(self, stage: contract.Stage, sample: Sample, raw: RawStage) -> str:
         """The server's answer to a request like those that failed; the engine keeps only reason phrases."""
         if self._plan.target.offline:
-            return str(outcome.result["errors"][0])
+            return raw.errors[0]
         try:
             async with asyncio.timeout(DIAGNOSTIC_SECONDS):
                 answer = await complete(

@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import aiohttp
 from yarl import URL
@@ -19,7 +20,7 @@ from benchrun_client.datasets.row_pools import Sample, prompts_digest
 from benchrun_client.engines import ENGINE
 from benchrun_client.failures import error_text, shorten, type_and_text
 from benchrun_client.http_session import Answer, answer_of
-from benchrun_client.load.vllm_benchmark import Load, LoadEngine, Outcome
+from benchrun_client.load.vllm_benchmark import Load, LoadEngine
 from benchrun_client.server.first_request import words_of
 from benchrun_client.server.readiness import Servers
 
@@ -102,7 +103,7 @@ class Profiling:
             raise ValueError(f"{problem}; see the server's log: its disk may be full")
         return contract.TraceSummary.model_validate(found)
 
-    async def _wait(self, sending: asyncio.Task[Outcome], seconds: float, until: Callable[[], bool]) -> None:
+    async def _wait(self, sending: asyncio.Task[dict[str, Any]], seconds: float, until: Callable[[], bool]) -> None:
         self._doing, end = "sending requests", time.monotonic() + seconds
         while not sending.done() and not until() and (left := end - time.monotonic()) > 0:
             await asyncio.wait([sending], timeout=min(left, POLL_SECONDS))

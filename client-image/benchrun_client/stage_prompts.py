@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import chain, cycle, islice
 
 from benchrun_client import contract
-from benchrun_client.datasets.random_words import RandomPrompts, Start, write_prefix_repetition
+from benchrun_client.datasets.random_words import Start, WordWriter, write_prefix_repetition, write_random
 from benchrun_client.datasets.row_pools import Portion, Sample, Slot, interleaved, portions_of, prompts_digest
 from benchrun_client.datasets.run_datasets import RunDatasets, is_drawn
 from benchrun_client.datasets.timed_trace import Entry, write_trace
@@ -91,9 +91,9 @@ def find_material(plan: contract.Plan, counter: TokenCounter, *, context_tokens:
 
 def _entries(supply: RunDatasets, data: contract.TimedTraceData, slot: Slot) -> tuple[Entry, ...]:
     trace = supply.traces[data]
-    if isinstance(slot, contract.Warmup) and trace.entries:
+    if isinstance(slot, contract.Warmup) and trace.rows:
         # A warm-up keeps no instants: a short trace may begin again.
-        return tuple(islice(cycle(trace.entries), slot.requests))
+        return tuple(islice(cycle(trace.rows), slot.requests))
     return trace.first(slot.requests)
 
 
@@ -114,7 +114,7 @@ def sources_of(plan: contract.Plan) -> tuple[int, ...]:
 
 def write_traffic(plan: contract.Plan, material: Material, counter: TokenCounter) -> Traffic:
     """All samples of the run, random ones written now, but for those that a search may never need."""
-    prompts = RandomPrompts(words=material.words, counter=counter)
+    prompts = WordWriter(words=material.words, counter=counter)
     slots, sources, measured, fixed = slots_of(plan), sources_of(plan), _measured(plan), len(plan.stages)
     searched_late = {search.workload for search in plan.searches if is_written_late(plan, search)}
     firsts = {stage_at(search, first(search)).id for search in plan.searches}
@@ -143,10 +143,10 @@ def write_traffic(plan: contract.Plan, material: Material, counter: TokenCounter
     )
 
 
-def _samples(prompts: RandomPrompts, material: Material, place: Place, portion: Portion) -> tuple[Sample, ...]:
+def _samples(prompts: WordWriter, material: Material, place: Place, portion: Portion) -> tuple[Sample, ...]:
     match portion.data:
         case contract.RandomData():
-            return prompts.write(portion, portion.data)
+            return write_random(prompts, portion, portion.data)
         case contract.PrefixRepetitionData():
             return write_prefix_repetition(prompts, portion, portion.data)
         case contract.TimedTraceData(block_tokens=block_tokens):

@@ -31,9 +31,9 @@ async def main():
     async with open_session(tls=None, seconds=5) as session:
         await wait_healthy(session, servers, Deadline(60))
     engine = VllmEngine(tokenizer=None, model="tiny", percentiles=("50",), tls=None)
-    outcome = await engine.run(load, servers)
-    assert all(outcome.instants.ok)
-    print(json.dumps([outcome.instants.due, outcome.instants.sent, outcome.result["output_lens"]]))
+    result = await engine.run(load, servers)
+    assert all(engine.instants.ok)
+    print(json.dumps([engine.instants.due, engine.instants.sent, result["output_lens"]]))
 
 asyncio.run(main())
 """
@@ -131,9 +131,9 @@ async def main():
         for sampling in (Sampling(), Sampling(temperature=0.7, top_k=5, repetition_penalty=1.1, stop=("END",))):
             samples = [Sample(f"{n} word word", 3, 2) for n in range(12)]
             load = Load(samples, 1, LoadPoint(max_concurrency=4), api, ignore_eos=False, sampling=sampling)
-            outcome = await engine.run(load, servers)
-            assert all(outcome.instants.ok), outcome.result["errors"]
-            found.append([api, sampling.body(), bodies[:], outcome.instants.connects, outcome.result["ttfts"]])
+            result = await engine.run(load, servers)
+            assert all(engine.instants.ok), result["errors"]
+            found.append([api, sampling.body(), bodies[:], engine.instants.connects, result["ttfts"]])
             bodies.clear()
     print(json.dumps(found))
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 MOST = 1e15  # Largest number that a message may hold, above and below zero: sums and products of it still are numbers.
 
@@ -58,3 +60,15 @@ class Sampling(Message):
 
 
 GREEDY = Sampling()
+
+
+@contextmanager
+def in_short() -> Iterator[None]:
+    """What does not fit the contract is a ValueError: the place of the first thing, and what is wrong. One line to be printed."""
+    try:
+        yield
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        place = ".".join(str(part)[:40] for part in first["loc"])
+        text = f"{place or 'document'}: {first['msg']}"[:300]
+        raise ValueError("".join(each if each.isprintable() else "?" for each in text)) from None

@@ -35,8 +35,7 @@ from benchrun_client.contract import probability
 from benchrun_client.contract.record import GapCounts, GapSlices
 
 Outcome = Literal["Met", "Missed", "Inconclusive"]
-MIN_CYCLES = 30
-"""Fewer, counted by their squared lengths: the stage is shorter than about ten relaxation times of its queue."""
+MIN_CYCLES = 30  # Fewer, counted by their squared lengths: shorter than about ten relaxation times of the queue.
 MIN_BATCHES = 8
 MAX_BATCHES = 20
 ROUNDS_A_BATCH = 2  # Of all requests in flight: answers to one round are alike.
@@ -319,7 +318,6 @@ class GapSample(LatencySample):
         return self._values[bisect_left(self._through, rank)]
 
     def share_above(self, limit: float) -> float:
-        """The share of all values that is above a limit; exact."""
         place = bisect_right(self._values, limit)
         return 1 - self._through[place - 1] / self.count if place else 1.0
 
@@ -333,7 +331,6 @@ class GapSample(LatencySample):
         return found
 
     def explained_by_load(self, limits: Sequence[float]) -> float:
-        """1 where the queue has too few cycles: then it can't be told."""
         return float(self._load_decides)
 
 
@@ -372,10 +369,8 @@ def decided(
 ) -> tuple[Certainty, float]:
     """The same of a sample with values, and its own percentile (probability.interpolated), which the outcome does not contradict: infinite,
     it is missed; within the limit, it is not."""
-    value, found = (
-        probability.interpolated(sample.at_rank, sample.count, percent),
-        certainty(sample, percent, limit, error=error),
-    )
+    value = probability.interpolated(sample.at_rank, sample.count, percent)
+    found = certainty(sample, percent, limit, error=error)
     if math.isinf(value):
         return found._replace(outcome="Missed"), value
     return (found._replace(outcome="Inconclusive") if found.outcome == "Missed" and value <= limit else found), value
@@ -384,21 +379,17 @@ def decided(
 def interval(sample: LatencySample, percent: float, *, error: float = probability.ERROR) -> tuple[float, float] | None:
     """The confidence interval of a percentile (0 to 100), each side wrong with a probability of at most `error`: 95 % by default.
     None: too few values or too short a stage to bound it on both sides."""
-    inflation = sample.inflation(percent)
-    ranks = (
-        None
-        if inflation is None
-        else probability.interval_ranks(sample.count, percent, inflation=inflation, error=error)
-    )
-    if ranks is None or inflation is None:
+
+    def ranks_with(inflation: float | None) -> tuple[int, int] | None:
+        if inflation is None:
+            return None
+        return probability.interval_ranks(sample.count, percent, inflation=inflation, error=error)
+
+    ranks = ranks_with(sample.inflation(percent))
+    if ranks is not None:
+        # Values at the ends may be more alike than those in the middle.
+        ranks = ranks_with(sample.inflation(percent, *map(sample.at_rank, ranks)))
+    if ranks is None:
         return None
-    # Values at the ends may be more alike than those in the middle.
-    at_ends = sample.inflation(percent, *map(sample.at_rank, ranks))
-    if at_ends is None or at_ends > inflation:
-        ranks = (
-            None
-            if at_ends is None
-            else probability.interval_ranks(sample.count, percent, inflation=at_ends, error=error)
-        )
-    ends = None if ranks is None else (sample.at_rank(ranks[0]), sample.at_rank(ranks[1]))
-    return None if ends is None or math.isinf(ends[1]) else ends
+    low, high = map(sample.at_rank, ranks)
+    return None if math.isinf(high) else (low, high)

@@ -81,12 +81,10 @@ class RandomData(DatasetFields):
     )
     kind: Literal["random"] = "random"
     generator: Literal["Distinct", "VLLM"] = Field(
-        "Distinct",
-        description="VLLM: as `vllm bench serve --dataset-name random`; prompts may repeat.",
+        "Distinct", description="VLLM: as `vllm bench serve --dataset-name random`; prompts may repeat."
     )
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = Field(
-        None,
-        description="Its --seed, in every stage; workloads with equal seeds send equal beginnings.",
+        None, description="Its --seed, in every stage; workloads with equal seeds send equal beginnings."
     )
     input_lengths: DrawnLengths | None = Field(None, description="Instead of inputTokens.")
     output_lengths: DrawnLengths | None = Field(None, description="Instead of outputTokens.")
@@ -201,8 +199,7 @@ class TextsData(DatasetFields):
         1, description="Tokens requested for each text: an answer gets this times textsPerPrompt."
     )
     duplicate: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        1,
-        description="How often each prompt is sent in a row; these cache hits are expected.",
+        1, description="How often each prompt is sent in a row; these cache hits are expected."
     )
 
 
@@ -214,12 +211,10 @@ class HuggingFaceData(DatasetFields):
     repository: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)?$")] = (
         Field(description="Name of the dataset, for example openai/gsm8k.")
     )
-    revision: Annotated[str, Field(min_length=1, max_length=128)] | None = Field(
+    revision: FieldName | None = Field(
         None, description="Commit, tag or branch; name a commit to get the same rows tomorrow."
     )
-    subset: Annotated[str, Field(min_length=1, max_length=128)] | None = Field(
-        None, description="Configuration of the dataset, where it has several."
-    )
+    subset: FieldName | None = Field(None, description="Configuration of the dataset, where it has several.")
     split: Annotated[str, Field(min_length=1, max_length=64)] = Field("train", description="Which split.")
     column: FieldName = Field(description="Column that holds the prompt.")
     output_tokens: Length = Field(description="Tokens requested for every answer.")

@@ -10,18 +10,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from benchrun_client.contract.base import (
-    GREEDY,
-    Api,
-    Count,
-    DecimalText,
-    Hex,
-    LongText,
-    Message,
-    Sampling,
-    Seed,
-    Tokens,
-)
+from benchrun_client.contract.base import Api, Count, DecimalText, Hex, LongText, Message, Sampling, Seed, Tokens
 from benchrun_client.contract.datasets import Data
 from benchrun_client.contract.probability import ERROR
 
@@ -36,6 +25,15 @@ def confirmation_error(max_repeats: int) -> float:
     return ERROR / (CONFIRMATIONS * max_repeats)
 
 
+class Requests(Message):
+    """What a workload sends, and how."""
+
+    workload: str = Field(max_length=40)
+    data: Data
+    api: Api = "Completions"
+    sampling: Sampling = Sampling()
+
+
 class Limit(Message):
     """A latency percentile that a searched load must keep."""
 
@@ -44,28 +42,23 @@ class Limit(Message):
     max_milliseconds: Count = Field(ge=1)
 
 
-class Search(Message):
+class Search(Requests):
     """Stages whose load depends on the results before them: the highest load that keeps every limit is looked for, then
     confirmed by stages of its own. Measured after all stages; several searches one after the other."""
 
-    workload: str = Field(max_length=40)
     axis: Literal["rate", "concurrency"]
     lowest: str = Field(max_length=24)
     highest: str = Field(max_length=24)
-    tolerance_percent: str = Field(max_length=24)
-    """The search ends once the bracket is as narrow, relative to its lower end."""
+    tolerance_percent: str = Field(max_length=24)  # Ends once the bracket is so narrow, relative to its lower end.
     max_probes: int = Field(ge=1, le=MAX_OPEN_STAGES)  # Most load points, apart from confirmations.
     max_repeats: int = Field(ge=1, le=MAX_OPEN_STAGES)
     """Most stages of a load point: it is repeated while its outcome is Inconclusive."""
     objectives: tuple[Limit, ...] = Field(min_length=1, max_length=16)
     max_failed_percent: str = Field(max_length=24)
-    data: Data
     requests: Count | None = Field(None, ge=1)  # Of each stage; None: rate x duration.
     duration_seconds: Count | None = Field(None, ge=1)
     seeds: tuple[Seed, ...] = Field(max_length=MAX_OPEN_STAGES)  # Of every stage that there may be, probe by probe.
-    api: Api = "Completions"
     ignore_eos: bool = True
-    sampling: Sampling = GREEDY
 
     @model_validator(mode="after")
     def _is_whole(self) -> Search:
@@ -111,13 +104,10 @@ def open_stage(stage_id: str) -> tuple[str, int, int] | None:
 
 
 _OPEN_STAGE = re.compile(r"([a-z0-9-]{1,40})/search-([0-9]{2,3})/r([1-9][0-9]{0,2})")
-
-
-PLAN_SCHEMA: Literal["benchrun.plan/2"] = "benchrun.plan/2"
+CachePolicy = Literal["Isolate", "Reset", "Share"]
 PLAN_FILE = "plan.json"
 MAX_TEMPLATE_CHARACTERS = 65_536  # Of a chat template; the longest of known models have some 20,000.
-MAX_REQUESTS_A_STAGE = 50_000
-"""With the bound on distinct gaps, what keeps a record below the 1 MiB that a ConfigMap holds."""
+MAX_REQUESTS_A_STAGE = 50_000  # With the bound on distinct gaps, it keeps a record below the 1 MiB of a ConfigMap.
 
 
 class LoadPoint(Message):
@@ -132,29 +122,20 @@ class LoadPoint(Message):
     """Without an API server: so many requests a call of the engine, one call after the other; None: all in one."""
 
 
-class Stage(Message):
+class Stage(Requests):
     """One measurement: a workload at a load point, once."""
 
     id: str = Field(max_length=160)
-    workload: str = Field(max_length=40)
     repeat: Count = Field(ge=1)
     load: LoadPoint
-    data: Data
     requests: int = Field(ge=1, le=MAX_REQUESTS_A_STAGE)
     seed: Seed
-    api: Api = "Completions"
     ignore_eos: bool = True
-    sampling: Sampling = GREEDY
 
 
-CachePolicy = Literal["Isolate", "Reset", "Share"]
-
-
-class Warmup(Message):
+class Warmup(Requests):
     """Requests sent before the first stage, at a workload's own lengths; never measured."""
 
-    workload: str = Field(max_length=40)
-    data: Data
     requests: Count = Field(ge=1)
     prompts: Count | None = Field(None, ge=1)
     """Different ones, sent by turns: rows of a file are used once, and a warm-up needs many in flight, not many texts. None:
@@ -162,8 +143,6 @@ class Warmup(Message):
     concurrency: Count = Field(ge=1)
     seed: Seed
     max_seconds: Count = Field(ge=1)
-    api: Api = "Completions"
-    sampling: Sampling = GREEDY
 
 
 class ProfilePlan(Message):
@@ -200,14 +179,13 @@ class Target(Message):
     context_tokens: Tokens | None = None
     """Longest request that the server will take, where its arguments say so: rows beyond it are left out."""
     ca_file: LongText | None = None
-    offline: bool = False
-    """vLLM's engine without its API server: it takes a load as a whole (`benchrun_client.offline`)."""
+    offline: bool = False  # vLLM's engine without its API server: takes a load as a whole (`benchrun_client.offline`).
 
 
 class Plan(Message):
     """Everything a client needs to measure one run."""
 
-    schema_: Literal["benchrun.plan/2"] = Field(PLAN_SCHEMA, alias="schema")
+    schema_: Literal["benchrun.plan/2"] = Field("benchrun.plan/2", alias="schema")
     run_uid: str = Field(max_length=64)
     token_digest: Hex
     """SHA-256 of the token that whoever reads records or acknowledges them must show; the token itself stands nowhere."""
@@ -244,12 +222,9 @@ class Plan(Message):
     def to_json(self) -> str:
         """Canonical JSON: sorted keys, no spaces. A plan without a search, a profile, a proxy or a template leaves them out."""
         document = self.model_dump(mode="json", by_alias=True)
-        if self.profile is None:
-            del document["profile"]
-        if not self.searches:
-            del document["searches"]
-        if not self.target.behind:
-            del document["target"]["behind"]
-        if self.target.chat_template is None:
-            del document["target"]["chat_template"]
+        optional = {"profile", "searches", "behind", "chat_template"}
+        for part in (document, document["target"]):
+            for name in optional & part.keys():
+                if part[name] in (None, []):
+                    del part[name]
         return json.dumps(document, sort_keys=True, separators=(",", ":"))

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from functools import lru_cache
 from statistics import NormalDist
 
 ERROR = 0.025  # How often, at most, one side of an interval, or an outcome, is wrong.
 MOST_INDEPENDENT = 500_000  # More observations are counted as this many.
+MAX_DEGREES_OF_FREEDOM = 1e6  # More are counted as this many: it changes a p-value by less than a millionth.
 _TINY = 1e-300
 _CONVERGED = 1e-15
-_MAX_TERMS = 10_000
-"""Terms needed grow with the root of the larger parameter; this many serve parameters up to a million."""
+_MAX_TERMS = 10_000  # Those needed grow with the root of the larger parameter; these serve up to a million.
 
 
 def binomial(trials: int, share: float, successes: int) -> float:
@@ -69,10 +70,6 @@ def student_p_value(t: float, degrees_of_freedom: float) -> float:
     return regularized_beta(freedom / 2, 0.5, freedom / (freedom + square))
 
 
-MAX_DEGREES_OF_FREEDOM = 1e6
-"""More are counted as this many: the two-sided p-value would change by less than a millionth."""
-
-
 @lru_cache(maxsize=4096)
 def chi_square_quantile(share: float, degrees_of_freedom: float) -> float:
     """The value below which `share` of a chi-square variable lies, to within 3 % from 3 degrees of freedom on (E. B. Wilson
@@ -123,7 +120,5 @@ def _most_beyond(count: int, independent: float, share: float, error: float) -> 
     for near in (math.floor(guess - width), math.ceil(guess + width)):
         if low < near < high:
             low, high = (near, high) if is_rare(near / count, independent, share, error) else (low, near)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if is_rare(middle / count, independent, share, error) else (low, middle)
-    return low
+    beyond = range(low + 1, high)
+    return low + bisect_left(beyond, True, key=lambda most: not is_rare(most / count, independent, share, error))

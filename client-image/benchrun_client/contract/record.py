@@ -11,10 +11,10 @@ import json
 import zlib
 from typing import Annotated, Literal
 
-from pydantic import FailFast, Field, ValidationError, model_validator
+from pydantic import FailFast, Field, model_validator
 from pydantic_core import from_json
 
-from benchrun_client.contract.base import Count, Finite, Hex, Message, Micros, Number, Sampling, ShortText
+from benchrun_client.contract.base import Count, Finite, Hex, Message, Micros, Number, Sampling, ShortText, in_short
 from benchrun_client.contract.datasets import DatasetFacts
 from benchrun_client.contract.plan import MAX_REQUESTS_A_STAGE, Probe, open_stage
 
@@ -44,15 +44,20 @@ class ServedModel(Message):
     """The hub id or path that the server was started with; of an adapter, those of the model that it adapts. None: unknown."""
 
 
-RECORD_SCHEMA: Literal["benchrun.record/1"] = "benchrun.record/1"
 MAX_RECORD_BYTES = 8 * 1024 * 1024  # Largest record, unpacked.
 MAX_PACKED_BYTES = 1_000_000  # Largest record, packed: a ConfigMap holds 1 MiB, and metadata besides.
+PROFILE_STAGE = "profile"  # Id of the stage that is profiled and not measured; those of others have a slash.
+READER_PORT = 8092  # Of `benchrun_client.engines.vllm.trace_reader`, in the server's pod.
 MAX_RECORDS = 1024  # Records of a run.
 MAX_COMMAS = 700_000
 """In a record's JSON: the columns of the largest one hold 450,000 values, its gaps and their slices 101,000, and texts may hold
 some, too."""
 MAX_NESTED = 16_384
 """Objects, lists and keys in a record's JSON: the largest one has 6,000, and texts may hold such characters, too."""
+MAX_GAP_VALUES = 50_000  # Distinct gaps between tokens in a record.
+MAX_GAP_SLICES = 40
+GAP_LEVELS = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 98, 99, 99.5, 99.9)
+"""Percentiles of a stage's gaps that are the edges of its slices."""
 
 Column = Annotated[tuple[Micros, ...], Field(max_length=MAX_REQUESTS_A_STAGE), FailFast()]
 Counts = Annotated[tuple[Count, ...], Field(max_length=MAX_REQUESTS_A_STAGE), FailFast()]
@@ -137,8 +142,7 @@ class ClientFigures(Message):
     lag_max_us: Micros | None = None
     node_cpu_seconds: Finite | None = Field(None, ge=0)
     """CPU time that the client's node used or wanted, over all its CPUs, `stolen_seconds` included; None: unknown."""
-    stolen_seconds: Finite | None = Field(None, ge=0)
-    """Of it, what the hypervisor gave to others (`steal` in /proc/stat)."""
+    stolen_seconds: Finite | None = Field(None, ge=0)  # Of it, what the hypervisor gave to others.
 
 
 class Engine(Message):
@@ -165,13 +169,6 @@ class Shards(Message):
     clock_error_us: Micros  # How far off that clock any of them may have been.
 
 
-MAX_GAP_VALUES = 50_000  # Distinct gaps between tokens in a record.
-MAX_GAP_SLICES = 40
-GAP_LEVELS = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 98, 99, 99.5, 99.9)
-"""Percentiles of a stage's gaps that are the edges of its slices."""
-_MAX_ABOVE = MAX_GAP_SLICES * len(GAP_LEVELS)
-
-
 class GapCounts(Message):
     """Inter-token gaps (ITL) as exact counts: `count[i]` gaps of `us[i]` microseconds; `us` ascends."""
 
@@ -190,11 +187,9 @@ class GapCounts(Message):
 class GapSlices(Message):
     """Gaps by time, in equal slices from the first send to the last token; a gap belongs to the slice in which it ends."""
 
-    edges_us: Annotated[
-        tuple[Micros, ...], Field(min_length=1, max_length=len(GAP_LEVELS))
-    ]  # Ascending; equal ones stay.
+    edges_us: Annotated[tuple[Micros, ...], Field(min_length=1, max_length=len(GAP_LEVELS))]  # Ascending, or equal.
     gaps: Annotated[tuple[Count, ...], Field(min_length=1, max_length=MAX_GAP_SLICES)]  # Of each slice.
-    above: Annotated[tuple[Count, ...], Field(max_length=_MAX_ABOVE), FailFast()]
+    above: Annotated[tuple[Count, ...], Field(max_length=MAX_GAP_SLICES * len(GAP_LEVELS)), FailFast()]
     """How many gaps are above each edge: those of the first slice, then those of the second ..."""
 
     @model_validator(mode="after")
@@ -205,11 +200,6 @@ class GapSlices(Message):
         if any(count > self.gaps[place // edges] for place, count in enumerate(self.above)):
             raise ValueError("no slice has more gaps above an edge than gaps")
         return self
-
-
-PROFILE_STAGE = "profile"  # Id of the stage that is profiled and not measured; those of others have a slash.
-READER_PORT = 8092
-"""Where the reader of traces answers, in the server's pod (`benchrun_client.engines.vllm.trace_reader`)."""
 
 
 class Kernel(Message):
@@ -231,9 +221,7 @@ class TraceSummary(Message):
     kernels_us: Micros  # Of all kernels together: more than the busy time, where several run at once.
     kernels: Annotated[tuple[Kernel, ...], Field(max_length=12), FailFast()]  # Those with the most time, in order.
     steps: Count  # Steps of the scheduler; 0: this version does not mark them.
-    step_tokens: Count | None = (
-        None  # Tokens of a step, of prompts and answers: the median, weighted by the steps' time.
-    )
+    step_tokens: Count | None = None  # Of prompts and answers: the median step, weighted by the steps' time.
 
 
 class Profile(Message):
@@ -248,7 +236,7 @@ class Profile(Message):
 class StageRecord(Message):
     """The measurement of one stage, complete: every request, both edges, nothing averaged away."""
 
-    schema_: Literal["benchrun.record/1"] = Field(RECORD_SCHEMA, alias="schema")
+    schema_: Literal["benchrun.record/1"] = Field("benchrun.record/1", alias="schema")
     run_uid: str = Field(max_length=64)
     plan_digest: Hex
     sequence: int = Field(ge=0, lt=MAX_RECORDS)
@@ -267,16 +255,14 @@ class StageRecord(Message):
     """Prompt tokens, summed over the requests and beyond those, that the dataset repeats on purpose."""
     datasets: Annotated[tuple[DatasetFacts, ...], Field(max_length=16), FailFast()] = ()
     """What was read for the workload; empty where nothing was."""
-    idle_before_us: Micros
-    """From the previous answer (or the canary's, or the warm-up's) to this stage's first request."""
+    idle_before_us: Micros  # From the previous answer (or that of canary or warm-up) to this stage's first request.
     scalars: Annotated[dict[Annotated[str, Field(max_length=80)], Number | None], Field(max_length=200)]
     """The load engine's own figures under its own names."""
     requests: RequestColumns
     gaps: GapCounts
     gap_slices: GapSlices | None = None  # None: not known, as in records that were made before they were kept.
     servers: Annotated[tuple[ServerEdge, ...], Field(max_length=64), FailFast()]
-    errors: Annotated[dict[ShortText, Count], Field(max_length=8)]
-    """The most frequent error texts and how often each came."""
+    errors: Annotated[dict[ShortText, Count], Field(max_length=8)]  # The most frequent texts, and how often each came.
     diagnostic: Annotated[str, Field(max_length=1000)] | None = None
     """The server's answer to one extra request, sent when every request failed."""
     client: ClientFigures
@@ -321,22 +307,12 @@ def open_record(data: bytes) -> StageRecord:
     # A parser takes up to 250 bytes for an empty list: that there are too many is found out before it runs.
     if text.count(b",") > MAX_COMMAS or sum(map(text.count, (b"[", b"{", b":"))) > MAX_NESTED:
         raise ValueError("record holds more values than the largest one can")
-    try:
+    with in_short():
         # Not in one step: for each error that would make a copy of what it is about.
         return StageRecord.model_validate(from_json(text))
-    except ValidationError as error:
-        raise ValueError(in_short(error)) from None
 
 
 def ended_search(record: StageRecord) -> str | None:
     """The workload whose search ended with this stage; None: none did."""
     place = open_stage(record.stage_id)
     return place[0] if place is not None and record.probe is not None and record.probe.ends_search else None
-
-
-def in_short(error: ValidationError) -> str:
-    """The first thing that does not fit the contract: its place, and what is wrong. One line that can be printed."""
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    place = ".".join(str(part)[:40] for part in first["loc"])
-    text = f"{place or 'document'}: {first['msg']}"[:300]
-    return "".join(each if each.isprintable() else "?" for each in text)

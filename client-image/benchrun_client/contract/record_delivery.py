@@ -11,17 +11,10 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field, StrictInt, ValidationError
+from pydantic import BaseModel, Field, StrictInt
 
-from benchrun_client.contract.base import Count, Hex, Message, Micros
-from benchrun_client.contract.record import (
-    MAX_PACKED_BYTES,
-    MAX_RECORDS,
-    StageRecord,
-    ended_search,
-    in_short,
-    packed_record,
-)
+from benchrun_client.contract.base import Count, Hex, Message, Micros, in_short
+from benchrun_client.contract.record import MAX_PACKED_BYTES, MAX_RECORDS, StageRecord, ended_search, packed_record
 
 CONTRACT_VERSION: Literal[2] = 2
 """What operator and client must have in common. Version 1 was JSON alone and did not name itself."""
@@ -131,18 +124,14 @@ def unpack_delivery(data: bytes) -> tuple[Delivery, tuple[bytes, ...]]:
             raise ContractMismatch(None)
         raise ValueError(f"the first line is longer than {MAX_HEAD_BYTES} bytes")
     head = data if end < 0 else data[:end]
-    try:
+    with in_short():
         theirs = _Versioned.model_validate_json(head).contract
-    except ValidationError as error:
-        raise ValueError(in_short(error)) from None
     if theirs != CONTRACT_VERSION:
         raise ContractMismatch(theirs)
     if end < 0:
         raise ValueError("the first line does not end")
-    try:
+    with in_short():
         delivery = Delivery.model_validate_json(head)
-    except ValidationError as error:
-        raise ValueError(in_short(error)) from None
     edges = list(accumulate((envelope.size for envelope in delivery.records), initial=end + 1))
     if len(data) != edges[-1]:
         raise ValueError(f"records have {len(data) - end - 1} bytes, their envelopes state {edges[-1] - end - 1}")

@@ -11,18 +11,17 @@ one conversation are far apart, so that each finds the one before it in the cach
 
 from __future__ import annotations
 
-import hashlib
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchrun_client.contract import AgentData, DatasetFacts
+from benchrun_client.contract import AgentData, DataFile, DatasetFacts
 from benchrun_client.datasets.files import invalid, json_type, json_value, opened
-from benchrun_client.datasets.row_pools import Counting, Portion, Sample, common_start, repeated_by
+from benchrun_client.datasets.row_pools import Portion, Sample, common_start, repeated_by
+from benchrun_client.tokenizer import TokenCounter
 
 BUILT_IN = Path(__file__).with_name("agent_conversation.json")
 FIRST_DAY, DAYS = date(2015, 1, 1), 3650
@@ -54,44 +53,54 @@ class Conversation:
 
 
 def read_conversation(data: AgentData) -> Conversation:
-    """The conversation of a file, or the one that comes with the client.
-    Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming the turn."""
-    if data.file is None:
-        content = BUILT_IN.read_bytes()
-        return _conversation(content, name="built-in", sha256=hashlib.sha256(content).hexdigest(), data=data)
-    with opened(data.file) as file:
-        return _conversation(file.path.read_bytes(), name=file.name, sha256=file.sha256, data=data)
+    """The conversation of a file, or the one that comes with the client. Raises RunFailure, naming the turn."""
+    with opened(data.file or DataFile(path=str(BUILT_IN))) as file:
+        content, name = file.path.read_bytes(), file.name if data.file is not None else "built-in"
+    turns = _turns(json_value(content, name=name, should_be="It must be JSON."), name)
+    if turns[-1][0] != "Assistant" and not (data.output_tokens or data.input_output_ratio):
+        problem = f"{name} does not end with an answer whose length could be requested"
+        raise invalid(f"{problem}: set outputTokens or inputOutputRatio, or add an assistant's turn")
+    # Where a prompt may end: before each answer, and behind a last turn that is none.
+    ends = [place for place, (role, _) in enumerate(turns) if role == "Assistant"]
+    ends += [len(turns)] if turns[-1][0] != "Assistant" else []
+    user = next((place for place, (role, _) in enumerate(turns[: ends[-1]]) if role == "User"), None)
+    if user is None:
+        raise invalid(f"{name} has no user's turn before the last answer")
+    ends = [end for end in ends if end > user]
+    if len(ends) < data.turns:
+        raise invalid(f"{name} has {len(ends)} answers behind the first user's turn; turns asks for {data.turns}")
+    kept = [ends[(n + 1) * len(ends) // data.turns - 1] for n in range(data.turns)]
+    before = "".join(f"{role}: {text}\n\n" for role, text in turns[:user])
+    named = ends[-1] > 1
+    parts = [turns[user][1], *(f"{role}: {text}" for role, text in turns[user + 1 :])]
+    made = (Turn("\n\n".join(parts[: end - user]), turns[end][1] if end < len(turns) else "") for end in kept)
+    return Conversation(name, file.sha256, f"{before}User: " if named else "", tuple(made))
 
 
-class Clock:
-    """Times of day for the stages of one run: no two are the same."""
-
-    def __init__(self) -> None:
-        self._taken: set[int] = set()
-
-    def draw(self, rng: random.Random) -> str:
-        """One that was not drawn before, as 14:03:27."""
-        while True:
-            second = rng.randrange(DAY_SECONDS)
-            if second not in self._taken:
-                self._taken.add(second)
-                return f"{second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}"
+def _time_of_day(rng: random.Random, taken: set[int]) -> str:
+    """One that no other stage of the run has, as 14:03:27."""
+    while (second := rng.randrange(DAY_SECONDS)) in taken:
+        pass
+    taken.add(second)
+    return f"{second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}"
 
 
 def agent_samples(
-    conversation: Conversation, portion: Portion, data: AgentData, *, counter: Counting, clock: Clock
+    conversation: Conversation, portion: Portion, data: AgentData, *, counter: TokenCounter, times: set[int]
 ) -> tuple[Sample, ...]:
-    """The samples of a portion: a function of its seed and number alone, but for collisions."""
+    """The samples of a portion: a function of its seed and number alone, but for collisions. `times`: times of day, in seconds, that
+    other stages of the run have."""
     api = portion.api
     rng = random.Random(portion.seed)
-    time, first = clock.draw(rng), FIRST_DAY + timedelta(days=rng.randrange(DAYS))
+    time, first = _time_of_day(rng, times), FIRST_DAY + timedelta(days=rng.randrange(DAYS))
     schedule = _schedule(portion.requests, turns=data.turns, variants=data.variants or portion.requests)
     dates = [str(first - timedelta(days=n)) for n in range(1 + max(day for day, _ in schedule))]
-    different = list(dict.fromkeys(schedule))
     # The time before the date: that of another stage differs within the first few tokens.
-    prompts = [f"{conversation.before}{time} {dates[day]}\n{conversation.turns[turn].after}" for day, turn in different]
-    lengths = dict(zip(different, counter.count(prompts, api=api), strict=True))
-    texts = dict(zip(different, prompts, strict=True))
+    texts = {
+        (day, turn): f"{conversation.before}{time} {dates[day]}\n{conversation.turns[turn].after}"
+        for day, turn in dict.fromkeys(schedule)
+    }
+    lengths = dict(zip(texts, counter.count(list(texts.values()), api=api), strict=True))
     answers = counter.count([turn.answer for turn in conversation.turns], api="Completions")
     common = counter.shared_prefix(api=api)
     tokens_of = cache(lambda start: repeated_by(start, counter=counter, api=api))
@@ -124,31 +133,6 @@ def _schedule(requests: int, *, turns: int, variants: int) -> list[tuple[int, in
         day = days.setdefault((place, turn // turns), len(days))
         found.append((day % variants, turn % turns))
     return found
-
-
-def _conversation(content: bytes, *, name: str, sha256: str, data: AgentData) -> Conversation:
-    turns = _turns(json_value(content, name=name, should_be="It must be JSON."), name)
-    if turns[-1][0] != "Assistant" and not (data.output_tokens or data.input_output_ratio):
-        problem = f"{name} does not end with an answer whose length could be requested"
-        raise invalid(f"{problem}: set outputTokens or inputOutputRatio, or add an assistant's turn")
-    user = next((place for place, (role, _) in enumerate(turns[: _ends(turns)[-1]]) if role == "User"), None)
-    if user is None:
-        raise invalid(f"{name} has no user's turn before the last answer")
-    ends = [end for end in _ends(turns) if end > user]
-    if len(ends) < data.turns:
-        raise invalid(f"{name} has {len(ends)} answers behind the first user's turn; turns asks for {data.turns}")
-    kept = [ends[(n + 1) * len(ends) // data.turns - 1] for n in range(data.turns)]
-    before = "".join(f"{role}: {text}\n\n" for role, text in turns[:user])
-    named = len(turns[: ends[-1]]) > 1
-    parts = [turns[user][1], *(f"{role}: {text}" for role, text in turns[user + 1 :])]
-    made = (Turn("\n\n".join(parts[: end - user]), turns[end][1] if end < len(turns) else "") for end in kept)
-    return Conversation(name, sha256, f"{before}User: " if named else "", tuple(made))
-
-
-def _ends(turns: Sequence[tuple[str, str]]) -> list[int]:
-    """Where a prompt may end: before each answer, and behind a last turn that is none."""
-    answers = [place for place, (role, _) in enumerate(turns) if role == "Assistant"]
-    return answers if turns[-1][0] == "Assistant" else [*answers, len(turns)]
 
 
 def _turns(parsed: Any, name: str) -> list[tuple[str, str]]:

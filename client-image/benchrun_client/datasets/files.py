@@ -1,4 +1,7 @@
-"""A data file, wherever it is: fetched within bounds, known by its hash, and read line by line, each fault named with its line."""
+"""A data file, wherever it is: fetched within bounds, known by its hash, and read line by line, each fault named with its line.
+
+What is wrong with a file is a RunFailure everywhere here: `DatasetNotFound` or `DatasetInvalid`.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,14 @@ import hashlib
 import hmac
 import json
 import os
-import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
 import aiohttp
@@ -23,18 +26,18 @@ from yarl import URL
 from benchrun_client.contract import DataFile, S3Object
 from benchrun_client.failures import RunFailure, error_text
 
-
-def invalid(message: str) -> RunFailure:
-    return RunFailure("DatasetInvalid", message)
-
-
-def not_found(message: str) -> RunFailure:
-    return RunFailure("DatasetNotFound", message)
-
-
+invalid = partial(RunFailure, "DatasetInvalid")
+not_found = partial(RunFailure, "DatasetNotFound")
+MAX_FILE_BYTES = 2 * 1024**3  # Larger files are refused by their size, before anything of them is read.
+_PAGE_STARTS = (b"<!doctype html", b"<html")
+MAX_LINE_BYTES = 16 * 1024**2  # Of one line: a file without line breaks is not read whole.
+_BYTE_ORDER_MARK = "\ufeff"
 CHUNK_BYTES = 1024 * 1024
 CONNECT_SECONDS = 30.0
 SILENCE_SECONDS = 60.0  # After so long without data the download fails.
+ALGORITHM = "AWS4-HMAC-SHA256"
+EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()
+SERVICE = "s3"
 
 
 def shown_url(url: str) -> str:
@@ -43,22 +46,20 @@ def shown_url(url: str) -> str:
     return f"{parts.scheme}://{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}{parts.path}"
 
 
-async def fetch(url: str, *, max_bytes: int) -> Path:
-    """Stream the file into the temporary directory and return its path.
-    Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`."""
-    return await download(URL(url), name=shown_url(url), max_bytes=max_bytes)
-
-
-async def download(url: URL, *, name: str, max_bytes: int, headers: Mapping[str, str] | None = None) -> Path:
-    """Stream the file into the temporary directory. With `headers` no redirect is followed: they are for this server alone.
-    `name`: what people call the file."""
+async def fetch(file: DataFile, *, max_bytes: int) -> Path:
+    """Stream a file that is elsewhere into the temporary directory and return its path."""
+    name, url, headers = name_of(file), URL(file.url or ""), None
+    if file.s3 is not None:
+        # Encoded already: a signature holds for these characters alone.
+        url = URL(object_url(file.s3), encoded=True)
+        headers = _headers_of(file.s3, name) if file.s3.credentials is not None else None
     timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
     try:
         async with (
             aiohttp.ClientSession(timeout=timeout, trust_env=True) as session,
+            # With signed headers no redirect is followed: they are for this server alone.
             session.get(url, headers=headers, allow_redirects=headers is None) as response,
         ):
-            _check_response(response, name=name, max_bytes=max_bytes)
             return await _saved(response, name=name, max_bytes=max_bytes)
     except (aiohttp.ClientError, TimeoutError) as error:
         raise not_found(f"cannot fetch {name}: {error_text(error)}") from error
@@ -66,46 +67,28 @@ async def download(url: URL, *, name: str, max_bytes: int, headers: Mapping[str,
         raise invalid(f"cannot keep {name}: {error.strerror}") from error
 
 
-def _check_response(response: aiohttp.ClientResponse, *, name: str, max_bytes: int) -> None:
+async def _saved(response: aiohttp.ClientResponse, *, name: str, max_bytes: int) -> Path:
     if response.status != 200:
         raise not_found(f"{name} answered {response.status} {response.reason or ''}".rstrip())
     if "html" in response.content_type:
         led = f" (redirected to {shown_url(str(response.url))})" if response.history else ""
         raise invalid(f"{name}{led} answered with an HTML page, not with data: is it the link to the raw file?")
-    if response.content_length is not None and response.content_length > max_bytes:
-        raise _too_large(name, max_bytes)
-
-
-def _too_large(name: str, max_bytes: int) -> RunFailure:
-    return invalid(f"{name} is larger than {max_bytes // 1024**2} MiB")
-
-
-async def _saved(response: aiohttp.ClientResponse, *, name: str, max_bytes: int) -> Path:
-    size = 0
+    size, too_large = 0, invalid(f"{name} is larger than {max_bytes // 1024**2} MiB")
+    if (response.content_length or 0) > max_bytes:
+        raise too_large
     with tempfile.NamedTemporaryFile(prefix="benchrun-data-", delete=False) as file:
         async for chunk in response.content.iter_chunked(CHUNK_BYTES):
             size += len(chunk)
             if size > max_bytes:
-                raise _too_large(name, max_bytes)
+                raise too_large
             file.write(chunk)
     return Path(file.name)
 
 
-ALGORITHM = "AWS4-HMAC-SHA256"
-EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()
-SERVICE = "s3"
-
-
-@dataclass(frozen=True, slots=True)
-class Credentials:
+class Credentials(NamedTuple):
     access_key_id: str
     secret_access_key: str
-    session_token: str | None = None
-
-
-def quoted_path(key: str) -> str:
-    """An object's key as the path of a URL, encoded as the signature wants it."""
-    return quote(key, safe="/-_.~")
+    session_token: str = ""
 
 
 def signed_headers(
@@ -135,14 +118,9 @@ def signed_headers(
     }
 
 
-def shown_object(place: S3Object) -> str:
-    """What people call it."""
-    return f"s3://{place.bucket}/{place.key}"
-
-
 def object_url(place: S3Object) -> str:
-    """Where it is: the bucket in the path of a self-hosted store, in the host name at AWS."""
-    path = quoted_path(place.key)
+    """Where it is, encoded as the signature wants it: the bucket in the path of a self-hosted store, in the host name at AWS."""
+    path = quote(place.key, safe="/-_.~")
     if place.endpoint is not None:
         return f"{place.endpoint.rstrip('/')}/{place.bucket}/{path}"
     if "." in place.bucket:
@@ -151,32 +129,16 @@ def object_url(place: S3Object) -> str:
     return f"https://{place.bucket}.s3.{place.region}.amazonaws.com/{path}"
 
 
-async def fetch_object(place: S3Object, *, max_bytes: int) -> Path:
-    """Stream the object into the temporary directory and return its path.
-    Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`."""
-    url, headers = object_url(place), None
-    if place.credentials is not None:
-        timestamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-        headers = signed_headers(url, _credentials(place), region=place.region, timestamp=timestamp)
-    # Encoded already: a signature holds for these characters alone.
-    return await download(URL(url, encoded=True), name=shown_object(place), headers=headers, max_bytes=max_bytes)
-
-
-def _credentials(place: S3Object) -> Credentials:
-    def value(name: str) -> str:
-        return os.environ.get(f"{place.credentials}_{name}", "").strip()
-
-    found = Credentials(value("ACCESS_KEY_ID"), value("SECRET_ACCESS_KEY"), value("SESSION_TOKEN") or None)
+def _headers_of(place: S3Object, name: str) -> dict[str, str]:
+    variables = ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN")
+    found = Credentials(*(os.environ.get(f"{place.credentials}_{each}", "").strip() for each in variables))
     if not found.access_key_id or not found.secret_access_key:
         raise not_found(
-            f"there are no credentials for {shown_object(place)}: the Secret of credentialsSecretRef must exist and have the "
+            f"there are no credentials for {name}: the Secret of credentialsSecretRef must exist and have the "
             "keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         )
-    return found
-
-
-MAX_FILE_BYTES = 2 * 1024**3  # Larger files are refused by their size, before anything of them is read.
-_PAGE_STARTS = (b"<!doctype html", b"<html")
+    timestamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    return signed_headers(object_url(place), found, region=place.region, timestamp=timestamp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +150,9 @@ class OpenedFile:
 
 @contextmanager
 def opened(file: DataFile) -> Iterator[OpenedFile]:
-    """The file, fetched if it is elsewhere; a copy is gone at the end.
-    Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`."""
-    name, path = name_of(file), _local(file)
+    """The file, fetched if it is elsewhere; a copy is gone at the end."""
+    name = name_of(file)
+    path = Path(file.path) if file.path is not None else asyncio.run(fetch(file, max_bytes=MAX_FILE_BYTES))
     try:
         _check(path, name)
         with path.open("rb") as content:
@@ -209,21 +171,12 @@ def name_of(file: DataFile) -> str:
     """What people call it, without what may be a secret."""
     if file.url is not None:
         return shown_url(file.url)
-    return shown_object(file.s3) if file.s3 is not None else str(file.path)
-
-
-def _local(file: DataFile) -> Path:
-    if file.url is not None:
-        return asyncio.run(fetch(file.url, max_bytes=MAX_FILE_BYTES))
-    if file.s3 is not None:
-        return asyncio.run(fetch_object(file.s3, max_bytes=MAX_FILE_BYTES))
-    return Path(str(file.path))
+    return f"s3://{file.s3.bucket}/{file.s3.key}" if file.s3 is not None else str(file.path)
 
 
 def _check(path: Path, name: str) -> None:
-    found = path.stat()
-    size = found.st_size
-    if not stat.S_ISREG(found.st_mode):
+    size = path.stat().st_size
+    if not path.is_file():
         # A directory, or a device that never ends.
         raise not_found(f"cannot read {name} in the client's container: it is not a regular file. Check the path.")
     if size > MAX_FILE_BYTES:
@@ -238,17 +191,10 @@ def _check(path: Path, name: str) -> None:
         raise invalid(f"{name} is an HTML page, not data: is it the link to the raw file?")
 
 
-MAX_LINE_BYTES = 16 * 1024**2  # Of one line: a file without line breaks is not read whole.
-_BYTE_ORDER_MARK = "\ufeff"
-
-
 def lines(file: OpenedFile) -> Iterator[tuple[int, str]]:
-    """Number and text of each line, the line's end included.
-    Raises RunFailure: `DatasetInvalid`, for a line that is not UTF-8 or far too long."""
+    """Number and text of each line, the line's end included. A line that is not UTF-8, or far too long, is invalid."""
     with file.path.open("rb") as content:
-        number = 0
-        while line := content.readline(MAX_LINE_BYTES + 1):
-            number += 1
+        for number, line in enumerate(iter(lambda: content.readline(MAX_LINE_BYTES + 1), b""), start=1):
             if len(line) > MAX_LINE_BYTES:
                 raise invalid(
                     f"{file.name}, line {number} is longer than {MAX_LINE_BYTES // 1024**2} MiB. Put each row on its own line."
@@ -261,32 +207,29 @@ def lines(file: OpenedFile) -> Iterator[tuple[int, str]]:
 
 
 def json_lines(file: OpenedFile) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Place (for messages) and object of each line that is not blank.
-    Raises RunFailure: `DatasetInvalid`, naming line and column."""
+    """Place (for messages) and object of each line that is not blank."""
     for number, text in lines(file):
         if not text.strip():
             continue
         where = f"{file.name}, line {number}"
-        try:
-            row = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise invalid(
-                f"{where}, column {error.colno}: {error.msg}. A JSON Lines file has one JSON object a line."
-            ) from error
-        except RecursionError as error:
-            raise invalid(f"{where}: nested too deeply") from error
+        row = json_value(text, name=file.name, line=number, should_be="A JSON Lines file has one JSON object a line.")
         if not isinstance(row, dict):
             raise invalid(f"{where}: expected a JSON object, got {json_type(row)}")
         yield where, row
 
 
-def text_field(row: dict[str, Any], field: str, *, where: str) -> str:
-    """A field that must hold a text. Raises RunFailure: `DatasetInvalid`, naming the field and those that there are."""
-    if field not in row:
-        raise invalid(f'{where}: there is no field "{field}"; it has {listed(row)}')
-    value = row[field]
+def field_of(row: Mapping[str, Any], name: str, *, where: str, kind: str = "field", advice: str = "") -> Any:
+    """What a row holds in a field; a row without it is invalid."""
+    if name not in row:
+        raise invalid(f'{where}: there is no {kind} "{name}"; it has {listed(row)}{advice}')
+    return row[name]
+
+
+def text_field(row: Mapping[str, Any], name: str, *, where: str) -> str:
+    """Likewise, of a field that must hold a text."""
+    value = field_of(row, name, where=where)
     if not isinstance(value, str):
-        raise invalid(f'{where}: "{field}" must be a text, is {json_type(value)}')
+        raise invalid(f'{where}: "{name}" must be a text, is {json_type(value)}')
     return value
 
 
@@ -297,15 +240,15 @@ def listed(names: Any, *, most: int = 20) -> str:
     return (", ".join(found) or "none") + (f" and {more} more" if more else "")
 
 
+_JSON_TYPES = {
+    type(None): "null", bool: "a boolean", int: "a number", float: "a number", str: "a text", list: "a list",
+    dict: "an object",
+}  # fmt: skip
+
+
 def json_type(value: object) -> str:
     """What JSON calls it, with its article."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "a boolean"
-    if isinstance(value, int | float):
-        return "a number"
-    return {"str": "a text", "list": "a list", "dict": "an object"}[type(value).__name__]
+    return _JSON_TYPES[type(value)]
 
 
 def not_utf8(error: UnicodeDecodeError, *, name: str, first_line: int = 1) -> RunFailure:
@@ -317,14 +260,14 @@ def not_utf8(error: UnicodeDecodeError, *, name: str, first_line: int = 1) -> Ru
     )
 
 
-def json_value(content: bytes, *, name: str, should_be: str) -> Any:
-    """What the content of a file holds. `should_be`: what is expected, for the message.
-    Raises RunFailure: `DatasetInvalid`, naming line and place in it."""
+def json_value(content: bytes | str, *, name: str, should_be: str, line: int | None = None) -> Any:
+    """What the content of a file, or this line of it, holds. `should_be`: what is expected, for the message."""
     try:
         return json.loads(content)
     except json.JSONDecodeError as error:
-        raise invalid(f"{name}, line {error.lineno}, column {error.colno}: {error.msg}. {should_be}") from error
+        at = f"line {line or error.lineno}, column {error.colno}"
+        raise invalid(f"{name}, {at}: {error.msg}. {should_be}") from error
     except UnicodeDecodeError as error:
         raise not_utf8(error, name=name) from error
     except RecursionError as error:
-        raise invalid(f"{name}: nested too deeply") from error
+        raise invalid(f"{name}{'' if line is None else f', line {line}'}: nested too deeply") from error

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import importlib
 import random
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
 from statistics import NormalDist
-from typing import Any, TypeVar
+from typing import Any
 
 from benchrun_client.contract import Api, DrawnLengths, PrefixRepetitionData, RandomData
-from benchrun_client.datasets.row_pools import Counting, Portion, Sample, Slot
+from benchrun_client.datasets.row_pools import Portion, Sample, Slot
 from benchrun_client.failures import RunFailure
+from benchrun_client.tokenizer import TokenCounter
 
 DISTINCT_WORDS = 8
 """No two prompts of a run share so many first words: half of vLLM's smallest KV block, for a special token or the end of a
@@ -28,28 +29,13 @@ BATCH = 256  # Prompts at a time: as words they take many times the memory that 
 Start = tuple[str, ...]  # First words of a prompt.
 
 
-T = TypeVar("T")
-
-
-def batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    return (items[start : start + BATCH] for start in range(0, len(items), BATCH))
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """Words that shall become a prompt of so many tokens, give or take words at the end."""
-
-    words: list[str]
-    tokens: int
-
-
 class WordWriter:
     """Draws words for one run: everything that is to begin distinctly does so among all of it."""
 
-    def __init__(self, *, words: Sequence[str], counter: Counting, starts: Collection[Start] = ()) -> None:
+    def __init__(self, *, words: Sequence[str], counter: TokenCounter, starts: Collection[Start] = ()) -> None:
         """`starts`: beginnings that are taken already."""
         self._words = words
-        self._counter = counter
+        self.counter = counter
         self.starts: set[Start] = set(starts)
         self._overhead: dict[Api, int] = {}
 
@@ -57,7 +43,7 @@ class WordWriter:
         """Words that a prompt of so many tokens has room for, beside special tokens and template.
         Raises RunFailure: `InvalidPlan`, when there is none. `whose`: the name of the field for the message."""
         if api not in self._overhead:
-            self._overhead[api] = self._counter.count([self._words[0]], api=api)[0] - 1
+            self._overhead[api] = self.counter.count([self._words[0]], api=api)[0] - 1
         overhead = self._overhead[api]
         if tokens <= overhead:
             raise RunFailure(
@@ -68,34 +54,36 @@ class WordWriter:
 
     def distinct(self, rng: random.Random, length: int) -> list[str]:
         """Words that no others of the run begin like; fewer than `DISTINCT_WORDS` may be alike."""
-        while True:
-            words = self.any(rng, length)
-            if length < DISTINCT_WORDS:
-                return words
-            start = tuple(words[:DISTINCT_WORDS])
-            if start not in self.starts:
-                self.starts.add(start)
-                return words
+        words = self.any(rng, length)
+        if length >= DISTINCT_WORDS:
+            while (start := tuple(words[:DISTINCT_WORDS])) in self.starts:
+                words = self.any(rng, length)
+            self.starts.add(start)
+        return words
 
     def any(self, rng: random.Random, length: int) -> list[str]:
         return rng.choices(self._words, k=length)
 
-    def exact(self, rng: random.Random, drafts: Sequence[Draft], *, api: Api) -> list[str]:
-        """The drafts as prompts, each exactly as long as it shall be.
+    def exact(self, rng: random.Random, drafts: Iterable[tuple[list[str], int]], *, api: Api) -> Iterator[str]:
+        """The drafts as prompts: words, give or take some at the end, that become exactly so many tokens.
         Raises RunFailure: `TokenizerUnusable`, when words cannot make up these lengths."""
-        texts = [draft.words for draft in drafts]
-        wrong = list(range(len(drafts)))
+        waiting = iter(drafts)
+        while batch := list(islice(waiting, BATCH)):
+            yield from self._exact(rng, [words for words, _ in batch], [tokens for _, tokens in batch], api=api)
+
+    def _exact(self, rng: random.Random, texts: list[list[str]], lengths: Sequence[int], *, api: Api) -> Iterator[str]:
+        wrong = list(range(len(texts)))
         for _ in range(MAX_ROUNDS):
-            counts = self._counter.count([" ".join(texts[i]) for i in wrong], api=api)
-            missing = {i: drafts[i].tokens - count for i, count in zip(wrong, counts, strict=True)}
+            counts = self.counter.count([" ".join(texts[i]) for i in wrong], api=api)
+            missing = {i: lengths[i] - count for i, count in zip(wrong, counts, strict=True)}
             wrong = [i for i in wrong if missing[i]]
             if not wrong:
-                return [" ".join(words) for words in texts]
+                return map(" ".join, texts)
             for i in wrong:
-                texts[i] = self._adjusted(rng, texts[i], missing[i], most=drafts[i].tokens)
+                texts[i] = self._adjusted(rng, texts[i], missing[i], most=lengths[i])
         raise RunFailure(
             "TokenizerUnusable",
-            f"cannot write prompts of exactly {drafts[wrong[0]].tokens} tokens with this tokenizer; use a dataset of texts",
+            f"cannot write prompts of exactly {lengths[wrong[0]]} tokens with this tokenizer; use a dataset of texts",
         )
 
     def _adjusted(self, rng: random.Random, words: list[str], missing: int, *, most: int) -> list[str]:
@@ -106,21 +94,17 @@ class WordWriter:
         return words[: max(len(words) + missing, 1)]
 
 
-class RandomPrompts(WordWriter):
-    def write(self, slot: Slot | Portion, data: RandomData) -> tuple[Sample, ...]:
-        """The samples of one stage, warm-up or portion: a function of its seed, lengths and number alone, but for collisions.
-        Raises RunFailure: `InvalidPlan` when special tokens and template alone fill the prompt."""
-        if data.generator == "VLLM":
-            return vllm_samples(self._counter, slot, data)
-        # random.Random and its integer arithmetic give the same prompts on every version of Python and numpy.
-        rng = random.Random(slot.seed)
-        samples: list[Sample] = []
-        for batch in batches(drawn_lengths(data, seed=slot.seed, requests=slot.requests)):
-            rooms = [(self.words_that_fit(tokens, api=slot.api, whose="inputTokens"), tokens) for tokens, _ in batch]
-            drafts = [Draft(self.distinct(rng, room), tokens) for room, tokens in rooms]
-            prompts = self.exact(rng, drafts, api=slot.api)
-            samples += (Sample(prompt, *lengths) for prompt, lengths in zip(prompts, batch, strict=True))
-        return tuple(samples)
+def write_random(writer: WordWriter, slot: Slot | Portion, data: RandomData) -> tuple[Sample, ...]:
+    """The samples of one stage, warm-up or portion: a function of its seed, lengths and number alone, but for collisions.
+    Raises RunFailure: `InvalidPlan` when special tokens and template alone fill the prompt."""
+    if data.generator == "VLLM":
+        return vllm_samples(writer.counter, slot, data)
+    # random.Random and its integer arithmetic give the same prompts on every version of Python and numpy.
+    rng, lengths = random.Random(slot.seed), drawn_lengths(data, seed=slot.seed, requests=slot.requests)
+    rooms = (writer.words_that_fit(tokens, api=slot.api, whose="inputTokens") for tokens, _ in lengths)
+    drafts = ((writer.distinct(rng, room), tokens) for room, (tokens, _) in zip(rooms, lengths, strict=True))
+    prompts = writer.exact(rng, drafts, api=slot.api)
+    return tuple(Sample(prompt, *each) for prompt, each in zip(prompts, lengths, strict=True))
 
 
 def drawn_lengths(data: RandomData, *, seed: int, requests: int) -> list[tuple[int, int]]:
@@ -151,13 +135,12 @@ def write_prefix_repetition(writer: WordWriter, portion: Portion, data: PrefixRe
     prefix_words = writer.words_that_fit(data.prefix_tokens, api=portion.api, whose="prefixTokens")
     prefixes = [writer.distinct(rng, prefix_words) for _ in range(min(data.prefixes, portion.requests))]
     length = data.prefix_tokens + data.suffix_tokens
-    samples: list[Sample] = []
-    for batch in batches(range(portion.requests)):
-        ends = [writer.any(rng, data.suffix_tokens) for _ in batch]
-        drafts = [Draft(prefixes[n % len(prefixes)] + end, length) for n, end in zip(batch, ends, strict=True)]
-        for n, prompt in zip(batch, writer.exact(rng, drafts, api=portion.api), strict=True):
-            samples.append(Sample(prompt, length, data.output_tokens, prefix_words if n >= len(prefixes) else 0))
-    return tuple(samples)
+    words = (prefixes[n % len(prefixes)] + writer.any(rng, data.suffix_tokens) for n in range(portion.requests))
+    prompts = writer.exact(rng, ((each, length) for each in words), api=portion.api)
+    return tuple(
+        Sample(prompt, length, data.output_tokens, prefix_words if n >= len(prefixes) else 0)
+        for n, prompt in enumerate(prompts)
+    )
 
 
 # `random` data as vLLM makes it: prompt i starts at token `offset_i + i` of the vocabulary and counts up through it (`RandomDataset` in
@@ -167,7 +150,7 @@ def write_prefix_repetition(writer: WordWriter, portion: Portion, data: PrefixRe
 VLLM_ROUNDS = 10  # Of decoding and encoding again, as in vLLM; what is then too long or too short stays so.
 
 
-def vllm_samples(counter: Counting, slot: Slot | Portion, data: RandomData) -> tuple[Sample, ...]:
+def vllm_samples(counter: TokenCounter, slot: Slot | Portion, data: RandomData) -> tuple[Sample, ...]:
     """The samples of one stage, warm-up or portion: by the seed of the dataset, if it has one. A chat template is not part of the
     length, as in vLLM. Raises RunFailure: `InvalidPlan` when special tokens alone fill the prompt."""
     seed = slot.seed if data.seed is None else data.seed

@@ -13,12 +13,16 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, takewhile
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from benchrun_client import contract
 from benchrun_client.datasets.files import name_of
 from benchrun_client.failures import RunFailure
+from benchrun_client.tokenizer import TokenCounter
 
+R = TypeVar("R")
+REPEATED = "RepeatsEarlierRow"
+TOO_LONG = "TooLongForModel"
 Slot = contract.Stage | contract.Warmup
 """A part of the run that sends requests: both kinds name their data, seed, API and number of requests."""
 
@@ -101,31 +105,13 @@ def prompts_digest(samples: Sequence[Sample]) -> str:
     return digest.hexdigest()
 
 
-class Counting(Protocol):
-    """Counts tokens the way the server will."""
-
-    tokenizer: Any
-
-    def count(self, texts: Sequence[str], *, api: contract.Api) -> list[int]:
-        """Tokens of each text as a separate prompt."""
-        ...
-
-    def shared_prefix(self, *, api: contract.Api, after: str = "") -> int:
-        """Tokens that every prompt begins with that begins with this text."""
-        ...
-
-
-def repeated_by(text: str, *, counter: Counting, api: contract.Api) -> int:
+def repeated_by(text: str, *, counter: TokenCounter, api: contract.Api) -> int:
     """Tokens that a common beginning adds to what every prompt begins with anyway."""
     return counter.shared_prefix(api=api, after=text) - counter.shared_prefix(api=api) if text else 0
 
 
 def common_start(one: str, other: str) -> str:
     return one[: sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))]
-
-
-REPEATED = "RepeatsEarlierRow"
-TOO_LONG = "TooLongForModel"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,35 +122,53 @@ class Row:
 
 
 @dataclass(frozen=True)
-class RowFile:
+class RowFile(Generic[R]):
+    """What was read of a file."""
+
     name: str
     sha256: str
-    rows: tuple[Row, ...]
-    read: int  # Entries there were.
+    rows: tuple[R, ...]
     dropped: Mapping[str, int] = field(default_factory=dict)  # Entries that are not among the rows, by reason.
     common: str = ""  # What every row begins with.
 
+    @property
+    def read(self) -> int:
+        """Entries there were."""
+        return len(self.rows) + sum(self.dropped.values())
 
-def row_file(entries: Iterable[Row | str], *, name: str, sha256: str) -> RowFile:
+    def facts(
+        self, part: int, *, used: int, dropped: Mapping[str, int] | None = None, source: str = ""
+    ) -> contract.DatasetFacts:
+        """What became of it. `source`: what the workload calls it; `dropped`: all rows that were left out, by reason."""
+        return contract.DatasetFacts(
+            part=part,
+            source=(source or self.name)[-300:],
+            sha256=self.sha256,
+            rows_read=self.read,
+            rows_used=used,
+            rows_dropped=dict(self.dropped if dropped is None else dropped),
+        )
+
+
+def row_file(entries: Iterable[Row | str], *, name: str, sha256: str) -> RowFile[Row]:
     """A file of these rows; a text is the reason why an entry is dropped. The second of two rows with the same text is, too."""
     rows: dict[str, Row] = {}
     dropped: Counter[str] = Counter()
-    read = 0
-    for read, entry in enumerate(entries, start=1):  # noqa: B007 (the last number is how many there were)
+    for entry in entries:
         if isinstance(entry, str):
             dropped[entry] += 1
         elif entry.text in rows:
             dropped[REPEATED] += 1
         else:
             rows[entry.text] = entry
-    return RowFile(name, sha256, tuple(rows.values()), read, dict(dropped), _common_start(tuple(rows)))
+    return RowFile(name, sha256, tuple(rows.values()), dict(dropped), _common_start(tuple(rows)))
 
 
 @dataclass(frozen=True, slots=True)
 class Fitting:
     """What all requests of a portion have in common."""
 
-    counter: Counting
+    counter: TokenCounter
     api: contract.Api
     context_tokens: int | None  # Longest request that the model takes; None: not known yet.
     repeated_tokens: int  # What every row of the file begins with.
@@ -177,35 +181,28 @@ class Fitting:
         return Sample(prompt, tokens, output_tokens, min(self.repeated_tokens, tokens))
 
 
-D = TypeVar("D", bound=contract.DatasetFields)
-
-
 @dataclass(frozen=True, slots=True)
-class RowKind(Generic[D]):
+class RowKind:
     """How datasets of one kind are read, and how their rows become requests."""
 
-    read: Callable[[D], RowFile]
-    """Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming the place in the file."""
-    fit: Callable[[D, Sequence[Row], Fitting], Sample | str]
-    """The request that rows make, or the reason why they are left out."""
+    read: Callable[[Any], RowFile[Row]]  # Raises RunFailure, `DatasetNotFound` or `DatasetInvalid`, with the place.
+    fit: Callable[[Any, Sequence[Row], Fitting], Sample | str]  # The request of rows, or why they are left out.
     content: tuple[str, ...] = ()  # Fields that choose what is taken of the file.
     source: tuple[str, ...] = ("file",)  # Fields that say which file it is.
-    name: Callable[[D], str] = lambda data: name_of(getattr(data, "file"))  # noqa: B009
-    """What people call the file."""
+    name: Callable[[Any], str] = lambda data: name_of(data.file)  # What people call the file.
 
 
-ROW_KINDS: dict[type[contract.DatasetFields], RowKind[Any]] = {}
+ROW_KINDS: dict[type[contract.DatasetFields], RowKind] = {}
 """By the dataset's model; each module of a kind registers it here."""
 
 
 class RowPool:
     """The rows of one file that nobody has taken yet."""
 
-    def __init__(self, file: RowFile, *, needed: int) -> None:
-        """`needed`: rows that the whole run takes, for the message when there are too few."""
+    def __init__(self, file: RowFile[Row]) -> None:
+        self.needed = 0  # Rows that the whole run takes, for the message when there are too few.
         self.common = file.common  # What every row begins with.
         self._file = file
-        self._needed = needed
         self._free = list(range(len(file.rows)))
         self._dropped: dict[int, str] = {}
         self._used: Counter[tuple[str, int]] = Counter()
@@ -239,14 +236,7 @@ class RowPool:
 
     def facts(self, workload: str, part: int, *, source: str) -> contract.DatasetFacts:
         """What became of the file, and what a workload took of it. `source`: what the workload calls it."""
-        return contract.DatasetFacts(
-            part=part,
-            source=source[-300:],
-            sha256=self._file.sha256,
-            rows_read=self._file.read,
-            rows_used=self._used[workload, part],
-            rows_dropped=self._all_dropped(),
-        )
+        return self._file.facts(part, used=self._used[workload, part], dropped=self._all_dropped(), source=source)
 
     def _all_dropped(self) -> dict[str, int]:
         return dict(sorted((Counter(self._file.dropped) + Counter(self._dropped.values())).items()))
@@ -255,7 +245,7 @@ class RowPool:
         dropped = ", ".join(f"{count} {reason}" for reason, count in self._all_dropped().items())
         return (
             f"{self._file.name} has {self._file.read} rows, {len(self._file.rows) - len(self._dropped)} of them usable"
-            f"{f' (dropped: {dropped})' if dropped else ''}; the run needs {self._needed}, each used once. "
+            f"{f' (dropped: {dropped})' if dropped else ''}; the run needs {self.needed}, each used once. "
             "Ask for fewer requests or repeats, or give a larger file."
         )
 
@@ -277,21 +267,20 @@ def read_pools(portions: Sequence[Portion]) -> Mapping[contract.DatasetFields, R
         dict.fromkeys(data for _, data in with_rows),
         key=lambda data: isinstance(data, contract.CustomData) and data.output_tokens is not None,
     )
-    sources: dict[contract.DatasetFields, Hashable] = {}
-    contents: dict[Hashable, Hashable] = {}
-    files: dict[Hashable, RowFile] = {}
+    by_source: dict[Hashable, RowPool] = {}
+    by_content: dict[Hashable, RowPool] = {}
+    pools: dict[contract.DatasetFields, RowPool] = {}
     for data in datasets:
         kind = ROW_KINDS[type(data)]
-        sources[data] = source = _values(data, kind.source + kind.content)
-        if source not in contents:
+        source = _values(data, kind.source + kind.content)
+        if source not in by_source:
             file = kind.read(data)
-            contents[source] = content = (_values(data, kind.content), file.sha256)
-            files.setdefault(content, file)
-    needed: Counter[Hashable] = Counter()
+            content = _values(data, kind.content), file.sha256
+            by_source[source] = by_content.setdefault(content, RowPool(file))
+        pools[data] = by_source[source]
     for portion, data in with_rows:
-        needed[contents[sources[data]]] += different_prompts(portion) * rows_a_prompt(data)
-    pools = {content: RowPool(file, needed=needed[content]) for content, file in files.items()}
-    return {data: pools[contents[source]] for data, source in sources.items()}
+        pools[data].needed += different_prompts(portion) * rows_a_prompt(data)
+    return pools
 
 
 def different_prompts(portion: Portion) -> int:

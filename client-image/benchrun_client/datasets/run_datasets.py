@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from pkgutil import iter_modules
 
 from benchrun_client.contract import AgentData, DatasetFacts, DatasetFields, TextsData, TimedTraceData
-from benchrun_client.datasets.agent import Clock, agent_samples, read_conversation
-from benchrun_client.datasets.row_pools import ROW_KINDS, Counting, Fitting, Portion, Sample, read_pools, repeated_by
+from benchrun_client.datasets.agent import agent_samples, read_conversation
+from benchrun_client.datasets.row_pools import ROW_KINDS, Fitting, Portion, Sample, read_pools, repeated_by
 from benchrun_client.datasets.timed_trace import read_trace
+from benchrun_client.tokenizer import TokenCounter
 
 for _module in iter_modules([str(Path(__file__).parent)]):
     # Each kind of rows registers itself.
@@ -24,7 +26,7 @@ for _module in iter_modules([str(Path(__file__).parent)]):
 class RunDatasets:
     """Those of one run. Portions get their rows in the order of their `draw`."""
 
-    def __init__(self, portions: Sequence[Portion], *, counter: Counting, context_tokens: int | None) -> None:
+    def __init__(self, portions: Sequence[Portion], *, counter: TokenCounter, context_tokens: int | None) -> None:
         """Read everything that these portions name. `context_tokens`: longest request that the model takes, if known.
         Raises RunFailure: a dataset is missing or broken."""
         self._counter = counter
@@ -35,22 +37,28 @@ class RunDatasets:
         self.traces = {
             data: read_trace(data, context_tokens=context_tokens) for data in every if isinstance(data, TimedTraceData)
         }
-        self._clock = Clock()
+        self._times: set[int] = set()
 
     def draw(self, portion: Portion) -> tuple[Sample, ...]:
         """Samples of a portion whose texts are there already. Raises RunFailure: `DatasetTooSmall`."""
         data = portion.data
         if isinstance(data, AgentData):
             conversation = self._conversations[data]
-            return agent_samples(conversation, portion, data, counter=self._counter, clock=self._clock)
+            return agent_samples(conversation, portion, data, counter=self._counter, times=self._times)
         pool, kind = self._pools[data], ROW_KINDS[type(data)]
         repeated = repeated_by(pool.common, counter=self._counter, api=portion.api)
         fitting = Fitting(self._counter, portion.api, self._context_tokens, repeated)
         samples = pool.draw(portion, lambda rows: kind.fit(data, rows, fitting))
         if not isinstance(data, TextsData):
             return samples
+        # Each so many times, one right after the other; all copies but the first are repeated whole.
         common = self._counter.shared_prefix(api=portion.api)
-        return _duplicated(samples, times=data.duplicate, requests=portion.requests, shared_prefix=common)
+        copies = (
+            sample if copy == 0 else replace(sample, repeated_tokens=max(0, sample.input_tokens - common))
+            for sample in samples
+            for copy in range(data.duplicate)
+        )
+        return tuple(islice(copies, portion.requests))
 
     def facts(self, portions: Iterable[Portion]) -> tuple[DatasetFacts, ...]:
         """What was read for one workload, given all its portions; known once these have drawn."""
@@ -60,8 +68,8 @@ class RunDatasets:
             if isinstance(data, AgentData):
                 found[portion.part] = self._conversations[data].facts(portion.part)
             elif isinstance(data, TimedTraceData):
-                used = max(portion.requests, found[0].rows_used if 0 in found else 0)
-                found[0] = self.traces[data].facts(used=used)
+                trace, before = self.traces[data], found[0].rows_used if 0 in found else 0
+                found[0] = trace.facts(0, used=min(max(portion.requests, before), len(trace.rows)))
             elif type(data) in ROW_KINDS:
                 name = ROW_KINDS[type(data)].name(data)
                 found[portion.part] = self._pools[data].facts(portion.workload, portion.part, source=name)
@@ -71,13 +79,3 @@ class RunDatasets:
 def is_drawn(data: DatasetFields) -> bool:
     """Whether its texts are there before the server is; others are written meanwhile."""
     return isinstance(data, AgentData) or type(data) in ROW_KINDS
-
-
-def _duplicated(samples: Sequence[Sample], *, times: int, requests: int, shared_prefix: int) -> tuple[Sample, ...]:
-    """Each sample so many times, one right after the other; all copies but the first are repeated whole."""
-    copies = [
-        sample if copy == 0 else replace(sample, repeated_tokens=max(0, sample.input_tokens - shared_prefix))
-        for sample in samples
-        for copy in range(times)
-    ]
-    return tuple(copies[:requests])

@@ -9,16 +9,16 @@ prefix cache, and prompts are filled up to their length.
 from __future__ import annotations
 
 import random
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
+from itertools import chain, islice
 from typing import Any
 
-from benchrun_client.contract import DatasetFacts, TimedTraceData
-from benchrun_client.datasets.files import invalid, json_lines, json_type, listed, opened
-from benchrun_client.datasets.random_words import Draft, WordWriter, batches
-from benchrun_client.datasets.row_pools import TOO_LONG, Portion, Sample
+from benchrun_client.contract import TimedTraceData
+from benchrun_client.datasets.files import field_of, invalid, json_lines, json_type, opened
+from benchrun_client.datasets.random_words import WordWriter
+from benchrun_client.datasets.row_pools import TOO_LONG, Portion, RowFile, Sample
 from benchrun_client.failures import RunFailure
 
 Block = int | str
@@ -32,40 +32,25 @@ class Entry:
     blocks: tuple[Block, ...]
 
 
-@dataclass(frozen=True)
-class Trace:
-    name: str
-    sha256: str
-    entries: tuple[Entry, ...]  # In order of time.
-    dropped: Mapping[str, int] = field(default_factory=dict)
+class Trace(RowFile[Entry]):
+    """Recorded requests, in order of time."""
 
     def first(self, requests: int) -> tuple[Entry, ...]:
         """So many entries. Raises RunFailure: `DatasetTooSmall`, with both numbers."""
-        if len(self.entries) < requests:
+        if len(self.rows) < requests:
             left_out = ", ".join(f"{count} {reason}" for reason, count in self.dropped.items())
             raise RunFailure(
                 "DatasetTooSmall",
-                f"{self.name} has {len(self.entries)} usable requests{f' (dropped: {left_out})' if left_out else ''}; "
+                f"{self.name} has {len(self.rows)} usable requests{f' (dropped: {left_out})' if left_out else ''}; "
                 f"a stage sends {requests}. Ask for fewer, or give a longer trace.",
             )
-        return self.entries[:requests]
-
-    def facts(self, *, used: int) -> DatasetFacts:
-        return DatasetFacts(
-            source=self.name[-300:],
-            sha256=self.sha256,
-            rows_read=len(self.entries) + sum(self.dropped.values()),
-            rows_used=min(used, len(self.entries)),
-            rows_dropped=dict(self.dropped),
-        )
+        return self.rows[:requests]
 
 
 def read_trace(data: TimedTraceData, *, context_tokens: int | None) -> Trace:
-    """Every line a request; those that the model can't take are dropped.
-    Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming line and field."""
+    """Every line a request; those that the model can't take are dropped. Raises RunFailure, naming line and field."""
     entries: list[Entry] = []
-    dropped: Counter[str] = Counter()
-    last = 0.0
+    too_long, last = 0, 0.0
     with opened(data.file) as file:
         for where, line in json_lines(file):
             entry = _entry(line, data, where=where)
@@ -76,10 +61,10 @@ def read_trace(data: TimedTraceData, *, context_tokens: int | None) -> Trace:
                 )
             last = entry.at_seconds
             if context_tokens is not None and entry.input_tokens + entry.output_tokens > context_tokens:
-                dropped[TOO_LONG] += 1
+                too_long += 1
             else:
                 entries.append(entry)
-        return Trace(file.name, file.sha256, tuple(entries), dict(dropped))
+        return Trace(file.name, file.sha256, tuple(entries), {TOO_LONG: too_long} if too_long else {})
 
 
 def write_trace(
@@ -87,63 +72,36 @@ def write_trace(
 ) -> tuple[Sample, ...]:
     """The samples of a portion: a function of its seed and the entries alone, but for collisions.
     Raises RunFailure: `InvalidPlan` when special tokens and template alone fill a prompt."""
-    rng = random.Random(portion.seed)
-    blocks, seen = _Blocks(writer, seed=portion.seed, words=block_tokens), _Seen()
+    rng, rest = random.Random(portion.seed), random.Random(f"{portion.seed}/rest")
+    # The words of each block, drawn when it first comes up.
+    words_of = cache(lambda block: writer.distinct(random.Random(f"{portion.seed}/{block!r}"), block_tokens))
 
     def words_that_fit(entry: Entry) -> int:
         return writer.words_that_fit(entry.input_tokens, api=portion.api, whose="a recorded input length of")
 
+    def draft(entry: Entry) -> tuple[list[str], int]:
+        """Words of its blocks, and new ones for what no block covers."""
+        room = words_that_fit(entry)
+        words = list(islice(chain.from_iterable(map(words_of, entry.blocks)), room))
+        return words + writer.distinct(rest, room - len(words)), entry.input_tokens
+
     samples: list[Sample] = []
-    for batch in batches(entries):
-        drafts = [
-            Draft(blocks.joined(entry.blocks, length=words_that_fit(entry)), entry.input_tokens) for entry in batch
-        ]
-        for prompt, entry in zip(writer.exact(rng, drafts, api=portion.api), batch, strict=True):
-            repeated = min(seen.leading(entry.blocks) * block_tokens, words_that_fit(entry))
-            at = entry.at_seconds - entries[0].at_seconds
-            samples.append(Sample(prompt, entry.input_tokens, entry.output_tokens, repeated, at))
+    tree: dict[tuple[int, Block], int] = {}
+    for prompt, entry in zip(writer.exact(rng, map(draft, entries), api=portion.api), entries, strict=True):
+        repeated = min(_known(tree, entry.blocks) * block_tokens, words_that_fit(entry))
+        at = entry.at_seconds - entries[0].at_seconds
+        samples.append(Sample(prompt, entry.input_tokens, entry.output_tokens, repeated, at))
     return tuple(samples)
 
 
-class _Blocks:
-    """The words of each block of a stage, drawn when it first comes up."""
-
-    def __init__(self, writer: WordWriter, *, seed: int, words: int) -> None:
-        self._writer = writer
-        # Without `self`: a cycle would keep the words of one stage while the next one's are made.
-        self._of = cache(lambda block: writer.distinct(random.Random(f"{seed}/{block!r}"), words))
-        self._rest = random.Random(f"{seed}/rest")
-
-    def joined(self, blocks: Sequence[Block], *, length: int) -> list[str]:
-        """Exactly so many words: those of the blocks, and new ones for what no block covers."""
-        words: list[str] = []
-        for block in blocks:
-            if len(words) >= length:
-                break
-            words += self._of(block)
-        missing = length - len(words)
-        if missing > 0:
-            words += self._writer.distinct(self._rest, missing)
-        return words[:length]
-
-
-class _Seen:
-    """Beginnings that earlier requests of the stage had: a tree of blocks."""
-
-    def __init__(self) -> None:
-        self._nodes: dict[tuple[int, Block], int] = {}
-
-    def leading(self, blocks: Sequence[Block]) -> int:
-        """How many leading blocks an earlier request began with; from now on these are known, too."""
-        node, known = 0, 0
-        for block in blocks:
-            step = (node, block)
-            if step in self._nodes:
-                known += 1
-            else:
-                self._nodes[step] = len(self._nodes) + 1
-            node = self._nodes[step]
-        return known
+def _known(tree: dict[tuple[int, Block], int], blocks: Sequence[Block]) -> int:
+    """How many leading blocks an earlier request of the stage began with; from now on these are in the tree, too."""
+    node, known = 0, 0
+    for block in blocks:
+        new = len(tree) + 1
+        node = tree.setdefault((node, block), new)
+        known += node != new
+    return known
 
 
 def _entry(line: dict[str, Any], data: TimedTraceData, *, where: str) -> Entry:
@@ -160,9 +118,7 @@ def _entry(line: dict[str, Any], data: TimedTraceData, *, where: str) -> Entry:
 
 
 def _number(line: dict[str, Any], field_name: str, *, where: str) -> float:
-    if field_name not in line:
-        raise invalid(f'{where}: there is no field "{field_name}"; it has {listed(line)}')
-    value = line[field_name]
+    value = field_of(line, field_name, where=where)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise invalid(f'{where}: "{field_name}" must be a number, is {json_type(value)}')
     # Also refuses NaN, which is neither.

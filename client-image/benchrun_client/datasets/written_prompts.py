@@ -22,8 +22,8 @@ from benchrun_client.datasets.row_pools import ROW_KINDS, Fitting, Row, RowFile,
 from benchrun_client.failures import RunFailure, error_text
 
 
-def read_custom(data: CustomData) -> RowFile:
-    """Every line a row. Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming line and field."""
+def read_custom(data: CustomData) -> RowFile[Row]:
+    """Every line a row."""
     with files.opened(data.file) as file:
         rows = (_custom_row(entry, data, where=where) for where, entry in files.json_lines(file))
         return row_file(rows, name=file.name, sha256=file.sha256)
@@ -33,20 +33,14 @@ def _custom_row(entry: dict[str, Any], data: CustomData, *, where: str) -> Row:
     prompt = files.text_field(entry, data.prompt_field, where=where)
     if not prompt.strip():
         raise files.invalid(f'{where}: "{data.prompt_field}" is empty')
-    return Row(prompt, output_tokens=_output_tokens(entry, data, where=where) if data.output_tokens is None else None)
-
-
-def _output_tokens(entry: dict[str, Any], data: CustomData, *, where: str) -> int:
+    if data.output_tokens is not None:
+        return Row(prompt)
     field = data.output_tokens_field
-    if field not in entry:
-        raise files.invalid(
-            f'{where}: there is no field "{field}"; it has {files.listed(entry)}. Add it to every line, or set outputTokens.'
-        )
-    value = entry[field]
+    value = files.field_of(entry, field, where=where, advice=". Add it to every line, or set outputTokens.")
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         shown = value if isinstance(value, int | float) and not isinstance(value, bool) else files.json_type(value)
         raise files.invalid(f'{where}: "{field}" must be a whole number of 1 or more, is {shown}')
-    return value
+    return Row(prompt, output_tokens=value)
 
 
 def fit_custom(data: CustomData | HuggingFaceData, rows: Sequence[Row], fitting: Fitting) -> Sample | str:
@@ -62,11 +56,12 @@ MAX_TOTAL_TOKENS = 2048  # vLLM's limits of a usable row (`is_valid_sequence`); 
 
 NO_ANSWER = "FewerThanTwoTurns"
 TOO_SHORT = "TooShort"
+EMPTY = "EmptyText"
 BEYOND_LIMITS = "BeyondTokenLimits"
 
 
-def read_sharegpt(data: ShareGPTData) -> RowFile:
-    """Every conversation a row. Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming line or entry."""
+def read_sharegpt(data: ShareGPTData) -> RowFile[Row]:
+    """Every conversation a row."""
     with files.opened(data.file) as file:
         entries = files.json_value(
             file.path.read_bytes(), name=file.name, should_be="A ShareGPT file is one JSON list."
@@ -111,17 +106,17 @@ def _value(turn: object, *, where: str) -> str:
     return value
 
 
-EMPTY = "EmptyText"
-
-
-def read_hugging_face(data: HuggingFaceData) -> RowFile:
-    """Every row's text; rows without one are dropped.
-    Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming row and column."""
+def read_hugging_face(data: HuggingFaceData) -> RowFile[Row]:
+    """Every row's text; rows without one are dropped."""
     name, digest = called(data), hashlib.sha256()
 
     def rows() -> Iterator[Row | str]:
         for number, row in enumerate(islice(_stream(data), data.max_rows)):
-            text = _text(row, data.column, where=f"{name}, row {number}")
+            where = f"{name}, row {number}"
+            value = files.field_of(row, data.column, where=where, kind="column")
+            if value is not None and not isinstance(value, str):
+                raise files.invalid(f'{where}: "{data.column}" must be a text, is {type(value).__name__}')
+            text = value or ""
             digest.update(f"{len(text.encode())}\n{text}".encode())
             yield Row(text) if text.strip() else EMPTY
 
@@ -152,15 +147,6 @@ def _stream(data: HuggingFaceData) -> Iterable[Mapping[str, Any]]:
     return rows
 
 
-def _text(row: Mapping[str, Any], column: str, *, where: str) -> str:
-    if column not in row:
-        raise files.invalid(f'{where}: there is no column "{column}"; it has {files.listed(row)}')
-    value = row[column]
-    if value is not None and not isinstance(value, str):
-        raise files.invalid(f'{where}: "{column}" must be a text, is {type(value).__name__}')
-    return value or ""
-
-
 def called(data: HuggingFaceData) -> str:
     subset = f"/{data.subset}" if data.subset else ""
     return f"{data.repository}{subset} ({data.split}{f', {data.revision}' if data.revision else ''})"
@@ -175,9 +161,8 @@ ROW_KINDS[HuggingFaceData] = RowKind(
 )
 
 
-def read_texts(data: TextsData) -> RowFile:
-    """Every text a row; empty ones are dropped.
-    Raises RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming line and column."""
+def read_texts(data: TextsData) -> RowFile[Row]:
+    """Every text a row; empty ones are dropped."""
     with files.opened(data.file) as file:
         fields = (files.text_field(entry, data.column, where=where) for where, entry in files.json_lines(file))
         texts = _csv_texts(file, data.column) if data.format == "CSV" else fields
@@ -198,7 +183,12 @@ def _csv_texts(file: files.OpenedFile, column: str) -> Iterator[str]:
     table = csv.reader((text for _, text in files.lines(file)), strict=True)
     try:
         header = next(table, [])
-        place = _place(header, column, file)
+        where = f"{file.name}, line 1"
+        if column not in header:
+            raise files.invalid(f'{where}: there is no column "{column}"; the header has {files.listed(header)}')
+        if header.count(column) > 1:
+            raise files.invalid(f'{where}: there is more than one column "{column}"')
+        place = header.index(column)
         for cells in table:
             if len(cells) == len(header):
                 yield cells[place]
@@ -209,13 +199,3 @@ def _csv_texts(file: files.OpenedFile, column: str) -> Iterator[str]:
                 )
     except csv.Error as error:
         raise files.invalid(f"{file.name}, line {table.line_num}: {error}") from error
-
-
-def _place(header: Sequence[str], column: str, file: files.OpenedFile) -> int:
-    if column not in header:
-        raise files.invalid(
-            f'{file.name}, line 1: there is no column "{column}"; the header has {files.listed(header)}'
-        )
-    if header.count(column) > 1:
-        raise files.invalid(f'{file.name}, line 1: there is more than one column "{column}"')
-    return header.index(column)

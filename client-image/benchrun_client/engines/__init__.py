@@ -7,13 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from benchrun_client.engines.engine import (
-    Engine as Engine,
-    LogCause as LogCause,
-    ServedFiles as ServedFiles,
-    StartupPhases as StartupPhases,
-)
+from benchrun_client.engines.engine import Engine, LogCause, ServedFiles, StartupPhases
 from benchrun_client.engines.vllm import VLLM
+
+__all__ = ["ENGINE", "ENGINES", "Engine", "LogCause", "ServedFiles", "StartupPhases"]
 
 ENGINES: Mapping[str, Engine] = {"vllm": VLLM}
 ENGINE = ENGINES["vllm"]  # That of every run: a spec can't name another yet.

@@ -57,8 +57,7 @@ class Engine:
     port: int
     user: int
     environment: Mapping[str, str]  # Variables of every server; a user's own win over them.
-    development_mode: str
-    """The variable that opens `reset_path`, and with it endpoints that run code and show variables."""
+    development_mode: str  # The variable that opens `reset_path`, and endpoints that run code and show variables.
     node_address: str  # The variable with the address at which the other nodes of a server find this one.
     transfer_address: str  # The variable with the address at which other servers fetch KV cache.
     serve_args: Callable[[ServedFiles, Sequence[str]], list[str]]
@@ -95,8 +94,7 @@ class Engine:
     labelled_counters: Mapping[str, tuple[str, str]]  # Likewise, its series and the label of its lines.
     settings_series: str  # The series whose labels are the server's settings.
     measured_settings: frozenset[str]  # Labels of it that are no settings: they differ a little between equal servers.
-    cache_tokens: Callable[[Mapping[str, str]], int | None]
-    """Tokens that one engine's KV cache holds, from those labels."""
+    cache_tokens: Callable[[Mapping[str, str]], int | None]  # Of one engine's KV cache, from those labels.
 
     # Its log.
     log_prefix: re.Pattern[str]  # What each line begins with; lines of one message share it.

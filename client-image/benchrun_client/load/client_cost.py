@@ -16,6 +16,8 @@ from pathlib import Path
 
 from benchrun_client.stage_record import ClientCost
 
+TICK_SECONDS = 0.02
+"""A loop with nothing else to do pays 50 to 130 us to wake up for a tick, on a virtual machine; a busy one 2 us."""
 CPU_STAT_FILES = (
     Path("/sys/fs/cgroup/cpu.stat"),  # version 2
     Path("/sys/fs/cgroup/cpu/cpu.stat"),  # version 1
@@ -47,10 +49,6 @@ def node_cpu_seconds(file: Path = Path("/proc/stat")) -> tuple[float, float] | N
         return None
     per_second = os.sysconf("SC_CLK_TCK")
     return (user + nice + system + irq + softirq + steal) / per_second, steal / per_second
-
-
-TICK_SECONDS = 0.02
-"""A loop with nothing else to do pays 50 to 130 us to wake up for a tick, on a virtual machine; a busy one 2 us."""
 
 
 class LoopWatch:
@@ -87,10 +85,7 @@ class LagProbe:
         return self._lags[: max(int((at - self._start) / self._seconds), 0)].tolist()
 
 
-_Usage = tuple[float, float, int | None, tuple[float, float] | None]
-
-
-def _usage() -> _Usage:
+def _usage() -> tuple[float, float, int | None, tuple[float, float] | None]:
     return time.perf_counter(), time.process_time(), throttled_periods(), node_cpu_seconds()
 
 

@@ -42,6 +42,7 @@ from benchrun_client.stage_record import Instants
 
 BACKENDS: dict[Api, str] = {"Completions": "openai", "Chat": "openai-chat"}
 LATENCIES = "ttft,tpot,itl,e2el"
+GetRequest = Callable[..., AsyncIterator[Any]]  # `get_request` of vLLM, or what takes its place.
 METRICS_READERS = ("fetch_spec_decode_metrics", "fetch_diffusion_metrics")
 
 
@@ -79,22 +80,15 @@ class Load:
         return replace(self, samples=[self.samples[i] for i in share.requests], point=share.point)
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The engine's own result, and the instants that not every version of vLLM returns."""
-
-    result: dict[str, Any]
-    instants: Instants
-
-
 class LoadEngine(Protocol):
     """Sends one load after the other."""
 
     name: EngineName
-    instants: Instants  # Of the load under way, or of the last one; what is left of one that was cut short.
+    instants: Instants
+    """Of the load under way, or of the last one, even if cut short. Not every version of vLLM returns them."""
 
-    async def run(self, load: Load, servers: Servers) -> Outcome:
-        """Send one load; returns when every request has ended. Failed requests are in the outcome, not raised."""
+    async def run(self, load: Load, servers: Servers) -> dict[str, Any]:
+        """Send one load. The engine's own result, when every request has ended: failed ones are in it, not raised."""
 
 
 class VllmEngine:
@@ -111,7 +105,7 @@ class VllmEngine:
         self.name = EngineName(name="vllm", version=importlib.metadata.version("vllm"), trust_env=proxies_set())
         self._exchange_globals(tokenizer)
 
-    async def run(self, load: Load, servers: Servers) -> Outcome:
+    async def run(self, load: Load, servers: Servers) -> dict[str, Any]:
         self.instants, self._load, self._body = Instants(connects=[]), load, load.sampling.body()
         # Requests take turns over the servers; each shard begins with another.
         first = 0 if load.divided is None else load.divided.shard.number % len(servers.urls)
@@ -132,7 +126,7 @@ class VllmEngine:
                 result: dict[str, Any] = await self._serve.main_async(self._arguments(own, servers.urls[0]))
         finally:
             await self._sessions.close()
-        return Outcome(result, self.instants)
+        return result
 
     def _arguments(self, load: Load, url: str) -> argparse.Namespace:
         flags = [
@@ -175,7 +169,7 @@ class VllmEngine:
         functions = serve.ASYNC_REQUEST_FUNCS
         functions.update({backend: self._noting_answers(functions[backend]) for backend in BACKENDS.values()})
 
-    def _noting_due(self, get_request: Callable[..., AsyncIterator[Any]]) -> Callable[..., AsyncIterator[Any]]:
+    def _noting_due(self, get_request: GetRequest) -> GetRequest:
         async def noted(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
             if self._load.divided is not None:
                 async for request in self._shared(get_request, self._load.divided, *args, **kwargs):
@@ -183,24 +177,21 @@ class VllmEngine:
                 return
             start = time.perf_counter()
             async for request in get_request(*args, **kwargs):
-                due = time.perf_counter()
-                if self._due_after:
-                    # Without a rate vLLM hands out all at once: the trace holds each back.
-                    due = start + self._due_after[len(self.instants.due)]
-                    if (wait := due - time.perf_counter()) > 0:
-                        await asyncio.sleep(wait)
-                self.instants.due.append(due)
+                # Without a rate vLLM hands out all at once: the trace holds each back.
+                number = len(self.instants.due)
+                await self._hold(start + self._due_after[number] if self._due_after else time.perf_counter())
                 yield request
 
         return noted
 
+    async def _hold(self, due: float) -> None:
+        """Wait until a request is due, and note when that was."""
+        if (wait := due - time.perf_counter()) > 0:
+            await asyncio.sleep(wait)
+        self.instants.due.append(due)
+
     async def _shared(
-        self,
-        get_request: Callable[..., AsyncIterator[Any]],
-        divided: Divided,
-        own: Sequence[Any],
-        *args: Any,
-        **kwargs: Any,
+        self, get_request: GetRequest, divided: Divided, own: Sequence[Any], *args: Any, **kwargs: Any
     ) -> AsyncIterator[Any]:
         """Our requests, each when it is due among those of all shards."""
         requests = len(self._load.samples)
@@ -209,10 +200,7 @@ class VllmEngine:
         start = await divided.begin()
         self._ramp.agree(start, requests=requests)
         for request, position in zip(own, divided.share.requests, strict=True):
-            due = start + instants[position]
-            if (wait := due - time.perf_counter()) > 0:
-                await asyncio.sleep(wait)
-            self.instants.due.append(due)
+            await self._hold(start + instants[position])
             yield request, beside[position]
 
     def _noting_answers(self, send: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:

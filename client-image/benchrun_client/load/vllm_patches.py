@@ -13,6 +13,13 @@ from typing import Any
 
 from benchrun_client.server.counter_snapshots import read_metrics
 
+CONNECTS: ContextVar[list[float] | None] = ContextVar("CONNECTS", default=None)
+"""Where the task of a request, which vLLM makes for each, notes how long its new connection took, in seconds."""
+USER_GAP_SECONDS = 0.002  # Several times what it takes to send a request over a new connection.
+ALL_USERS_SECONDS = 0.5  # In which all of them have begun, however many they are.
+HANDING_OUT_SECONDS = 0.000_02
+"""What vLLM takes to hand out a request, at most, where the first user can't wait to see it done: its instant is agreed."""
+
 
 async def always_ready(*_: Any, **__: Any) -> SimpleNamespace:
     """In place of vLLM's readiness check: the canary has proved the path, with a prompt of its own."""
@@ -20,7 +27,8 @@ async def always_ready(*_: Any, **__: Any) -> SimpleNamespace:
 
 
 class SharedMetrics:
-    """One metrics text for all of vLLM's readers, which it calls one right after the other while the server idles."""
+    """One metrics text for all of vLLM's readers, which it calls one right after the other while the server idles. To them it is
+    a session that answers every GET with that text; with 503 where there is none."""
 
     _text: str | None = None
 
@@ -31,27 +39,20 @@ class SharedMetrics:
         async def read(base_url: str, session: Any) -> Any:
             if first:
                 self._text = await read_metrics(session, f"{base_url}/metrics")
-            return await reader(base_url, _OneAnswer(self._text))
+            return await reader(base_url, self)
 
         return read
-
-
-class _OneAnswer:
-    """A session that answers every GET with one text; with 503 where there is none."""
-
-    def __init__(self, text: str | None) -> None:
-        self.status, self._text = 503 if text is None else 200, text or ""
 
     @asynccontextmanager
     async def get(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
         yield self
 
+    @property
+    def status(self) -> int:
+        return 503 if self._text is None else 200
+
     async def text(self) -> str:
-        return self._text
-
-
-CONNECTS: ContextVar[list[float] | None] = ContextVar("CONNECTS", default=None)
-"""Where the task of a request, which vLLM makes for each, notes how long its new connection took, in seconds."""
+        return self._text or ""
 
 
 class Sessions:
@@ -95,12 +96,6 @@ def _noting_connects(trace: Any) -> Any:
     trace.on_connection_create_start.append(begin)
     trace.on_connection_create_end.append(end)
     return trace
-
-
-USER_GAP_SECONDS = 0.002  # Several times what it takes to send a request over a new connection.
-ALL_USERS_SECONDS = 0.5  # In which all of them have begun, however many they are.
-HANDING_OUT_SECONDS = 0.000_02
-"""What vLLM takes to hand out a request, at most, where the first user can't wait to see it done: its instant is agreed."""
 
 
 class UserRamp:

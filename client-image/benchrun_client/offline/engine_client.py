@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import time
 from statistics import fmean
+from typing import Any
 
 import aiohttp
 from pydantic import ValidationError
@@ -12,7 +13,7 @@ from pydantic import ValidationError
 from benchrun_client.contract import Engine as EngineName
 from benchrun_client.failures import shorten, type_and_text
 from benchrun_client.http_session import NETWORK_ERRORS
-from benchrun_client.load.vllm_benchmark import Load, Outcome
+from benchrun_client.load.vllm_benchmark import Load
 from benchrun_client.offline.engine_server import LOAD_PATH, OfflineAnswer, OfflineLoad, OfflineTimes
 from benchrun_client.server.readiness import Servers
 from benchrun_client.stage_record import MAX_ERROR_CHARACTERS, Instants
@@ -29,7 +30,7 @@ class OfflineEngine:
         self.name = EngineName(name="vllm-offline", version=importlib.metadata.version("vllm"), trust_env=False)
         self.instants = Instants()  # Of the load under way, or of the last one.
 
-    async def run(self, load: Load, servers: Servers) -> Outcome:
+    async def run(self, load: Load, servers: Servers) -> dict[str, Any]:
         """Have one load generated. A refusal makes every request a failed one; it is not raised."""
         self.instants = Instants()
         start = time.perf_counter()
@@ -49,7 +50,7 @@ class OfflineEngine:
             ends = [at + e2el for at, e2el in zip(sent, answer.times.e2el, strict=True)]
             ok, result = True, _result(load, answer.times)
         self.instants = Instants(list(sent), sent, ends, [ok] * requests, [ok] * requests)
-        return Outcome(result, self.instants)
+        return result
 
 
 async def _generate(url: str, load: Load, chat_template: str | None) -> OfflineAnswer:
@@ -79,12 +80,12 @@ async def _generate(url: str, load: Load, chat_template: str | None) -> OfflineA
         return OfflineAnswer(error=type_and_text(error))
 
 
-def _result(load: Load, times: OfflineTimes) -> dict[str, object]:
+def _result(load: Load, times: OfflineTimes) -> dict[str, Any]:
     """Under the names of `vllm bench serve` what the records are made of; under those of the offline commands their figures."""
     input_tokens = [sample.input_tokens for sample in load.samples]
     whole = sum(times.call_seconds)
     tokens = sum(input_tokens) + sum(times.output_tokens)
-    result: dict[str, object] = {
+    result: dict[str, Any] = {
         "duration": whole,
         "ttfts": list(times.ttft),
         "itls": [[] for _ in times.sent],
@@ -104,7 +105,7 @@ def _result(load: Load, times: OfflineTimes) -> dict[str, object]:
     }
 
 
-def _failed(load: Load, error: str) -> dict[str, object]:
+def _failed(load: Load, error: str) -> dict[str, Any]:
     requests = len(load.samples)
     return {
         **{name: [0] * requests for name in ("ttfts", "decodes", "output_lens")},

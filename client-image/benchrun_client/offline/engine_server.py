@@ -33,8 +33,7 @@ class OfflineLoad(Message):
 
     prompts: tuple[str, ...] = Field(min_length=1, max_length=MAX_REQUESTS_A_STAGE)
     output_tokens: tuple[Annotated[int, Field(ge=1)], ...]  # To generate, one entry a prompt.
-    batch_size: int | None = Field(default=None, ge=1)
-    """So many prompts a call, one call after the other; None: all in one."""
+    batch_size: int | None = Field(default=None, ge=1)  # Prompts of a call, one call after the other; None: all in one.
     api: Api = "Completions"  # Chat puts each prompt into a chat template.
     chat_template: str | None = Field(None, max_length=MAX_TEMPLATE_CHARACTERS)  # None: the model's own.
     ignore_eos: bool = True

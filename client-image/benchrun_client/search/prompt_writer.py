@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchrun_client.contract import RandomData, Search, Stage, Target
-from benchrun_client.datasets.random_words import RandomPrompts, Start
+from benchrun_client.datasets.random_words import Start, WordWriter, write_random
 from benchrun_client.datasets.row_pools import Sample, prompts_digest
 from benchrun_client.failures import RunFailure
 from benchrun_client.processes import ChildProcess, serve
@@ -56,7 +56,7 @@ class WriterProcess:
     """The other end: answers the questions of `PromptWriter`, in its order."""
 
     _counter: TokenCounter
-    _prompts: RandomPrompts
+    _prompts: WordWriter
 
     def answer(self, question: bytes) -> bytes:
         """Packed, as the question is: what was written, or the reason and message of a failure."""
@@ -71,10 +71,10 @@ class WriterProcess:
             return None
         first, second = question
         if not isinstance(first, Stage):
-            self._prompts = RandomPrompts(words=first, counter=self._counter, starts=second)
+            self._prompts = WordWriter(words=first, counter=self._counter, starts=second)
             return None
         assert isinstance(first.data, RandomData)
-        samples = self._prompts.write(first.model_copy(update={"requests": second[-1]}), first.data)
+        samples = write_random(self._prompts, first.model_copy(update={"requests": second[-1]}), first.data)
         return samples, {length: prompts_digest(samples[:length]) for length in second}
 
 

@@ -87,10 +87,10 @@ class ShardRun(BaseRun):
         raw, succeeded, answered_at = None, 0, None
         if share.requests:
             divided = Divided(self._setup.shard, share, begin=lambda: self._begin(gate, sequence))
-            raw, outcome = await sender.send(sequence, stage, prompts, divided=divided)
+            raw = await sender.send(sequence, stage, prompts, divided=divided)
             raw = replace(raw, unix_minus_perf=self._offset.seconds)
-            succeeded = outcome.instants.ok.count(True)
-            answered_at = max(outcome.instants.answered) + self._offset.seconds
+            succeeded = raw.instants.ok.count(True)
+            answered_at = max(raw.instants.answered) + self._offset.seconds
         else:
             await self._begin(gate, sequence)
         message = Ended(

@@ -16,7 +16,7 @@ from benchrun_client import profiling
 from benchrun_client.contract import PROFILE_STAGE, Engine, Profile, ProfilePlan, StageRecord, open_record, seal
 from benchrun_client.datasets.row_pools import Sample, prompts_digest
 from benchrun_client.engines.vllm.trace_reader import summary_of
-from benchrun_client.load.vllm_benchmark import Load, Outcome
+from benchrun_client.load.vllm_benchmark import Load
 from benchrun_client.profiling import Profiling
 from benchrun_client.server.readiness import Servers
 from benchrun_client.stage_prompts import find_material, write_traffic
@@ -42,7 +42,7 @@ class Sender:
         self.urls: tuple[str, ...] = ()
         self.cancelled = False
 
-    async def run(self, load: Load, servers: Servers) -> Outcome:
+    async def run(self, load: Load, servers: Servers) -> dict[str, Any]:
         self.urls = servers.urls
         self.instants = Instants(sent=[1.0] * len(load.samples), answered=[0.0] * len(load.samples))
         try:
@@ -54,7 +54,7 @@ class Sender:
         except asyncio.CancelledError:
             self.cancelled = True
             raise
-        return Outcome({}, self.instants)
+        return {}
 
 
 async def profiled(

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchrun_client.contract import Api
+from benchrun_client.tokenizer import TokenCounter
 
 WORDS = [f"{a}{b}{c}" for a in "bdfgklmnprst" for b in "aeiou" for c in "klmnrst"]
 
 
-class WordCounter:
+class WordCounter(TokenCounter):
     """Counts words as tokens, `special` more for a completion and `template` more for a chat."""
-
-    template_digest: str | None = None
 
     def __init__(self, *, special: int = 0, template: int = 0, double: frozenset[str] = frozenset()) -> None:
         self._overhead = {"Completions": special, "Chat": template}
         self._double = double
-        self.tokenizer: Any = None
+        self.tokenizer = None
+        self.chat_template = None
 
     def count(self, texts: Sequence[str], *, api: Api) -> list[int]:
         return [self._overhead[api] + sum(2 if w in self._double else 1 for w in text.split()) for text in texts]

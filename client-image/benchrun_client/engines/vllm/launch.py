@@ -58,6 +58,9 @@ SHORT_FLAGS = {
     "-n": "nnodes",
     "-r": "node-rank",
 }
+_OLD_IMAGE = re.compile(r":v?0\.(?:[0-9]|1[0-2])(?:[^0-9/][^/]*)?$")
+"""A tag before 0.13, which brought --profiler-config (vllm#29912); before, and not after 0.15, variables said the same."""
+MAX_PROFILED_STEPS = 500  # Bounds a trace, at some thousand events a step.
 
 
 def serve_args(model: ServedFiles, command: Sequence[str]) -> list[str]:
@@ -127,15 +130,10 @@ def transfer_args(connector: str, role: str | None, settings: Mapping[str, objec
     return [f"--kv-transfer-config={json.dumps(fields, sort_keys=True, separators=(',', ':'))}"]
 
 
-_OLD = re.compile(r":v?0\.(?:[0-9]|1[0-2])(?:[^0-9/][^/]*)?$")
-"""A tag before 0.13, which brought --profiler-config (vllm#29912); before, and not after 0.15, variables said the same."""
-MAX_PROFILED_STEPS = 500  # Bounds a trace, at some thousand events a step.
-
-
 def profiled(image: str, directory: str) -> tuple[list[str], dict[str, str]]:
     """Arguments and variables for torch's profiler in the workers, without Python's stacks: they take as long as what they show. An
     image whose tag is no version is taken for a current one."""
-    if _OLD.search(image):
+    if _OLD_IMAGE.search(image):
         # A large trace takes longer to write than the engine's answers may.
         old = {"WITH_STACK": "0", "DIR": directory}
         return [], {"VLLM_RPC_TIMEOUT": "1800000"} | {f"VLLM_TORCH_PROFILER_{name}": old[name] for name in old}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from itertools import islice
 
@@ -118,8 +118,6 @@ _LINES: Mapping[str, re.Pattern[str]] = {
     "engine": re.compile(rf"\binit engine \(.{{1,80}}\) took {_SECONDS} s"),
     "engine_compile": re.compile(rf"\binit engine \(.{{1,80}}\) took .{{1,40}}\(compilation: {_SECONDS} s"),
 }
-
-
 _WORDS = (" took ", " takes ", "Time spent ")  # Only lines with one of them are looked at more closely.
 _MAX_LINES = 1000
 _MIN_LINE_CHARS = 20
@@ -139,15 +137,20 @@ def startup_phases(log: str) -> StartupPhases:
     )
 
 
+def _found(log: str, words: tuple[str, ...], patterns: Mapping[str, re.Pattern[str]]) -> Iterator[tuple[str, str, str]]:
+    """What patterns find in lines with one of these words: the pattern's name, the line, and its group."""
+    lines = (line for line in log.splitlines() if len(line) >= _MIN_LINE_CHARS and any(word in line for word in words))
+    for line in (each[:_MAX_LINE_CHARS] for each in islice(lines, _MAX_LINES)):
+        for name, pattern in patterns.items():
+            if (found := pattern.search(line)) is not None:
+                yield name, line, found[1]
+
+
 def _slowest(log: str) -> Mapping[str, float]:
     spent: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    lines = (line for line in log.splitlines() if len(line) >= _MIN_LINE_CHARS and any(word in line for word in _WORDS))
-    for line in (each[:_MAX_LINE_CHARS] for each in islice(lines, _MAX_LINES)):
-        for kind, pattern in _LINES.items():
-            found = pattern.search(line)
-            if found is not None:
-                process = _PROCESS.match(line)
-                spent[kind][process[1] if process is not None else ""] += float(found[1])
+    for kind, line, seconds in _found(log, _WORDS, _LINES):
+        process = _PROCESS.match(line)
+        spent[kind][process[1] if process is not None else ""] += float(seconds)
     return {kind: max(by_process.values()) for kind, by_process in spent.items()}
 
 
@@ -173,12 +176,9 @@ _MAX_CHOICE_CHARS = 100
 
 
 def _chosen(log: str) -> dict[str, str]:
-    found: dict[str, dict[str, None]] = {}
-    lines = (line for line in log.splitlines() if any(word in line for word in _CHOICE_WORDS))
-    for line in (each[:_MAX_LINE_CHARS] for each in islice(lines, _MAX_LINES)):
-        for setting, pattern in _CHOICES.items():
-            if (choice := pattern.search(line)) is not None:
-                found.setdefault(setting, {})[choice[1]] = None
+    found: dict[str, set[str]] = defaultdict(set)
+    for setting, _, choice in _found(log, _CHOICE_WORDS, _CHOICES):
+        found[setting].add(choice)
     return {setting: ", ".join(sorted(choices))[:_MAX_CHOICE_CHARS] for setting, choices in found.items()}
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from aiohttp import web
-from benchrun_client.contract import S3Object
-from benchrun_client.datasets.files import fetch_object, object_url, shown_object
+from benchrun_client.contract import DataFile, S3Object
+from benchrun_client.datasets.files import fetch, name_of, object_url
 from benchrun_client.failures import RunFailure
 from unit.client.servers import answering, serving, serving_at
 
@@ -24,7 +24,11 @@ def place(**changes: object) -> S3Object:
         pytest.param(
             "http://minio:9000/data/chat.jsonl", {"endpoint": "http://minio:9000/"}, id="a store of one's own"
         ),
-        pytest.param("http://s/data/a%20b%2B.csv", {"endpoint": "http://s", "key": "a b+.csv"}, id="a key to encode"),
+        pytest.param(
+            "http://s/data/a%20b/%C3%BC%2B%281%29%2A%27~.json",
+            {"endpoint": "http://s", "key": "a b/ü+(1)*'~.json"},
+            id="a key to encode as the signature wants it",
+        ),
     ],
 )
 def test_an_object_url_has_endpoint_bucket_and_key(url: str, changes: dict[str, str]) -> None:
@@ -41,7 +45,7 @@ async def test_an_object_is_requested_with_a_signature_by_its_encoded_path(monke
         return web.Response(text="rows")
 
     async with serving_at("/data/a b+.csv", answer) as url:
-        path = await fetch_object(place(endpoint=url, key="a b+.csv", credentials=PREFIX), max_bytes=10)
+        path = await fetch(DataFile(s3=place(endpoint=url, key="a b+.csv", credentials=PREFIX)), max_bytes=10)
     assert path.read_text() == "rows"
     path.unlink()
     (request,) = requests
@@ -56,21 +60,21 @@ async def test_without_a_secret_nothing_is_signed() -> None:
         return web.Response(text=str("Authorization" in request.headers))
 
     async with serving_at("/data/chat.jsonl", answer) as url:
-        path = await fetch_object(place(endpoint=url), max_bytes=10)
+        path = await fetch(DataFile(s3=place(endpoint=url)), max_bytes=10)
     assert path.read_text() == "False"
     path.unlink()
 
 
 async def test_missing_credentials_name_the_keys_that_the_secret_must_have() -> None:
     with pytest.raises(RunFailure, match=r"s3://data/chat\.jsonl.*AWS_ACCESS_KEY_ID") as failure:
-        await fetch_object(place(credentials="BENCHRUN_S3_ABSENT"), max_bytes=10)
+        await fetch(DataFile(s3=place(credentials="BENCHRUN_S3_ABSENT")), max_bytes=10)
     assert failure.value.reason == "DatasetNotFound"
 
 
 async def test_a_refusal_is_reported_with_its_status_and_without_the_url() -> None:
     async with serving(data=answering(403)) as url:
         with pytest.raises(RunFailure, match=r"^s3://data/chat\.jsonl answered 404 Not Found$") as failure:
-            await fetch_object(place(endpoint=url), max_bytes=10)
+            await fetch(DataFile(s3=place(endpoint=url)), max_bytes=10)
     assert failure.value.reason == "DatasetNotFound"
 
 
@@ -88,9 +92,9 @@ async def test_a_signed_request_is_not_led_on_to_another_server(monkeypatch: pyt
 
     async with serving(chat=other) as elsewhere, serving_at("/data/chat.jsonl", lead_on) as url:
         with pytest.raises(RunFailure, match="answered 307"):
-            await fetch_object(place(endpoint=url, credentials=PREFIX), max_bytes=10)
+            await fetch(DataFile(s3=place(endpoint=url, credentials=PREFIX)), max_bytes=10)
     assert requests == []
 
 
 def test_an_object_is_called_by_its_bucket_and_key() -> None:
-    assert shown_object(place()) == "s3://data/chat.jsonl"
+    assert name_of(DataFile(s3=place())) == "s3://data/chat.jsonl"

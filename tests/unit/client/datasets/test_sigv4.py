@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchrun_client.datasets.files import Credentials, quoted_path, signed_headers
+from benchrun_client.datasets.files import Credentials, signed_headers
 
 EXAMPLE = Credentials("AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
 
@@ -28,7 +28,3 @@ def test_a_session_token_is_sent_and_signed() -> None:
     headers = signed_headers("http://store:9000/b/k", credentials, region="r", timestamp="20260101T000000Z")
     assert (headers["x-amz-security-token"], headers["host"]) == ("token", "store:9000")
     assert "SignedHeaders=host;x-amz-content-sha256;x-amz-date;x-amz-security-token," in headers["authorization"]
-
-
-def test_a_key_is_encoded_as_the_signature_wants_it() -> None:
-    assert quoted_path("a b/ü+(1)*'~.json") == "a%20b/%C3%BC%2B%281%29%2A%27~.json"

@@ -27,9 +27,9 @@ def trace(folder: Path, *lines: dict[str, Any], **changes: Any) -> TimedTraceDat
 
 def sent(data: TimedTraceData, *, seed: int = 1, writer: WordWriter | None = None) -> tuple[Sample, ...]:
     read = read_trace(data, context_tokens=None)
-    sent_portion = portion(data, requests=len(read.entries), seed=seed)
+    sent_portion = portion(data, requests=len(read.rows), seed=seed)
     used = writer or WordWriter(words=WORDS, counter=COUNTER)
-    return write_trace(used, sent_portion, read.entries, block_tokens=data.block_tokens)
+    return write_trace(used, sent_portion, read.rows, block_tokens=data.block_tokens)
 
 
 def start(sample: Sample, words: int) -> list[str]:
@@ -80,8 +80,8 @@ def test_stages_that_replay_the_same_trace_share_nothing(tmp_path: Path) -> None
 
 def test_what_the_model_cannot_take_is_left_out_and_counted(tmp_path: Path) -> None:
     read = read_trace(trace(tmp_path, {}, {"input_length": 96}, {"timestamp": 9}), context_tokens=100)
-    assert [entry.at_seconds for entry in read.entries] == [0, 0.009]
-    facts = read.facts(used=1)
+    assert [entry.at_seconds for entry in read.rows] == [0, 0.009]
+    facts = read.facts(0, used=1)
     assert (facts.rows_read, facts.rows_used, facts.rows_dropped) == (3, 1, {"TooLongForModel": 1})
     with pytest.raises(RunFailure, match=r"2 usable .*1 TooLongForModel\); a stage sends 3") as failure:
         read.first(3)

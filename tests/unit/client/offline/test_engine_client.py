@@ -65,26 +65,26 @@ async def test_the_whole_load_is_requested_at_once() -> None:
 
 @pytest.mark.parametrize("heartbeats", [0, 3])
 async def test_what_the_engine_tells_is_what_is_recorded(heartbeats: int) -> None:
+    engine = OfflineEngine()
     messages: list[str] = []
     async with serving(load=answer_with(OfflineAnswer(times=TIMES), heartbeats=heartbeats)) as url:
         watched = replace(
             load(), on_send=lambda: messages.append("sent"), on_answer=lambda: messages.append("answered")
         )
-        outcome = await OfflineEngine().run(watched, servers(url))
+        result = await engine.run(watched, servers(url))
     assert messages == ["sent", "answered", "answered"]
-    assert (outcome.result["ttfts"], outcome.result["decodes"]) == ([0.25, 0.5], [0.75, 1.0])
-    assert (outcome.result["input_lens"], outcome.result["output_lens"]) == ([10, 10], [4, 8])
-    assert outcome.instants.ok == outcome.instants.ended == [True, True]
-    first, second = outcome.instants.sent
+    assert (result["ttfts"], result["decodes"]) == ([0.25, 0.5], [0.75, 1.0])
+    assert (result["input_lens"], result["output_lens"]) == ([10, 10], [4, 8])
+    assert engine.instants.ok == engine.instants.ended == [True, True]
+    first, second = engine.instants.sent
     assert second - first == pytest.approx(0.5)
-    assert outcome.instants.due == outcome.instants.sent
-    assert outcome.instants.answered == pytest.approx([first + 1.0, second + 1.5])
+    assert engine.instants.due == engine.instants.sent
+    assert engine.instants.answered == pytest.approx([first + 1.0, second + 1.5])
 
 
 async def test_figures_have_the_names_of_the_offline_commands() -> None:
     async with serving(load=answer_with(OfflineAnswer(times=TIMES))) as url:
-        outcome = await OfflineEngine().run(load(), servers(url))
-    result = outcome.result
+        result = await OfflineEngine().run(load(), servers(url))
     assert result["elapsed_time"] == result["duration"] == 1.75
     assert (result["num_requests"], result["total_num_tokens"]) == (2, 10 + 10 + 4 + 8)
     assert result["requests_per_second"] == pytest.approx(2 / 1.75)
@@ -94,9 +94,9 @@ async def test_figures_have_the_names_of_the_offline_commands() -> None:
 
 async def test_a_batch_has_the_latency_of_its_calls() -> None:
     async with serving(load=answer_with(OfflineAnswer(times=TIMES))) as url:
-        outcome = await OfflineEngine().run(load(LoadPoint(batch_size=1)), servers(url))
-    assert outcome.result["avg_latency"] == pytest.approx((1.0 + 0.75) / 2)
-    assert "requests_per_second" not in outcome.result
+        result = await OfflineEngine().run(load(LoadPoint(batch_size=1)), servers(url))
+    assert result["avg_latency"] == pytest.approx((1.0 + 0.75) / 2)
+    assert "requests_per_second" not in result
 
 
 FAULTS = {
@@ -119,18 +119,20 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_a_load_that_fails_is_failed_requests_with_the_reason(fault: str) -> None:
+    engine = OfflineEngine()
     handler, words = FAULTS[fault]
     async with serving(load=handler) as url:
-        outcome = await OfflineEngine().run(load(), servers(url))
-    assert outcome.instants.ok == [False, False]
-    assert len(outcome.instants.sent) == len(outcome.instants.answered) == 2
-    assert all(words in error for error in outcome.result["errors"])
-    assert outcome.result["output_lens"] == [0, 0]
+        result = await engine.run(load(), servers(url))
+    assert engine.instants.ok == [False, False]
+    assert len(engine.instants.sent) == len(engine.instants.answered) == 2
+    assert all(words in error for error in result["errors"])
+    assert result["output_lens"] == [0, 0]
 
 
 async def test_an_engine_that_is_gone_is_failed_requests_too() -> None:
+    engine = OfflineEngine()
     async with serving(load=answering(200)) as url:
         gone = servers(url)
-    outcome = await OfflineEngine().run(load(), gone)
-    assert outcome.instants.ok == [False, False]
-    assert "Connect" in outcome.result["errors"][0]
+    result = await engine.run(load(), gone)
+    assert engine.instants.ok == [False, False]
+    assert "Connect" in result["errors"][0]
