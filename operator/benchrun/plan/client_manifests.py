@@ -19,6 +19,7 @@ from benchrun.plan.child_objects import (
     client_seconds,
     headless_service,
     metadata,
+    mounted_at,
     stamped,
 )
 from benchrun.plan.mounted_files import TEMPLATE_KEY, data_files, endpoint_files, model_files, template_files
@@ -138,19 +139,8 @@ def client_service(owner: Owner) -> Manifest:
 def _pod_spec(owner: Owner, spec: BenchmarkRunSpec, *, image: str, pull_policy: str) -> dict[str, Any]:
     division, model, endpoint = division_of(spec), model_files(spec.model), endpoint_files(spec.endpoint)
     data = data_files(spec.workloads)
-    mounted = [model, template_files(owner, spec.chat_template), *data, endpoint]
-    volumes: list[dict[str, Any]] = [
-        {"name": "plan", "configMap": {"name": names.plan_name(owner.name, owner.uid)}},
-        {"name": "tmp", "emptyDir": {}},
-        *(volume for each in mounted for volume in each.volumes),
-        *(spec.client.pod.volumes or []),
-    ]
-    mounts: list[dict[str, Any]] = [
-        {"name": "plan", "mountPath": PLAN_DIRECTORY, "readOnly": True},
-        {"name": "tmp", "mountPath": "/tmp"},
-        *(mount for each in mounted for mount in each.mounts),
-        *(spec.client.pod.volume_mounts or []),
-    ]
+    plan = mounted_at(PLAN_DIRECTORY, "plan", {"configMap": {"name": names.plan_name(owner.name, owner.uid)}})
+    mounted = [plan, child_objects.TMP, model, template_files(owner, spec.chat_template), *data, endpoint]
     gate = [{"name": "gate", "containerPort": GATE_PORT}] if division.pods > 1 else []
     # After import a process of vLLM's client takes about 1 GiB. The spec requests CPU where a pod has several.
     requests = {"cpu": "500m", "memory": f"{division.processes}Gi"}
@@ -170,10 +160,9 @@ def _pod_spec(owner: Owner, spec: BenchmarkRunSpec, *, image: str, pull_policy: 
         "resources": child_objects.resources(spec.client.resources, requests=requests),
         "securityContext": {**child_objects.CONTAINER_SECURITY, "readOnlyRootFilesystem": True},
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": mounts,
     }
     subdomain = {"subdomain": names.child_name(owner.name, owner.uid, names.ROLE_CLIENT)} if division.pods > 1 else {}
-    pod = child_objects.pod_spec(container, volumes, spec.client.pod, user=CLIENT_USER)
+    pod = child_objects.pod_spec(container, mounted, spec.client.pod, user=CLIENT_USER)
     return {**pod, "restartPolicy": "Never", **subdomain}
 
 
