@@ -9,19 +9,12 @@ from benchrun_client import contract
 
 from benchrun.api import Axis, BenchmarkRunSpec, Cell, Search, Workload
 from benchrun.names import cell_id, confirmation_id
-from benchrun.plan.stages import canonical, probe_seed, seed_in
-
-_AXES: dict[str, Axis] = {"RequestRate": "rate", "Concurrency": "concurrency"}
-
-
-def searched(spec: BenchmarkRunSpec) -> tuple[Workload, ...]:
-    """Workloads whose highest load is searched, in the order of the searches."""
-    return tuple(workload for workload in spec.workloads if workload.load.search is not None)
+from benchrun.plan.stages import searched
 
 
 def axis_of(search: Search) -> Axis:
     """The axis of its cells."""
-    return _AXES[search.axis]
+    return "rate" if search.axis == "RequestRate" else "concurrency"
 
 
 def client_sampling(workload: Workload) -> contract.Sampling:
@@ -30,41 +23,12 @@ def client_sampling(workload: Workload) -> contract.Sampling:
     return contract.Sampling.model_validate(asked)
 
 
-def client_search(
-    spec: BenchmarkRunSpec, workload: Workload, search: Search, *, data: contract.Data, uid: str
-) -> contract.Search:
-    """A search in the client's plan. `uid`: of the run."""
-    return contract.Search(
-        workload=workload.name,
-        axis=axis_of(search),
-        lowest=canonical(search.from_),
-        highest=canonical(search.to),
-        tolerance_percent=search.tolerance_percent,
-        max_probes=search.max_probes,
-        max_repeats=search.max_repeats,
-        objectives=tuple(contract.Limit(**objective.model_dump()) for objective in spec.objectives),
-        max_failed_percent=spec.validity.max_failed_percent,
-        data=data,
-        requests=workload.requests,
-        duration_seconds=workload.duration_seconds,
-        seeds=tuple(
-            seed_in(spec, workload.name, probe_seed, run_uid=uid, probe=probe, repeat=repeat)
-            for probe in range(1, search.max_probes + contract.CONFIRMATIONS + 1)
-            for repeat in range(1, search.max_repeats + 1)
-        ),
-        api=workload.api,
-        ignore_eos=workload.ignore_eos,
-        sampling=client_sampling(workload),
-    )
-
-
 def probed_cells(spec: BenchmarkRunSpec, records: Iterable[contract.StageRecord]) -> tuple[Cell, ...]:
     """A cell for each load that a search measured, by rising load, with all repeats up to the last, also missing ones. A load
     that was confirmed has two: what led there, and its confirmation."""
-    workloads = searched(spec)
-    if not workloads:
+    probes: dict[str, dict[int, contract.Probe]] = {name: {} for name in searched(spec)}
+    if not probes:
         return ()
-    probes: dict[str, dict[int, contract.Probe]] = {workload.name: {} for workload in workloads}
     repeats: dict[tuple[str, int], int] = {}
     for record in records:
         place = contract.open_stage(record.stage_id)
@@ -74,7 +38,8 @@ def probed_cells(spec: BenchmarkRunSpec, records: Iterable[contract.StageRecord]
         probes[name].setdefault(probe, record.probe)
         repeats[name, probe] = max(repeat, repeats.get((name, probe), 0))
     found = []
-    for name, axis in ((w.name, axis_of(w.load.search)) for w in workloads if w.load.search is not None):
+    for name, search in searched(spec).items():
+        axis = axis_of(search)
         for probe, of in sorted(probes[name].items(), key=lambda each: Decimal(each[1].value)):
             stages = tuple(contract.open_stage_id(name, probe, repeat) for repeat in range(1, repeats[name, probe] + 1))
             found.append(Cell(probed_id(name, axis, of), name, axis, of.value, stages, of.confirms))
@@ -89,7 +54,7 @@ def probed_id(workload: str, axis: Axis, probe: contract.Probe) -> str:
 
 def objective_error(spec: BenchmarkRunSpec, cell: Cell) -> float:
     """How often, at most, an objective may be called Met at this cell although it is missed."""
-    search = next(w.load.search for w in spec.workloads if w.name == cell.workload)
+    search = searched(spec).get(cell.workload)
     return contract.confirmation_error(search.max_repeats) if search is not None and cell.confirms else contract.ERROR
 
 

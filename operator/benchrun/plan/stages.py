@@ -10,7 +10,7 @@ from typing import Any
 
 from benchrun_client.contract import PROFILE_STAGE
 
-from benchrun.api import Axis, BenchmarkRunSpec, Cell, Estimate, Load, Resources, Workload, is_gpu
+from benchrun.api import Axis, BenchmarkRunSpec, Cell, Estimate, Load, Resources, Search, Workload, is_gpu
 from benchrun.names import cell_id, stage_id
 
 _VERSION = "benchrun.seed/1"
@@ -167,9 +167,14 @@ def gpus_of(resources: Resources) -> int:
     return sum(int(str(n)) for name, n in resources.limits.items() if is_gpu(name) and str(n).isdigit())
 
 
+def searched(spec: BenchmarkRunSpec) -> dict[str, Search]:
+    """The searches for the highest load, by workload and in their order."""
+    return {workload.name: search for workload in spec.workloads if (search := workload.load.search) is not None}
+
+
 def most_probe_stages(spec: BenchmarkRunSpec) -> int:
     """How many stages all searches can take together."""
-    return sum(s.most_stages for w in spec.workloads if (s := w.load.search) is not None)
+    return sum(search.most_stages for search in searched(spec).values())
 
 
 def estimate(spec: BenchmarkRunSpec) -> Estimate:
@@ -179,8 +184,7 @@ def estimate(spec: BenchmarkRunSpec) -> Estimate:
     open_loop = [s for s in planned if s.axis == "rate" and s.value != "inf"]
     seconds = sum((Decimal(s.requests) / Decimal(s.value) for s in open_loop), Decimal(0))
     known = bool(open_loop) and gpus(spec) > 0
-    searches = [(w, s) for w in spec.workloads if (s := w.load.search) is not None]
-    probe_requests = sum(s.most_stages * requests_of(w, s.to) for w, s in searches)
+    probe_requests = sum(s.most_stages * requests_of(w, s.to) for w in spec.workloads if (s := w.load.search))
     return Estimate(
         stages=len(planned) + most_probe_stages(spec),
         requests=sum(s.requests for s in planned) + probe_requests,
