@@ -129,6 +129,12 @@ def list_map(key: str) -> dict[str, Any]:
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [json_name(key)]}
 
 
+def entries(most: int, description: str | None = None, *, key: str | None = None) -> Any:
+    """A list of at most so many entries, empty by default: with a key one that is a map by it, else one that is applied as a whole."""
+    kind = ATOMIC if key is None else list_map(key)
+    return Field(default_factory=list, max_length=most, description=description, json_schema_extra=kind)
+
+
 @cache
 def _notes(module: str) -> dict[str, dict[str, str]]:
     """By class and field of a module: the string that stands below the field."""

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from benchrun.api.base import Decimal, DnsLabel, PositiveDecimal, SpecModel, StatusModel, Unique, exactly_one, list_map
+from benchrun.api.base import Decimal, DnsLabel, PositiveDecimal, SpecModel, StatusModel, Unique, entries, exactly_one
 from benchrun.api.measurement import AT_MOST_100
 from benchrun.names import MAX_RUN_NAME
 
@@ -102,8 +102,7 @@ class ComparedCell(StatusModel):
     paired: bool = Field(False, description="Whether both sides sent equal traffic, by its digests.")
     reason: ReasonText | None = Field(None, description="Why it is not comparable; absent where it is.")
     throughput_of: ThroughputOf | None = Field(None, description="Which throughput was compared, as in results.")
-    changes: list[Change] = Field(default_factory=list, max_length=15, json_schema_extra=list_map("metric"))
-    """What changed, one entry a figure."""
+    changes: list[Change] = entries(15, "What changed, one entry a figure.", key="metric")
 
 
 class Comparison(StatusModel):
@@ -118,8 +117,7 @@ class Comparison(StatusModel):
     detectable_percent: float | None = None
     """Change of the noisiest figure that these sides find with 80 % probability, by the noise measured."""
     message: Annotated[str, Field(max_length=1024)] = Field(description="The outcome and its reasons, in a sentence.")
-    cells: list[ComparedCell] = Field(default_factory=list, max_length=128, json_schema_extra=list_map("cell"))
-    """The load points, in the order of the baseline."""
+    cells: list[ComparedCell] = entries(128, "The load points, in the order of the baseline.", key="cell")
 
 
 Currency = Annotated[str, Field(min_length=3, max_length=3, pattern=r"^[A-Z]{3}$")]

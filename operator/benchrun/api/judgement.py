@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from benchrun.api import status
-from benchrun.api.base import StatusModel
+from benchrun.api.base import StatusModel, entries
 from benchrun.api.comparison import Comparison, CostStatus
 from benchrun.api.conditions import ConditionStatus, Reason
 
@@ -21,15 +21,15 @@ _Text = Annotated[str, Field(max_length=4096)]
 class Judgement(StatusModel):
     """A run as it was judged. The defaults are those of a run of which nothing was measured."""
 
-    results: Annotated[list[status.Result], Field(max_length=64)] = Field(default_factory=list)
-    searches: Annotated[list[status.SearchResult], Field(max_length=16)] = Field(default_factory=list)
-    findings: Annotated[list[status.Finding], Field(max_length=64)] = Field(default_factory=list)
+    results: list[status.Result] = entries(64)
+    searches: list[status.SearchResult] = entries(16)
+    findings: list[status.Finding] = entries(64)
     verdict: status.Verdict = "Unknown"
     headline: status.Headline | None = None
     profile: status.ProfileStatus | None = None
     judge: status.Judge | None = None
     cost: CostStatus | None = None
-    datasets: Annotated[list[status.DatasetStatus], Field(max_length=16)] = Field(default_factory=list)
+    datasets: list[status.DatasetStatus] = entries(16)
     client: status.ClientStatus | None = None
     """The job's, with engine, its version and shards; None where nothing was measured."""
     comparison: Comparison | None = None
@@ -44,10 +44,8 @@ class Judgement(StatusModel):
     diagnostic: Annotated[str, Field(max_length=1000)] | None = None
     """The server's own answer to one more request, where every request of a stage failed."""
     measured_anything: bool = False  # Whether there is one record at least.
-    truncated: Annotated[list[status.Truncated], Field(max_length=16)] = Field(default_factory=list)
-    refused: Annotated[list[Annotated[str, Field(max_length=MAX_REFUSED_CHARS)]], Field(max_length=MAX_REFUSED)] = (
-        Field(default_factory=list)
-    )
+    truncated: list[status.Truncated] = entries(16)
+    refused: list[Annotated[str, Field(max_length=MAX_REFUSED_CHARS)]] = entries(MAX_REFUSED)
     """What was left out because it can't be read or has a wrong digest; the first of them."""
     refused_count: int = 0  # How many.
     duration_seconds: float = 0.0  # What judging took.

@@ -27,8 +27,7 @@ class Settings(SpecModel):
     image: Text | None = Field(None, description="Another server image.")
     model: Model | None = Field(None, description="Another model, in place of the whole of the template's.")
     replicas: Annotated[int, Field(ge=1, le=16)] | None = Field(None, description="Number of servers; 1 with offline.")
-    nodes_per_replica: Annotated[int, Field(ge=1, le=16)] | None = None
-    """Pods of each server; 1 with offline."""
+    nodes_per_replica: int | None = Field(None, ge=1, le=16, description="Pods of each server; 1 with offline.")
     resources: Resources | None = Field(None, description="Other amounts; resources not named stay as they are.")
     disaggregated: Disaggregated | None = None
     """Servers that prefill and servers that decode, in place of the template's replicas and resources."""
