@@ -136,20 +136,15 @@ def entries(most: int, description: str | None = None, *, key: str | None = None
 
 
 @cache
-def _notes(module: str) -> dict[str, dict[str, str]]:
+def _notes(module: str) -> dict[tuple[str, str], str]:
     """By class and field of a module: the string that stands below the field."""
-    classes = [
-        node for node in ast.parse(inspect.getsource(sys.modules[module])).body if isinstance(node, ast.ClassDef)
-    ]
-    return {
-        each.name: {
-            field.target.id: note.value.value
-            for field, note in pairwise(each.body)
-            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-            if isinstance(note, ast.Expr) and isinstance(note.value, ast.Constant) and isinstance(note.value.value, str)
-        }
-        for each in classes
-    }
+    found = {}
+    for each in ast.parse(inspect.getsource(sys.modules[module])).body:
+        for lines in pairwise(each.body if isinstance(each, ast.ClassDef) else ()):
+            match lines:
+                case ast.AnnAssign(target=ast.Name(id=field)), ast.Expr(value=ast.Constant(value=str(note))):
+                    found[each.name, field] = note
+    return found
 
 
 class _Model(BaseModel):
@@ -163,11 +158,12 @@ class _Model(BaseModel):
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         json_schema = handler(schema)
         resolved = handler.resolve_ref_schema(json_schema)
-        for each in cls.__mro__:
-            for name, note in (
-                _notes(each.__module__).get(each.__name__, {}).items() if issubclass(each, _Model) else ()
-            ):
-                resolved["properties"][cls.model_fields[name].alias].setdefault("description", note)
+        for name, field in cls.model_fields.items():
+            notes = (
+                _notes(each.__module__).get((each.__name__, name)) for each in cls.__mro__ if issubclass(each, _Model)
+            )
+            if note := next(filter(None, notes), None):
+                resolved["properties"][field.alias].setdefault("description", note)
         if cls.rules:
             resolved[VALIDATIONS] = [rule.entry() for rule in cls.rules]
         return json_schema

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -16,22 +16,16 @@ ComparedMetric = Literal[
     "P95TTFT", "P95TPOT", "P95ITL", "P95E2EL", "P99TTFT", "P99TPOT", "P99ITL", "P99E2EL",
 ]  # fmt: skip
 """Figures with one value a stage, whose noise repeats and servers show. Percentiles take `MIN_SERVERS_OF_PERCENTILES`."""
+_LATENCIES: Mapping[Any, str] = {
+    f"{statistic}{latency}": f"{statistic}_{latency}_ms".lower()
+    for statistic in ("Mean", "P95", "P99")
+    for latency in ("TTFT", "TPOT", "ITL", "E2EL")
+}
 KEYS: Mapping[ComparedMetric, str] = {
     "OutputThroughput": "output_throughput",
     "RequestThroughput": "request_throughput",
     "TotalTokenThroughput": "total_token_throughput",
-    "MeanTTFT": "mean_ttft_ms",
-    "MeanTPOT": "mean_tpot_ms",
-    "MeanITL": "mean_itl_ms",
-    "MeanE2EL": "mean_e2el_ms",
-    "P95TTFT": "p95_ttft_ms",
-    "P95TPOT": "p95_tpot_ms",
-    "P95ITL": "p95_itl_ms",
-    "P95E2EL": "p95_e2el_ms",
-    "P99TTFT": "p99_ttft_ms",
-    "P99TPOT": "p99_tpot_ms",
-    "P99ITL": "p99_itl_ms",
-    "P99E2EL": "p99_e2el_ms",
+    **_LATENCIES,
 }
 """vLLM's own names, under which results hold them."""
 THROUGHPUTS: tuple[str, ...] = ("request_throughput", "output_throughput", "total_token_throughput")

@@ -10,7 +10,6 @@ from benchrun.api.base import ATOMIC, StatusModel, entries
 from benchrun.api.comparison import THROUGHPUTS, Comparison, CostStatus, ThroughputOf
 from benchrun.api.conditions import Conditions
 from benchrun.api.server_figures import LimitKind, RoleFigures, WaitingReason
-from benchrun.api.stored_status import read_leniently
 from benchrun.api.workloads import Axis
 
 
@@ -360,8 +359,3 @@ class BenchmarkRunStatus(StatusModel):
     """Label selector of the ConfigMaps with the records."""
     log_tail: str | None = Field(None, max_length=8192, description="Last lines of the server's log when it failed.")
     truncated: list[Truncated] = entries(20, "Lists above that were cut to keep this object small.", key="field")
-
-
-def read_status(stored: object) -> BenchmarkRunStatus:
-    """A run's status as far as this version can read it. Never raises."""
-    return read_leniently(BenchmarkRunStatus, stored)

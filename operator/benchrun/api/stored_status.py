@@ -135,14 +135,16 @@ def _states(conditions: object) -> set[tuple[str, str]]:
     return {(str(c.get("type")), str(c.get("status"))) for c in listed if isinstance(c, dict)}
 
 
-def as_json(model: BaseModel) -> Json:
-    """The model as it is stored."""
-    found: Json = {}
-    for name, field in type(model).model_fields.items():
-        value = _plain(getattr(model, name))
-        if value not in (None, [], {}):
-            found[field.alias or name] = value
-    return found
+def as_json(value: Any) -> Any:
+    """A model as it is stored, or a value in it."""
+    if isinstance(value, BaseModel):
+        stored = {f.alias or name: as_json(getattr(value, name)) for name, f in type(value).model_fields.items()}
+        return {name: each for name, each in stored.items() if each not in (None, [], {})}
+    if isinstance(value, list | tuple):
+        return [as_json(item) for item in value]
+    if isinstance(value, dict):
+        return {key: as_json(item) for key, item in value.items()}
+    return value
 
 
 def _others(observed: object, ours: list[Json]) -> list[Json]:
@@ -151,16 +153,6 @@ def _others(observed: object, ours: list[Json]) -> list[Json]:
     listed = observed if isinstance(observed, list) else []
     named = [each for each in listed if isinstance(each, dict) and isinstance(each.get("type"), str)]
     return [each for each in named if each["type"] not in types][: max(0, MAX_CONDITIONS - len(ours))]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, BaseModel):
-        return as_json(value)
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    return value
 
 
 def _difference(old: Json, new: Json) -> Json:

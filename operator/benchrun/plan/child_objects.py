@@ -100,17 +100,14 @@ def metadata(owner: Owner, *, role: str, name: str | None = None) -> Manifest:
         "name": name or names.child_name(owner.name, owner.uid, role),
         "namespace": owner.namespace,
         "labels": names.labels(run=owner.name, uid=owner.uid, role=role),
-        "ownerReferences": [
-            {
-                "apiVersion": API_VERSION,
-                "kind": KIND,
-                "name": owner.name,
-                "uid": owner.uid,
-                "controller": True,
-                "blockOwnerDeletion": True,
-            }
-        ],
+        "ownerReferences": controlled_by(KIND, owner),
     }
+
+
+def controlled_by(kind: str, owner: Owner) -> list[Manifest]:
+    """The one owner of an object, an object of our API."""
+    reference = {"apiVersion": API_VERSION, "kind": kind, "name": owner.name, "uid": owner.uid}
+    return [{**reference, "controller": True, "blockOwnerDeletion": True}]
 
 
 def headless_service(owner: Owner, role: str, *, port_name: str, port: int, selector: Mapping[str, str]) -> Manifest:

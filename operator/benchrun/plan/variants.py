@@ -15,7 +15,7 @@ from benchrun import names
 from benchrun.api import BenchmarkRunSpec, Resources, Started, first_problem, json_name
 from benchrun.api.sweep import KIND as SWEEP_KIND, MAX_RETRIES, BenchmarkSweepSpec, Settings, combinations
 from benchrun.names import API_VERSION, KIND
-from benchrun.plan.child_objects import Manifest, Owner
+from benchrun.plan.child_objects import Manifest, Owner, controlled_by
 from benchrun.plan.stages import block_seed, gpus
 
 _OF_A_SERVER = ("replicas", "nodes_per_replica", "disaggregated")
@@ -154,7 +154,6 @@ def _block(spec: BenchmarkSweepSpec, variants: Sequence[Variant], replication: i
 
 def run_manifest(sweep: Owner, run: PlannedRun) -> Manifest:
     """A BenchmarkRun that the sweep controls and takes with it. The label is for people, the reference counts."""
-    reference = {"apiVersion": API_VERSION, "kind": SWEEP_KIND, "name": sweep.name, "uid": sweep.uid}
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -163,7 +162,7 @@ def run_manifest(sweep: Owner, run: PlannedRun) -> Manifest:
             "namespace": sweep.namespace,
             "labels": {names.LABEL_SWEEP: sweep.name},
             "annotations": {names.ANNOTATION_VARIANT: run.variant.name},
-            "ownerReferences": [{**reference, "controller": True, "blockOwnerDeletion": True}],
+            "ownerReferences": controlled_by(SWEEP_KIND, sweep),
         },
         "spec": spec_body(in_block(run.variant.spec, run.replication)),
     }

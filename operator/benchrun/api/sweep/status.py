@@ -12,7 +12,6 @@ from benchrun.api.comparison import Change, Outcome, Scope, ThroughputOf
 from benchrun.api.conditions import Conditions, Reason
 from benchrun.api.server_figures import SHOWN_FIGURES, answering
 from benchrun.api.status import BenchmarkRunStatus, Bottleneck, Instant, Metrics, Result, StatusText, Truncated, Verdict
-from benchrun.api.stored_status import read_leniently
 from benchrun.api.sweep.spec import MAX_REPLICATIONS, MAX_VARIANTS
 
 MAX_ROWS = 256
@@ -181,11 +180,6 @@ class BenchmarkSweepStatus(StatusModel):
     """Pareto front of throughput per GPU against TPOT, from the lowest TPOT on."""
     verdict: Verdict | None = Field(None, description="The worst verdict of all rows.")
     truncated: list[Truncated] = entries(16, "Lists above that were cut to keep this object small.", key="field")
-
-
-def read_sweep_status(stored: object) -> BenchmarkSweepStatus:
-    """A sweep's status as far as this version can read it. Never raises."""
-    return read_leniently(BenchmarkSweepStatus, stored)
 
 
 class TabledRun(StatusModel):
