@@ -140,7 +140,7 @@ def _notes(module: str) -> dict[tuple[str, str], str]:
     """By class and field of a module: the string that stands below the field."""
     found = {}
     for each in ast.parse(inspect.getsource(sys.modules[module])).body:
-        for lines in pairwise(each.body if isinstance(each, ast.ClassDef) else ()):
+        for lines in pairwise(each.body) if isinstance(each, ast.ClassDef) else ():
             match lines:
                 case ast.AnnAssign(target=ast.Name(id=field)), ast.Expr(value=ast.Constant(value=str(note))):
                     found[each.name, field] = note

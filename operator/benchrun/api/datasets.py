@@ -154,9 +154,7 @@ class Dataset(_Members):
     @property
     def file(self) -> DatasetFile | None:
         """The file it reads; None: it reads none."""
-        if isinstance(self.single, AgentDataset):
-            return self.single.conversation
-        return getattr(self.single, "file", None)
+        return getattr(self.single, "conversation" if isinstance(self.single, AgentDataset) else "file", None)
 
     def plan_fields(self) -> dict[str, Any]:
         """The fields in the client's plan, but for the file. Not of a mix, whose parts are other workloads."""

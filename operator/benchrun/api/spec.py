@@ -164,11 +164,6 @@ class BenchmarkRunSpec(SpecModel):
         return self.server or self.offline
 
     @property
-    def started_field(self) -> str:
-        """Where it is described, for messages."""
-        return f"spec.{self.started_name}"
-
-    @property
     def started_name(self) -> Literal["server", "offline"]:
         """Which of the two it is."""
         return "server" if self.offline is None else "offline"

@@ -1,4 +1,5 @@
-"""`BenchmarkRun.status`: what the operator found. Always under 100 kB; lists say when they were cut."""
+"""`BenchmarkRun.status`: what the operator found, and the judgement that is a part of it. Always under 100 kB; lists say when they were
+cut."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from pydantic import Field, WithJsonSchema
 
 from benchrun.api.base import ATOMIC, StatusModel, entries
 from benchrun.api.comparison import THROUGHPUTS, Comparison, CostStatus, ThroughputOf
-from benchrun.api.conditions import Conditions
+from benchrun.api.conditions import Conditions, ConditionStatus, Reason
 from benchrun.api.server_figures import LimitKind, RoleFigures, WaitingReason
 from benchrun.api.workloads import Axis
 
@@ -359,3 +360,43 @@ class BenchmarkRunStatus(StatusModel):
     """Label selector of the ConfigMaps with the records."""
     log_tail: str | None = Field(None, max_length=8192, description="Last lines of the server's log when it failed.")
     truncated: list[Truncated] = entries(20, "Lists above that were cut to keep this object small.", key="field")
+
+
+MAX_REFUSED = 16
+"""Refusals kept as text; all are counted."""
+MAX_REFUSED_CHARS = 300
+
+_Text = Annotated[str, Field(max_length=4096)]
+
+
+class Judgement(StatusModel):
+    """A run as it was judged. The defaults are those of a run of which nothing was measured."""
+
+    results: list[Result] = entries(64)
+    searches: list[SearchResult] = entries(16)
+    findings: list[Finding] = entries(64)
+    verdict: Verdict = "Unknown"
+    headline: Headline | None = None
+    profile: ProfileStatus | None = None
+    judge: Judge | None = None
+    cost: CostStatus | None = None
+    datasets: list[DatasetStatus] = entries(16)
+    client: ClientStatus | None = None
+    """The job's, with engine, its version and shards; None where nothing was measured."""
+    comparison: Comparison | None = None
+    not_regressed: ConditionStatus | None = None
+    """Of the condition NotRegressed, whose message is the comparison's; None: nothing was compared."""
+    not_regressed_reason: _Text = ""
+    objectives_met: ConditionStatus | None = None  # None: the spec has no objectives.
+    valid_reason: str = Field(Reason.INVALID_CELLS, max_length=128)
+    """Reason of the condition Valid of a run that was measured to its end."""
+    message: _Text = ""  # Message of a run that was measured to its end.
+    all_requests_failed: bool = False  # In all stages: the run has failed, though it was measured to its end.
+    diagnostic: Annotated[str, Field(max_length=1000)] | None = None
+    """The server's own answer to one more request, where every request of a stage failed."""
+    measured_anything: bool = False  # Whether there is one record at least.
+    truncated: list[Truncated] = entries(16)
+    refused: list[Annotated[str, Field(max_length=MAX_REFUSED_CHARS)]] = entries(MAX_REFUSED)
+    """What was left out because it can't be read or has a wrong digest; the first of them."""
+    refused_count: int = 0  # How many.
+    duration_seconds: float = 0.0  # What judging took.

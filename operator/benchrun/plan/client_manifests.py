@@ -12,16 +12,7 @@ from benchrun_client.contract import GATE_PORT, PLAN_FILE, RECORD_PORT, Plan
 from benchrun import names
 from benchrun.api import MAX_PROCESSES, BenchmarkRunSpec, ChatTemplate, Resources, Workload
 from benchrun.plan import child_objects
-from benchrun.plan.child_objects import (
-    MAX_HOLD_SECONDS,
-    Manifest,
-    Owner,
-    client_seconds,
-    headless_service,
-    metadata,
-    mounted_at,
-    stamped,
-)
+from benchrun.plan.child_objects import Manifest, Owner, metadata, mounted_at, stamped
 from benchrun.plan.mounted_files import TEMPLATE_KEY, data_files, endpoint_files, model_files, template_files
 from benchrun.plan.stages import load_points, requests_of
 
@@ -103,7 +94,7 @@ def client_job(
     plan_digest: str,
     default_image: str,
     pull_policy: str,
-    max_hold_seconds: int = MAX_HOLD_SECONDS,
+    max_hold_seconds: int = child_objects.MAX_HOLD_SECONDS,
 ) -> Manifest:
     """One attempt, one completion a pod: a second client would measure a warmed server. What it sends is checked against the
     digest of its plan."""
@@ -121,7 +112,7 @@ def client_job(
                 "completions": pods_wanted,
                 "parallelism": pods_wanted,
                 "completionMode": "Indexed",
-                "activeDeadlineSeconds": client_seconds(spec, max_hold_seconds),
+                "activeDeadlineSeconds": child_objects.client_seconds(spec, max_hold_seconds),
                 "template": {
                     "metadata": {"labels": meta["labels"], "annotations": child_objects.STAY},
                     "spec": _pod_spec(owner, spec, image=spec.client.image or default_image, pull_policy=pull_policy),
@@ -133,7 +124,7 @@ def client_job(
 
 def client_service(owner: Owner) -> Manifest:
     """Gives the client's pods their names, before they are ready: the others look for the first while it prepares."""
-    return headless_service(owner, names.ROLE_CLIENT, port_name="gate", port=GATE_PORT, selector={})
+    return child_objects.headless_service(owner, names.ROLE_CLIENT, port_name="gate", port=GATE_PORT, selector={})
 
 
 def _pod_spec(owner: Owner, spec: BenchmarkRunSpec, *, image: str, pull_policy: str) -> dict[str, Any]:

@@ -12,11 +12,11 @@ from benchrun_client.engines import ENGINE
 from pydantic import TypeAdapter
 
 from benchrun.api import BenchmarkRunSpec, Load, Search, Workload
+from benchrun.plan import stages
 from benchrun.plan.child_objects import Owner
 from benchrun.plan.mounted_files import CA_FILE, TEMPLATE_FILE, data_in_plan, model_path, served_name
-from benchrun.plan.searches import axis_of, client_sampling
 from benchrun.plan.server_manifests import answering_args, answering_servers, front_role, role_replicas, role_url
-from benchrun.plan.stages import PlannedStage, canonical, planned_stages, probe_seed, requests_of, seed_in, warmup_seed
+from benchrun.plan.stages import PlannedStage, axis_of, canonical, planned_stages, requests_of
 from benchrun.sizing import ServeArgs, UnreadableValue
 
 _DATA: TypeAdapter[contract.Data] = TypeAdapter(contract.Data)
@@ -50,6 +50,12 @@ def _fields(workload: Workload) -> dict[str, Any]:
     file = workload.dataset.file
     placed = {} if file is None else {"file": data_in_plan(workload.name, file)}
     return workload.dataset.plan_fields() | placed
+
+
+def client_sampling(workload: Workload) -> contract.Sampling:
+    """How tokens are chosen, in the client's plan: greedily where the spec does not ask for anything else."""
+    asked = {} if workload.sampling is None else workload.sampling.model_dump(exclude_none=True)
+    return contract.Sampling.model_validate(asked)
 
 
 def plan_of_client(
@@ -91,7 +97,7 @@ def _search(owner: Owner, spec: BenchmarkRunSpec, workload: Workload, search: Se
         requests=workload.requests,
         duration_seconds=workload.duration_seconds,
         seeds=tuple(
-            seed_in(spec, workload.name, probe_seed, run_uid=owner.uid, probe=probe, repeat=repeat)
+            stages.seed_in(spec, workload.name, stages.probe_seed, run_uid=owner.uid, probe=probe, repeat=repeat)
             for probe in range(1, search.max_probes + contract.CONFIRMATIONS + 1)
             for repeat in range(1, search.max_repeats + 1)
         ),
@@ -196,7 +202,7 @@ def _warmup(
         requests=concurrency + min(concurrency, SECOND_ROUND),
         prompts=None if users is not None or _is_written(workload) else 2 * MIN_WARMUP_CONCURRENCY,
         concurrency=concurrency,
-        seed=warmup_seed(base=spec.measurement.seed, workload=seed_of, run_uid=uid),
+        seed=stages.warmup_seed(base=spec.measurement.seed, workload=seed_of, run_uid=uid),
         max_seconds=max_seconds,
         api=workload.api,
         sampling=client_sampling(workload),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -16,7 +15,7 @@ from benchrun.api import BenchmarkRunSpec, Resources, Started, first_problem, js
 from benchrun.api.sweep import KIND as SWEEP_KIND, MAX_RETRIES, BenchmarkSweepSpec, Settings, combinations
 from benchrun.names import API_VERSION, KIND
 from benchrun.plan.child_objects import Manifest, Owner, controlled_by
-from benchrun.plan.stages import block_seed, gpus
+from benchrun.plan.stages import block_seed, digest, gpus
 
 _OF_A_SERVER = ("replicas", "nodes_per_replica", "disaggregated")
 
@@ -137,19 +136,13 @@ def attempts(planned: PlannedRun) -> tuple[PlannedRun, ...]:
 
 def planned_runs(sweep: str, spec: BenchmarkSweepSpec, variants: Sequence[Variant]) -> tuple[PlannedRun, ...]:
     """All runs in the order in which they are started. Equal specs give equal orders, whatever the sweep is called."""
-    return tuple(
-        PlannedRun(run_name(sweep, variant.number, replication), variant, replication)
-        for replication in range(1, spec.replications + 1)
-        for variant in _block(spec, variants, replication)
-    )
-
-
-def _block(spec: BenchmarkSweepSpec, variants: Sequence[Variant], replication: int) -> Sequence[Variant]:
-    """In an order that is as good as random, unless the spec says otherwise."""
-    if spec.order == "AsListed":
-        return variants
-    seed = (_VERSION, str(spec.template.measurement.seed), str(replication))
-    return sorted(variants, key=lambda each: hashlib.sha256("\x1f".join((*seed, each.name)).encode()).digest())
+    seed, in_order = spec.template.measurement.seed, list(variants)
+    planned: list[PlannedRun] = []
+    for replication in range(1, spec.replications + 1):
+        if spec.order == "RandomisedBlocks":
+            in_order.sort(key=lambda each: digest([_VERSION, str(seed), str(replication), each.name]))
+        planned += [PlannedRun(run_name(sweep, each.number, replication), each, replication) for each in in_order]
+    return tuple(planned)
 
 
 def run_manifest(sweep: Owner, run: PlannedRun) -> Manifest:

@@ -138,15 +138,6 @@ _BASELINE = (
 )
 
 
-def _of_the_sweep(field: str) -> Rule:
-    """A switch of the template that the sweep has itself."""
-    return Rule(
-        cel=f"!self.template.{field}",
-        message=f"set {field} of the sweep, not of its template",
-        path=f".template.{field}",
-    )
-
-
 class BenchmarkSweepSpec(SpecModel):
     """Runs that differ in what the matrix varies, each on a fresh server, compared with a baseline."""
 
@@ -156,8 +147,14 @@ class BenchmarkSweepSpec(SpecModel):
             message="a sweep starts a fresh server for every run; its template needs one, or offline",
             path=".template.server",
         ),
-        _of_the_sweep("suspend"),
-        _of_the_sweep("cancel"),
+        *(
+            Rule(
+                cel=f"!self.template.{switch}",
+                message=f"set {switch} of the sweep, not of its template",
+                path=f".template.{switch}",
+            )
+            for switch in ("suspend", "cancel")
+        ),
         Rule(
             cel="!has(self.template.ttlSecondsAfterFinished)",
             message="runs live as long as their sweep; remove ttlSecondsAfterFinished",
