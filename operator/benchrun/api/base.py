@@ -118,8 +118,7 @@ class Unique:
         return handler(schema) | (SET if self.key is None else list_map(self.key))
 
 
-ATOMIC: dict[str, Any] = {"x-kubernetes-list-type": "atomic"}
-"""A list that is applied as a whole."""
+ATOMIC: dict[str, Any] = {"x-kubernetes-list-type": "atomic"}  # A list that is applied as a whole.
 SET: dict[str, Any] = {"x-kubernetes-list-type": "set"}
 """A list without duplicates, whose entries may have different owners."""
 
@@ -139,8 +138,11 @@ def entries(most: int, description: str | None = None, *, key: str | None = None
 def _notes(module: str) -> dict[tuple[str, str], str]:
     """By class and field of a module: the string that stands below the field."""
     found = {}
-    for each in ast.parse(inspect.getsource(sys.modules[module])).body:
-        for lines in pairwise(each.body) if isinstance(each, ast.ClassDef) else ():
+    classes = (
+        each for each in ast.walk(ast.parse(inspect.getsource(sys.modules[module]))) if isinstance(each, ast.ClassDef)
+    )
+    for each in classes:
+        for lines in pairwise(each.body):
             match lines:
                 case ast.AnnAssign(target=ast.Name(id=field)), ast.Expr(value=ast.Constant(value=str(note))):
                     found[each.name, field] = note
@@ -216,8 +218,7 @@ for another, and the spec must be immutable.
 """
 
 
-MESSAGE_BYTES = 1000
-"""A message stands in up to nine conditions at once."""
+MESSAGE_BYTES = 1000  # A message stands in up to nine conditions at once.
 
 _OBEYED = re.compile(
     # What terminals take as commands: colours and the cursor; the window's title, links, the clipboard; the rest.
@@ -246,11 +247,6 @@ def as_many_as_fit(given: Iterable[T], size_of: Callable[[T], int], room: int) -
     """The first of them, up to the first that has no room any more."""
     each = list(given)
     return [item for item, upto in zip(each, accumulate(map(size_of, each)), strict=True) if upto <= room]
-
-
-def size_bytes(text: str) -> int:
-    """Of a text."""
-    return len(text.encode())
 
 
 def is_gpu(resource: str) -> bool:

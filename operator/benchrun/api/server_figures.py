@@ -87,8 +87,7 @@ GPU_SERIES: Mapping[str, tuple[str, ...]] = {
 
 SUMMED = ("running", "waiting")
 """Figures of a sample that are added up over the servers of a role, instant by instant."""
-Table = Literal["stages", "servers", "replicas"]
-"""Of exported runs."""
+Table = Literal["stages", "servers", "replicas"]  # Of exported runs.
 
 
 class Figure(NamedTuple):

@@ -57,8 +57,7 @@ class Estimate(StatusModel):
     """Least GPU time of the measurement, without start-up; absent where no load has a rate."""
 
 
-MAX_COMPILATIONS = 300
-"""Kept of a run's compilations; of a server with more there is no entry."""
+MAX_COMPILATIONS = 300  # Kept of a run's compilations; of a server with more there is no entry.
 
 
 class CompiledKernels(StatusModel):
@@ -362,8 +361,7 @@ class BenchmarkRunStatus(StatusModel):
     truncated: list[Truncated] = entries(20, "Lists above that were cut to keep this object small.", key="field")
 
 
-MAX_REFUSED = 16
-"""Refusals kept as text; all are counted."""
+MAX_REFUSED = 16  # Refusals kept as text; all are counted.
 MAX_REFUSED_CHARS = 300
 
 _Text = Annotated[str, Field(max_length=4096)]

@@ -55,7 +55,7 @@ def _as_far_as_readable(model: type[M], stored: Mapping[str, Any]) -> M:
     known = {name: stored[name] for name in names if name in stored}
     if "conditions" in known:
         listed = known["conditions"] if isinstance(known["conditions"], list) else []
-        known["conditions"] = [_condition(each) for each in listed if _is_readable_condition(each)][:MAX_CONDITIONS]
+        known["conditions"] = [read for each in listed if (read := _condition(each)) is not None][:MAX_CONDITIONS]
     for _ in range(_ROUNDS):
         try:
             return model.model_validate(known)
@@ -84,27 +84,16 @@ def _existing(stored: object, path: Path) -> Path:
     return path
 
 
-def _is_readable_condition(stored: object) -> bool:
-    if not isinstance(stored, Mapping) or stored.get("status") not in _STATUSES:
-        return False
-    type_ = stored.get("type")
-    return isinstance(type_, str) and 0 < len(type_) <= 64
-
-
-def _condition(stored: Mapping[str, Any]) -> dict[str, Any]:
-    def text(name: str, most: int) -> str:
-        value = stored.get(name)
-        return value[:most] if isinstance(value, str) else ""
-
-    generation = stored.get("observedGeneration")
-    return {
-        "type": stored["type"],
-        "status": stored["status"],
-        "reason": text("reason", 128),
-        "message": text("message", 4096),
-        "observedGeneration": generation if type(generation) is int else 0,
-        "lastTransitionTime": text("lastTransitionTime", 32),
-    }
+def _condition(stored: Any) -> Json | None:
+    """As much of it as can be read; None: its type or status can't be."""
+    match stored:
+        case {"type": str(type_), "status": status} if status in _STATUSES and 0 < len(type_) <= 64:
+            bounds = {"reason": 128, "message": 4096, "lastTransitionTime": 32}
+            texts = {name: text[:most] for name, most in bounds.items() if isinstance(text := stored.get(name), str)}
+            generation = stored.get("observedGeneration")
+            numbers = {"observedGeneration": generation if type(generation) is int else 0}
+            return {"type": type_, "status": status, "reason": "", **texts, **numbers}
+    return None
 
 
 def status_changes(observed: Json, wanted: BaseModel) -> Json:

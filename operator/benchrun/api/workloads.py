@@ -132,8 +132,7 @@ MAX_LOAD_POINTS = 32
 MAX_WORKLOADS = 16
 MAX_CELLS = 64
 MAX_STAGES = 256
-MAX_REQUESTS = 50_000
-"""Requests of one stage."""
+MAX_REQUESTS = 50_000  # Requests of one stage.
 
 Concurrency = Annotated[int, Field(ge=1, le=100_000)]
 LoadPoints = Annotated[list[T], Field(min_length=1, max_length=MAX_LOAD_POINTS), Unique()]

@@ -135,14 +135,12 @@ def stamped(manifest: Manifest) -> Manifest:
     return {**manifest, "metadata": {**meta, "annotations": annotations}}
 
 
-MAX_HOLD_SECONDS = 86_400
-"""The bound where the chart sets no other."""
+MAX_HOLD_SECONDS = 86_400  # The bound where the chart sets no other.
 MARGIN_SECONDS = 60
 """The operator acts first: a release that comes at the same instant would only confuse."""
 MAX_PENDING_SECONDS = 604_800
 """In place of a pendingDeadlineSeconds of 0; the greatest that may be written."""
-LEEWAY_SECONDS = 86_400
-"""Beyond the deadlines the operator keeps, for the time it may be down."""
+LEEWAY_SECONDS = 86_400  # Beyond the deadlines the operator keeps, for the time it may be down.
 
 
 def hold_seconds(spec: BenchmarkRunSpec, max_hold_seconds: int) -> int:

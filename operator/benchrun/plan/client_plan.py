@@ -31,8 +31,7 @@ MAX_PROFILE_SECONDS = 300
 """The server is held no longer for a profile. The most that may be traced is written in a minute or two."""
 MAX_FURTHER_PROFILED = 256
 """Requests of a profile beyond those in flight at once: seconds of load, and no minutes of writing prompts."""
-MAX_HELD = 1024
-"""One process warms up all servers."""
+MAX_HELD = 1024  # One process warms up all servers.
 SECOND_ROUND = 32
 """Requests of a warm-up beyond those that are in flight at once: they meet an engine that has compiled."""
 

@@ -13,8 +13,7 @@ from benchrun.api import ChatTemplate, DatasetFile, Endpoint, Model, Workload
 from benchrun.plan.child_objects import Mounted, Owner, mounted_at
 
 DATA_DIRECTORY = "/data"
-MODEL_DIRECTORY = "/model"
-"""The same place in server and client."""
+MODEL_DIRECTORY = "/model"  # The same place in server and client.
 TEMPLATE_DIRECTORY, TEMPLATE_KEY = "/etc/benchrun-template", "chat-template.jinja"
 TEMPLATE_FILE = f"{TEMPLATE_DIRECTORY}/{TEMPLATE_KEY}"
 """The chat template, at the same place in server and client."""

@@ -19,8 +19,7 @@ from benchrun.plan.mounted_files import TEMPLATE_FILE, model_files, model_path, 
 TERMINATION_GRACE_SECONDS = 10
 CODE_DIRECTORY = "/opt/benchrun-client"
 """Where an engine without API server finds the client's code."""
-IMAGE_CODE_DIRECTORY = "/opt/benchrun"
-"""Where the client's image has it."""
+IMAGE_CODE_DIRECTORY = "/opt/benchrun"  # Where the client's image has it.
 
 
 def served_files(spec: BenchmarkRunSpec) -> ServedFiles:
