@@ -7,7 +7,6 @@ from benchrun.api.codes import *
 from benchrun.api.comparison import *
 from benchrun.api.conditions import *
 from benchrun.api.datasets import *
-from benchrun.api.judgement import *
 from benchrun.api.measurement import *
 from benchrun.api.server import *
 from benchrun.api.server_figures import *

@@ -118,8 +118,7 @@ class Unique:
         return handler(schema) | (SET if self.key is None else list_map(self.key))
 
 
-ATOMIC: dict[str, Any] = {"x-kubernetes-list-type": "atomic"}
-"""A list that is applied as a whole."""
+ATOMIC: dict[str, Any] = {"x-kubernetes-list-type": "atomic"}  # A list that is applied as a whole.
 SET: dict[str, Any] = {"x-kubernetes-list-type": "set"}
 """A list without duplicates, whose entries may have different owners."""
 
@@ -129,21 +128,25 @@ def list_map(key: str) -> dict[str, Any]:
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [json_name(key)]}
 
 
+def entries(most: int, description: str | None = None, *, key: str | None = None) -> Any:
+    """A list of at most so many entries, empty by default: with a key one that is a map by it, else one that is applied as a whole."""
+    kind = ATOMIC if key is None else list_map(key)
+    return Field(default_factory=list, max_length=most, description=description, json_schema_extra=kind)
+
+
 @cache
-def _notes(module: str) -> dict[str, dict[str, str]]:
+def _notes(module: str) -> dict[tuple[str, str], str]:
     """By class and field of a module: the string that stands below the field."""
-    classes = [
-        node for node in ast.parse(inspect.getsource(sys.modules[module])).body if isinstance(node, ast.ClassDef)
-    ]
-    return {
-        each.name: {
-            field.target.id: note.value.value
-            for field, note in pairwise(each.body)
-            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-            if isinstance(note, ast.Expr) and isinstance(note.value, ast.Constant) and isinstance(note.value.value, str)
-        }
-        for each in classes
-    }
+    found = {}
+    classes = (
+        each for each in ast.walk(ast.parse(inspect.getsource(sys.modules[module]))) if isinstance(each, ast.ClassDef)
+    )
+    for each in classes:
+        for lines in pairwise(each.body):
+            match lines:
+                case ast.AnnAssign(target=ast.Name(id=field)), ast.Expr(value=ast.Constant(value=str(note))):
+                    found[each.name, field] = note
+    return found
 
 
 class _Model(BaseModel):
@@ -157,11 +160,12 @@ class _Model(BaseModel):
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         json_schema = handler(schema)
         resolved = handler.resolve_ref_schema(json_schema)
-        for each in cls.__mro__:
-            for name, note in (
-                _notes(each.__module__).get(each.__name__, {}).items() if issubclass(each, _Model) else ()
-            ):
-                resolved["properties"][cls.model_fields[name].alias].setdefault("description", note)
+        for name, field in cls.model_fields.items():
+            notes = (
+                _notes(each.__module__).get((each.__name__, name)) for each in cls.__mro__ if issubclass(each, _Model)
+            )
+            if note := next(filter(None, notes), None):
+                resolved["properties"][field.alias].setdefault("description", note)
         if cls.rules:
             resolved[VALIDATIONS] = [rule.entry() for rule in cls.rules]
         return json_schema
@@ -214,8 +218,7 @@ for another, and the spec must be immutable.
 """
 
 
-MESSAGE_BYTES = 1000
-"""A message stands in up to nine conditions at once."""
+MESSAGE_BYTES = 1000  # A message stands in up to nine conditions at once.
 
 _OBEYED = re.compile(
     # What terminals take as commands: colours and the cursor; the window's title, links, the clipboard; the rest.
@@ -244,11 +247,6 @@ def as_many_as_fit(given: Iterable[T], size_of: Callable[[T], int], room: int) -
     """The first of them, up to the first that has no room any more."""
     each = list(given)
     return [item for item, upto in zip(each, accumulate(map(size_of, each)), strict=True) if upto <= room]
-
-
-def size_bytes(text: str) -> int:
-    """Of a text."""
-    return len(text.encode())
 
 
 def is_gpu(resource: str) -> bool:

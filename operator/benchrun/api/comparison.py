@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from benchrun.api.base import Decimal, DnsLabel, PositiveDecimal, SpecModel, StatusModel, Unique, exactly_one, list_map
+from benchrun.api.base import Decimal, DnsLabel, PositiveDecimal, SpecModel, StatusModel, Unique, entries, exactly_one
 from benchrun.api.measurement import AT_MOST_100
 from benchrun.names import MAX_RUN_NAME
 
@@ -16,30 +16,23 @@ ComparedMetric = Literal[
     "P95TTFT", "P95TPOT", "P95ITL", "P95E2EL", "P99TTFT", "P99TPOT", "P99ITL", "P99E2EL",
 ]  # fmt: skip
 """Figures with one value a stage, whose noise repeats and servers show. Percentiles take `MIN_SERVERS_OF_PERCENTILES`."""
+_LATENCIES: Mapping[Any, str] = {
+    f"{statistic}{latency}": f"{statistic}_{latency}_ms".lower()
+    for statistic in ("Mean", "P95", "P99")
+    for latency in ("TTFT", "TPOT", "ITL", "E2EL")
+}
 KEYS: Mapping[ComparedMetric, str] = {
     "OutputThroughput": "output_throughput",
     "RequestThroughput": "request_throughput",
     "TotalTokenThroughput": "total_token_throughput",
-    "MeanTTFT": "mean_ttft_ms",
-    "MeanTPOT": "mean_tpot_ms",
-    "MeanITL": "mean_itl_ms",
-    "MeanE2EL": "mean_e2el_ms",
-    "P95TTFT": "p95_ttft_ms",
-    "P95TPOT": "p95_tpot_ms",
-    "P95ITL": "p95_itl_ms",
-    "P95E2EL": "p95_e2el_ms",
-    "P99TTFT": "p99_ttft_ms",
-    "P99TPOT": "p99_tpot_ms",
-    "P99ITL": "p99_itl_ms",
-    "P99E2EL": "p99_e2el_ms",
+    **_LATENCIES,
 }
 """vLLM's own names, under which results hold them."""
 THROUGHPUTS: tuple[str, ...] = ("request_throughput", "output_throughput", "total_token_throughput")
 OUTPUT_COST, TOTAL_COST = "cost_per_million_output_tokens", "cost_per_million_total_tokens"
 COSTS: tuple[str, ...] = (OUTPUT_COST, TOTAL_COST)
 """There only where the spec names a price; in its currency."""
-TOKENS_PER_JOULE = "output_tokens_per_joule"
-"""There only where the power of GPUs is known."""
+TOKENS_PER_JOULE = "output_tokens_per_joule"  # There only where the power of GPUs is known.
 MIN_SERVERS_OF_PERCENTILES = 5
 """A side: a percentile is skewed, and with fewer values Student's test does not hold for it."""
 DEFAULT_METRICS: tuple[ComparedMetric, ...] = (
@@ -102,8 +95,7 @@ class ComparedCell(StatusModel):
     paired: bool = Field(False, description="Whether both sides sent equal traffic, by its digests.")
     reason: ReasonText | None = Field(None, description="Why it is not comparable; absent where it is.")
     throughput_of: ThroughputOf | None = Field(None, description="Which throughput was compared, as in results.")
-    changes: list[Change] = Field(default_factory=list, max_length=15, json_schema_extra=list_map("metric"))
-    """What changed, one entry a figure."""
+    changes: list[Change] = entries(15, "What changed, one entry a figure.", key="metric")
 
 
 class Comparison(StatusModel):
@@ -118,8 +110,7 @@ class Comparison(StatusModel):
     detectable_percent: float | None = None
     """Change of the noisiest figure that these sides find with 80 % probability, by the noise measured."""
     message: Annotated[str, Field(max_length=1024)] = Field(description="The outcome and its reasons, in a sentence.")
-    cells: list[ComparedCell] = Field(default_factory=list, max_length=128, json_schema_extra=list_map("cell"))
-    """The load points, in the order of the baseline."""
+    cells: list[ComparedCell] = entries(128, "The load points, in the order of the baseline.", key="cell")
 
 
 Currency = Annotated[str, Field(min_length=3, max_length=3, pattern=r"^[A-Z]{3}$")]

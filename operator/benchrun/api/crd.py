@@ -27,10 +27,7 @@ _KEPT = (
     "type", "format", "enum", "nullable", "pattern", "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems",
     "minProperties", "maxProperties",
 )  # fmt: skip
-_HANDLED = {
-    "$ref", "anyOf", "title", "description", "default", "properties", "required", "items", "additionalProperties",
-}  # fmt: skip
-_NULL = {"type": "null"}
+_HANDLED = {"title", "description", "default", "properties", "required", "items", "additionalProperties"}
 
 
 def structural_schema(model: type[BaseModel], *, defaults: bool) -> Schema:
@@ -39,8 +36,7 @@ def structural_schema(model: type[BaseModel], *, defaults: bool) -> Schema:
     Raises ValueError, naming the field, for anything a structural schema cannot say.
     """
     raw = model.model_json_schema(by_alias=True, schema_generator=_WithFactoryDefaults)
-    definitions: dict[str, Schema] = raw.pop("$defs", {})
-    return _Translation(definitions, defaults=defaults).node(raw, path=model.__name__)
+    return _Translation(raw.pop("$defs", {}), defaults).node(raw, path=model.__name__)
 
 
 class _WithFactoryDefaults(GenerateJsonSchema):
@@ -56,16 +52,22 @@ class _WithFactoryDefaults(GenerateJsonSchema):
             return dft.model_dump(mode="json", by_alias=True, exclude_unset=True)
         return super().encode_default(dft)
 
+    def nullable_schema(self, schema: core_schema.NullableSchema) -> Schema:
+        return self.generate_inner(schema["schema"]) | {"nullable": True}
 
+
+@dataclass(frozen=True, slots=True)
 class _Translation:
     """One walk over a JSON schema."""
 
-    def __init__(self, definitions: dict[str, Schema], *, defaults: bool) -> None:
-        self._definitions = definitions
-        self._defaults = defaults
+    definitions: dict[str, Schema]
+    defaults: bool
 
     def node(self, raw: Schema, *, path: str) -> Schema:
-        raw, nullable = self._plain(raw, path=path)
+        while "$ref" in raw or "anyOf" in raw:
+            outer = {key: value for key, value in raw.items() if key not in ("$ref", "anyOf")}
+            ref = raw.get("$ref", "").removeprefix("#/$defs/")
+            raw = _merged(self.definitions[ref] if ref else _integer_or_string(raw["anyOf"], path=path), outer)
         unknown = {
             key for key in raw if key not in _HANDLED and key not in _KEPT and not key.startswith("x-kubernetes-")
         }
@@ -77,24 +79,11 @@ class _Translation:
         out |= {key: raw[key] for key in _KEPT if key in raw}
         out |= self._children(raw, path=path)
         out |= {key: value for key, value in sorted(raw.items()) if key.startswith("x-kubernetes-")}
-        if nullable and "default" not in raw:
-            out["nullable"] = True
-        if self._defaults and raw.get("default") is not None and _is_meaningful(raw["default"], out):
+        if "default" in raw:
+            out.pop("nullable", None)
+        if self.defaults and raw.get("default") is not None and _is_meaningful(raw["default"], out):
             out["default"] = raw["default"]
         return out
-
-    def _plain(self, raw: Schema, *, path: str) -> tuple[Schema, bool]:
-        """Follow the reference and take null out of the union, until neither is left. What stands outside wins."""
-        nullable = False
-        while "$ref" in raw or "anyOf" in raw:
-            outer = {key: value for key, value in raw.items() if key not in ("$ref", "anyOf")}
-            if "$ref" in raw:
-                inner = self._definitions[raw["$ref"].removeprefix("#/$defs/")]
-            else:
-                inner, null = _without_null(raw["anyOf"], path=path)
-                nullable = nullable or null
-            raw = _merged(inner, outer)
-        return raw, nullable
 
     def _children(self, raw: Schema, *, path: str) -> Schema:
         out: Schema = {}
@@ -114,14 +103,11 @@ class _Translation:
         return out
 
 
-def _without_null(members: list[Schema], *, path: str) -> tuple[Schema, bool]:
-    others = [member for member in members if member != _NULL]
-    if len(others) == 1:
-        return others[0], len(others) < len(members)
-    if sorted(member.get("type", "") for member in others) == ["integer", "string"]:
-        bounds = {key: value for member in others for key, value in member.items() if key != "type"}
-        return {"x-kubernetes-int-or-string": True, **bounds}, len(others) < len(members)
-    raise ValueError(f"{path}: a structural schema has no unions but integer | string")
+def _integer_or_string(members: list[Schema], *, path: str) -> Schema:
+    if sorted(member.get("type", "") for member in members) != ["integer", "string"]:
+        raise ValueError(f"{path}: a structural schema has no unions but integer | string")
+    bounds = {key: value for member in members for key, value in member.items() if key != "type"}
+    return {"x-kubernetes-int-or-string": True, **bounds}
 
 
 def _merged(inner: Schema, outer: Schema) -> Schema:

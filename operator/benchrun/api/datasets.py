@@ -25,8 +25,7 @@ class PvcFile(SpecModel):
     """A file on a claim of the run's namespace, mounted read-only."""
 
     claim_name: ObjectName = Field(description="Name of the PersistentVolumeClaim.")
-    path: Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[^/].*$")]
-    """Path within it."""
+    path: str = Field(min_length=1, max_length=512, pattern=r"^[^/].*$", description="Path within it.")
 
 
 class SecretName(SpecModel):
@@ -90,8 +89,7 @@ class AgentDataset(SpecModel):
     output_tokens: Length | None = Field(None, description="Tokens requested; by default those of the next answer.")
     input_output_ratio: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """Prompt tokens for each token requested, instead: 100."""
-    turns: Annotated[int, Field(ge=1, le=64)] = 1
-    """Requests of a conversation, whose context grows. 1: the whole."""
+    turns: int = Field(1, ge=1, le=64, description="Requests of a conversation, whose context grows. 1: the whole.")
 
     def plan_fields(self) -> dict[str, Any]:
         """The fields in the client's plan, but for the file."""
@@ -108,8 +106,7 @@ class MixPart(SpecModel):
 
     workload: WorkloadName
     """Workload of this spec whose dataset is sent: any but a mix or a timedTrace. It needs no load."""
-    weight: Annotated[int, Field(ge=1, le=10_000)] = 1
-    """Share of the requests, relative to the others."""
+    weight: int = Field(1, ge=1, le=10_000, description="Share of the requests, relative to the others.")
 
 
 def _in_spec(data: type[DatasetFields]) -> type[SpecModel]:
@@ -157,9 +154,7 @@ class Dataset(_Members):
     @property
     def file(self) -> DatasetFile | None:
         """The file it reads; None: it reads none."""
-        if isinstance(self.single, AgentDataset):
-            return self.single.conversation
-        return getattr(self.single, "file", None)
+        return getattr(self.single, "conversation" if isinstance(self.single, AgentDataset) else "file", None)
 
     def plan_fields(self) -> dict[str, Any]:
         """The fields in the client's plan, but for the file. Not of a mix, whose parts are other workloads."""

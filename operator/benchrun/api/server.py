@@ -169,8 +169,7 @@ class ChatTemplate(SpecModel):
     """Either `inline` or `configMap`."""
 
     rules = (exactly_one("inline", "config_map"),)
-    inline: Annotated[str, Field(min_length=1, max_length=MAX_TEMPLATE_CHARACTERS)] | None = None
-    """The template."""
+    inline: str | None = Field(None, min_length=1, max_length=MAX_TEMPLATE_CHARACTERS, description="The template.")
     config_map: TemplateKey | None = Field(None, description="ConfigMap that holds it.")
 
 
@@ -352,6 +351,5 @@ class Endpoint(SpecModel):
 class Profile(SpecModel):
     """Seconds of the last workload's highest load under vLLM's torch profiler."""
 
-    seconds: Annotated[int, Field(ge=1, le=30)] = 5
-    """How long; the server is held for 300 s at most."""
+    seconds: int = Field(5, ge=1, le=30, description="How long; the server is held for 300 s at most.")
     claim_name: ObjectName | None = Field(None, description="PersistentVolumeClaim that keeps the trace.")

@@ -87,8 +87,7 @@ GPU_SERIES: Mapping[str, tuple[str, ...]] = {
 
 SUMMED = ("running", "waiting")
 """Figures of a sample that are added up over the servers of a role, instant by instant."""
-Table = Literal["stages", "servers", "replicas"]
-"""Of exported runs."""
+Table = Literal["stages", "servers", "replicas"]  # Of exported runs.
 
 
 class Figure(NamedTuple):
@@ -155,11 +154,9 @@ class RoleFigures(StatusModel):
     transfer_failures: float | None = _figure(
         "Failed KV transfers, where the connector counts them.", counters=FAILED_TRANSFERS, tables=_SERVERS
     )
-    waiting: WaitingReason | None = None
-    """Why requests waited here, with more than one role."""
+    waiting: WaitingReason | None = Field(None, description="Why requests waited here, with more than one role.")
     limit: LimitKind | None = Field(default=None, description="What limits this role, where there is more than one.")
-    added_mean_ms: float | None = None
-    """What a proxy adds to the time to first token, on average."""
+    added_mean_ms: float | None = Field(None, description="What a proxy adds to the time to first token, on average.")
     cores: float | None = Field(default=None, description="Of a proxy: CPU that it used, in cores.")
     samples: int = Field(default=0, description="Scrapes of the metrics endpoint behind these figures.")
     gpu_power_mean_watts: float | None = _figure(

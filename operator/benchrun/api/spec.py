@@ -8,7 +8,7 @@ from benchrun_client.engines import ENGINE
 from pydantic import Field
 
 from benchrun.api import measurement, workloads
-from benchrun.api.base import ATOMIC, NUMBER, Rule, SpecModel, Unique, exactly_one
+from benchrun.api.base import NUMBER, Rule, SpecModel, Unique, entries, exactly_one
 from benchrun.api.comparison import Baseline, Cost
 from benchrun.api.measurement import Client, Measurement, Objective, Validity
 from benchrun.api.server import ChatTemplate, Endpoint, Model, Offline, Server, Started
@@ -145,8 +145,7 @@ class BenchmarkRunSpec(SpecModel):
     """How often each load point is measured; with other prompts each time, unless cachePolicy is Share."""
     client: Client = Field(default_factory=Client, description="The pod that generates the load.")
     measurement: Measurement = Field(default_factory=Measurement, description="How the measurement is taken.")
-    objectives: Annotated[list[Objective], Field(max_length=16, json_schema_extra=ATOMIC)] = Field(default_factory=list)
-    """Latency limits to judge every load point by."""
+    objectives: list[Objective] = entries(16, "Latency limits to judge every load point by.")
     baseline: Baseline | None = Field(None, description="Another run to compare this run with.")
     validity: Validity = Field(default_factory=Validity, description="When a number stops being trustworthy.")
     cost: Cost | None = Field(None, description="What the servers cost an hour, for the cost of a million tokens.")
@@ -163,11 +162,6 @@ class BenchmarkRunSpec(SpecModel):
     def started(self) -> Started | None:
         """What this run starts, measures and removes; None against an endpoint."""
         return self.server or self.offline
-
-    @property
-    def started_field(self) -> str:
-        """Where it is described, for messages."""
-        return f"spec.{self.started_name}"
 
     @property
     def started_name(self) -> Literal["server", "offline"]:

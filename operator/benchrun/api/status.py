@@ -1,4 +1,5 @@
-"""`BenchmarkRun.status`: what the operator found. Always under 100 kB; lists say when they were cut."""
+"""`BenchmarkRun.status`: what the operator found, and the judgement that is a part of it. Always under 100 kB; lists say when they were
+cut."""
 
 from __future__ import annotations
 
@@ -6,11 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, WithJsonSchema
 
-from benchrun.api.base import ATOMIC, StatusModel, list_map
+from benchrun.api.base import ATOMIC, StatusModel, entries
 from benchrun.api.comparison import THROUGHPUTS, Comparison, CostStatus, ThroughputOf
-from benchrun.api.conditions import Conditions
+from benchrun.api.conditions import Conditions, ConditionStatus, Reason
 from benchrun.api.server_figures import LimitKind, RoleFigures, WaitingReason
-from benchrun.api.stored_status import read_leniently
 from benchrun.api.workloads import Axis
 
 
@@ -57,16 +57,14 @@ class Estimate(StatusModel):
     """Least GPU time of the measurement, without start-up; absent where no load has a rate."""
 
 
-MAX_COMPILATIONS = 300
-"""Kept of a run's compilations; of a server with more there is no entry."""
+MAX_COMPILATIONS = 300  # Kept of a run's compilations; of a server with more there is no entry.
 
 
 class CompiledKernels(StatusModel):
     """Kernels that a server compiled while it served, by its log."""
 
     count: int = Field(description="How often.")
-    at: list[float] = Field(default_factory=list, max_length=MAX_COMPILATIONS, json_schema_extra=ATOMIC)
-    """When, in Unix seconds."""
+    at: list[float] = entries(MAX_COMPILATIONS, "When, in Unix seconds.")
 
 
 class ServerStatus(StatusModel):
@@ -76,9 +74,7 @@ class ServerStatus(StatusModel):
     ready: bool = Field(False, description="Whether the server answered a health check.")
     pod: str | None = Field(None, max_length=253, description="Name of the pod.")
     node: str | None = Field(None, max_length=253, description="Node it ran on.")
-    addresses: Annotated[
-        list[Annotated[str, Field(max_length=64)]], Field(max_length=MAX_ADDRESSES, json_schema_extra=ATOMIC)
-    ] = Field(default_factory=list)
+    addresses: list[Annotated[str, Field(max_length=64)]] = entries(MAX_ADDRESSES)
     """IP addresses of the pods that answered in this role, those of replaced ones last. Where requests went is held against them."""
     gpu: str | None = Field(None, max_length=253)
     """GPU model, where server.pod.nodeSelector names it; absent with gpuReason."""
@@ -89,9 +85,7 @@ class ServerStatus(StatusModel):
     image_digest: str | None = Field(None, max_length=1024, description="Image that really ran.")
     version: str | None = Field(None, max_length=100, description="vLLM's version, from the server.")
     kv_cache_tokens: int | None = Field(None, description="Tokens the KV cache holds, from the server.")
-    args: Annotated[list[Annotated[str, Field(max_length=4096)]], Field(max_length=140, json_schema_extra=ATOMIC)] = (
-        Field(default_factory=list, description="Arguments the server was started with.")
-    )
+    args: list[Annotated[str, Field(max_length=4096)]] = entries(140, "Arguments the server was started with.")
     reported: dict[str, Annotated[str, Field(max_length=253)]] = Field(default_factory=dict, max_length=40)
     """Settings the server reports of itself (vLLM's cache_config_info, and its log)."""
     seconds_to_ready: float | None = Field(None, description="From scheduled to healthy.")
@@ -230,16 +224,15 @@ class Result(StatusModel):
     """How tokens were chosen: greedy, or the settings sent; absent: not known."""
     waiting: Waiting | None = Field(None, description="Why requests waited in the server.")
     bottleneck: Bottleneck | None = Field(None, description="What limits this load point.")
-    explanations: list[Explanation] = Field(default_factory=list, max_length=8, json_schema_extra=list_map("question"))
-    """Answers to what people ask of it, one entry a question."""
+    explanations: list[Explanation] = entries(
+        8, "Answers to what people ask of it, one entry a question.", key="question"
+    )
     by_repeat: Annotated[
         dict[str, Annotated[list[float], Field(max_length=256, json_schema_extra=ATOMIC)]], Field(max_length=16)
     ] = Field(default_factory=dict)
     """Figures of each repeat, in order; sequence: its place among all stages."""
-    roles: list[RoleFigures] = Field(default_factory=list, max_length=8, json_schema_extra=list_map("role"))
-    """What the servers' metrics endpoints reported meanwhile."""
-    objectives: list[ObjectiveResult] = Field(default_factory=list, max_length=16, json_schema_extra=ATOMIC)
-    """How each objective fared here."""
+    roles: list[RoleFigures] = entries(8, "What the servers' metrics endpoints reported meanwhile.", key="role")
+    objectives: list[ObjectiveResult] = entries(16, "How each objective fared here.")
     verdict: Verdict = Field(description="Whether these numbers can be trusted.")
     findings: Codes = Field(default_factory=list)
     """Codes of what was found wrong here; status.findings explains them."""
@@ -309,9 +302,8 @@ class Judge(StatusModel):
 
     version: str = Field(max_length=40, description="Version of the rules.")
     thresholds_digest: str = Field(max_length=80, description="Digest of the thresholds they were given.")
-    overrides: Annotated[list[Annotated[str, Field(max_length=80)]], Field(max_length=32, json_schema_extra=ATOMIC)] = (
-        Field(default_factory=list, description="Severities that the spec changed, as code=severity.")
-    )
+    overrides: list[Annotated[str, Field(max_length=80)]] = entries(32)
+    """Severities that the spec changed, as code=severity."""
 
 
 class EndingStatus(StatusModel):
@@ -344,10 +336,9 @@ class BenchmarkRunStatus(StatusModel):
     server_released_time: Instant | None = Field(None, description="When the deletion of the server was requested.")
     ending: EndingStatus | None = Field(None, description="Why the run ends early; absent once it has ended.")
     estimate: Estimate | None = Field(None, description="How large the run is.")
-    servers: list[ServerStatus] = Field(default_factory=list, max_length=8, json_schema_extra=list_map("role"))
-    """The servers, one entry a role."""
+    servers: list[ServerStatus] = entries(8, "The servers, one entry a role.", key="role")
     client: ClientStatus | None = Field(None, description="What generated the load, once it was measured.")
-    datasets: list[DatasetStatus] = Field(default_factory=list, max_length=16, json_schema_extra=list_map("name"))
+    datasets: list[DatasetStatus] = entries(16, key="name")
     """What the prompts were made of, where a file or the hub was read."""
     cost: CostStatus | None = Field(None, description="What the servers cost, where the spec names a price.")
     progress: Progress | None = Field(None, description="How far the measurement is.")
@@ -355,13 +346,11 @@ class BenchmarkRunStatus(StatusModel):
     headline: Headline | None = None
     """The figures of the printer columns: the highest Valid load point of the first workload; without one the highest Suspect one,
     marked with question marks."""
-    results: list[Result] = Field(default_factory=list, max_length=64, json_schema_extra=list_map("cell"))
-    """The numbers, one entry a cell."""
-    searches: list[SearchResult] = Field(default_factory=list, max_length=16, json_schema_extra=list_map("workload"))
+    results: list[Result] = entries(64, "The numbers, one entry a cell.", key="cell")
+    searches: list[SearchResult] = entries(16, key="workload")
     """The highest load that met the objectives, one entry a workload with load.search."""
     profile: ProfileStatus | None = Field(None, description="What came of measurement.profile.")
-    findings: list[Finding] = Field(default_factory=list, max_length=64, json_schema_extra=list_map("code"))
-    """What was found wrong with the measurement, one entry a code."""
+    findings: list[Finding] = entries(64, "What was found wrong with the measurement, one entry a code.", key="code")
     verdict: Verdict | None = None
     """The worst verdict of all cells; of a search that of the load found."""
     judge: Judge | None = Field(None, description="Which rules judged.")
@@ -369,10 +358,43 @@ class BenchmarkRunStatus(StatusModel):
     results_ref: str | None = Field(None, max_length=253)
     """Label selector of the ConfigMaps with the records."""
     log_tail: str | None = Field(None, max_length=8192, description="Last lines of the server's log when it failed.")
-    truncated: list[Truncated] = Field(default_factory=list, max_length=20, json_schema_extra=list_map("field"))
-    """Lists above that were cut to keep this object small."""
+    truncated: list[Truncated] = entries(20, "Lists above that were cut to keep this object small.", key="field")
 
 
-def read_status(stored: object) -> BenchmarkRunStatus:
-    """A run's status as far as this version can read it. Never raises."""
-    return read_leniently(BenchmarkRunStatus, stored)
+MAX_REFUSED = 16  # Refusals kept as text; all are counted.
+MAX_REFUSED_CHARS = 300
+
+_Text = Annotated[str, Field(max_length=4096)]
+
+
+class Judgement(StatusModel):
+    """A run as it was judged. The defaults are those of a run of which nothing was measured."""
+
+    results: list[Result] = entries(64)
+    searches: list[SearchResult] = entries(16)
+    findings: list[Finding] = entries(64)
+    verdict: Verdict = "Unknown"
+    headline: Headline | None = None
+    profile: ProfileStatus | None = None
+    judge: Judge | None = None
+    cost: CostStatus | None = None
+    datasets: list[DatasetStatus] = entries(16)
+    client: ClientStatus | None = None
+    """The job's, with engine, its version and shards; None where nothing was measured."""
+    comparison: Comparison | None = None
+    not_regressed: ConditionStatus | None = None
+    """Of the condition NotRegressed, whose message is the comparison's; None: nothing was compared."""
+    not_regressed_reason: _Text = ""
+    objectives_met: ConditionStatus | None = None  # None: the spec has no objectives.
+    valid_reason: str = Field(Reason.INVALID_CELLS, max_length=128)
+    """Reason of the condition Valid of a run that was measured to its end."""
+    message: _Text = ""  # Message of a run that was measured to its end.
+    all_requests_failed: bool = False  # In all stages: the run has failed, though it was measured to its end.
+    diagnostic: Annotated[str, Field(max_length=1000)] | None = None
+    """The server's own answer to one more request, where every request of a stage failed."""
+    measured_anything: bool = False  # Whether there is one record at least.
+    truncated: list[Truncated] = entries(16)
+    refused: list[Annotated[str, Field(max_length=MAX_REFUSED_CHARS)]] = entries(MAX_REFUSED)
+    """What was left out because it can't be read or has a wrong digest; the first of them."""
+    refused_count: int = 0  # How many.
+    duration_seconds: float = 0.0  # What judging took.

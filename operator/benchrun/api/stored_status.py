@@ -55,7 +55,7 @@ def _as_far_as_readable(model: type[M], stored: Mapping[str, Any]) -> M:
     known = {name: stored[name] for name in names if name in stored}
     if "conditions" in known:
         listed = known["conditions"] if isinstance(known["conditions"], list) else []
-        known["conditions"] = [_condition(each) for each in listed if _is_readable_condition(each)][:MAX_CONDITIONS]
+        known["conditions"] = [read for each in listed if (read := _condition(each)) is not None][:MAX_CONDITIONS]
     for _ in range(_ROUNDS):
         try:
             return model.model_validate(known)
@@ -84,27 +84,16 @@ def _existing(stored: object, path: Path) -> Path:
     return path
 
 
-def _is_readable_condition(stored: object) -> bool:
-    if not isinstance(stored, Mapping) or stored.get("status") not in _STATUSES:
-        return False
-    type_ = stored.get("type")
-    return isinstance(type_, str) and 0 < len(type_) <= 64
-
-
-def _condition(stored: Mapping[str, Any]) -> dict[str, Any]:
-    def text(name: str, most: int) -> str:
-        value = stored.get(name)
-        return value[:most] if isinstance(value, str) else ""
-
-    generation = stored.get("observedGeneration")
-    return {
-        "type": stored["type"],
-        "status": stored["status"],
-        "reason": text("reason", 128),
-        "message": text("message", 4096),
-        "observedGeneration": generation if type(generation) is int else 0,
-        "lastTransitionTime": text("lastTransitionTime", 32),
-    }
+def _condition(stored: Any) -> Json | None:
+    """As much of it as can be read; None: its type or status can't be."""
+    match stored:
+        case {"type": str(type_), "status": status} if status in _STATUSES and 0 < len(type_) <= 64:
+            bounds = {"reason": 128, "message": 4096, "lastTransitionTime": 32}
+            texts = {name: text[:most] for name, most in bounds.items() if isinstance(text := stored.get(name), str)}
+            generation = stored.get("observedGeneration")
+            numbers = {"observedGeneration": generation if type(generation) is int else 0}
+            return {"type": type_, "status": status, "reason": "", **texts, **numbers}
+    return None
 
 
 def status_changes(observed: Json, wanted: BaseModel) -> Json:
@@ -135,14 +124,16 @@ def _states(conditions: object) -> set[tuple[str, str]]:
     return {(str(c.get("type")), str(c.get("status"))) for c in listed if isinstance(c, dict)}
 
 
-def as_json(model: BaseModel) -> Json:
-    """The model as it is stored."""
-    found: Json = {}
-    for name, field in type(model).model_fields.items():
-        value = _plain(getattr(model, name))
-        if value not in (None, [], {}):
-            found[field.alias or name] = value
-    return found
+def as_json(value: Any) -> Any:
+    """A model as it is stored, or a value in it."""
+    if isinstance(value, BaseModel):
+        stored = {f.alias or name: as_json(getattr(value, name)) for name, f in type(value).model_fields.items()}
+        return {name: each for name, each in stored.items() if each not in (None, [], {})}
+    if isinstance(value, list | tuple):
+        return [as_json(item) for item in value]
+    if isinstance(value, dict):
+        return {key: as_json(item) for key, item in value.items()}
+    return value
 
 
 def _others(observed: object, ours: list[Json]) -> list[Json]:
@@ -151,16 +142,6 @@ def _others(observed: object, ours: list[Json]) -> list[Json]:
     listed = observed if isinstance(observed, list) else []
     named = [each for each in listed if isinstance(each, dict) and isinstance(each.get("type"), str)]
     return [each for each in named if each["type"] not in types][: max(0, MAX_CONDITIONS - len(ours))]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, BaseModel):
-        return as_json(value)
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    return value
 
 
 def _difference(old: Json, new: Json) -> Json:

@@ -17,6 +17,7 @@ from benchrun.api.base import (
     Rate,
     Rule,
     SpecModel,
+    T,
     Unique,
     WorkloadName,
 )
@@ -131,16 +132,10 @@ MAX_LOAD_POINTS = 32
 MAX_WORKLOADS = 16
 MAX_CELLS = 64
 MAX_STAGES = 256
-MAX_REQUESTS = 50_000
-"""Requests of one stage."""
+MAX_REQUESTS = 50_000  # Requests of one stage.
 
 Concurrency = Annotated[int, Field(ge=1, le=100_000)]
-Concurrencies = Annotated[list[Concurrency], Field(min_length=1, max_length=MAX_LOAD_POINTS), Unique()]
-Rates = Annotated[list[Rate], Field(min_length=1, max_length=MAX_LOAD_POINTS), Unique(), DIFFERENT_NUMBERS]
-BatchSizes = Annotated[
-    list[Annotated[int, Field(ge=1, le=MAX_REQUESTS)]], Field(min_length=1, max_length=MAX_LOAD_POINTS), Unique()
-]
-Speeds = Annotated[list[PositiveDecimal], Field(min_length=1, max_length=MAX_LOAD_POINTS), Unique(), DIFFERENT_NUMBERS]
+LoadPoints = Annotated[list[T], Field(min_length=1, max_length=MAX_LOAD_POINTS), Unique()]
 
 
 class Load(SpecModel):
@@ -158,18 +153,18 @@ class Load(SpecModel):
         ),
         Rule(cel="!has(self.burstiness) || has(self.requestRates)", message="burstiness needs requestRates; remove it"),
     )
-    request_rates: Rates | None = None
+    request_rates: Annotated[LoadPoints[Rate], DIFFERENT_NUMBERS] | None = None
     """Requests a second, each a load point: decimals above 0, or "inf" for all at once."""
     max_concurrency: Concurrency | None = None
     """Most requests in flight; further ones wait in the client."""
     burstiness: PositiveDecimal | None = None
     """Distribution of the gaps between arrivals: 1 is Poisson (the default), below 1 is burstier, above 1 more even."""
-    concurrencies: Concurrencies | None = None
+    concurrencies: LoadPoints[Concurrency] | None = None
     """Users that each send the next request when the last was answered; each a load point."""
     search: Search | None = Field(None, description="Looks for the highest load that meets the objectives.")
-    trace_speeds: Speeds | None = None
+    trace_speeds: Annotated[LoadPoints[PositiveDecimal], DIFFERENT_NUMBERS] | None = None
     """Replays the instants of dataset.timedTrace, each speed a load point: 1 as recorded, 2 twice as fast."""
-    batch_sizes: BatchSizes | None = None
+    batch_sizes: LoadPoints[Annotated[int, Field(ge=1, le=MAX_REQUESTS)]] | None = None
     """With offline: requests that the engine is given in one call, the next when all are answered; each a load point."""
 
 

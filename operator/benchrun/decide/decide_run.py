@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from benchrun import api, names
-from benchrun.api import BenchmarkRunStatus, Reason, sentence, timestamp
+from benchrun.api import BenchmarkRunStatus, Reason, read_leniently, sentence, timestamp
 from benchrun.decide import condition_table, create_and_release, early_endings, server_status
 from benchrun.decide.condition_table import Step, current_step, progress
 from benchrun.decide.deadlines import deadlines, grace_ends, noticed
@@ -33,7 +33,7 @@ CLIENT_LEAVES_SECONDS = 30  # how long the client may take to end by itself afte
 
 def decide(facts: Facts) -> Decision:
     """What to do about a run now. The same facts give the same decision; on its own outcome it changes nothing."""
-    status = api.read_status(facts.run.status)
+    status = read_leniently(BenchmarkRunStatus, facts.run.status)
     if facts.run.deleting:
         return Decision(status=status, forget=True)
     ended = api.has_ended(status.conditions)

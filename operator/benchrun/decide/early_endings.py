@@ -77,7 +77,7 @@ def server_diagnosis(state: RunState) -> Diagnosis | None:
     worst = next((diagnosis for diagnosis in known if diagnosis.terminal), known[0] if known else None)
     if worst is not None and state.spec.offline is not None:
         # Pods know their role, and not which field of the spec they come from.
-        worst = replace(worst, message=worst.message.replace("spec.server", state.spec.started_field))
+        worst = replace(worst, message=worst.message.replace("spec.server", f"spec.{state.spec.started_name}"))
     return with_grace(state, worst, state.server_pods)
 
 

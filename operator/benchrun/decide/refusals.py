@@ -44,7 +44,7 @@ def refusal(state: RunState) -> Diagnosis | None:
     refused = state.collected.refused_object
     if refused is None:
         return None
-    found = diagnose_refusal(refused, server_field=state.spec.started_field)
+    found = diagnose_refusal(refused, server_field=f"spec.{state.spec.started_name}")
     return replace(found, terminal=False) if refused.role in RESULT_ROLES else found
 
 

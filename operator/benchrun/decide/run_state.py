@@ -74,7 +74,7 @@ class RunState:
     @cached_property
     def total_stages(self) -> int | None:
         """How many stages there are; None: a search goes on, or its last record has not come."""
-        searches = {workload.name for workload in searched(self.spec)}
+        searches = searched(self.spec).keys()
         if not searches:
             return len(self.planned)
         stages = [(c.sequence, c.ends_search) for c in self.children.objects if c.role == names.ROLE_STAGE]

@@ -209,7 +209,7 @@ def _of_pods(state: RunState, pods: Sequence[Pod], old: api.ServerStatus | None)
         image_digest=pod.image_digest or known.image_digest,
         version=facts.version or known.version,
         kv_cache_tokens=facts.kv_cache_tokens or known.kv_cache_tokens,
-        args=api.as_many_as_fit(pod.args, api.size_bytes, ARGS_BYTES),
+        args=api.as_many_as_fit(pod.args, lambda arg: len(arg.encode()), ARGS_BYTES),
         reported=known.reported | _reported(facts) | _chosen(pod, state.collected.answers),
         seconds_to_ready=_seconds(instant(status.scheduled_time), instant(status.server_ready_time)),
         no_gpu_telemetry_reason=no_telemetry_reason(state, pods),
@@ -258,7 +258,7 @@ def _start_of(pod: Pod) -> decision.ServerStart:
 
 
 def _reported(facts: ServerFacts) -> dict[str, str]:
-    return dict(api.as_many_as_fit(facts.reported.items(), lambda pair: sum(map(api.size_bytes, pair)), REPORTED_BYTES))
+    return dict(api.as_many_as_fit(facts.reported.items(), lambda pair: len("".join(pair).encode()), REPORTED_BYTES))
 
 
 def _seconds(start: datetime | None, end: datetime | None) -> float | None:

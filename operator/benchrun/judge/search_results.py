@@ -28,11 +28,10 @@ def search_results(
 ) -> tuple[SearchResult, ...]:
     """One for each search, in their order; `rows`: all of the run, uncut."""
     found = []
-    for workload in searched(spec):
-        of_workload = [cell for cell in cells.values() if cell.cell.workload == workload.name]
-        of_rows = sorted((r for r in rows if r.workload == workload.name), key=lambda row: Decimal(row.value))
-        if workload.load.search is not None:
-            found.append(_result(workload.name, workload.load.search, of_workload, of_rows))
+    for name, search in searched(spec).items():
+        of_workload = [cell for cell in cells.values() if cell.cell.workload == name]
+        of_rows = sorted((r for r in rows if r.workload == name), key=lambda row: Decimal(row.value))
+        found.append(_result(name, search, of_workload, of_rows))
     return tuple(found)
 
 

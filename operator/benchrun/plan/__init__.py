@@ -5,7 +5,6 @@ from benchrun.plan.client_manifests import *
 from benchrun.plan.client_plan import *
 from benchrun.plan.mounted_files import *
 from benchrun.plan.network_policies import *
-from benchrun.plan.searches import *
 from benchrun.plan.server_manifests import *
 from benchrun.plan.server_pod import *
 from benchrun.plan.stages import *

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from benchrun import names
-from benchrun.api import BenchmarkRunSpec, EnvVar, PodOverrides, Resources
+from benchrun.api import BenchmarkRunSpec, PodOverrides, Resources
 from benchrun.names import API_VERSION, KIND
 
 STAY = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "karpenter.sh/do-not-disrupt": "true"}
@@ -19,29 +19,46 @@ STAY = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "karpenter.sh
 CONTAINER_SECURITY: dict[str, Any] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
 
+@dataclass(frozen=True, slots=True)
+class Mounted:
+    """What gives files to a pod: volumes, where they are mounted, and variables."""
+
+    volumes: tuple[dict[str, Any], ...] = ()
+    mounts: tuple[dict[str, Any], ...] = ()
+    env: tuple[dict[str, Any], ...] = ()
+
+
+def mounted_at(directory: str, name: str, volume: dict[str, Any], *, read_only: bool = True) -> Mounted:
+    """One volume in this directory."""
+    mount = {"name": name, "mountPath": directory, **({"readOnly": True} if read_only else {})}
+    return Mounted(({"name": name, **volume},), (mount,))
+
+
+TMP = mounted_at("/tmp", "tmp", {"emptyDir": {}}, read_only=False)
+
+
 def pod_spec(
-    container: dict[str, Any], volumes: list[dict[str, Any]], pod: PodOverrides, *, user: int, grace_seconds: int = 5
+    container: dict[str, Any], mounted: Iterable[Mounted], pod: PodOverrides, *, user: int, grace_seconds: int = 5
 ) -> dict[str, Any]:
-    """A pod without a ServiceAccount's token, under restricted pod security unless `pod` overrides that, placed as `pod` says."""
+    """A pod without a ServiceAccount's token, under restricted pod security unless `pod` overrides that, placed as `pod` says. Its
+    container gets the volumes of `mounted` and of `pod`."""
+    every = (*mounted, Mounted(tuple(pod.volumes or ()), tuple(pod.volume_mounts or ())))
     ids = {"runAsUser": user, "runAsGroup": user, "fsGroup": user}
     restricted = {"runAsNonRoot": True, **ids, "seccompProfile": {"type": "RuntimeDefault"}}
-    fields = {
+    elsewhere = {"security_context", "volumes", "volume_mounts", "image_pull_secrets"}
+    secrets = (
+        {"imagePullSecrets": [{"name": name} for name in pod.image_pull_secrets]} if pod.image_pull_secrets else {}
+    )
+    return {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": grace_seconds,
         "securityContext": restricted if pod.security_context is None else pod.security_context,
-        "containers": [container],
-        "volumes": volumes,
-        "nodeSelector": pod.node_selector,
-        "tolerations": pod.tolerations,
-        "affinity": pod.affinity,
-        "runtimeClassName": pod.runtime_class_name,
-        "priorityClassName": pod.priority_class_name,
-        "schedulerName": pod.scheduler_name,
-        "serviceAccountName": pod.service_account_name,
-        "imagePullSecrets": [{"name": n} for n in pod.image_pull_secrets or []] or None,
+        "containers": [{**container, "volumeMounts": [mount for each in every for mount in each.mounts]}],
+        "volumes": [volume for each in every for volume in each.volumes],
+        **pod.model_dump(by_alias=True, exclude=elsewhere, exclude_none=True),
+        **secrets,
     }
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 def resources(given: Resources, *, requests: dict[str, str] | None = None) -> dict[str, Any]:
@@ -51,20 +68,12 @@ def resources(given: Resources, *, requests: dict[str, str] | None = None) -> di
     return {name: amounts for name, amounts in merged.items() if amounts}
 
 
-def environment(defaults: Mapping[str, str], *given: tuple[dict[str, Any], ...]) -> list[dict[str, Any]]:
+def environment(defaults: Mapping[str, str], *given: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Variables by name; later lists win over earlier ones, all win over the defaults."""
     merged: dict[str, dict[str, Any]] = {name: {"name": name, "value": value} for name, value in defaults.items()}
     for variables in given:
         merged |= {v["name"]: v for v in variables}
     return list(merged.values())
-
-
-def env_vars(env: list[EnvVar]) -> tuple[dict[str, Any], ...]:
-    """The spec's variables as Kubernetes writes them."""
-    return tuple(
-        {"name": v.name, "valueFrom": v.value_from} if v.value_from is not None else {"name": v.name, "value": v.value}
-        for v in env
-    )
 
 
 def http_port(port: int, *, health_path: str) -> dict[str, Any]:
@@ -91,17 +100,14 @@ def metadata(owner: Owner, *, role: str, name: str | None = None) -> Manifest:
         "name": name or names.child_name(owner.name, owner.uid, role),
         "namespace": owner.namespace,
         "labels": names.labels(run=owner.name, uid=owner.uid, role=role),
-        "ownerReferences": [
-            {
-                "apiVersion": API_VERSION,
-                "kind": KIND,
-                "name": owner.name,
-                "uid": owner.uid,
-                "controller": True,
-                "blockOwnerDeletion": True,
-            }
-        ],
+        "ownerReferences": controlled_by(KIND, owner),
     }
+
+
+def controlled_by(kind: str, owner: Owner) -> list[Manifest]:
+    """The one owner of an object, an object of our API."""
+    reference = {"apiVersion": API_VERSION, "kind": kind, "name": owner.name, "uid": owner.uid}
+    return [{**reference, "controller": True, "blockOwnerDeletion": True}]
 
 
 def headless_service(owner: Owner, role: str, *, port_name: str, port: int, selector: Mapping[str, str]) -> Manifest:
@@ -129,14 +135,12 @@ def stamped(manifest: Manifest) -> Manifest:
     return {**manifest, "metadata": {**meta, "annotations": annotations}}
 
 
-MAX_HOLD_SECONDS = 86_400
-"""The bound where the chart sets no other."""
+MAX_HOLD_SECONDS = 86_400  # The bound where the chart sets no other.
 MARGIN_SECONDS = 60
 """The operator acts first: a release that comes at the same instant would only confuse."""
 MAX_PENDING_SECONDS = 604_800
 """In place of a pendingDeadlineSeconds of 0; the greatest that may be written."""
-LEEWAY_SECONDS = 86_400
-"""Beyond the deadlines the operator keeps, for the time it may be down."""
+LEEWAY_SECONDS = 86_400  # Beyond the deadlines the operator keeps, for the time it may be down.
 
 
 def hold_seconds(spec: BenchmarkRunSpec, max_hold_seconds: int) -> int:

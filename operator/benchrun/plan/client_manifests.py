@@ -12,15 +12,7 @@ from benchrun_client.contract import GATE_PORT, PLAN_FILE, RECORD_PORT, Plan
 from benchrun import names
 from benchrun.api import MAX_PROCESSES, BenchmarkRunSpec, ChatTemplate, Resources, Workload
 from benchrun.plan import child_objects
-from benchrun.plan.child_objects import (
-    MAX_HOLD_SECONDS,
-    Manifest,
-    Owner,
-    client_seconds,
-    headless_service,
-    metadata,
-    stamped,
-)
+from benchrun.plan.child_objects import Manifest, Owner, metadata, mounted_at, stamped
 from benchrun.plan.mounted_files import TEMPLATE_KEY, data_files, endpoint_files, model_files, template_files
 from benchrun.plan.stages import load_points, requests_of
 
@@ -102,7 +94,7 @@ def client_job(
     plan_digest: str,
     default_image: str,
     pull_policy: str,
-    max_hold_seconds: int = MAX_HOLD_SECONDS,
+    max_hold_seconds: int = child_objects.MAX_HOLD_SECONDS,
 ) -> Manifest:
     """One attempt, one completion a pod: a second client would measure a warmed server. What it sends is checked against the
     digest of its plan."""
@@ -120,7 +112,7 @@ def client_job(
                 "completions": pods_wanted,
                 "parallelism": pods_wanted,
                 "completionMode": "Indexed",
-                "activeDeadlineSeconds": client_seconds(spec, max_hold_seconds),
+                "activeDeadlineSeconds": child_objects.client_seconds(spec, max_hold_seconds),
                 "template": {
                     "metadata": {"labels": meta["labels"], "annotations": child_objects.STAY},
                     "spec": _pod_spec(owner, spec, image=spec.client.image or default_image, pull_policy=pull_policy),
@@ -132,25 +124,14 @@ def client_job(
 
 def client_service(owner: Owner) -> Manifest:
     """Gives the client's pods their names, before they are ready: the others look for the first while it prepares."""
-    return headless_service(owner, names.ROLE_CLIENT, port_name="gate", port=GATE_PORT, selector={})
+    return child_objects.headless_service(owner, names.ROLE_CLIENT, port_name="gate", port=GATE_PORT, selector={})
 
 
 def _pod_spec(owner: Owner, spec: BenchmarkRunSpec, *, image: str, pull_policy: str) -> dict[str, Any]:
     division, model, endpoint = division_of(spec), model_files(spec.model), endpoint_files(spec.endpoint)
     data = data_files(spec.workloads)
-    mounted = [model, template_files(owner, spec.chat_template), *data, endpoint]
-    volumes: list[dict[str, Any]] = [
-        {"name": "plan", "configMap": {"name": names.plan_name(owner.name, owner.uid)}},
-        {"name": "tmp", "emptyDir": {}},
-        *(volume for each in mounted for volume in each.volumes),
-        *(spec.client.pod.volumes or []),
-    ]
-    mounts: list[dict[str, Any]] = [
-        {"name": "plan", "mountPath": PLAN_DIRECTORY, "readOnly": True},
-        {"name": "tmp", "mountPath": "/tmp"},
-        *(mount for each in mounted for mount in each.mounts),
-        *(spec.client.pod.volume_mounts or []),
-    ]
+    plan = mounted_at(PLAN_DIRECTORY, "plan", {"configMap": {"name": names.plan_name(owner.name, owner.uid)}})
+    mounted = [plan, child_objects.TMP, model, template_files(owner, spec.chat_template), *data, endpoint]
     gate = [{"name": "gate", "containerPort": GATE_PORT}] if division.pods > 1 else []
     # After import a process of vLLM's client takes about 1 GiB. The spec requests CPU where a pod has several.
     requests = {"cpu": "500m", "memory": f"{division.processes}Gi"}
@@ -170,10 +151,9 @@ def _pod_spec(owner: Owner, spec: BenchmarkRunSpec, *, image: str, pull_policy: 
         "resources": child_objects.resources(spec.client.resources, requests=requests),
         "securityContext": {**child_objects.CONTAINER_SECURITY, "readOnlyRootFilesystem": True},
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": mounts,
     }
     subdomain = {"subdomain": names.child_name(owner.name, owner.uid, names.ROLE_CLIENT)} if division.pods > 1 else {}
-    pod = child_objects.pod_spec(container, volumes, spec.client.pod, user=CLIENT_USER)
+    pod = child_objects.pod_spec(container, mounted, spec.client.pod, user=CLIENT_USER)
     return {**pod, "restartPolicy": "Never", **subdomain}
 
 

@@ -11,12 +11,12 @@ from benchrun_client import contract
 from benchrun_client.engines import ENGINE
 from pydantic import TypeAdapter
 
-from benchrun.api import BenchmarkRunSpec, Load, Workload
+from benchrun.api import BenchmarkRunSpec, Load, Search, Workload
+from benchrun.plan import stages
 from benchrun.plan.child_objects import Owner
 from benchrun.plan.mounted_files import CA_FILE, TEMPLATE_FILE, data_in_plan, model_path, served_name
-from benchrun.plan.searches import client_sampling, client_search
 from benchrun.plan.server_manifests import answering_args, answering_servers, front_role, role_replicas, role_url
-from benchrun.plan.stages import PlannedStage, planned_stages, requests_of, warmup_seed
+from benchrun.plan.stages import PlannedStage, axis_of, canonical, planned_stages, requests_of
 from benchrun.sizing import ServeArgs, UnreadableValue
 
 _DATA: TypeAdapter[contract.Data] = TypeAdapter(contract.Data)
@@ -31,8 +31,7 @@ MAX_PROFILE_SECONDS = 300
 """The server is held no longer for a profile. The most that may be traced is written in a minute or two."""
 MAX_FURTHER_PROFILED = 256
 """Requests of a profile beyond those in flight at once: seconds of load, and no minutes of writing prompts."""
-MAX_HELD = 1024
-"""One process warms up all servers."""
+MAX_HELD = 1024  # One process warms up all servers.
 SECOND_ROUND = 32
 """Requests of a warm-up beyond those that are in flight at once: they meet an engine that has compiled."""
 
@@ -50,6 +49,12 @@ def _fields(workload: Workload) -> dict[str, Any]:
     file = workload.dataset.file
     placed = {} if file is None else {"file": data_in_plan(workload.name, file)}
     return workload.dataset.plan_fields() | placed
+
+
+def client_sampling(workload: Workload) -> contract.Sampling:
+    """How tokens are chosen, in the client's plan: greedily where the spec does not ask for anything else."""
+    asked = {} if workload.sampling is None else workload.sampling.model_dump(exclude_none=True)
+    return contract.Sampling.model_validate(asked)
 
 
 def plan_of_client(
@@ -73,10 +78,31 @@ def plan_of_client(
 
 def planned_searches(owner: Owner, spec: BenchmarkRunSpec) -> tuple[contract.Search, ...]:
     """The searches of the plan, in order."""
-    return tuple(
-        client_search(spec, workload, workload.load.search, data=client_data(workload, spec.workloads), uid=owner.uid)
-        for workload in spec.workloads
-        if workload.load.search is not None
+    return tuple(_search(owner, spec, w, search) for w in spec.workloads if (search := w.load.search) is not None)
+
+
+def _search(owner: Owner, spec: BenchmarkRunSpec, workload: Workload, search: Search) -> contract.Search:
+    return contract.Search(
+        workload=workload.name,
+        axis=axis_of(search),
+        lowest=canonical(search.from_),
+        highest=canonical(search.to),
+        tolerance_percent=search.tolerance_percent,
+        max_probes=search.max_probes,
+        max_repeats=search.max_repeats,
+        objectives=tuple(contract.Limit(**objective.model_dump()) for objective in spec.objectives),
+        max_failed_percent=spec.validity.max_failed_percent,
+        data=client_data(workload, spec.workloads),
+        requests=workload.requests,
+        duration_seconds=workload.duration_seconds,
+        seeds=tuple(
+            stages.seed_in(spec, workload.name, stages.probe_seed, run_uid=owner.uid, probe=probe, repeat=repeat)
+            for probe in range(1, search.max_probes + contract.CONFIRMATIONS + 1)
+            for repeat in range(1, search.max_repeats + 1)
+        ),
+        api=workload.api,
+        ignore_eos=workload.ignore_eos,
+        sampling=client_sampling(workload),
     )
 
 
@@ -154,12 +180,8 @@ def _warmups(owner: Owner, spec: BenchmarkRunSpec) -> tuple[contract.Warmup, ...
     auto = spec.measurement.warmup.auto
     if auto is None:
         return ()
-    uid = owner.uid if spec.endpoint is not None else None
-    return tuple(
-        _warmup(workload, spec, max_seconds=auto.max_seconds, uid=uid)
-        for workload in spec.workloads
-        if workload.is_measured
-    )
+    measured = [workload for workload in spec.workloads if workload.is_measured]
+    return tuple(_warmup(owner, spec, each, seed_of=each.name, max_seconds=auto.max_seconds) for each in measured)
 
 
 def _is_written(workload: Workload) -> bool:
@@ -167,7 +189,10 @@ def _is_written(workload: Workload) -> bool:
     return isinstance(workload.dataset.single, contract.RandomData | contract.PrefixRepetitionData)
 
 
-def _warmup(workload: Workload, spec: BenchmarkRunSpec, *, max_seconds: int, uid: str | None) -> contract.Warmup:
+def _warmup(
+    owner: Owner, spec: BenchmarkRunSpec, workload: Workload, *, seed_of: str, max_seconds: int
+) -> contract.Warmup:
+    uid = owner.uid if spec.endpoint is not None else None
     users = _most_users(workload.load)
     concurrency = users if users is not None else _most_held(workload, spec)
     return contract.Warmup(
@@ -176,7 +201,7 @@ def _warmup(workload: Workload, spec: BenchmarkRunSpec, *, max_seconds: int, uid
         requests=concurrency + min(concurrency, SECOND_ROUND),
         prompts=None if users is not None or _is_written(workload) else 2 * MIN_WARMUP_CONCURRENCY,
         concurrency=concurrency,
-        seed=warmup_seed(base=spec.measurement.seed, workload=workload.name, run_uid=uid),
+        seed=stages.warmup_seed(base=spec.measurement.seed, workload=seed_of, run_uid=uid),
         max_seconds=max_seconds,
         api=workload.api,
         sampling=client_sampling(workload),
@@ -190,14 +215,11 @@ def _profile(owner: Owner, spec: BenchmarkRunSpec) -> contract.ProfilePlan | Non
     if wanted is None:
         return None
     workload = [workload for workload in spec.workloads if workload.is_measured][-1]
-    uid = owner.uid if spec.endpoint is not None else None
-    load = _warmup(workload, spec, max_seconds=MAX_PROFILE_SECONDS, uid=uid)
+    seed_of = f"{workload.name}/{contract.PROFILE_STAGE}"
+    load = _warmup(owner, spec, workload, seed_of=seed_of, max_seconds=MAX_PROFILE_SECONDS)
     update = {
         "requests": load.concurrency + min(3 * load.concurrency, MAX_FURTHER_PROFILED),
         "prompts": None if _is_written(workload) else min(load.concurrency, 2 * MIN_WARMUP_CONCURRENCY),
-        "seed": warmup_seed(
-            base=spec.measurement.seed, workload=f"{workload.name}/{contract.PROFILE_STAGE}", run_uid=uid
-        ),
     }
     return contract.ProfilePlan(
         load=load.model_copy(update=update),

@@ -3,37 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from benchrun_client.contract import DataFile, S3Object
 
 from benchrun import names
 from benchrun.api import ChatTemplate, DatasetFile, Endpoint, Model, Workload
-from benchrun.plan.child_objects import Owner
+from benchrun.plan.child_objects import Mounted, Owner, mounted_at
 
 DATA_DIRECTORY = "/data"
-MODEL_DIRECTORY = "/model"
-"""The same place in server and client."""
+MODEL_DIRECTORY = "/model"  # The same place in server and client.
 TEMPLATE_DIRECTORY, TEMPLATE_KEY = "/etc/benchrun-template", "chat-template.jinja"
 TEMPLATE_FILE = f"{TEMPLATE_DIRECTORY}/{TEMPLATE_KEY}"
 """The chat template, at the same place in server and client."""
 CA_DIRECTORY, _CA_KEY = "/etc/benchrun-ca", "ca.crt"
 CA_FILE = f"{CA_DIRECTORY}/{_CA_KEY}"
 _CREDENTIALS = ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN")
-
-
-@dataclass(frozen=True, slots=True)
-class Mounted:
-    """What gives files to a pod: volumes, where they are mounted, and variables."""
-
-    volumes: tuple[dict[str, Any], ...] = ()
-    mounts: tuple[dict[str, Any], ...] = ()
-    env: tuple[dict[str, Any], ...] = ()
-
-
-def _read_only(name: str, volume: dict[str, Any], directory: str) -> Mounted:
-    return Mounted(({"name": name, **volume},), ({"name": name, "mountPath": directory, "readOnly": True},))
 
 
 def _from_secret(variable: str, **key: Any) -> dict[str, Any]:
@@ -72,9 +58,9 @@ def _data_of(workload: str, file: DatasetFile) -> Mounted:
     """Optional where Kubernetes allows it: the client reports what is missing, a pod that can't start does not."""
     name, directory = f"data-{workload}", _data_directory(workload, file)
     if file.config_map is not None:
-        return _read_only(name, {"configMap": {"name": file.config_map.name, "optional": True}}, directory)
+        return mounted_at(directory, name, {"configMap": {"name": file.config_map.name, "optional": True}})
     if file.pvc is not None:
-        return _read_only(name, _claim(file.pvc.claim_name), directory)
+        return mounted_at(directory, name, _claim(file.pvc.claim_name))
     if file.s3 is None or file.s3.credentials_secret_ref is None:
         return Mounted()
     secret, prefix = file.s3.credentials_secret_ref.name, _s3_variables(workload)
@@ -90,7 +76,7 @@ def template_files(owner: Owner, template: ChatTemplate | None) -> Mounted:
     name = names.plan_name(owner.name, owner.uid) if given is None else given.name
     items = [{"key": TEMPLATE_KEY if given is None else given.key, "path": TEMPLATE_KEY}]
     volume = {"configMap": {"name": name, "items": items, "optional": True}}
-    return _read_only("chat-template", volume, TEMPLATE_DIRECTORY)
+    return mounted_at(TEMPLATE_DIRECTORY, "chat-template", volume)
 
 
 def endpoint_files(endpoint: Endpoint | None) -> Mounted:
@@ -100,7 +86,7 @@ def endpoint_files(endpoint: Endpoint | None) -> Mounted:
     if ca is None:
         return Mounted(env=env)
     volume = {"configMap": {"name": ca.name, "items": [{"key": ca.key, "path": _CA_KEY}]}}
-    return replace(_read_only("ca", volume, CA_DIRECTORY), env=env)
+    return replace(mounted_at(CA_DIRECTORY, "ca", volume), env=env)
 
 
 def model_path(model: Model) -> str:
@@ -116,9 +102,9 @@ def model_files(model: Model) -> Mounted:
     """What the model's source takes."""
     source = model.source
     if source.pvc is not None:
-        return _read_only("model", _claim(source.pvc.claim_name), MODEL_DIRECTORY)
+        return mounted_at(MODEL_DIRECTORY, "model", _claim(source.pvc.claim_name))
     if source.image_volume is not None:
-        return _read_only("model", {"image": {"reference": source.image_volume.reference}}, MODEL_DIRECTORY)
+        return mounted_at(MODEL_DIRECTORY, "model", {"image": {"reference": source.image_volume.reference}})
     token = source.hub.token_secret_ref if source.hub is not None else None
     return Mounted(env=(_from_secret("HF_TOKEN", name=token.name, key=token.key),) if token is not None else ())
 

@@ -44,10 +44,9 @@ def proxy_pod(
         "resources": child_objects.resources(proxy.resources, requests=PROXY_REQUESTS),
         "securityContext": {**child_objects.CONTAINER_SECURITY, "readOnlyRootFilesystem": True},
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
     }
     pod = PodOverrides(image_pull_secrets=server.pod.image_pull_secrets)
-    return child_objects.pod_spec(container, [{"name": "tmp", "emptyDir": {}}], pod, user=PROXY_USER)
+    return child_objects.pod_spec(container, [child_objects.TMP], pod, user=PROXY_USER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,27 +98,29 @@ def server_roles(
     """The roles to start; none against an endpoint. An engine without API server takes its port's code from the client's image,
     and so does the proxy."""
     hold = child_objects.hold_seconds(spec, max_hold_seconds)
+    pods = {role: _pod_spec(owner, spec, role, client_image, pull_policy) for role in role_replicas(spec)}
+    return tuple(Role(role, count, pods[role], hold, nodes(spec)) for role, count in role_replicas(spec).items())
+
+
+def _pod_spec(owner: Owner, spec: BenchmarkRunSpec, role: str, client_image: str, pull_policy: str) -> dict[str, Any]:
+    server = spec.server
     if spec.offline is not None:
-        pod = server_pod.without_api_server(
-            owner, spec, spec.offline, client_image=client_image, pull_policy=pull_policy
-        )
-        return (Role(names.ROLE_SERVER, 1, pod, hold),)
-    if spec.server is None:
-        return ()
-    own = ({"name": ENGINE.development_mode, "value": "1"},) if spec.measurement.cache_policy == "Reset" else ()
-    split = spec.server.disaggregated
-    if split is None:
-        env = (*own, *(server_pod.address_env(ENGINE.node_address, spec.server.env) if nodes(spec) > 1 else ()))
-        pod = server_pod.engine_pod(owner, spec, spec.server, args=started_args(spec), own_env=env)
-        pod = server_pod.with_profiler(owner, spec, pod)
-        return (Role(names.ROLE_SERVER, spec.server.replicas, pod, hold, nodes(spec)),)
-    proxy = proxy_pod(owner, spec.server, split, client_image=client_image, pull_policy=pull_policy)
-    env = (*own, *server_pod.address_env(ENGINE.transfer_address, spec.server.env))
-    started = []
-    for role, servers in ((names.ROLE_PREFILL, split.prefill), (names.ROLE_DECODE, split.decode)):
-        how: dict[str, Any] = {"args": started_args(spec, role), "own_env": env, "resources": servers.resources}
-        started.append(Role(role, servers.replicas, server_pod.engine_pod(owner, spec, spec.server, **how), hold))
-    return (*started, Role(names.ROLE_PROXY, 1, proxy, hold))
+        args = started_args(spec)
+        pod = server_pod.engine_pod(owner, spec, spec.offline, args=args, resources=spec.offline.resources)
+        return server_pod.without_api_server(pod, client_image=client_image, pull_policy=pull_policy)
+    assert server is not None, "an endpoint has no roles"
+    split = server.disaggregated
+    if split is not None and role == names.ROLE_PROXY:
+        return proxy_pod(owner, server, split, client_image=client_image, pull_policy=pull_policy)
+    address = ENGINE.transfer_address if split is not None else ENGINE.node_address if nodes(spec) > 1 else None
+    env: list[dict[str, Any]] = []
+    if spec.measurement.cache_policy == "Reset":
+        env.append({"name": ENGINE.development_mode, "value": "1"})
+    if address is not None and all(each.name != address for each in server.env):
+        env.append({"name": address, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}})
+    args, resources = started_args(spec, role), (split.of_role(role) if split is not None else server).resources
+    pod = server_pod.engine_pod(owner, spec, server, args=args, resources=resources, own_env=env)
+    return server_pod.with_profiler(owner, spec, pod)
 
 
 def in_development_mode(spec: BenchmarkRunSpec) -> bool:
@@ -131,23 +132,25 @@ def in_development_mode(spec: BenchmarkRunSpec) -> bool:
 
 
 def started_args(spec: BenchmarkRunSpec, role: str = names.ROLE_SERVER) -> list[str]:
-    """Arguments of the server that the run starts in this role; none against an endpoint."""
+    """Arguments of the server that the run starts in this role: ours first, so that the user's own flags win; none against an endpoint."""
     if spec.offline is not None:
-        return server_pod.engine_args(spec, spec.offline)
+        path, *flags = ENGINE.serve_args(server_pod.served_files(spec), ())
+        return [f"--model={path}", *flags, *spec.offline.args]
     if spec.server is None:
         return []
-    own = ENGINE.node_args(nodes(spec)) if nodes(spec) > 1 else []
+    own = ENGINE.serve_args(server_pod.served_files(spec), spec.server.command)
+    if nodes(spec) > 1:
+        own += ENGINE.node_args(nodes(spec))
     if spec.server.disaggregated is not None:
         transfer = spec.server.disaggregated.kv_transfer
         kv_role = None if transfer.roles == "Both" else role
-        own = ENGINE.transfer_args(transfer.connector, kv_role, transfer.extra_config)
-    return server_pod.server_args(spec, [*own, *spec.server.args_of(role)])
+        own += ENGINE.transfer_args(transfer.connector, kv_role, transfer.extra_config)
+    return [*own, *spec.server.args_of(role)]
 
 
 def answering_args(spec: BenchmarkRunSpec) -> list[str]:
     """What starts the servers that write answers: their command and arguments. Of a script nothing is read."""
-    split = spec.server is not None and spec.server.disaggregated is not None
-    return [*server_pod.started_command(spec), *started_args(spec, names.ROLE_DECODE if split else names.ROLE_SERVER)]
+    return [*server_pod.started_command(spec), *started_args(spec, names.ROLE_DECODE)]
 
 
 _A_YEAR_SECONDS = 31_536_000

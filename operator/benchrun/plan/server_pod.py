@@ -11,7 +11,7 @@ from benchrun_client.contract import READER_PORT
 from benchrun_client.engines import ENGINE, ServedFiles
 
 from benchrun import names
-from benchrun.api import BenchmarkRunSpec, Env, Offline, Resources, Started
+from benchrun.api import BenchmarkRunSpec, Resources, Started
 from benchrun.plan import child_objects
 from benchrun.plan.child_objects import Owner
 from benchrun.plan.mounted_files import TEMPLATE_FILE, model_files, model_path, served_name, template_files
@@ -19,26 +19,13 @@ from benchrun.plan.mounted_files import TEMPLATE_FILE, model_files, model_path, 
 TERMINATION_GRACE_SECONDS = 10
 CODE_DIRECTORY = "/opt/benchrun-client"
 """Where an engine without API server finds the client's code."""
-IMAGE_CODE_DIRECTORY = "/opt/benchrun"
-"""Where the client's image has it."""
+IMAGE_CODE_DIRECTORY = "/opt/benchrun"  # Where the client's image has it.
 
 
 def served_files(spec: BenchmarkRunSpec) -> ServedFiles:
     """The model as its pods are given it. An engine without API server gets the chat template with each load."""
     model, template = spec.model, TEMPLATE_FILE if spec.chat_template is not None and spec.offline is None else None
     return ServedFiles(model_path(model), served_name(model), model.revision, model.tokenizer, template)
-
-
-def server_args(spec: BenchmarkRunSpec, given: Sequence[str]) -> list[str]:
-    """Arguments of a server: ours first, so that the user's own flags win; but for those of ours that its command carries."""
-    command = spec.server.command if spec.server is not None else ()
-    return [*ENGINE.serve_args(served_files(spec), command), *given]
-
-
-def engine_args(spec: BenchmarkRunSpec, offline: Offline) -> list[str]:
-    """Arguments of an engine without API server, ours first."""
-    path, *further = server_args(spec, offline.args)
-    return [f"--model={path}", *further]
 
 
 def started_command(spec: BenchmarkRunSpec) -> list[str]:
@@ -53,50 +40,34 @@ def engine_pod(
     server: Started,
     *,
     args: list[str],
-    own_env: tuple[dict[str, Any], ...] = (),
-    resources: Resources | None = None,
+    resources: Resources,
+    own_env: Sequence[dict[str, Any]] = (),
 ) -> dict[str, Any]:
-    """The pod's spec. `own_env` wins over the user's variables; `resources`: those of the server, unless its role has its own."""
+    """The pod's spec. `own_env` wins over the user's variables; `resources`: those of the server, or of its role."""
     model, command = model_files(spec.model), started_command(spec)
     template = template_files(owner, spec.chat_template if spec.offline is None else None)
-    volumes = [
-        {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": server.shared_memory}},
-        {"name": "tmp", "emptyDir": {}},
-        *model.volumes,
-        *template.volumes,
-        *(server.pod.volumes or []),
-    ]
-    mounts = [
-        {"name": "shm", "mountPath": "/dev/shm"},
-        {"name": "tmp", "mountPath": "/tmp"},
-        *model.mounts,
-        *template.mounts,
-        *(server.pod.volume_mounts or []),
-    ]
+    memory = {"emptyDir": {"medium": "Memory", "sizeLimit": server.shared_memory}}
+    shared = child_objects.mounted_at("/dev/shm", "shm", memory, read_only=False)
+    env = [variable.model_dump(by_alias=True, exclude_none=True) for variable in server.env]
     container = {
         "name": ENGINE.container,
         "image": server.image,
         "imagePullPolicy": "IfNotPresent",
         **({"command": command} if command else {}),
         "args": args,
-        "env": child_objects.environment(ENGINE.environment, model.env, child_objects.env_vars(server.env), own_env),
+        "env": child_objects.environment(ENGINE.environment, model.env, env, own_env),
         # No liveness or start-up probe: a restart voids the measurement, and how long loading may take is the run's own deadline.
         **child_objects.http_port(ENGINE.port, health_path=ENGINE.health_path),
-        "resources": child_objects.resources(resources or server.resources),
+        "resources": child_objects.resources(resources),
         "securityContext": child_objects.CONTAINER_SECURITY,
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": mounts,
     }
-    return child_objects.pod_spec(
-        container, volumes, server.pod, user=ENGINE.user, grace_seconds=TERMINATION_GRACE_SECONDS
-    )
+    mounted, grace = (shared, child_objects.TMP, model, template), TERMINATION_GRACE_SECONDS
+    return child_objects.pod_spec(container, mounted, server.pod, user=ENGINE.user, grace_seconds=grace)
 
 
-def without_api_server(
-    owner: Owner, spec: BenchmarkRunSpec, offline: Offline, *, client_image: str, pull_policy: str
-) -> dict[str, Any]:
+def without_api_server(pod: dict[str, Any], *, client_image: str, pull_policy: str) -> dict[str, Any]:
     """The image is the user's, and has the engine; the few files that it lacks are copied from the client's image."""
-    pod = engine_pod(owner, spec, offline, args=engine_args(spec, offline))
     code = {"name": "client-code", "mountPath": CODE_DIRECTORY}
     copy = {
         "name": "copy-client-code",
@@ -112,13 +83,6 @@ def without_api_server(
     engine["volumeMounts"] = [*engine["volumeMounts"], {**code, "readOnly": True}]
     volumes = [*pod["volumes"], {"name": "client-code", "emptyDir": {"sizeLimit": "64Mi"}}]
     return {**pod, "initContainers": [copy], "volumes": volumes}
-
-
-def address_env(variable: str, given: Env) -> tuple[dict[str, Any], ...]:
-    """The pod's address in a variable of the engine, unless the user has set that one."""
-    if any(each.name == variable for each in given):
-        return ()
-    return ({"name": variable, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},)
 
 
 def worker_pod(leader: dict[str, Any]) -> dict[str, Any]:

@@ -1,17 +1,18 @@
-"""The order of measurement: a spec made into cells and stages, their seeds, and what they will cost."""
+"""The order of measurement: a spec made into cells and stages, their seeds, and what they will cost; and searches for the highest load,
+whose cells and stages only their records tell."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
-from benchrun_client.contract import PROFILE_STAGE
+from benchrun_client import contract
 
-from benchrun.api import Axis, BenchmarkRunSpec, Cell, Estimate, Load, Resources, Workload, is_gpu
-from benchrun.names import cell_id, stage_id
+from benchrun.api import Axis, BenchmarkRunSpec, Cell, Estimate, Load, Resources, Search, Workload, is_gpu
+from benchrun.names import cell_id, confirmation_id, stage_id
 
 _VERSION = "benchrun.seed/1"
 _ORDER_VERSION = "benchrun.order/1"
@@ -46,14 +47,15 @@ def block_seed(*, base: int, block: int) -> int:
 
 def place_in_repeat(*, base: int, repeat: int, cell: str) -> bytes:
     """A number to sort a repeat's cells by: in an order that is as good as random, and the same for equal specs."""
-    return _digest([_ORDER_VERSION, str(base), str(repeat), cell])
+    return digest([_ORDER_VERSION, str(base), str(repeat), cell])
 
 
 def _seed_of(parts: list[str]) -> int:
-    return int.from_bytes(_digest(parts)[:4], "big")
+    return int.from_bytes(digest(parts)[:4], "big")
 
 
-def _digest(parts: list[str]) -> bytes:
+def digest(parts: list[str]) -> bytes:
+    """A number that is as good as random, and the same for equal parts."""
     return hashlib.sha256("\x1f".join(parts).encode()).digest()
 
 
@@ -111,35 +113,33 @@ def cells(spec: BenchmarkRunSpec) -> tuple[Cell, ...]:
 
 def planned_stages(spec: BenchmarkRunSpec, *, run_uid: str) -> tuple[PlannedStage, ...]:
     """All stages in order. Repeats are outermost: a drift over the run then shows between repeats, not between load points."""
-    return tuple(s for repeat in range(1, spec.repeats + 1) for s in _one_repeat(spec, repeat, run_uid))
+    workloads, in_order = {workload.name: workload for workload in spec.workloads}, list(cells(spec))
+    base = spec.measurement.seed
+    planned: list[PlannedStage] = []
+    for repeat in range(1, spec.repeats + 1):
+        if spec.measurement.order == "Shuffled":
+            in_order.sort(key=lambda cell: place_in_repeat(base=base, repeat=repeat, cell=cell.id))
+        for cell in in_order:
+            place = {"axis": cell.axis, "value": cell.value, "repeat": repeat}
+            planned.append(
+                PlannedStage(
+                    id=cell.stage_ids[repeat - 1],
+                    cell=cell.id,
+                    workload=workloads[cell.workload],
+                    axis=cell.axis,
+                    value=cell.value,
+                    repeat=repeat,
+                    requests=requests_of(workloads[cell.workload], cell.value),
+                    seed=seed_in(spec, cell.workload, stage_seed, run_uid=run_uid, **place),
+                )
+            )
+    return tuple(planned)
 
 
 def stage_ids(spec: BenchmarkRunSpec, *, run_uid: str) -> tuple[str, ...]:
     """Of all records but those of searches, in order: every stage, then the profile."""
-    profile = (PROFILE_STAGE,) if spec.measurement.profile is not None else ()
+    profile = (contract.PROFILE_STAGE,) if spec.measurement.profile is not None else ()
     return (*(stage.id for stage in planned_stages(spec, run_uid=run_uid)), *profile)
-
-
-def _one_repeat(spec: BenchmarkRunSpec, repeat: int, run_uid: str) -> list[PlannedStage]:
-    planned = []
-    for workload in spec.workloads:
-        axis, values = load_points(workload.load)
-        planned += [
-            PlannedStage(
-                id=stage_id(workload.name, axis, value, repeat),
-                cell=cell_id(workload.name, axis, value),
-                workload=workload,
-                axis=axis,
-                value=value,
-                repeat=repeat,
-                requests=requests_of(workload, value),
-                seed=seed_in(spec, workload.name, stage_seed, run_uid=run_uid, axis=axis, value=value, repeat=repeat),
-            )
-            for value in values
-        ]
-    if spec.measurement.order == "Shuffled":
-        planned.sort(key=lambda s: place_in_repeat(base=spec.measurement.seed, repeat=repeat, cell=s.cell))
-    return planned
 
 
 def seed_in(spec: BenchmarkRunSpec, workload: str, seed_of: Callable[..., int], *, run_uid: str, **place: Any) -> int:
@@ -169,7 +169,7 @@ def gpus_of(resources: Resources) -> int:
 
 def most_probe_stages(spec: BenchmarkRunSpec) -> int:
     """How many stages all searches can take together."""
-    return sum(s.most_stages for w in spec.workloads if (s := w.load.search) is not None)
+    return sum(search.most_stages for search in searched(spec).values())
 
 
 def estimate(spec: BenchmarkRunSpec) -> Estimate:
@@ -179,10 +179,72 @@ def estimate(spec: BenchmarkRunSpec) -> Estimate:
     open_loop = [s for s in planned if s.axis == "rate" and s.value != "inf"]
     seconds = sum((Decimal(s.requests) / Decimal(s.value) for s in open_loop), Decimal(0))
     known = bool(open_loop) and gpus(spec) > 0
-    searches = [(w, s) for w in spec.workloads if (s := w.load.search) is not None]
-    probe_requests = sum(s.most_stages * requests_of(w, s.to) for w, s in searches)
+    probe_requests = sum(s.most_stages * requests_of(w, s.to) for w in spec.workloads if (s := w.load.search))
     return Estimate(
         stages=len(planned) + most_probe_stages(spec),
         requests=sum(s.requests for s in planned) + probe_requests,
         gpu_seconds=int(seconds.to_integral_value(rounding=ROUND_CEILING)) * gpus(spec) if known else None,
     )
+
+
+def searched(spec: BenchmarkRunSpec) -> dict[str, Search]:
+    """The searches for the highest load, by workload and in their order."""
+    return {workload.name: search for workload in spec.workloads if (search := workload.load.search) is not None}
+
+
+def axis_of(search: Search) -> Axis:
+    """The axis of its cells."""
+    return "rate" if search.axis == "RequestRate" else "concurrency"
+
+
+def probed_cells(spec: BenchmarkRunSpec, records: Iterable[contract.StageRecord]) -> tuple[Cell, ...]:
+    """A cell for each load that a search measured, by rising load, with all repeats up to the last, also missing ones. A load
+    that was confirmed has two: what led there, and its confirmation."""
+    probes: dict[str, dict[int, contract.Probe]] = {name: {} for name in searched(spec)}
+    if not probes:
+        return ()
+    repeats: dict[tuple[str, int], int] = {}
+    for record in records:
+        place = contract.open_stage(record.stage_id)
+        if record.probe is None or place is None or place[0] not in probes:
+            continue
+        name, probe, repeat = place
+        probes[name].setdefault(probe, record.probe)
+        repeats[name, probe] = max(repeat, repeats.get((name, probe), 0))
+    found = []
+    for name, search in searched(spec).items():
+        axis = axis_of(search)
+        for probe, of in sorted(probes[name].items(), key=lambda each: Decimal(each[1].value)):
+            stages = tuple(contract.open_stage_id(name, probe, repeat) for repeat in range(1, repeats[name, probe] + 1))
+            found.append(Cell(probed_id(name, axis, of), name, axis, of.value, stages, of.confirms))
+    return tuple(found)
+
+
+def probed_id(workload: str, axis: Axis, probe: contract.Probe) -> str:
+    """The id of the cell that a stage of a search belongs to."""
+    load_point = cell_id(workload, axis, probe.value)
+    return confirmation_id(load_point) if probe.confirms else load_point
+
+
+def objective_error(spec: BenchmarkRunSpec, cell: Cell) -> float:
+    """How often, at most, an objective may be called Met at this cell although it is missed."""
+    search = searched(spec).get(cell.workload)
+    return contract.confirmation_error(search.max_repeats) if search is not None and cell.confirms else contract.ERROR
+
+
+def problem_with(envelope: contract.Envelope, searches: Sequence[contract.Search], *, listed: int) -> str | None:
+    """Why the record can't be of one of these searches, whose stages follow the `listed` ones; None: its envelope is
+    valid. Its load is in the record (`benchrun.judge_process.opened_job`)."""
+    most = listed + sum(search.most_stages for search in searches)
+    if envelope.sequence >= most:
+        return f"the plan has {most} stages" if listed == most else f"the plan has at most {most} stages"
+    place = contract.open_stage(envelope.stage_id)
+    search = next((s for s in searches if place is not None and s.workload == place[0]), None)
+    if place is None or search is None:
+        return f"stage {envelope.stage_id!r} is of no search of the plan"
+    _, probe, repeat = place
+    if not 1 <= probe <= search.most_probes or repeat > search.max_repeats:
+        return f"stage {envelope.stage_id} is beyond {search.most_probes} probes of {search.max_repeats} stages"
+    if envelope.ends_search not in (None, search.workload):
+        return f"stage {envelope.stage_id} can't end the search of {envelope.ends_search!r}"
+    return None

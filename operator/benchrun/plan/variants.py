@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -15,8 +14,8 @@ from benchrun import names
 from benchrun.api import BenchmarkRunSpec, Resources, Started, first_problem, json_name
 from benchrun.api.sweep import KIND as SWEEP_KIND, MAX_RETRIES, BenchmarkSweepSpec, Settings, combinations
 from benchrun.names import API_VERSION, KIND
-from benchrun.plan.child_objects import Manifest, Owner
-from benchrun.plan.stages import block_seed, gpus
+from benchrun.plan.child_objects import Manifest, Owner, controlled_by
+from benchrun.plan.stages import block_seed, digest, gpus
 
 _OF_A_SERVER = ("replicas", "nodes_per_replica", "disaggregated")
 
@@ -137,24 +136,17 @@ def attempts(planned: PlannedRun) -> tuple[PlannedRun, ...]:
 
 def planned_runs(sweep: str, spec: BenchmarkSweepSpec, variants: Sequence[Variant]) -> tuple[PlannedRun, ...]:
     """All runs in the order in which they are started. Equal specs give equal orders, whatever the sweep is called."""
-    return tuple(
-        PlannedRun(run_name(sweep, variant.number, replication), variant, replication)
-        for replication in range(1, spec.replications + 1)
-        for variant in _block(spec, variants, replication)
-    )
-
-
-def _block(spec: BenchmarkSweepSpec, variants: Sequence[Variant], replication: int) -> Sequence[Variant]:
-    """In an order that is as good as random, unless the spec says otherwise."""
-    if spec.order == "AsListed":
-        return variants
-    seed = (_VERSION, str(spec.template.measurement.seed), str(replication))
-    return sorted(variants, key=lambda each: hashlib.sha256("\x1f".join((*seed, each.name)).encode()).digest())
+    seed, in_order = spec.template.measurement.seed, list(variants)
+    planned: list[PlannedRun] = []
+    for replication in range(1, spec.replications + 1):
+        if spec.order == "RandomisedBlocks":
+            in_order.sort(key=lambda each: digest([_VERSION, str(seed), str(replication), each.name]))
+        planned += [PlannedRun(run_name(sweep, each.number, replication), each, replication) for each in in_order]
+    return tuple(planned)
 
 
 def run_manifest(sweep: Owner, run: PlannedRun) -> Manifest:
     """A BenchmarkRun that the sweep controls and takes with it. The label is for people, the reference counts."""
-    reference = {"apiVersion": API_VERSION, "kind": SWEEP_KIND, "name": sweep.name, "uid": sweep.uid}
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -163,7 +155,7 @@ def run_manifest(sweep: Owner, run: PlannedRun) -> Manifest:
             "namespace": sweep.namespace,
             "labels": {names.LABEL_SWEEP: sweep.name},
             "annotations": {names.ANNOTATION_VARIANT: run.variant.name},
-            "ownerReferences": [{**reference, "controller": True, "blockOwnerDeletion": True}],
+            "ownerReferences": controlled_by(SWEEP_KIND, sweep),
         },
         "spec": spec_body(in_block(run.variant.spec, run.replication)),
     }

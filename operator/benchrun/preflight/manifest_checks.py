@@ -62,7 +62,9 @@ def check_run(body: Object, known: Known) -> Checked:
 def spec_remarks(spec: BenchmarkRunSpec, volume: Volume, known: Known) -> list[Remark]:
     """About a valid spec."""
     # Arguments are read alike whichever field has them.
-    server = [replace(r, path=r.path.replace("spec.server", spec.started_field, 1)) for r in _server(spec, known)]
+    server = [
+        replace(r, path=r.path.replace("spec.server", f"spec.{spec.started_name}", 1)) for r in _server(spec, known)
+    ]
     return [*server, *sample_remarks(spec), *volume_remarks(spec, volume)]
 
 

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from benchrun.api import MAX_CONDITIONS, BenchmarkRunStatus, is_true, read_status
-from benchrun.api.sweep import BenchmarkSweepStatus, read_sweep_status
+from benchrun.api import MAX_CONDITIONS, BenchmarkRunStatus, is_true, read_leniently
+from benchrun.api.sweep import BenchmarkSweepStatus
 from hypothesis import given, settings, strategies as st
 
 FAILED = {"type": "Failed", "status": "True", "reason": "UsageError", "message": "bad flag"}
@@ -27,11 +27,11 @@ GOOD = {
 
 
 def test_a_status_of_this_version_is_read_whole() -> None:
-    assert read_status(GOOD) == BenchmarkRunStatus.model_validate(GOOD)
+    assert read_leniently(BenchmarkRunStatus, GOOD) == BenchmarkRunStatus.model_validate(GOOD)
 
 
 def test_an_unknown_phase_costs_the_phase_alone() -> None:
-    read = read_status({**GOOD, "phase": "Archiving"})
+    read = read_leniently(BenchmarkRunStatus, {**GOOD, "phase": "Archiving"})
     assert read == BenchmarkRunStatus.model_validate(GOOD).model_copy(update={"phase": None})
 
 
@@ -46,43 +46,50 @@ def test_an_unknown_phase_costs_the_phase_alone() -> None:
     ],
 )
 def test_a_run_that_has_failed_has_failed_whatever_else_its_condition_says(condition: dict[str, Any]) -> None:
-    assert is_true(read_status({"conditions": [condition]}).conditions, "Failed")
+    assert is_true(read_leniently(BenchmarkRunStatus, {"conditions": [condition]}).conditions, "Failed")
 
 
 def test_conditions_are_read_one_by_one() -> None:
     unreadable = [{**READY, "status": "Maybe"}, "word", {"status": "True"}, {**READY, "type": "T" * 65}]
-    read = read_status({"conditions": [*unreadable, FAILED], "phase": "Failed"})
+    read = read_leniently(BenchmarkRunStatus, {"conditions": [*unreadable, FAILED], "phase": "Failed"})
     assert [c.type for c in read.conditions] == ["Failed"]
     assert read.phase == "Failed"
 
 
 def test_entries_of_a_list_are_read_one_by_one() -> None:
     unreadable = {**RESULT, "cell": "chat/rate=8", "axis": "temperature"}
-    assert [r.cell for r in read_status({"results": [unreadable, RESULT, {**unreadable, "verdict": 3}]}).results] == [
-        "chat/rate=4"
-    ]
+    assert [
+        r.cell
+        for r in read_leniently(
+            BenchmarkRunStatus, {"results": [unreadable, RESULT, {**unreadable, "verdict": 3}]}
+        ).results
+    ] == ["chat/rate=4"]
 
 
 def test_a_figure_within_an_entry_is_left_out_alone() -> None:
     roles = [{"role": "server", "runningMean": "many", "waitingMean": 2.0}]
-    (result,) = read_status({"results": [{**RESULT, "roles": roles, "metrics": {"a": 1.0, "b": {}}}]}).results
+    (result,) = read_leniently(
+        BenchmarkRunStatus, {"results": [{**RESULT, "roles": roles, "metrics": {"a": 1.0, "b": {}}}]}
+    ).results
     assert (result.roles[0].running_mean, result.roles[0].waiting_mean) == (None, 2.0)
     assert result.metrics == {"a": 1.0}
 
 
 def test_more_conditions_than_there_may_be_are_cut() -> None:
     many = [{**READY, "type": f"T{n}"} for n in range(MAX_CONDITIONS + 8)]
-    assert len(read_status({"conditions": many}).conditions) == MAX_CONDITIONS
+    assert len(read_leniently(BenchmarkRunStatus, {"conditions": many}).conditions) == MAX_CONDITIONS
 
 
 def test_a_thousand_unreadable_entries_are_no_more_work_than_one() -> None:
     bad = [{**RESULT, "axis": "?", "repeats": "?"} for _ in range(1000)]
-    read = read_status({"results": bad, "truncated": [{"field": 1}], "phase": "Running"})
+    read = read_leniently(BenchmarkRunStatus, {"results": bad, "truncated": [{"field": 1}], "phase": "Running"})
     assert (read.results, read.phase) == ([], "Running")
 
 
 def test_sweeps_are_read_alike() -> None:
-    read = read_sweep_status({"phase": "Paused", "conditions": [FAILED], "gpuSeconds": 12, "variants": [{"name": 3}]})
+    read = read_leniently(
+        BenchmarkSweepStatus, {"phase": "Paused", "conditions": [FAILED], "gpuSeconds": 12, "variants": [{"name": 3}]}
+    )
     assert is_true(read.conditions, "Failed")
     assert (read.phase, read.gpu_seconds, read.variants) == (None, 12.0, [])
 
@@ -106,24 +113,27 @@ VALUES = st.recursive(
 @settings(max_examples=300)
 @given(VALUES | st.dictionaries(st.sampled_from(WORDS), VALUES))
 def test_any_value_is_a_status_of_some_sort(stored: object) -> None:
-    assert isinstance(read_status(stored), BenchmarkRunStatus)
-    assert isinstance(read_sweep_status(stored), BenchmarkSweepStatus)
+    assert isinstance(read_leniently(BenchmarkRunStatus, stored), BenchmarkRunStatus)
+    assert isinstance(read_leniently(BenchmarkSweepStatus, stored), BenchmarkSweepStatus)
 
 
 @given(st.sampled_from(WORDS), VALUES)
 def test_whatever_one_field_holds_the_run_has_still_failed(name: str, value: object) -> None:
     stored = {name: value, "conditions": [{"type": "Odd", "status": 3}, FAILED]}
-    assert is_true(read_status(stored).conditions, "Failed")
+    assert is_true(read_leniently(BenchmarkRunStatus, stored).conditions, "Failed")
 
 
 def test_what_is_nested_without_end_is_read_over() -> None:
     nested = json.loads("[" * 900 + "]" * 900)
-    assert read_status({"phase": nested, "live": {"at": nested}, "conditions": [FAILED]}).phase is None
-    assert read_status({"conditions": nested}).conditions == ()
+    assert (
+        read_leniently(BenchmarkRunStatus, {"phase": nested, "live": {"at": nested}, "conditions": [FAILED]}).phase
+        is None
+    )
+    assert read_leniently(BenchmarkRunStatus, {"conditions": nested}).conditions == ()
 
 
 def test_reading_leaves_what_it_reads_as_it_is() -> None:
     stored = {**GOOD, "phase": "Archiving", "results": [{**RESULT, "metrics": {"a": "b"}}]}
     before = json.dumps(stored)
-    read_status(stored)
+    read_leniently(BenchmarkRunStatus, stored)
     assert json.dumps(stored) == before

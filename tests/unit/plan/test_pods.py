@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.api import EnvVar, PodOverrides, Resources
-from benchrun.plan import env_vars, environment, pod_spec, resources
+from benchrun.api import PodOverrides, Resources
+from benchrun.plan import environment, pod_spec, resources
 
 
 def variable(name: str, value: str) -> dict[str, Any]:
@@ -32,12 +32,6 @@ def test_the_last_value_of_a_variable_holds(
     defaults: dict[str, str], given: list[tuple[dict[str, Any], ...]], expected: list[dict[str, Any]]
 ) -> None:
     assert environment(defaults, *given) == expected
-
-
-def test_the_specs_variables_as_kubernetes_writes_them() -> None:
-    source = {"secretKeyRef": {"name": "s", "key": "k"}}
-    listed = [EnvVar(name="A", value=""), EnvVar.model_validate({"name": "B", "valueFrom": source})]
-    assert env_vars(listed) == (variable("A", ""), {"name": "B", "valueFrom": source})
 
 
 DEFAULTS = {"cpu": "500m", "memory": "1Gi"}
@@ -108,7 +102,7 @@ def test_a_pod_runs_as_its_user_unless_the_spec_says_otherwise() -> None:
             "fsGroup": 2000,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "containers": [{}],
+        "containers": [{"volumeMounts": []}],
         "volumes": [],
     }
     for given in ({}, {"runAsUser": 5}):

@@ -46,7 +46,7 @@ def test_listed_load_points_are_measured_first() -> None:
     )
     plan = plan_of_client(OWNER, run_spec, token_digest=TOKEN_DIGEST)
     assert {stage.workload for stage in plan.stages} == {"listed"}
-    assert [search.workload for search in plan.searches] == ["found"] == [w.name for w in searched(run_spec)]
+    assert [search.workload for search in plan.searches] == ["found"] == [*searched(run_spec)]
     assert {cell.workload for cell in cells(run_spec)} == {"listed"}
 
 

@@ -56,5 +56,5 @@ def test_an_engine_whose_image_does_not_begin_with_its_server_has_a_command(monk
     monkeypatch.setattr(server_pod, "ENGINE", replace(ENGINE, command=("python3", "-m", "server")))
     run = spec()
     assert run.server is not None
-    (container,) = engine_pod(OWNER, run, run.server, args=["--x"])["containers"]
+    (container,) = engine_pod(OWNER, run, run.server, args=["--x"], resources=run.server.resources)["containers"]
     assert (container["command"], container["args"]) == (["python3", "-m", "server"], ["--x"])

@@ -27,8 +27,7 @@ class Settings(SpecModel):
     image: Text | None = Field(None, description="Another server image.")
     model: Model | None = Field(None, description="Another model, in place of the whole of the template's.")
     replicas: Annotated[int, Field(ge=1, le=16)] | None = Field(None, description="Number of servers; 1 with offline.")
-    nodes_per_replica: Annotated[int, Field(ge=1, le=16)] | None = None
-    """Pods of each server; 1 with offline."""
+    nodes_per_replica: int | None = Field(None, ge=1, le=16, description="Pods of each server; 1 with offline.")
     resources: Resources | None = Field(None, description="Other amounts; resources not named stay as they are.")
     disaggregated: Disaggregated | None = None
     """Servers that prefill and servers that decode, in place of the template's replicas and resources."""
@@ -139,15 +138,6 @@ _BASELINE = (
 )
 
 
-def _of_the_sweep(field: str) -> Rule:
-    """A switch of the template that the sweep has itself."""
-    return Rule(
-        cel=f"!self.template.{field}",
-        message=f"set {field} of the sweep, not of its template",
-        path=f".template.{field}",
-    )
-
-
 class BenchmarkSweepSpec(SpecModel):
     """Runs that differ in what the matrix varies, each on a fresh server, compared with a baseline."""
 
@@ -157,8 +147,14 @@ class BenchmarkSweepSpec(SpecModel):
             message="a sweep starts a fresh server for every run; its template needs one, or offline",
             path=".template.server",
         ),
-        _of_the_sweep("suspend"),
-        _of_the_sweep("cancel"),
+        *(
+            Rule(
+                cel=f"!self.template.{switch}",
+                message=f"set {switch} of the sweep, not of its template",
+                path=f".template.{switch}",
+            )
+            for switch in ("suspend", "cancel")
+        ),
         Rule(
             cel="!has(self.template.ttlSecondsAfterFinished)",
             message="runs live as long as their sweep; remove ttlSecondsAfterFinished",

@@ -7,12 +7,11 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from benchrun.api import comparison
-from benchrun.api.base import ATOMIC, SET, StatusModel, list_map
+from benchrun.api.base import SET, StatusModel, entries
 from benchrun.api.comparison import Change, Outcome, Scope, ThroughputOf
 from benchrun.api.conditions import Conditions, Reason
 from benchrun.api.server_figures import SHOWN_FIGURES, answering
 from benchrun.api.status import BenchmarkRunStatus, Bottleneck, Instant, Metrics, Result, StatusText, Truncated, Verdict
-from benchrun.api.stored_status import read_leniently
 from benchrun.api.sweep.spec import MAX_REPLICATIONS, MAX_VARIANTS
 
 MAX_ROWS = 256
@@ -66,9 +65,8 @@ class FoundLoad(StatusModel):
 
     workload: Annotated[str, Field(max_length=40)] = Field(description="Name of the workload.")
     axis: Annotated[str, Field(max_length=20)] = Field(description="What was varied: rate or concurrency.")
-    loads: Annotated[
-        list[Annotated[str, Field(max_length=24)]], Field(max_length=MAX_REPLICATIONS, json_schema_extra=ATOMIC)
-    ] = Field(default_factory=list, description="Highest load that met every objective, one entry a run; or `none`.")
+    loads: list[Annotated[str, Field(max_length=24)]] = entries(MAX_REPLICATIONS)
+    """Highest load that met every objective, one entry a run; or `none`."""
 
 
 class VariantStatus(StatusModel):
@@ -87,9 +85,8 @@ class VariantStatus(StatusModel):
     """Why a run of it failed, in the stable word that the run's condition Failed carries."""
     run: Annotated[str, Field(max_length=40)] | None = None
     """The run that failed first; it keeps its records and the last lines of its server's log."""
-    message: Annotated[str, Field(max_length=200)] | None = None
-    """Its message, cut to 200 characters."""
-    searches: list[FoundLoad] = Field(default_factory=list, max_length=16, json_schema_extra=list_map("workload"))
+    message: str | None = Field(None, max_length=200, description="Its message, cut to 200 characters.")
+    searches: list[FoundLoad] = entries(16, key="workload")
     """The highest loads that its runs found, one entry a workload with load.search."""
     outcome: Outcome | None = Field(None, description="Summary of the comparison; absent for the baseline.")
 
@@ -117,7 +114,7 @@ class Row(StatusModel):
     )
     throughput_of: ThroughputOf | None = None
     """What its throughput, costs and tokens per joule are those of, as in a run's rows."""
-    changes: list[Change] = Field(default_factory=list, max_length=7, json_schema_extra=list_map("metric"))
+    changes: list[Change] = entries(7, key="metric")
     """Change against the baseline's row, with interval and word. All words of the table together err in at most 5 % of sweeps of
     equals."""
     paired: bool = Field(False, description="Whether it was sent the same as the baseline, by digests.")
@@ -172,26 +169,17 @@ class BenchmarkSweepStatus(StatusModel):
     """Currency of every cost in this status, where the template names a price."""
     runs: RunCounts | None = Field(None, description="How many runs are where.")
     gpu_seconds: float = Field(0, description="GPU-seconds of the runs that have released their GPUs.")
-    variants: Annotated[list[VariantStatus], Field(max_length=MAX_VARIANTS, json_schema_extra=list_map("name"))] = (
-        Field(default_factory=list, description="The variants, as listed in the matrix. A failed one has a reason.")
-    )
+    variants: list[VariantStatus] = entries(MAX_VARIANTS, key="name")
+    """The variants, as listed in the matrix. A failed one has a reason."""
     scope: Scope | None = None
     """WithinOneServer: intervals hold the noise of repeats on one server a variant; another start of the same server may differ by
     more. BetweenServers: they hold that of fresh servers. Absent where nothing is comparable."""
-    results: Annotated[list[Row], Field(max_length=MAX_ROWS, json_schema_extra=ATOMIC)] = Field(default_factory=list)
-    """The table, one entry a variant and load point."""
-    best: list[BestVariant] = Field(default_factory=list, max_length=MAX_BEST, json_schema_extra=ATOMIC)
-    """The best variant by each objective, and by throughput alone."""
-    front: list[FrontPoint] = Field(default_factory=list, max_length=MAX_FRONT, json_schema_extra=ATOMIC)
+    results: list[Row] = entries(MAX_ROWS, "The table, one entry a variant and load point.")
+    best: list[BestVariant] = entries(MAX_BEST, "The best variant by each objective, and by throughput alone.")
+    front: list[FrontPoint] = entries(MAX_FRONT)
     """Pareto front of throughput per GPU against TPOT, from the lowest TPOT on."""
     verdict: Verdict | None = Field(None, description="The worst verdict of all rows.")
-    truncated: list[Truncated] = Field(default_factory=list, max_length=16, json_schema_extra=list_map("field"))
-    """Lists above that were cut to keep this object small."""
-
-
-def read_sweep_status(stored: object) -> BenchmarkSweepStatus:
-    """A sweep's status as far as this version can read it. Never raises."""
-    return read_leniently(BenchmarkSweepStatus, stored)
+    truncated: list[Truncated] = entries(16, "Lists above that were cut to keep this object small.", key="field")
 
 
 class TabledRun(StatusModel):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from benchrun.api import has_ended, sentence, sweep as api, timestamp
+from benchrun.api import has_ended, read_leniently, sentence, sweep as api, timestamp
 from benchrun.api.sweep import BenchmarkSweepStatus, SweepPhase, SweepReason, VariantStatus
 from benchrun.decide import CANCELLED, Ending, Event, Ref, Unacceptable, condition_table
 from benchrun.decide.sweep import sweep_state
@@ -17,7 +17,7 @@ from benchrun.plan import PlannedRun, Variant, estimate, run_manifest
 
 def decide(facts: SweepFacts) -> SweepDecision:
     """What to do about a sweep now. The same facts give the same decision; on its own outcome it changes nothing."""
-    status = api.read_sweep_status(facts.sweep.status)
+    status = read_leniently(BenchmarkSweepStatus, facts.sweep.status)
     if facts.sweep.deleting:
         return SweepDecision(status=status, forget=True)
     if has_ended(status.conditions):

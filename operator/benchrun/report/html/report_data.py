@@ -18,7 +18,7 @@ from benchrun.judge.stage_profile import expected_load
 from benchrun.measure import level_metrics, pooled_metrics, pools_of, queue_pools
 from benchrun.measure.exposition import Sample
 from benchrun.observe import Run, Sweep
-from benchrun.plan import axis_of, objective_error, probed_id
+from benchrun.plan import axis_of, objective_error, probed_id, searched
 
 AXIS_UNITS: Mapping[Axis, str] = {
     "rate": "requests/s", "concurrency": "users", "speed": "times as fast", "batch": "requests a batch"
@@ -49,10 +49,8 @@ class Reported:
     def cell_of(self, record: StageRecord) -> str:
         """`chat/rate=4` of the stage `chat/rate=4/r2`. The name of a search's stage has its number and not its load."""
         place = open_stage(record.stage_id)
-        if record.probe is not None and place is not None:
-            for workload in self.spec.workloads:
-                if workload.name == place[0] and workload.load.search is not None:
-                    return probed_id(workload.name, axis_of(workload.load.search), record.probe)
+        if record.probe is not None and place is not None and (search := searched(self.spec).get(place[0])) is not None:
+            return probed_id(place[0], axis_of(search), record.probe)
         return record.stage_id.rpartition("/")[0]
 
 
