@@ -26,7 +26,7 @@ SOURCE_CHARACTERS = 160  # The last of a path: they identify it better than the 
 
 def dataset_statuses(
     records: Iterable[StageRecord], *, workloads: int
-) -> tuple[list[api.DatasetStatus], tuple[api.Truncated, ...]]:
+) -> tuple[list[api.DatasetStatus], list[api.Truncated]]:
     """Of each workload once, in the order in which they were measured. All records of a workload have the same facts: reading
     stops when so many `workloads` were found."""
     facts: dict[str, tuple[DatasetFacts, ...]] = {}
@@ -75,7 +75,7 @@ def judged_run(
     of_code = next((f for f in found.findings if f.code == api.Code.ALL_REQUESTS_FAILED), None)
     failed = of_code is not None and of_code.count == sum(row.repeats for row in found.results)
     judgement = api.Judgement(
-        **_found_in(found, profile) | {"truncated": [*found.truncated, *datasets_cut]},
+        **_of_status(found, profile) | {"truncated": [*found.truncated, *datasets_cut]},
         profile=profile,
         judge=judge_of(spec),
         cost=cost_status(spec.cost, servers),
@@ -95,11 +95,9 @@ def judged_run(
     return against_baseline(name, uid, spec, judgement, servers=servers, baseline=spec.baseline, found=baseline)
 
 
-def _found_in(found: Judged, profile: api.ProfileStatus | None) -> dict[str, Any]:
+def _of_status(found: Judged, profile: api.ProfileStatus | None) -> dict[str, Any]:
     """What statuses and judgements have of it alike."""
-    lists = {name: list(getattr(found, name)) for name in ("searches", "findings", "truncated")}
-    rows = list(backed(found.results, profile))
-    return {"results": rows, "verdict": found.verdict, "headline": found.headline, **lists}
+    return found._asdict() | {"results": backed(found.results, profile)}
 
 
 def _profile_of(
@@ -194,7 +192,7 @@ def rejudge(
         servers=stored.servers,
         thresholds=thresholds,
     )
-    update = _found_in(found, stored.profile) | {
+    update = _of_status(found, stored.profile) | {
         "judge": judge_of(spec, thresholds),
         "cost": stored.cost or cost_status(spec.cost, stored.servers),
         "comparison": None,  # it was made with rows that may have another verdict now

@@ -237,8 +237,7 @@ class StageProfile:
     @cached_property
     def tpot_us(self) -> Sequence[float]:
         """Of requests answered with more than one token, in order of sending."""
-        rows = zip(self.e2el_us, self.ttft_us, self._tokens, strict=True)
-        return [(e2el - ttft) / (tokens - 1) for e2el, ttft, tokens in rows if tokens > 1]
+        return request_figures.known(request_figures.request_values(self.requests, "tpot", failed=None))
 
     @cached_property
     def batches(self) -> Mapping[str, Sequence[float]]:

@@ -48,7 +48,7 @@ def stage(
 
 def rows(
     *records: StageRecord, compilations: tuple[float, ...] | None = (), servers: Sequence[ServerStatus] = STARTED
-) -> tuple[Result, ...]:
+) -> list[Result]:
     names = dict.fromkeys(each.stage_id.partition("/")[0] for each in records)
     cells = [cell(name, repeats=sum(r.stage_id.startswith(f"{name}/") for r in records)) for name in names]
     whole = spec(workloads=[workload(name) for name in names])
