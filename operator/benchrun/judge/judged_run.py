@@ -22,6 +22,7 @@ from benchrun.plan import cells, probed_cells
 
 MAX_DATASETS = 16  # A mix may have eight of them, and a run sixteen mixes; with so many the status stays small.
 SOURCE_CHARACTERS = 160  # The last of a path: they identify it better than the first.
+_VALID_REASONS: Mapping[api.Verdict, str] = {"Valid": api.Reason.ALL_VALID, "Suspect": api.Reason.SUSPECT}
 
 
 def dataset_statuses(
@@ -82,9 +83,7 @@ def judged_run(
         datasets=datasets,
         client=_client_status(records, client),
         objectives_met=_objectives_met(found) if spec.objectives else None,
-        valid_reason={"Valid": api.Reason.ALL_VALID, "Suspect": api.Reason.SUSPECT}.get(
-            found.verdict, api.Reason.INVALID_CELLS
-        ),
+        valid_reason=_VALID_REASONS.get(found.verdict, api.Reason.INVALID_CELLS),
         message=_sentence(found),
         all_requests_failed=failed,
         diagnostic=next((r.diagnostic for r in records if r.diagnostic), None) if failed else None,
@@ -151,9 +150,7 @@ def _sentence(found: Judged) -> str:
 class Rejudged(NamedTuple):
     """What the rules of this version find."""
 
-    status: (
-        api.BenchmarkRunStatus
-    )  # As stored, with the new rows, findings and verdict, of cells that have a record left.
+    status: api.BenchmarkRunStatus  # As stored, with new rows, findings and verdict, of cells that have a record left.
     missing: Mapping[str, int]  # Records that were judged once and are lost, by cell.
 
 

@@ -71,9 +71,7 @@ class JudgedCell(NamedTuple):
 
     summary: Sequence[StageSummary]  # What rules of the run, and searches, look at.
     seen: Sequence[StageFinding]  # As the rules found it, before the severities of the spec.
-    row: (
-        api.Result
-    )  # By its own findings, with the severities of the spec. What only the whole run shows is added later.
+    row: api.Result  # By its own findings, with the spec's severities; what only the whole run shows is added later.
     p99_ttft: str  # For the headline.
     explained_by: Seen  # Empty: nothing was measured.
 

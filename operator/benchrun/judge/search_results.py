@@ -124,11 +124,13 @@ def _outcome(
     if (search.axis == "Concurrency" and width <= 1) or width * 100 <= low * Decimal(search.tolerance_percent):
         return "Bracketed", ""
     if len(rows) - len(confirmations) == search.max_probes:
-        return "ProbeLimit", _PROBE_LIMIT
+        return (
+            "ProbeLimit",
+            "; load.search.maxProbes ended the search before the bracket was as narrow as the tolerance",
+        )
     return "Inconclusive", _WIDE
 
 
-_PROBE_LIMIT = "; load.search.maxProbes ended the search before the bracket was as narrow as the tolerance"
 _WIDE = "; the bracket is wide, since load points within it are not certain: see their rows"
 
 

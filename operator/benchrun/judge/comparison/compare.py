@@ -171,9 +171,8 @@ def _of_row(row: api.Result) -> response_to_load.OperatingPoint | None:
     if server is None or server.running_mean is None or throughput is None:
         return None
     is_supplied = row.axis in ("concurrency", "batch") or row.value == "inf"
-    works_twice = 100 * (server.preemptions or 0) > bottleneck.MAX_PREEMPTED_PERCENT * (
-        row.metrics.get("completed") or 0
-    )
+    completed, preemptions = row.metrics.get("completed") or 0, server.preemptions or 0
+    works_twice = 100 * preemptions > bottleneck.MAX_PREEMPTED_PERCENT * completed
     is_starved = api.Code.CLIENT_SATURATED in row.findings and (server.waiting_mean or 0.0) < MIN_WAITING
     if not is_supplied or works_twice or is_starved:
         return None
