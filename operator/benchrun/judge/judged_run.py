@@ -13,7 +13,6 @@ from benchrun.judge.comparison.compare import against_baseline
 from benchrun.judge.explain.profile import backed, profile_status
 from benchrun.judge.result_row import cost_status
 from benchrun.judge.results import Judged, results
-from benchrun.judge.rules.warm_up import known_compilations
 from benchrun.judge.status_size import truncations
 from benchrun.judge.thresholds import Thresholds, judge_of
 from benchrun.measure.exposition import Sample
@@ -69,8 +68,8 @@ def judged_run(
     `baseline`: the run that the spec names; None: there is none. A run that ended early is compared with nothing.
     """
     profile, records = _profile_of(spec, records)
-    planned, compilations = (*cells(spec), *probed_cells(spec, records)), known_compilations(servers)
-    found = results(planned, records, samples, spec=spec, compilations=compilations, servers=servers)
+    planned = (*cells(spec), *probed_cells(spec, records))
+    found = results(planned, records, samples, spec=spec, servers=servers)
     datasets, datasets_cut = dataset_statuses(records, workloads=len(spec.workloads))
     # In all stages: a repeat that was lost leaves the others.
     of_code = next((f for f in found.findings if f.code == api.Code.ALL_REQUESTS_FAILED), None)
@@ -180,15 +179,7 @@ def rejudge(
     # Loads that a search chose are not in the plan: where all their records are lost, only their row is left.
     ids = {cell.id for cell in known}
     missing |= {row.cell: row.repeats for row in stored.results if row.cell not in ids}
-    found = results(
-        planned,
-        records,
-        samples,
-        spec=spec,
-        compilations=known_compilations(stored.servers),
-        servers=stored.servers,
-        thresholds=thresholds,
-    )
+    found = results(planned, records, samples, spec=spec, servers=stored.servers, thresholds=thresholds)
     update = _of_status(found, stored.profile) | {
         "judge": judge_of(spec, thresholds),
         "cost": stored.cost or cost_status(spec.cost, stored.servers),

@@ -83,16 +83,13 @@ def cell_context(
     thresholds: Thresholds,
     *,
     spec: api.BenchmarkRunSpec,
-    compilations: tuple[float, ...] | None,
     servers: Sequence[api.ServerStatus] = (),
 ) -> CellContext:
     """What rules are given of a cell. `records`: its own, in order of repeats; the others are as `results` takes them."""
     expected = expected_load(spec, cell)
     seconds = expected.scrape_interval_seconds
-    stages = (
-        StageProfile(r, expected, thresholds, stage_windows(r, samples, scrape_interval=seconds), compilations, servers)
-        for r in records
-    )
+    windows = [stage_windows(record, samples, scrape_interval=seconds) for record in records]
+    stages = [StageProfile(r, expected, thresholds, of, servers) for r, of in zip(records, windows, strict=True)]
     return CellContext(cell, thresholds, expected, spec.measurement.percentiles, tuple(stages), spec.objectives)
 
 
@@ -113,15 +110,13 @@ def results(
     samples: Sequence[exposition.Sample],
     *,
     spec: api.BenchmarkRunSpec,
-    compilations: tuple[float, ...] | None = None,
     servers: Sequence[api.ServerStatus] = (),
     thresholds: Thresholds | None = None,
 ) -> Judged:
     """Judge these cells by these records; a cell without all of them is Invalid. No record at all: Unknown, no rows.
 
     `records`: those of a cell are read when it is judged and released after it, so a sequence may open each on access.
-    `compilations`: Unix seconds at which the server compiled, by its log; None where it could not be read.
-    `servers`: what the servers report and where their pods were; none where only the spec is known of them.
+    `servers`: what the servers and their logs report, and where their pods were; none where only the spec is known of them.
     `thresholds`: None for those of the spec.
     """
     places = {record.stage_id: place for place, record in enumerate(records)}
@@ -132,7 +127,7 @@ def results(
 
     def judged(cell: api.Cell) -> JudgedCell:
         of_cell = [records[places[stage]] for stage in cell.stage_ids if stage in places]
-        context = cell_context(cell, of_cell, samples, limits, spec=spec, compilations=compilations, servers=servers)
+        context = cell_context(cell, of_cell, samples, limits, spec=spec, servers=servers)
         seen = judge_cell(context)
         return JudgedCell(
             summary=context.summary(),

@@ -116,8 +116,6 @@ class StageProfile:
     expected: ExpectedLoad
     thresholds: Thresholds = field(default_factory=Thresholds)
     windows: tuple[Window, ...] = ()  # The operator's samples of the servers during the stage, by role.
-    compilations: tuple[float, ...] | None = None
-    """Unix seconds at which the server compiled, over the whole run, by its log; None: the log could not be read."""
     servers: Sequence[ServerStatus] = ()  # One entry a role, from the status.
 
     @property

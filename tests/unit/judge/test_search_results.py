@@ -54,7 +54,7 @@ def confirmed(probe: int, value: str, slow: int = 0, **changes: Any) -> StageRec
 
 
 def judged(run_spec: BenchmarkRunSpec, records: Sequence[StageRecord]) -> Judged:
-    return results((*cells(run_spec), *probed_cells(run_spec, records)), records, (), spec=run_spec, compilations=())
+    return results((*cells(run_spec), *probed_cells(run_spec, records)), records, (), spec=run_spec)
 
 
 def test_the_bracket_is_the_highest_load_that_met_and_the_lowest_above_that_did_not() -> None:
