@@ -77,11 +77,11 @@ def main() -> int:
     (cell,) = planned = cells(spec)
 
     def judge() -> object:
-        of = cell_context(cell, [record], samples, thresholds_of(spec), spec=spec, compilations=())
+        of = cell_context(cell, [record], samples, thresholds_of(spec), spec=spec)
         return judge_cell(of)
 
     rules = _quickest_ms(judge)
-    whole = _quickest_ms(lambda: results(planned, [record], samples, spec=spec, compilations=()))
+    whole = _quickest_ms(lambda: results(planned, [record], samples, spec=spec))
     read = _quickest_ms(lambda: open_record(data))
     # In a process of its own, whose memory is the run's alone.
     with multiprocessing.get_context("spawn").Pool(1) as alone:
@@ -133,7 +133,7 @@ async def _judged_run(packed: tuple[bytes, ...]) -> JudgedRun:
     lags: list[float] = []
     ticking = asyncio.create_task(_tick(lags))
     before, began = _resident_mb(), time.perf_counter()
-    judged = await asyncio.to_thread(results, cells(spec), records, samples, spec=spec, compilations=())
+    judged = await asyncio.to_thread(results, cells(spec), records, samples, spec=spec)
     seconds = time.perf_counter() - began
     ticking.cancel()
     if judged.verdict == "Unknown":

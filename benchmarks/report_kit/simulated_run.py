@@ -15,6 +15,7 @@ from benchrun.api import (
     ClientStatus,
     ComparedRun,
     Comparison,
+    CompiledKernels,
     Condition,
     ServerStatus,
 )
@@ -181,7 +182,8 @@ def _samples(record: StageRecord, begin: float) -> list[Sample]:
 
 
 def _status(spec: BenchmarkRunSpec, records: Sequence[StageRecord], samples: Sequence[Sample]) -> BenchmarkRunStatus:
-    found = results(cells(spec), records, samples, spec=spec, compilations=())
+    never_compiled = ServerStatus(role="server", compilations=CompiledKernels(count=0))
+    found = results(cells(spec), records, samples, spec=spec, servers=[never_compiled])
     valid = "False" if found.verdict == "Invalid" else "True"
     conditions = {"Complete": "True", "Valid": valid}
     return BenchmarkRunStatus(

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from benchrun.api import BenchmarkRunSpec, Severity
+from benchrun.api import MAX_COMPILATIONS, BenchmarkRunSpec, CompiledKernels, ServerStatus, Severity
 from benchrun.judge.results import Judged, results
 from benchrun.measure.exposition import Sample, UnreadableMetrics, parse_sample
 from benchrun.plan import Owner, cells, plan_of_client
@@ -109,7 +109,9 @@ class Outcome:
         measured = {record.stage_id for record in self.records}
         of_cells = (replace(c, stage_ids=tuple(s for s in c.stage_ids if s in measured)) for c in cells(self.spec))
         kept = [cell for cell in of_cells if cell.stage_ids]
-        return results(kept, self.records, self.samples, spec=self.spec, compilations=self.compilations)
+        known = CompiledKernels(count=len(self.compilations), at=list(self.compilations[:MAX_COMPILATIONS]))
+        servers = [ServerStatus(role="server", compilations=known)]
+        return results(kept, self.records, self.samples, spec=self.spec, servers=servers)
 
     def only(self, kept: Callable[[StageRecord], bool]) -> Outcome:
         """As if the other stages had not been planned."""

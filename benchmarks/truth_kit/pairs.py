@@ -102,7 +102,7 @@ def _server(spec: BenchmarkRunSpec, stages: Sequence[StageRecord], random: Rando
         point = random.gauss(0.0, POINT_DEVIATION)
         prefill, decoding = (math.exp(speed + point) * (1 + effect) for speed in speeds)
         records = [_stretched(record, prefill, decoding, random) for record in stages]
-        (row,) = results(cells(spec), records, [], spec=spec, compilations=()).results
+        (row,) = results(cells(spec), records, [], spec=spec, servers=[product.NEVER_COMPILED]).results
         rows.append(
             row.model_copy(
                 update={"cell": f"w/rate={number + 1}", "workload": "w", "axis": "rate", "value": str(number + 1)}

@@ -11,7 +11,15 @@ from typing import Any
 
 from _records import columns, gap_counts, server_edge, stage_record
 from benchrun import measure
-from benchrun.api import KEYS, BenchmarkRunSpec, BenchmarkRunStatus, ComparedMetric, Result
+from benchrun.api import (
+    KEYS,
+    BenchmarkRunSpec,
+    BenchmarkRunStatus,
+    ComparedMetric,
+    CompiledKernels,
+    Result,
+    ServerStatus,
+)
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.comparison.compare import Compared, compare
 from benchrun.judge.results import results
@@ -27,6 +35,7 @@ SECONDS_A_SERVICE = 2.0
 PREFILL_SHARE = 0.1
 """Of a service, until the first token."""
 BEGAN_US = 1_800_000_000_000_000
+NEVER_COMPILED = ServerStatus(role="server", compilations=CompiledKernels(count=0))
 
 
 def fresh_spec(**changes: Any) -> BenchmarkRunSpec:
@@ -57,7 +66,7 @@ def judged_stage(requests: Sequence[Request], *, rate: float, limits: Sequence[t
     )
     (cell,) = cells(spec)
     record = _record(requests, cell.stage_ids[0])
-    return results([cell], [record], _samples(record), spec=spec, compilations=()).results[0]
+    return results([cell], [record], _samples(record), spec=spec, servers=[NEVER_COMPILED]).results[0]
 
 
 def _record(requests: Sequence[Request], stage_id: str) -> StageRecord:

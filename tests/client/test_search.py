@@ -89,7 +89,7 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Searched:
 
 def answers(searched: Searched) -> dict[str, SearchResult]:
     of = spec()
-    found = results(probed_cells(of, searched.records), searched.records, (), spec=of, compilations=())
+    found = results(probed_cells(of, searched.records), searched.records, (), spec=of)
     return {each.workload: each for each in found.searches}
 
 

@@ -13,7 +13,6 @@ from benchrun.judge.comparison.compare import against_baseline
 from benchrun.judge.explain.profile import backed, profile_status
 from benchrun.judge.result_row import cost_status
 from benchrun.judge.results import Judged, results
-from benchrun.judge.rules.warm_up import known_compilations
 from benchrun.judge.status_size import truncations
 from benchrun.judge.thresholds import Thresholds, judge_of
 from benchrun.measure.exposition import Sample
@@ -22,11 +21,12 @@ from benchrun.plan import cells, probed_cells
 
 MAX_DATASETS = 16  # A mix may have eight of them, and a run sixteen mixes; with so many the status stays small.
 SOURCE_CHARACTERS = 160  # The last of a path: they identify it better than the first.
+_VALID_REASONS: Mapping[api.Verdict, str] = {"Valid": api.Reason.ALL_VALID, "Suspect": api.Reason.SUSPECT}
 
 
 def dataset_statuses(
     records: Iterable[StageRecord], *, workloads: int
-) -> tuple[list[api.DatasetStatus], tuple[api.Truncated, ...]]:
+) -> tuple[list[api.DatasetStatus], list[api.Truncated]]:
     """Of each workload once, in the order in which they were measured. All records of a workload have the same facts: reading
     stops when so many `workloads` were found."""
     facts: dict[str, tuple[DatasetFacts, ...]] = {}
@@ -68,23 +68,21 @@ def judged_run(
     `baseline`: the run that the spec names; None: there is none. A run that ended early is compared with nothing.
     """
     profile, records = _profile_of(spec, records)
-    planned, compilations = (*cells(spec), *probed_cells(spec, records)), known_compilations(servers)
-    found = results(planned, records, samples, spec=spec, compilations=compilations, servers=servers)
+    planned = (*cells(spec), *probed_cells(spec, records))
+    found = results(planned, records, samples, spec=spec, servers=servers)
     datasets, datasets_cut = dataset_statuses(records, workloads=len(spec.workloads))
     # In all stages: a repeat that was lost leaves the others.
     of_code = next((f for f in found.findings if f.code == api.Code.ALL_REQUESTS_FAILED), None)
     failed = of_code is not None and of_code.count == sum(row.repeats for row in found.results)
     judgement = api.Judgement(
-        **_found_in(found, profile) | {"truncated": [*found.truncated, *datasets_cut]},
+        **_of_status(found, profile) | {"truncated": [*found.truncated, *datasets_cut]},
         profile=profile,
         judge=judge_of(spec),
         cost=cost_status(spec.cost, servers),
         datasets=datasets,
         client=_client_status(records, client),
         objectives_met=_objectives_met(found) if spec.objectives else None,
-        valid_reason={"Valid": api.Reason.ALL_VALID, "Suspect": api.Reason.SUSPECT}.get(
-            found.verdict, api.Reason.INVALID_CELLS
-        ),
+        valid_reason=_VALID_REASONS.get(found.verdict, api.Reason.INVALID_CELLS),
         message=_sentence(found),
         all_requests_failed=failed,
         diagnostic=next((r.diagnostic for r in records if r.diagnostic), None) if failed else None,
@@ -95,11 +93,9 @@ def judged_run(
     return against_baseline(name, uid, spec, judgement, servers=servers, baseline=spec.baseline, found=baseline)
 
 
-def _found_in(found: Judged, profile: api.ProfileStatus | None) -> dict[str, Any]:
+def _of_status(found: Judged, profile: api.ProfileStatus | None) -> dict[str, Any]:
     """What statuses and judgements have of it alike."""
-    lists = {name: list(getattr(found, name)) for name in ("searches", "findings", "truncated")}
-    rows = list(backed(found.results, profile))
-    return {"results": rows, "verdict": found.verdict, "headline": found.headline, **lists}
+    return found._asdict() | {"results": backed(found.results, profile)}
 
 
 def _profile_of(
@@ -153,9 +149,7 @@ def _sentence(found: Judged) -> str:
 class Rejudged(NamedTuple):
     """What the rules of this version find."""
 
-    status: (
-        api.BenchmarkRunStatus
-    )  # As stored, with the new rows, findings and verdict, of cells that have a record left.
+    status: api.BenchmarkRunStatus  # As stored, with new rows, findings and verdict, of cells that have a record left.
     missing: Mapping[str, int]  # Records that were judged once and are lost, by cell.
 
 
@@ -185,16 +179,8 @@ def rejudge(
     # Loads that a search chose are not in the plan: where all their records are lost, only their row is left.
     ids = {cell.id for cell in known}
     missing |= {row.cell: row.repeats for row in stored.results if row.cell not in ids}
-    found = results(
-        planned,
-        records,
-        samples,
-        spec=spec,
-        compilations=known_compilations(stored.servers),
-        servers=stored.servers,
-        thresholds=thresholds,
-    )
-    update = _found_in(found, stored.profile) | {
+    found = results(planned, records, samples, spec=spec, servers=stored.servers, thresholds=thresholds)
+    update = _of_status(found, stored.profile) | {
         "judge": judge_of(spec, thresholds),
         "cost": stored.cost or cost_status(spec.cost, stored.servers),
         "comparison": None,  # it was made with rows that may have another verdict now

@@ -37,23 +37,15 @@ def objective_results(
 
 
 def _result(objective: Objective, sample: LatencySample | None, error: float) -> ObjectiveResult:
+    limit_ms, percentile = objective.max_milliseconds, objective.percentile
     result = ObjectiveResult(
-        metric=objective.metric,
-        percentile=objective.percentile,
-        max_milliseconds=objective.max_milliseconds,
-        outcome="Inconclusive",
+        metric=objective.metric, percentile=percentile, max_milliseconds=limit_ms, outcome="Inconclusive"
     )
     if sample is None or not sample.count:
         return result
-    percentile, limit_us = float(objective.percentile), 1000.0 * objective.max_milliseconds
-    found, value = decided(sample, percentile, limit_us, error=error)
-    update = {
-        "measured_milliseconds": request_figures.rounded(request_figures.milliseconds(value))
-        if math.isfinite(value)
-        else None,
-        "independent": math.floor(found.independent),
-        "outcome": found.outcome,
-    }
+    found, value = decided(sample, float(percentile), 1000.0 * limit_ms, error=error)
+    measured = request_figures.rounded(value / 1000) if math.isfinite(value) else None
+    update = {"measured_milliseconds": measured, "independent": math.floor(found.independent), "outcome": found.outcome}
     return result.model_copy(update=update)
 
 

@@ -82,7 +82,7 @@ def row(measured: api.Result, found: Sequence[StageFinding], explanation: Explan
 
 def measured_row(context: CellContext, found: Sequence[StageFinding], *, spec: api.BenchmarkRunSpec) -> api.Result:
     """Of a cell as it was measured, by what its own rules found; one without any record has figures of nothing."""
-    cell, records = context.cell, [stage.record for stage in context.stages]
+    cell, records = context.cell, context.records
     # Gaps between chunks that hold several tokens are not gaps between tokens.
     hidden = "itl" if any(each.code is Code.CHUNKS_ARE_NOT_TOKENS for each in found) else ""
     shown = {latency: pool for latency, pool in context.pools.items() if latency != hidden}
@@ -128,14 +128,13 @@ def _sampling(records: Sequence[StageRecord]) -> str | None:
 
 def role_figures(stage_windows: Sequence[windows.Window]) -> list[api.RoleFigures]:
     """Server figures by role, over all these stages."""
-    roles = dict.fromkeys(window.role for window in stage_windows)
-    own = [[window for window in stage_windows if window.role == role] for role in roles]
-    gpus = [
-        {name: value for name, value in asdict(gpu_figures(of)).items() if name != api.TOKENS_PER_JOULE} for of in own
-    ]
-    return [
-        rounded_figures(windows.figures(of).model_copy(update=of_gpus)) for of, of_gpus in zip(own, gpus, strict=True)
-    ]
+    found = []
+    for role in dict.fromkeys(window.role for window in stage_windows):
+        own = [window for window in stage_windows if window.role == role]
+        gpus = asdict(gpu_figures(own))
+        del gpus[api.TOKENS_PER_JOULE]
+        found.append(rounded_figures(windows.figures(own).model_copy(update=gpus)))
+    return found
 
 
 def proxy_role(records: Sequence[StageRecord]) -> list[api.RoleFigures]:
@@ -153,12 +152,11 @@ def _codes(found: Sequence[StageFinding]) -> list[str]:
 
 
 def _metrics(context: CellContext, shown: request_figures.Pools, spec: api.BenchmarkRunSpec) -> dict[str, float | None]:
-    records = [stage.record for stage in context.stages]
-    metrics = request_figures.pooled_metrics(records, shown, context.percentiles)
+    metrics = request_figures.pooled_metrics(context.records, shown, context.percentiles)
     if spec.objectives:
         limits = request_limits(spec.objectives)
         metrics["request_goodput"] = request_figures.rounded(
-            request_figures.goodput(records, limits, since_due=context.expected.capped)
+            request_figures.goodput(context.records, limits, since_due=context.expected.capped)
         )
     for name, pool in context.queued.items():
         metrics |= request_figures.level_metrics(pool, name, context.percentiles)
@@ -203,8 +201,6 @@ def cost_status(cost: api.Cost | None, servers: Sequence[api.ServerStatus]) -> a
 
 def with_costs(row: api.Result, cost: api.CostStatus | None) -> api.Result:
     """The row with its costs; as it was without a price, or where tokens have prices."""
-    if cost is None or cost.per_million_tokens is not None:
-        return row
     found = costs({key: row.figure(key) for key in api.THROUGHPUTS}, cost)
     return row.model_copy(update={"metrics": row.metrics | found})
 

@@ -13,7 +13,7 @@ from benchrun.judge.explain.true_run import with_true_runs
 from benchrun.judge.objectives import TRUSTED
 from benchrun.judge.result_row import cost_status, gpus_of, measured_row, row, with_costs, with_throughput_per_gpu
 from benchrun.judge.rules.all_rules import aggregate, judge_cell, judge_run, verdict_of_findings, worst
-from benchrun.judge.rules.rule import CellContext, CellSummary, RunContext, StageFinding, StageProfile, overridden
+from benchrun.judge.rules.rule import CellContext, RunContext, StageFinding, StageProfile, StageSummary, overridden
 from benchrun.judge.search_results import SEARCH_BYTES, deciding, search_results
 from benchrun.judge.stage_profile import expected_load
 from benchrun.judge.status_size import COMPARISON_BYTES, MAX_BYTES, PROFILE_BYTES, fitted
@@ -69,13 +69,11 @@ def shown(value: float | None) -> str:
 class JudgedCell(NamedTuple):
     """A cell without its records."""
 
-    summary: CellSummary  # What rules of the run, and searches, look at.
+    summary: Sequence[StageSummary]  # What rules of the run, and searches, look at.
     seen: Sequence[StageFinding]  # As the rules found it, before the severities of the spec.
-    row: (
-        api.Result
-    )  # By its own findings, with the severities of the spec; what only the whole run shows is added later.
+    row: api.Result  # By its own findings, with the spec's severities; what only the whole run shows is added later.
     p99_ttft: str  # For the headline.
-    explained_by: Seen | None  # What its explanation rests on; None: nothing was measured.
+    explained_by: Seen  # Empty: nothing was measured.
 
 
 def cell_context(
@@ -85,29 +83,25 @@ def cell_context(
     thresholds: Thresholds,
     *,
     spec: api.BenchmarkRunSpec,
-    compilations: tuple[float, ...] | None,
     servers: Sequence[api.ServerStatus] = (),
 ) -> CellContext:
     """What rules are given of a cell. `records`: its own, in order of repeats; the others are as `results` takes them."""
     expected = expected_load(spec, cell)
     seconds = expected.scrape_interval_seconds
-    stages = (
-        StageProfile(r, expected, thresholds, stage_windows(r, samples, scrape_interval=seconds), compilations, servers)
-        for r in records
-    )
-    pools, percentiles = request_figures.pools_of(records), spec.measurement.percentiles
-    return CellContext(cell, thresholds, expected, percentiles, tuple(stages), pools, spec.objectives)
+    windows = [stage_windows(record, samples, scrape_interval=seconds) for record in records]
+    stages = [StageProfile(r, expected, thresholds, of, servers) for r, of in zip(records, windows, strict=True)]
+    return CellContext(cell, thresholds, expected, spec.measurement.percentiles, tuple(stages), spec.objectives)
 
 
 class Judged(NamedTuple):
-    """What goes into the status."""
+    """What goes into the status, under its names."""
 
-    results: tuple[api.Result, ...]
-    findings: tuple[api.Finding, ...]
+    results: list[api.Result]
+    findings: list[api.Finding]
     verdict: api.Verdict
     headline: api.Headline | None
-    truncated: tuple[api.Truncated, ...]
-    searches: tuple[api.SearchResult, ...] = ()
+    truncated: list[api.Truncated]
+    searches: list[api.SearchResult]
 
 
 def results(
@@ -116,26 +110,24 @@ def results(
     samples: Sequence[exposition.Sample],
     *,
     spec: api.BenchmarkRunSpec,
-    compilations: tuple[float, ...] | None = None,
     servers: Sequence[api.ServerStatus] = (),
     thresholds: Thresholds | None = None,
 ) -> Judged:
     """Judge these cells by these records; a cell without all of them is Invalid. No record at all: Unknown, no rows.
 
     `records`: those of a cell are read when it is judged and released after it, so a sequence may open each on access.
-    `compilations`: Unix seconds at which the server compiled, by its log; None where it could not be read.
-    `servers`: what the servers report and where their pods were; none where only the spec is known of them.
+    `servers`: what the servers and their logs report, and where their pods were; none where only the spec is known of them.
     `thresholds`: None for those of the spec.
     """
     places = {record.stage_id: place for place, record in enumerate(records)}
     if not any(stage in places for cell in plan_cells for stage in cell.stage_ids):
-        return Judged((), (), "Unknown", None, ())
+        return Judged([], [], "Unknown", None, [], [])
     limits, severities = thresholds or thresholds_of(spec), spec.validity.severities
     server_limits = _server_limits(spec, servers)
 
     def judged(cell: api.Cell) -> JudgedCell:
         of_cell = [records[places[stage]] for stage in cell.stage_ids if stage in places]
-        context = cell_context(cell, of_cell, samples, limits, spec=spec, compilations=compilations, servers=servers)
+        context = cell_context(cell, of_cell, samples, limits, spec=spec, servers=servers)
         seen = judge_cell(context)
         return JudgedCell(
             summary=context.summary(),
@@ -143,7 +135,7 @@ def results(
             row=measured_row(context, overridden(seen, severities), spec=spec),
             p99_ttft=p99_ttft(context),
             # Why requests waited does not depend on the severities of the spec.
-            explained_by=seen_at(context, seen, server_limits) if of_cell else None,
+            explained_by=seen_at(context, seen, server_limits) if of_cell else {},
         )
 
     by_cell = {cell.id: judged(cell) for cell in plan_cells}
@@ -159,7 +151,7 @@ def results(
     priced = [with_costs(with_throughput_per_gpu(each, gpus), cost) for each in bare_rows]
     rows = with_true_runs(priced, servers, limits)
     findings = aggregate(finding for of_cell in found.values() for finding in of_cell)
-    searches = search_results(spec, summaries, rows)
+    searches = search_results(spec, plan_cells, summaries, rows)
     max_bytes = MAX_BYTES - (COMPARISON_BYTES if spec.baseline else 0) - SEARCH_BYTES * len(searches)
     max_bytes -= PROFILE_BYTES if spec.measurement.profile else 0
     kept, truncated = fitted(rows, findings, max_bytes=max_bytes)

@@ -12,8 +12,8 @@ from typing import Literal
 
 from benchrun_client.contract import open_stage
 
-from benchrun.api import BenchmarkRunSpec, Result, Search, SearchResult
-from benchrun.judge.rules.rule import CellSummary
+from benchrun.api import BenchmarkRunSpec, Cell, Result, Search, SearchResult
+from benchrun.judge.rules.rule import StageSummary
 from benchrun.measure import rounded
 from benchrun.names import confirmation_id
 from benchrun.plan import axis_of, searched
@@ -24,15 +24,19 @@ _UNITS = {"rate": "requests a second", "concurrency": "users at once"}
 
 
 def search_results(
-    spec: BenchmarkRunSpec, cells: Mapping[str, CellSummary], rows: Sequence[Result]
-) -> tuple[SearchResult, ...]:
-    """One for each search, in their order; `rows`: all of the run, uncut."""
+    spec: BenchmarkRunSpec,
+    cells: Sequence[Cell],
+    measured: Mapping[str, Sequence[StageSummary]],
+    rows: Sequence[Result],
+) -> list[SearchResult]:
+    """One for each search, in their order. `measured`: the stages of each cell, by its id. `rows`: all of the run, uncut."""
     found = []
     for name, search in searched(spec).items():
-        of_workload = [cell for cell in cells.values() if cell.cell.workload == name]
+        of_workload = [cell for cell in cells if cell.workload == name]
+        stages = [stage for cell in of_workload for stage in measured[cell.id]]
         of_rows = sorted((r for r in rows if r.workload == name), key=lambda row: Decimal(row.value))
-        found.append(_result(name, search, of_workload, of_rows))
-    return tuple(found)
+        found.append(_result(name, search, of_workload, stages, of_rows))
+    return found
 
 
 def deciding(rows: Sequence[Result], found: Sequence[SearchResult]) -> list[Result]:
@@ -53,8 +57,10 @@ def outcome_of(row: Result) -> Literal["Met", "Missed", "Inconclusive"]:
     return "Met" if outcomes == {"Met"} else "Inconclusive"
 
 
-def _result(workload: str, search: Search, cells: Sequence[CellSummary], rows: Sequence[Result]) -> SearchResult:
-    confirming = {cell.cell.id for cell in cells if cell.cell.confirms}
+def _result(
+    workload: str, search: Search, cells: Sequence[Cell], stages: Sequence[StageSummary], rows: Sequence[Result]
+) -> SearchResult:
+    confirming = {cell.id for cell in cells if cell.confirms}
     confirmations = [row for row in rows if row.cell in confirming]
     # What was only looked at tells where to confirm; it is the answer where nothing was confirmed.
     met = [row for row in confirmations or rows if outcome_of(row) == "Met"]
@@ -64,7 +70,7 @@ def _result(workload: str, search: Search, cells: Sequence[CellSummary], rows: S
     upper = above[0] if above else None
     width = None if lower is None or upper is None else 100 * (float(upper.value) / float(lower.value) - 1)
     outcome, why = "Incomplete", "; the search did not end, or a record of it is missing"
-    if _is_complete(cells):
+    if _is_complete(cells, stages):
         outcome, why = _outcome(search, rows, confirmations, lower=lower, upper=upper)
     missed = upper is not None and outcome_of(upper) == "Missed"
     return SearchResult(
@@ -76,19 +82,18 @@ def _result(workload: str, search: Search, cells: Sequence[CellSummary], rows: S
         upper_outcome=None if upper is None else "Missed" if missed else "Inconclusive",
         resolution_percent=rounded(width),
         probes=len(rows),
-        stages=sum(len(cell.stages) for cell in cells),
+        stages=len(stages),
         sentence=_sentence(search, lower=lower, upper=upper, missed=missed) + why,
     )
 
 
-def _is_complete(cells: Sequence[CellSummary]) -> bool:
+def _is_complete(cells: Sequence[Cell], stages: Sequence[StageSummary]) -> bool:
     """Whether the search ended, and every record of it is here: probes and repeats are numbered without a gap."""
-    stages = [stage for cell in cells for stage in cell.stages]
     if not any(stage.probe is not None and stage.probe.ends_search for stage in stages):
         return False
     places = [place for stage in stages if (place := open_stage(stage.stage_id)) is not None]
     numbers = {probe for _, probe, _ in places}
-    return numbers == set(range(1, len(numbers) + 1)) and len(places) == sum(len(cell.cell.stage_ids) for cell in cells)
+    return numbers == set(range(1, len(numbers) + 1)) and len(places) == sum(len(cell.stage_ids) for cell in cells)
 
 
 def _outcome(
@@ -118,11 +123,13 @@ def _outcome(
     if (search.axis == "Concurrency" and width <= 1) or width * 100 <= low * Decimal(search.tolerance_percent):
         return "Bracketed", ""
     if len(rows) - len(confirmations) == search.max_probes:
-        return "ProbeLimit", _PROBE_LIMIT
+        return (
+            "ProbeLimit",
+            "; load.search.maxProbes ended the search before the bracket was as narrow as the tolerance",
+        )
     return "Inconclusive", _WIDE
 
 
-_PROBE_LIMIT = "; load.search.maxProbes ended the search before the bracket was as narrow as the tolerance"
 _WIDE = "; the bracket is wide, since load points within it are not certain: see their rows"
 
 

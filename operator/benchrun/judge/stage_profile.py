@@ -116,8 +116,6 @@ class StageProfile:
     expected: ExpectedLoad
     thresholds: Thresholds = field(default_factory=Thresholds)
     windows: tuple[Window, ...] = ()  # The operator's samples of the servers during the stage, by role.
-    compilations: tuple[float, ...] | None = None
-    """Unix seconds at which the server compiled, over the whole run, by its log; None: the log could not be read."""
     servers: Sequence[ServerStatus] = ()  # One entry a role, from the status.
 
     @property
@@ -237,8 +235,7 @@ class StageProfile:
     @cached_property
     def tpot_us(self) -> Sequence[float]:
         """Of requests answered with more than one token, in order of sending."""
-        rows = zip(self.e2el_us, self.ttft_us, self._tokens, strict=True)
-        return [(e2el - ttft) / (tokens - 1) for e2el, ttft, tokens in rows if tokens > 1]
+        return request_figures.known(request_figures.request_values(self.requests, "tpot", failed=None))
 
     @cached_property
     def batches(self) -> Mapping[str, Sequence[float]]:

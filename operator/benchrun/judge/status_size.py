@@ -44,9 +44,9 @@ def cut_to(
     return kept
 
 
-def truncations(counts: Iterable[tuple[str, int, int]]) -> tuple[Truncated, ...]:
+def truncations(counts: Iterable[tuple[str, int, int]]) -> list[Truncated]:
     """The lists that were cut, of these fields with the number of entries in the whole and in what is kept."""
-    return tuple(Truncated(field=name, total=total, included=left) for name, total, left in counts if left < total)
+    return [Truncated(field=name, total=total, included=left) for name, total, left in counts if left < total]
 
 
 def json_bytes(entries: Iterable[BaseModel], *, exclude_none: bool = True) -> int:
@@ -54,20 +54,15 @@ def json_bytes(entries: Iterable[BaseModel], *, exclude_none: bool = True) -> in
     return sum(len(each.model_dump_json(by_alias=True, exclude_none=exclude_none).encode()) + 1 for each in entries)
 
 
-def without_changes(entries: Iterable[Changed], word: Word) -> tuple[Changed, ...]:
+def without_changes(entries: Iterable[Changed], word: Word) -> list[Changed]:
     """The entries without their changes of this word."""
-    return tuple(
-        each.model_copy(update={"changes": [change for change in each.changes if change.word != word]})
-        for each in entries
-    )
+    return [each.model_copy(update={"changes": [c for c in each.changes if c.word != word]}) for each in entries]
 
 
 def fitted(
-    results: Sequence[Result], findings: Sequence[Finding] = (), *, max_bytes: int = MAX_BYTES
-) -> tuple[tuple[Result, ...], tuple[Truncated, ...]]:
+    whole: list[Result], findings: Sequence[Finding] = (), *, max_bytes: int = MAX_BYTES
+) -> tuple[list[Result], list[Truncated]]:
     """Cut, one kind of figure after the other until the rest fits beside the findings, and last whole rows from the end."""
-
-    whole = tuple(results)
     kept = cut_to(
         max_bytes - json_bytes(findings, exclude_none=False),
         whole,
@@ -85,10 +80,9 @@ _WORDS: tuple[Word, ...] = ("NotComparable", "Unknown", "Equivalent", "NoDetecta
 
 
 def fitted_cells(
-    cells: Sequence[ComparedCell], *, max_bytes: int = MAX_COMPARISON_BYTES
-) -> tuple[tuple[ComparedCell, ...], tuple[Truncated, ...]]:
+    whole: list[ComparedCell], *, max_bytes: int = MAX_COMPARISON_BYTES
+) -> tuple[list[ComparedCell], list[Truncated]]:
     """Changes of one word after the other, then whole load points from the end. The words of all stay in the message."""
-    whole = tuple(cells)
     cuts = (partial(without_changes, word=word) for word in _WORDS)
     kept = cut_to(max_bytes, whole, size=json_bytes, cuts=cuts, shorter=lambda cells: cells[:-1])
     changes = [sum(len(cell.changes) for cell in cells) for cells in (whole, kept)]
@@ -96,8 +90,8 @@ def fitted_cells(
     return kept, truncations(counts)
 
 
-def _of_rows(rows: tuple[Result, ...], cut: _Cut) -> tuple[Result, ...]:
-    return tuple(map(cut, rows))
+def _of_rows(rows: list[Result], cut: _Cut) -> list[Result]:
+    return list(map(cut, rows))
 
 
 def _without(pattern: str) -> _Cut:
@@ -179,15 +173,13 @@ _CUTS: tuple[_Cut, ...] = (
 )
 
 
-_LISTS = (
-    "metrics", "steady", "intervals", "objectives", "findings", "roles", "repeat_cv_percent", "by_repeat", "explanations",
-)  # fmt: skip
-
-
 def _entries(name: str, row: Result) -> int:
     return len(getattr(row, name))
 
 
+_LISTS = (
+    "metrics", "steady", "intervals", "objectives", "findings", "roles", "repeat_cv_percent", "by_repeat", "explanations",
+)  # fmt: skip
 _COUNTS: Mapping[str, Callable[[Result], int]] = {
     **{json_name(name): partial(_entries, name) for name in _LISTS},
     "waiting": lambda row: row.waiting is not None,

@@ -6,12 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from benchrun_client.contract import StageRecord
-
-from benchrun.api import THROUGHPUTS, BenchmarkRunSpec, Cell, Result, ThroughputOf
+from benchrun.api import THROUGHPUTS, Result, ThroughputOf
 from benchrun.judge.rules.rule import Code, StageFinding, number
 from benchrun.judge.rules.steady_state import BEYOND_CAPACITY
-from benchrun.judge.stage_profile import StageProfile, expected_load
+from benchrun.judge.stage_profile import StageProfile
 from benchrun.measure import Plateau, completed_in, plateau_totals, totals
 
 # At a rate that a server keeps up with, throughput is that of the arrivals: it says nothing about the server, and is not compared
@@ -38,11 +36,6 @@ def throughputs(stages: Sequence[StageProfile], *, on_plateaus: bool = True) -> 
     of_plateaus = on_plateaus and len(plateaus) == len(stages)
     found = plateau_totals(plateaus) if of_plateaus else totals([stage.record for stage in stages])
     return {key: found[key] for key in THROUGHPUTS}
-
-
-def throughputs_of(record: StageRecord, cell: Cell, spec: BenchmarkRunSpec) -> Mapping[str, float | None]:
-    """Of a single stage."""
-    return throughputs([StageProfile(record, expected_load(spec, cell))])
 
 
 def kept_up(stages: Sequence[StageProfile], found: Sequence[StageFinding]) -> bool:

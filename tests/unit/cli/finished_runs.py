@@ -80,7 +80,7 @@ def finished_run(
     typed = BenchmarkRunSpec.model_validate(body)
     samples = [each for record in records for each in server_samples(record)]
     servers = [_server(compilations)]
-    found = results(cells(typed), records, samples, spec=typed, compilations=compilations, servers=servers)
+    found = results(cells(typed), records, samples, spec=typed, servers=servers)
     status = BenchmarkRunStatus(
         phase="Completed",
         message="measured all 2 load points",

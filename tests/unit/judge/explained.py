@@ -67,7 +67,7 @@ def answered(count: int, *, prompt: int = 100, output: int = 50, **changes: Any)
 
 def judged(
     *points: LoadPoint, args: Sequence[str] | None = None, servers: Sequence[ServerStatus] = (), off: Sequence[str] = ()
-) -> tuple[Result, ...]:
+) -> list[Result]:
     """The rows. `args`: of the run's own server; None measures an endpoint. `off`: rules that the spec turns off."""
     axis = points[0].cell.axis
     values = [point.cell.value for point in points]

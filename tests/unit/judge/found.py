@@ -16,6 +16,7 @@ from benchrun_client.contract import (
 )
 from unit.judge.scenes import SCENES, Scene
 from unit.judge.specs import SERVER, spec, workload
+from unit.judge.stages import with_compilations
 from unit.measure.records import cell, edge, record, requests, served
 
 FOUND_BY: dict[Code, StageRecord] = {
@@ -108,7 +109,6 @@ def findings_of(code: Code, *, repeats: int = 1) -> dict[str, Finding]:
         scene.records,
         scene.samples,
         spec=run_spec,
-        compilations=scene.compilations,
-        servers=scene.servers,
+        servers=with_compilations(scene.servers, scene.compilations),
     )
     return {finding.code: finding for finding in judged.findings}

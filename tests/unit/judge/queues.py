@@ -18,7 +18,7 @@ from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import in_flight, stage_windows
 from benchrun.measure.exposition import Sample
 from benchrun_client.contract import StageRecord
-from unit.judge.stages import open_loop_load, users
+from unit.judge.stages import open_loop_load, users, with_compilations
 from unit.measure.records import STAGE, client, edge, record, requests, sample, served
 
 BEGIN = 1000.0
@@ -137,7 +137,7 @@ def _measured(rows: list[tuple[float, float, float, float, float]], load: Expect
         client=client(cpu_seconds=duration / 10, wall_seconds=duration),
     )
     seen = stage_windows(stage, _samples(stage, duration), scrape_interval=1.0)
-    return StageProfile(stage, load, Thresholds(), seen, compilations=())
+    return StageProfile(stage, load, Thresholds(), seen, with_compilations((), ()))
 
 
 def _samples(stage: StageRecord, duration: float) -> list[Sample]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from benchrun.api import ServerStatus, Severity
+from benchrun.api import CompiledKernels, ServerStatus, Severity
 from benchrun.judge.rules.rule import Code, Found, NotChecked, StageFinding, StageProfile
 from benchrun.judge.stage_profile import ExpectedLoad
 from benchrun.judge.thresholds import Thresholds
@@ -46,7 +46,14 @@ def context(
     servers: Sequence[ServerStatus] = (),
 ) -> Profiled:
     """A stage whose server log could be read and tells of no compiling."""
-    return lambda record: StageProfile(record, load, thresholds or Thresholds(), windows, compilations, servers)
+    known = with_compilations(servers, compilations)
+    return lambda record: StageProfile(record, load, thresholds or Thresholds(), windows, known)
+
+
+def with_compilations(servers: Sequence[ServerStatus], at: Sequence[float] | None) -> list[ServerStatus]:
+    """The servers, or one, that compiled at these instants by the log; None: the log could not be read."""
+    known = None if at is None else CompiledKernels(count=len(at), at=list(at))
+    return [each.model_copy(update={"compilations": known}) for each in servers or [ServerStatus(role="server")]]
 
 
 def findings(found: Found) -> list[StageFinding]:

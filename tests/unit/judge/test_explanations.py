@@ -11,6 +11,7 @@ from benchrun.judge.results import results
 from benchrun_client.contract import StageRecord
 from unit.judge.explained import LoadPoint, answered, judged
 from unit.judge.specs import spec, workload
+from unit.judge.stages import with_compilations
 from unit.measure.records import cell, edge, record, requests
 
 HITS, QUERIES = "prefix_cache_hits_total", "prefix_cache_queries_total"
@@ -48,11 +49,11 @@ def stage(
 
 def rows(
     *records: StageRecord, compilations: tuple[float, ...] | None = (), servers: Sequence[ServerStatus] = STARTED
-) -> tuple[Result, ...]:
+) -> list[Result]:
     names = dict.fromkeys(each.stage_id.partition("/")[0] for each in records)
     cells = [cell(name, repeats=sum(r.stage_id.startswith(f"{name}/") for r in records)) for name in names]
     whole = spec(workloads=[workload(name) for name in names])
-    return results(cells, records, [], spec=whole, compilations=compilations, servers=servers).results
+    return results(cells, records, [], spec=whole, servers=with_compilations(servers, compilations)).results
 
 
 def true_run(row: Result) -> Explanation:

@@ -14,7 +14,6 @@ from functools import partial
 from benchrun.judge.rules.all_rules import judge_cell, judge_run
 from benchrun.judge.rules.rule import CellContext, Code, RunContext, StageFinding, StageProfile
 from benchrun.judge.thresholds import Thresholds
-from benchrun.measure import pools_of
 from unit.judge.queues import Server, closed_loop, open_loop
 from unit.measure.records import cell
 
@@ -54,8 +53,7 @@ def measured_cell(value: str, measure: _Measure, *, seed: int) -> CellContext:
     for place, stage_id in enumerate(planned.stage_ids):
         stage = measure(seed=seed + place)
         stages.append(replace(stage, record=stage.record.model_copy(update={"stage_id": stage_id, "sequence": place})))
-    pools = pools_of([stage.record for stage in stages])
-    return CellContext(planned, Thresholds(), stages[0].expected, ("50",), tuple(stages), pools)
+    return CellContext(planned, Thresholds(), stages[0].expected, ("50",), tuple(stages))
 
 
 def found_in_round(number: int) -> Iterator[StageFinding]:

@@ -12,7 +12,6 @@ from benchrun.judge.rules.rule import CellContext, Code, StageFinding
 from benchrun.judge.rules.sample_size import too_few_samples
 from benchrun.judge.stage_profile import ExpectedLoad
 from benchrun.judge.thresholds import Thresholds
-from benchrun.measure import pools_of
 from benchrun_client.contract import StageRecord
 from unit.judge.stages import OPEN_LOOP, context, findings, users
 from unit.measure.records import CELL, cell, record, requests
@@ -25,7 +24,7 @@ def cell_of(count: int, *percentiles: str, stages: int = 1, tokens: int = 2) -> 
 
 def measured(records: Sequence[StageRecord], *percentiles: str, load: ExpectedLoad = OPEN_LOOP) -> CellContext:
     stages = tuple(map(context(load=load), records))
-    return CellContext(cell(repeats=len(stages)), Thresholds(), load, percentiles, stages, pools_of(records))
+    return CellContext(cell(repeats=len(stages)), Thresholds(), load, percentiles, stages)
 
 
 @pytest.mark.parametrize(

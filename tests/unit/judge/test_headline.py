@@ -8,7 +8,6 @@ from benchrun.judge.results import headline, p99_ttft, shown
 from benchrun.judge.rules.rule import CellContext, StageProfile
 from benchrun.judge.stage_profile import ExpectedLoad
 from benchrun.judge.thresholds import Thresholds
-from benchrun.measure import pools_of
 from benchrun_client.contract import StageRecord
 from unit.judge.stages import OPEN_LOOP, context, open_loop_load, users
 from unit.measure.records import cell, record, requests
@@ -114,11 +113,11 @@ def test_the_p99_of_a_cell(text: str, count: int, load: ExpectedLoad) -> None:
         queue_us=[5000] * count,
     )
     stage = record(requests=columns)
-    context = CellContext(cell(), Thresholds(), load, ["99"], (measured(stage, load),), pools_of([stage]))
+    context = CellContext(cell(), Thresholds(), load, ["99"], (measured(stage, load),))
     assert p99_ttft(context) == text
 
 
 def test_nothing_answered_has_no_p99() -> None:
     nothing = record(requests=requests(ok=(0, 0)))
-    failed = CellContext(cell(), Thresholds(), OPEN_LOOP, ["99"], (measured(nothing, OPEN_LOOP),), pools_of([nothing]))
+    failed = CellContext(cell(), Thresholds(), OPEN_LOOP, ["99"], (measured(nothing, OPEN_LOOP),))
     assert p99_ttft(failed) == "-"

@@ -163,9 +163,9 @@ def test_the_sentence_on_compute_is_backed_at_the_load_that_was_profiled(profile
 
 
 def test_other_sentences_stay_as_they_are() -> None:
-    assert backed(rows("KVMemory"), status()) == tuple(rows("KVMemory"))
-    assert backed(rows(), None) == tuple(rows())
-    assert backed(rows(), profile_status(None)) == tuple(rows())
+    assert backed(rows("KVMemory"), status()) == rows("KVMemory")
+    assert backed(rows(), None) == rows()
+    assert backed(rows(), profile_status(None)) == rows()
 
 
 def test_a_re_evaluation_keeps_the_profile() -> None:

@@ -55,7 +55,7 @@ def test_a_row_of_one_good_stage() -> None:
     ]
     assert {finding.severity for finding in judged.findings} == {"Note"}
     assert {finding.code for finding in judged.findings} == set(row.findings)
-    assert (judged.verdict, judged.truncated) == ("Valid", ())
+    assert (judged.verdict, judged.truncated) == ("Valid", [])
 
 
 def test_rows_follow_the_plan_not_the_records() -> None:
@@ -91,7 +91,7 @@ def test_a_cell_that_was_never_measured_is_invalid_beside_others() -> None:
     "records", [pytest.param([], id="no record"), pytest.param([record("other/rate=9/r1")], id="none of these cells")]
 )
 def test_nothing_measured_is_unknown(records: list[StageRecord]) -> None:
-    assert judge([cell(), cell(value="8")], records) == Judged((), (), "Unknown", None, ())
+    assert judge([cell(), cell(value="8")], records) == Judged([], [], "Unknown", None, [], [])
 
 
 def test_a_bad_repeat_makes_its_cell_and_the_run_invalid_but_not_its_neighbours() -> None:
@@ -136,14 +136,7 @@ RESTARTED = (edge(after={"process_start_time_seconds": 5.0}),)
 
 
 def status_of(judged: Judged) -> BenchmarkRunStatus:
-    return BenchmarkRunStatus(
-        results=list(judged.results),
-        findings=list(judged.findings),
-        verdict=judged.verdict,
-        headline=judged.headline,
-        truncated=list(judged.truncated),
-        log_tail="x" * 8192,
-    )
+    return BenchmarkRunStatus(**judged._asdict(), log_tail="x" * 8192)
 
 
 def sixty_four_cells(stage: StageRecord, requested: dict[str, Any], repeats: int = 2) -> Judged:
@@ -216,7 +209,7 @@ def test_truncated_results_are_reported() -> None:
 def test_ordinary_results_are_not_cut() -> None:
     cells = [cell(value=str(n)) for n in range(1, 9)]
     judged = judge(cells, [record(c.stage_ids[0]) for c in cells], run_spec=spec(objectives=[TTFT_25_MS]))
-    assert judged.truncated == ()
+    assert judged.truncated == []
     assert all("std_ttft_ms" in row.metrics and row.objectives for row in judged.results)
 
 
@@ -260,7 +253,7 @@ def test_each_workload_is_reported_once_with_its_counts() -> None:
         ("bulk", "b", 100, 40),
     ]
     assert found[0].rows_dropped == {"TooLongForModel": 3}
-    assert cut == ()
+    assert cut == []
 
 
 def test_parts_of_a_mix_are_distinguished() -> None:

@@ -54,7 +54,7 @@ def confirmed(probe: int, value: str, slow: int = 0, **changes: Any) -> StageRec
 
 
 def judged(run_spec: BenchmarkRunSpec, records: Sequence[StageRecord]) -> Judged:
-    return results((*cells(run_spec), *probed_cells(run_spec, records)), records, (), spec=run_spec, compilations=())
+    return results((*cells(run_spec), *probed_cells(run_spec, records)), records, (), spec=run_spec)
 
 
 def test_the_bracket_is_the_highest_load_that_met_and_the_lowest_above_that_did_not() -> None:
@@ -170,7 +170,7 @@ def test_a_missing_repeat_makes_its_load_point_invalid() -> None:
 
 
 def test_nothing_measured_at_all() -> None:
-    assert judged(searching(), []).searches == ()
+    assert judged(searching(), []).searches == []
 
 
 def test_the_runs_verdict_and_headline_are_of_the_load_found() -> None:
@@ -194,4 +194,4 @@ def test_neighbours_are_as_narrow_as_users_get() -> None:
 
 
 def test_a_run_without_a_search_has_none() -> None:
-    assert judged(spec(), [record()]).searches == ()
+    assert judged(spec(), [record()]).searches == []

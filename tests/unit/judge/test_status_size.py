@@ -44,7 +44,7 @@ def size(rows: tuple[Result, ...] | list[Result]) -> int:
     return sum(len(each.model_dump_json(by_alias=True).encode()) + 1 for each in rows)
 
 
-def contents(rows: tuple[Result, ...]) -> str:
+def contents(rows: list[Result]) -> str:
     figures = sorted({name.split("_")[0] for each in rows for name in each.metrics})
     objectives = max((len(each.objectives) for each in rows), default=0)
     return f"{len(rows)} x {' '.join(figures)}; {objectives} objectives"
@@ -100,7 +100,7 @@ def test_truncated_fields_are_reported(reported: dict[str, tuple[int, int]], spa
 
 
 def test_no_results_need_no_room() -> None:
-    assert fitted([], max_bytes=0) == ((), ())
+    assert fitted([], max_bytes=0) == ([], [])
 
 
 # ---- a row with everything ------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, starmap
 
 from benchrun_client import contract
 
@@ -121,7 +121,6 @@ def unknowns(baseline: Side, candidate: Side) -> list[str]:
     runs = (*baseline, *candidate)
     nodes = {server.node for run in runs for server in run.status.servers}
     blind = any(server.gpus and server.gpu is None for run in runs for server in run.status.servers)
-    kind = ["the kind of GPU is not known on every side"] if blind and (len(nodes) > 1 or None in nodes) else []
     sources = {_source_text(run.spec.model.source): run.name for run in runs}
     origins = " and from ".join(f"{text} in {name}" for text, name in sources.items())
     # Records from before sampling was sent leave open what the server chose, which matters beside those that say it.
@@ -129,13 +128,13 @@ def unknowns(baseline: Side, candidate: Side) -> list[str]:
     silent = [name for name, found in sampling.items() if None in found]
     workloads = dict.fromkeys(workload.name for run in runs for workload in run.spec.workloads)
     pairs = [pair for name in workloads for pair in _with_files(name, runs)]
-    files_are_known = all(_send_the_same(one, other) for one, other in pairs)
-    return [
-        *kind,
-        *([f"the model comes from {origins}"] if len(sources) > 1 else ()),
-        *([f"it is not known how tokens were chosen in {silent[0]}"] if 0 < len(silent) < len(sampling) else ()),
-        *(() if files_are_known else ["it is not known whether the dataset's file is the same on both sides"]),
-    ]
+    found = {
+        "the kind of GPU is not known on every side": blind and (len(nodes) > 1 or None in nodes),
+        f"the model comes from {origins}": len(sources) > 1,
+        f"it is not known how tokens were chosen in {next(iter(silent), '')}": 0 < len(silent) < len(sampling),
+        "it is not known whether the dataset's file is the same on both sides": not all(starmap(_send_the_same, pairs)),
+    }
+    return [text for text, is_so in found.items() if is_so]
 
 
 def _not_two_sides(baseline: Side, candidate: Side) -> str | None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
 from statistics import fmean
+from typing import NamedTuple
 
 from benchrun import api
 from benchrun.judge.comparison import comparability
@@ -20,16 +20,15 @@ from benchrun.measure import log_ratio_percent, response_to_load
 from benchrun.observe import Run
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """What came of it."""
+class Compared(NamedTuple):
+    """What came of it, under the names of the status."""
 
     scope: api.Scope | None
     outcome: api.Outcome
     gate: api.Gate | None
     message: str
-    cells: tuple[api.ComparedCell, ...] = ()
-    detectable_percent: float | None = None
+    cells: list[api.ComparedCell]
+    detectable_percent: float | None
     """The least change of the noisiest figure that is found with 80 %, by the noise that was measured."""
 
 
@@ -45,9 +44,13 @@ def compare(
     reason = obstacle(baseline, candidate)
     if reason is not None:
         return not_comparable(reason, gated=max_regression_percent is not None)
-    asked = _asked(baseline, candidate, metrics)
-    cells = _cells(asked, baseline, candidate, equivalence_percent=equivalence_percent)
     runs = (*baseline, *candidate)
+    ids = dict.fromkeys(row.cell for run in runs for row in run.status.results)
+    asked = []
+    for cell in ids:
+        questions = cell_obstacle(cell, baseline, candidate) or questions_at(cell, baseline, candidate, metrics)
+        asked.append(Asked(cell, baseline, candidate, questions))
+    cells = compared_cells(asked, equivalence_percent=equivalence_percent)
     # Several runs at one endpoint have met one and the same server.
     fresh = len(baseline) > 1 and len(candidate) > 1 and all(run.spec.started is not None for run in runs)
     scope: api.Scope = "BetweenServers" if fresh else "WithinOneServer"
@@ -59,15 +62,15 @@ def compare(
     found = Compared(scope if outcome != "NotComparable" else None, outcome, None, message, cells, least)
     if max_regression_percent is None:
         return found
-    measured = {cell: each for cell, each in asked.items() if any(run.row(cell) for run in baseline)}
-    required = [(cell, None if isinstance(each, str) else each) for cell, each in measured.items()]
+    measured = [each for each in asked if any(run.row(each.cell) for run in baseline)]
+    required = [(each.cell, None if isinstance(each.questions, str) else each.questions) for each in measured]
     gated = gate(required, max_regression_percent=max_regression_percent)
-    return replace(found, gate=gated.word, message=f"{gated.sentence}; {message}")
+    return found._replace(gate=gated.word, message=f"{gated.sentence}; {message}")
 
 
 def not_comparable(reason: str, *, gated: bool) -> Compared:
     """Nothing of them may be compared. A gate can't be passed by that."""
-    return Compared(None, "NotComparable", "Inconclusive" if gated else None, f"not comparable: {reason}")
+    return Compared(None, "NotComparable", "Inconclusive" if gated else None, f"not comparable: {reason}", [], None)
 
 
 def outcome_of(cells: Sequence[api.ComparedCell]) -> api.Outcome:
@@ -79,12 +82,13 @@ def outcome_of(cells: Sequence[api.ComparedCell]) -> api.Outcome:
     return next((word for word in order if words[word]), "NotComparable")
 
 
-def _asked(baseline: Side, candidate: Side, metrics: Sequence[api.ComparedMetric]) -> dict[str, list[Question] | str]:
-    ids = dict.fromkeys(row.cell for run in (*baseline, *candidate) for row in run.status.results)
-    return {
-        cell: cell_obstacle(cell, baseline, candidate) or questions_at(cell, baseline, candidate, metrics)
-        for cell in ids
-    }
+class Asked(NamedTuple):
+    """A load point with its two sides."""
+
+    cell: str
+    before: Side
+    after: Side
+    questions: list[Question] | str  # Or why it may not be compared.
 
 
 def questions_at(cell: str, before: Side, after: Side, metrics: Iterable[api.ComparedMetric]) -> list[Question]:
@@ -92,35 +96,34 @@ def questions_at(cell: str, before: Side, after: Side, metrics: Iterable[api.Com
     return [Question(m, figure_of(m, cell, before, after), figure_of(m, cell, after, before)) for m in metrics]
 
 
-def _cells(
-    asked: Mapping[str, list[Question] | str], baseline: Side, candidate: Side, *, equivalence_percent: float
-) -> tuple[api.ComparedCell, ...]:
-    changes = iter(answers(_all(asked), equivalence_percent=equivalence_percent))
-    return tuple(
-        api.ComparedCell(cell=cell, reason=each)
-        if isinstance(each, str)
-        else api.ComparedCell(
-            cell=cell,
-            paired=paired(cell, baseline, candidate),
-            throughput_of=throughput_at(cell, (*baseline, *candidate)),
-            changes=[next(changes) for _ in each],
-        )
-        for cell, each in asked.items()
-    )
+def compared_cells(
+    asked: Sequence[Asked], *, equivalence_percent: float = float(api.DEFAULT_EQUIVALENCE_PERCENT)
+) -> list[api.ComparedCell]:
+    """One for each, in the order given; all their questions are answered together."""
+    changes, cells = iter(answers(_all(asked), equivalence_percent=equivalence_percent)), []
+    for cell, before, after, questions in asked:
+        if isinstance(questions, str):
+            cells.append(api.ComparedCell(cell=cell, reason=questions))
+            continue
+        found = [next(changes) for _ in questions]
+        throughput_of = throughput_at(cell, (*before, *after))
+        is_paired = _is_paired(cell, before, after)
+        cells.append(api.ComparedCell(cell=cell, paired=is_paired, throughput_of=throughput_of, changes=found))
+    return cells
 
 
-def _all(asked: Mapping[str, list[Question] | str]) -> list[Question]:
-    return [question for each in asked.values() if not isinstance(each, str) for question in each]
+def _all(asked: Sequence[Asked]) -> list[Question]:
+    return [question for each in asked if not isinstance(each.questions, str) for question in each.questions]
 
 
-def _detectable(asked: Mapping[str, list[Question] | str]) -> float | None:
+def _detectable(asked: Sequence[Asked]) -> float | None:
     questions = _all(asked)
     error = family_error(questions)
     shifts = [shift for question in questions if (shift := question.detectable(error=error)) is not None]
     return float(f"{min(log_ratio_percent(max(shifts)), MOST_PERCENT):.3g}") if shifts else None
 
 
-def paired(cell: str, baseline: Side, candidate: Side) -> bool:
+def _is_paired(cell: str, baseline: Side, candidate: Side) -> bool:
     """Whether each run of one side has one of the other that sent the same."""
     before, after = ([run.traffic(cell) or "" for run in side] for side in (baseline, candidate))
     return all((*before, *after)) and sorted(before) == sorted(after)
@@ -168,9 +171,8 @@ def _of_row(row: api.Result) -> response_to_load.OperatingPoint | None:
     if server is None or server.running_mean is None or throughput is None:
         return None
     is_supplied = row.axis in ("concurrency", "batch") or row.value == "inf"
-    works_twice = 100 * (server.preemptions or 0) > bottleneck.MAX_PREEMPTED_PERCENT * (
-        row.metrics.get("completed") or 0
-    )
+    completed, preemptions = row.metrics.get("completed") or 0, server.preemptions or 0
+    works_twice = 100 * preemptions > bottleneck.MAX_PREEMPTED_PERCENT * completed
     is_starved = api.Code.CLIENT_SATURATED in row.findings and (server.waiting_mean or 0.0) < MIN_WAITING
     if not is_supplied or works_twice or is_starved:
         return None
@@ -203,19 +205,11 @@ def against_baseline(
     )
     compared = _compared(MeasuredRun(name, uid, spec, status), baseline, found)
     cells, truncated = fitted_cells(compared.cells)
-    comparison = api.Comparison(
-        baseline=api.ComparedRun(
-            name=baseline.name,
-            uid=found.uid if found else None,
-            digest=comparability.results_digest(found) if found else None,
-        ),
-        scope=compared.scope,
-        outcome=compared.outcome,
-        gate=compared.gate,
-        detectable_percent=compared.detectable_percent,
-        message=api.sentence(compared.message),
-        cells=list(cells),
-    )
+    before = api.ComparedRun(name=baseline.name)
+    if found is not None:
+        before = api.ComparedRun(name=baseline.name, uid=found.uid, digest=comparability.results_digest(found))
+    kept = compared._replace(message=api.sentence(compared.message), cells=cells)
+    comparison = api.Comparison(baseline=before, **kept._asdict())
     condition, reason = _CONDITION[comparison.gate]
     update = {"comparison": comparison, "not_regressed": condition, "not_regressed_reason": reason}
     return judgement.model_copy(update=update | {"truncated": [*judgement.truncated, *truncated]})

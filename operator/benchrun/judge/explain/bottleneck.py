@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from benchrun.api import Bottleneck, LimitKind
+from benchrun.api import Bottleneck, LimitKind, Waiting
 from benchrun.judge.explain.waiting import MIN_QUEUED_SHARE, held_at, percent, pressure_evidence
 from benchrun.judge.rules.rule import Evidence, StageFinding, number
 from benchrun.measure import Comparison, Hold, Lengths, OperatingPoint, Pressure, Stretch, response_to_load, rounded
@@ -127,6 +127,7 @@ MAX_PREEMPTED_PERCENT = 1.0
 class Observed:
     """All that is known of one load point."""
 
+    waiting: Waiting
     point: OperatingPoint | None
     """Its place among the others of its workload; None without samples or throughput."""
     pressure: Pressure | None

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Mapping, Sequence
 from itertools import compress
 from typing import NamedTuple
 
@@ -14,7 +12,17 @@ from benchrun.judge.explain.waiting import waiting
 from benchrun.judge.rules.load import overload_of
 from benchrun.judge.rules.rule import CellContext, Code, StageFinding
 from benchrun.judge.throughput import throughputs
-from benchrun.measure import Lengths, OperatingPoint, Pressure, ServerLimits, counters, pressure, stretches
+from benchrun.measure import (
+    Lengths,
+    OperatingPoint,
+    Pressure,
+    ServerLimits,
+    counters,
+    pressure,
+    ratio,
+    stretches,
+    sum_of_all,
+)
 from benchrun.names import ANSWERING_ROLES, PREFILLING_ROLES, ROLE_PREFILL, ROLE_SERVER
 
 Limits = Mapping[str, ServerLimits]  # Of one server of each role: all of a role are alike.
@@ -28,39 +36,28 @@ class Explanation(NamedTuple):
     by_role: Mapping[str, Explanation] = {}  # Of a cell where prompts are prefilled elsewhere.
 
 
-class RoleSeen(NamedTuple):
-    """What the explanation of a role rests on."""
-
-    observed: Observed
-    waiting: Waiting
-
-
-class Seen(NamedTuple):
-    """What the explanation of a cell rests on."""
-
-    roles: Mapping[str, RoleSeen]
-    workload: str
+Seen = Mapping[str, Observed]  # By role: what the explanation of a cell rests on.
 
 
 def explanations(seen: Mapping[str, Seen], *, trusted: Collection[str]) -> Mapping[str, Explanation]:
     """Of every measured cell, by its id. Those that are not `trusted` are explained too, but no other is compared with them."""
-
-    def others(role: str, cell_id: str) -> list[OperatingPoint]:
-        of_workload = (
-            each.roles[role].observed.comparable
-            for other, each in seen.items()
-            if other != cell_id and other in trusted and each.workload == seen[cell_id].workload and role in each.roles
-        )
-        return [point for point in of_workload if point is not None]
-
-    return {cell_id: _explanation(each, partial(others, cell_id=cell_id)) for cell_id, each in seen.items()}
+    by_workload: dict[str, dict[str, Seen]] = {}
+    for cell_id, roles in seen.items():
+        by_workload.setdefault(cell_id.partition("/")[0], {})[cell_id] = roles
+    return {
+        cell_id: _explanation(roles, [of for other, of in cells.items() if other != cell_id and other in trusted])
+        for cells in by_workload.values()
+        for cell_id, roles in cells.items()
+    }
 
 
-def _explanation(seen: Seen, others: Callable[[str], list[OperatingPoint]]) -> Explanation:
-    roles = seen.roles.items()
-    by_role = {role: Explanation(of.waiting, bottleneck(of.observed, others(role))) for role, of in roles}
+def _explanation(seen: Seen, others: Sequence[Seen]) -> Explanation:
+    by_role = {}
+    for role, observed in seen.items():
+        points = [point for other in others if role in other and (point := other[role].comparable) is not None]
+        by_role[role] = Explanation(observed.waiting, bottleneck(observed, points))
     # The role with the largest share of samples with a queue; of those alike, the one that writes answers.
-    limiting = max(seen.roles, key=lambda role: (_queued_share(seen.roles[role].observed), role in ANSWERING_ROLES))
+    limiting = max(seen, key=lambda role: (_queued_share(seen[role]), role in ANSWERING_ROLES))
     own = by_role[limiting]
     if len(by_role) == 1:
         return own
@@ -73,16 +70,15 @@ def seen_at(cell: CellContext, found: Sequence[StageFinding], limits: Limits) ->
     """Of a cell with a record. `found`: before the severities of the spec."""
     windows = [window for stage in cell.stages for window in stage.windows]
     roles = list(dict.fromkeys(window.role for window in windows)) or [ROLE_SERVER]
-    by_role = {role: _role_seen(cell, role, found, limits.get(role, ServerLimits())) for role in roles}
-    return Seen(by_role, cell.cell.workload)
+    return {role: _observed(cell, role, found, limits.get(role, ServerLimits())) for role in roles}
 
 
-def _role_seen(cell: CellContext, role: str, found: Sequence[StageFinding], limits: ServerLimits) -> RoleSeen:
+def _observed(cell: CellContext, role: str, found: Sequence[StageFinding], limits: ServerLimits) -> Observed:
     of_role = [window for stage in cell.stages for window in stage.windows if window.role == role]
     lengths, overload = _lengths(cell, role), overload_of(cell.stages, found)
     under = pressure(of_role, limits, lengths)
-    waited = waiting(under, limits, lengths=lengths, overload=overload, queue_ms=_queue_ms(cell, role))
-    observed = Observed(
+    return Observed(
+        waiting=waiting(under, limits, lengths=lengths, overload=overload, queue_ms=_queue_ms(cell, role)),
         point=_point(cell, under, role),
         pressure=under,
         stretches=stretches(of_role),
@@ -91,7 +87,6 @@ def _role_seen(cell: CellContext, role: str, found: Sequence[StageFinding], limi
         always_busy=cell.expected.closed_loop or cell.expected.all_at_once or cell.expected.whole_batches,
         client=max((f for f in found if f.code is Code.CLIENT_SATURATED), key=lambda f: f.weight, default=None),
     )
-    return RoleSeen(observed, waited)
 
 
 def _queued_share(observed: Observed) -> float:
@@ -102,13 +97,11 @@ def _queued_share(observed: Observed) -> float:
 def _queue_ms(cell: CellContext, role: str) -> float | None:
     """Mean wait of a request in the servers, over all stages; None where a server was not read at both ends."""
     edges = [counters.by_role(stage.edges).get(role, ()) for stage in cell.stages]
-    waits = [
-        (counters.rise(servers, counters.QUEUE_TIME_SUM), counters.rise(servers, counters.QUEUE_TIME_COUNT))
-        for servers in edges
-    ]
-    known = [(seconds, requests) for seconds, requests in waits if seconds is not None and requests is not None]
-    requests = math.fsum(count for _, count in known)
-    return 1000 * math.fsum(seconds for seconds, _ in known) / requests if requests and known == waits else None
+    seconds, requests = (
+        sum_of_all([counters.rise(servers, counter) for servers in edges])
+        for counter in (counters.QUEUE_TIME_SUM, counters.QUEUE_TIME_COUNT)
+    )
+    return ratio(seconds, requests, 1000)
 
 
 def _lengths(cell: CellContext, role: str) -> Lengths | None:

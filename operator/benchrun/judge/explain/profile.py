@@ -8,8 +8,6 @@ for memory. Attention over long contexts is not in that count.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from benchrun_client.contract import Profile, TraceSummary
 
 from benchrun.api import ProfileLimit, ProfileStatus, Result, plain_text
@@ -76,19 +74,19 @@ def _limit(summary: TraceSummary) -> tuple[ProfileLimit, str]:
     return "Unknown", f"Compute or memory bandwidth: {half}, between the thresholds {memory} and {compute}."
 
 
-def backed(results: Sequence[Result], profile: ProfileStatus | None) -> tuple[Result, ...]:
+def backed(results: list[Result], profile: ProfileStatus | None) -> list[Result]:
     """The results, with what the profile says beside the sentence that compute is the limit: at the highest load of its workload."""
     workload = profile.evidence.get("workload") if profile is not None else None
     rows = [row for row in results if row.workload == workload]
     highest = max(rows, key=lambda row: float(row.value), default=None)
     if profile is None or highest is None or highest.bottleneck is None or highest.bottleneck.limit != "Compute":
-        return tuple(results)
+        return results
     before, evidence = highest.bottleneck, profile.evidence
     numbers = f"no kernel ran in {evidence.get('hostPercent')} % of the time, and a step has {evidence.get('stepTokens')} tokens"
     word = "agrees" if profile.limit == "Compute" else f"says {profile.limit}, by a rule of thumb"
     sentence = f"{before.sentence} The profile {word}: {numbers}."
     found = before.model_copy(update={"sentence": sentence, "evidence": {**before.evidence, "profile": profile.limit}})
-    return tuple(row.model_copy(update={"bottleneck": found}) if row is highest else row for row in results)
+    return [row.model_copy(update={"bottleneck": found}) if row is highest else row for row in results]
 
 
 def _short(name: str) -> str:

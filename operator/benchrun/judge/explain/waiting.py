@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
-from benchrun.api import Waiting
+from benchrun.api import Waiting, WaitingReason
 from benchrun.judge.rules.load import Overload
 from benchrun.judge.rules.rule import number
 from benchrun.measure import Hold, Lengths, Pressure, ServerLimits, rounded
@@ -46,34 +44,37 @@ def _waiting(
     if pressure is None:
         sentence = "Why requests waited is unknown: no sample caught the server busy."
         return Waiting(reason="Unknown", sentence=sentence, evidence={"readings": 0})
-    evidence, usage = pressure_evidence(pressure, *_FIGURES), pressure.kv_max_percent
+    if pressure.queued >= MIN_QUEUED_SHARE * pressure.readings and overload is not None:
+        return _beyond_capacity(pressure, overload)
+    reason, sentence = _reason(pressure, limits, lengths)
+    evidence = pressure_evidence(pressure)
+    if reason == "TokenBudget":
+        evidence["maxNumBatchedTokens"] = limits.step_tokens
+    return Waiting(reason=reason, sentence=sentence, evidence=evidence)
+
+
+def _reason(pressure: Pressure, limits: ServerLimits, lengths: Lengths | None) -> tuple[WaitingReason, str]:
+    """With its sentence, of a server that is not beyond its capacity."""
+    usage = pressure.kv_max_percent
     if pressure.queued < MIN_QUEUED_SHARE * pressure.readings:
-        sentence = (
+        return "None", (
             f"Hardly any request waited in the server: a queue in {pressure.queued} of {pressure.readings} samples "
             f"({number(pressure.waiting_mean)} waiting on average), with {number(pressure.running_mean)} running on average."
         )
-        return Waiting(reason="None", sentence=sentence, evidence=evidence)
-    if overload is not None:
-        return _beyond_capacity(pressure, overload)
     queue = (
         f"Requests waited in {pressure.queued} of {pressure.readings} samples ({number(pressure.waiting_mean)} on average, "
         f"{number(pressure.waiting_max)} at most)"
     )
     if pressure.hold is None:
-        sentence = f"{queue}, but none of these samples has the KV cache usage: what they waited for is unknown."
-        return Waiting(reason="Unknown", sentence=sentence, evidence=evidence)
+        return "Unknown", f"{queue}, but none of these samples has the KV cache usage: what they waited for is unknown."
     if pressure.hold is Hold.SEQUENCES:
         cache = "" if usage is None else f"; the KV cache had room, with at most {percent(usage)} in use"
-        sentence = f"{queue} while {held_at(pressure)}{cache}."
-        return Waiting(reason="SequenceLimit", sentence=sentence, evidence=evidence)
+        return "SequenceLimit", f"{queue} while {held_at(pressure)}{cache}."
     if pressure.hold is Hold.KV_CACHE:
         preempted = f", and {number(pressure.preemptions)} were preempted" if pressure.preemptions else ""
         by = f"{number(pressure.queued_running)} running requests{preempted}"
-        sentence = f"{queue} because the KV cache was full: up to {percent(usage)} in use by {by}."
-        return Waiting(reason="KVCacheFull", sentence=sentence, evidence=evidence)
-    sentence = f"{queue} {_below_limits(pressure)}: {_step_budget(limits, lengths)}."
-    evidence |= {"maxNumBatchedTokens": limits.step_tokens}
-    return Waiting(reason="TokenBudget", sentence=sentence, evidence=evidence)
+        return "KVCacheFull", f"{queue} because the KV cache was full: up to {percent(usage)} in use by {by}."
+    return "TokenBudget", f"{queue} {_below_limits(pressure)}: {_step_budget(limits, lengths)}."
 
 
 def held_at(pressure: Pressure) -> str:
@@ -121,18 +122,16 @@ def _beyond_capacity(pressure: Pressure, overload: Overload) -> Waiting:
     return Waiting(reason="BeyondCapacity", sentence=sentence, evidence=evidence)
 
 
-_FIGURES: Mapping[str, Callable[[Pressure], float | None]] = {
-    "readings": lambda pressure: pressure.readings,
-    "queuedReadings": lambda pressure: pressure.queued,
-    "waitingMean": lambda pressure: rounded(pressure.waiting_mean),
-    "waitingMax": lambda pressure: pressure.waiting_max,
-    "runningWhileQueued": lambda pressure: rounded(pressure.queued_running),
-    "sequenceLimit": lambda pressure: pressure.sequence_limit,
-    "kvCacheMaxPercent": lambda pressure: rounded(pressure.kv_max_percent),
-    "preemptions": lambda pressure: pressure.preemptions,
-}
-
-
 def pressure_evidence(pressure: Pressure, *names: str) -> dict[str, float | str | None]:
-    """Those of these figures that are known."""
-    return {name: value for name in names if (value := _FIGURES[name](pressure)) is not None}
+    """Those of these figures that are known; without names of all."""
+    figures = {
+        "readings": pressure.readings,
+        "queuedReadings": pressure.queued,
+        "waitingMean": rounded(pressure.waiting_mean),
+        "waitingMax": pressure.waiting_max,
+        "runningWhileQueued": rounded(pressure.queued_running),
+        "sequenceLimit": pressure.sequence_limit,
+        "kvCacheMaxPercent": rounded(pressure.kv_max_percent),
+        "preemptions": pressure.preemptions,
+    }
+    return {name: value for name in names or figures if (value := figures[name]) is not None}

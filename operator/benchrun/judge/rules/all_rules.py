@@ -91,7 +91,7 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict | None:
 MAX_EXPLAINED = 32  # Findings of a run with their meaning and remedy; all of them would take a third of a status.
 
 
-def aggregate(findings: Iterable[StageFinding]) -> tuple[Finding, ...]:
+def aggregate(findings: Iterable[StageFinding]) -> list[Finding]:
     """One entry a code: the worst first, then as the codes are listed. Evidence is the worst stage's. Beyond `MAX_EXPLAINED` an
     entry has no words of its own: `benchrun explain` has them."""
     by_code: dict[Code, list[StageFinding]] = {}
@@ -100,7 +100,7 @@ def aggregate(findings: Iterable[StageFinding]) -> tuple[Finding, ...]:
     entries = [_entry(by_code[code]) for code in SENTENCES if code in by_code]
     ordered = sorted(entries, key=lambda entry: -SEVERITIES.index(entry.severity))
     without_words = {"meaning": "", "remedy": ""}
-    return (*ordered[:MAX_EXPLAINED], *(each.model_copy(update=without_words) for each in ordered[MAX_EXPLAINED:]))
+    return ordered[:MAX_EXPLAINED] + [each.model_copy(update=without_words) for each in ordered[MAX_EXPLAINED:]]
 
 
 def _entry(found: list[StageFinding]) -> Finding:

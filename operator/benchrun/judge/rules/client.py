@@ -83,11 +83,6 @@ def crossed_signs(stage: StageProfile) -> list[Sign]:
     return [sign for sign in _signs(stage) if sign.load > 1 and (sign.name != GAP or _made_gap(stage))]
 
 
-def is_gap_of_client(stage: StageProfile) -> bool:
-    """Whether TTFT is longer at the client than at the server, and the client itself accounts for it."""
-    return any(sign.name == GAP for sign in crossed_signs(stage))
-
-
 def _made_gap(stage: StageProfile) -> bool:
     """A full core may make any gap; else it is as many turns of the event loop as a TTFT passes, each as late as at p99."""
     thresholds, lag_ms = stage.thresholds, milliseconds(stage.record.client.lag_p99_us) or 0.0
@@ -200,7 +195,7 @@ def gap_beyond_client(stage: StageProfile) -> Found:
     gap_ms, threshold, cores = unexplained_gap_ms(stage), gap_threshold_ms(stage), _api_server_cores(stage)
     if gap_ms is None:
         return [NotChecked(code, "unknown: TTFT at the servers") for code in codes]
-    if gap_ms <= threshold or is_gap_of_client(stage):
+    if gap_ms <= threshold or any(sign.name == GAP for sign in crossed_signs(stage)):
         return []
     evidence = {
         "ttftGapMs": rounded(stage.ttft_gap_ms),

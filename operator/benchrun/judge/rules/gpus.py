@@ -102,7 +102,7 @@ _ERRORS: Mapping[str, tuple[str, Severity]] = {
 
 def gpu_errors(run: RunContext) -> Found:
     """Errors that were not there when the first stage began. A finding names the cell in which they were first seen."""
-    stages = [(stage, cell.cell.id) for cell in run.cells.values() for stage in cell.stages]
+    stages = [(stage, cell_id) for cell_id, of_cell in run.cells.items() for stage in of_cell]
     level: dict[tuple[str, str], float] = {}
     for stage, cell_id in sorted(stages, key=lambda each: each[0].sequence):
         for (pod, figure), values in stage.gpus.items():

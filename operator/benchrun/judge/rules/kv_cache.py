@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from benchrun.api import FAILED_TRANSFERS, Severity
 from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFinding, StageProfile, graded
-from benchrun.measure import counters, rounded
+from benchrun.measure import counters, rounded, sum_of_known
 from benchrun.names import ROLE_DECODE
 
 # The plan isolates every prompt, or empties the caches before each stage: each hit beyond what the dataset declares comes
@@ -100,13 +100,12 @@ def kv_recomputed(stage: StageProfile) -> Found:
     if percent <= thresholds.recomputed_suspect_percent:
         return []
     severity = graded(percent, thresholds.recomputed_invalid_percent)
-    failed = [value for name in FAILED_TRANSFERS if (value := counters.rise(stage.edges, name)) is not None]
     evidence: Evidence = {
         "promptTokens": prompts,
         "fetchedTokens": fetched,
         "cachedTokens": cached,
         "recomputedPercent": rounded(percent),
-        "failedTransfers": sum(failed) if failed else None,
+        "failedTransfers": sum_of_known(counters.rise(stage.edges, name) for name in FAILED_TRANSFERS),
         "suspectPercent": thresholds.recomputed_suspect_percent,
         "invalidPercent": thresholds.recomputed_invalid_percent,
     }

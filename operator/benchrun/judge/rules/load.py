@@ -9,7 +9,7 @@ from typing import NamedTuple
 from benchrun.api import Severity
 from benchrun.judge.rules.rule import Code, Found, NotChecked, Rules, StageFinding, StageProfile
 from benchrun.judge.rules.steady_state import BEYOND_CAPACITY
-from benchrun.measure import percentiles, request_figures
+from benchrun.measure import failed_requests, milliseconds, percentiles, rounded
 
 
 def rate_not_achieved(stage: StageProfile) -> Found:
@@ -33,9 +33,9 @@ def rate_not_achieved(stage: StageProfile) -> Found:
     evidence = {
         "requests": len(starts),
         "askedRate": rate,
-        "sentRate": request_figures.rounded(len(starts) / took),
-        "sentPercent": request_figures.rounded(percent),
-        "sendingSeconds": request_figures.rounded(took),
+        "sentRate": rounded(len(starts) / took),
+        "sentPercent": rounded(percent),
+        "sendingSeconds": rounded(took),
         "suspectPercent": thresholds.sent_rate_suspect_percent,
         "invalidPercent": thresholds.sent_rate_invalid_percent,
     }
@@ -45,7 +45,7 @@ def rate_not_achieved(stage: StageProfile) -> Found:
 def concurrency_not_reached(stage: StageProfile) -> Found:
     """Mean requests in flight, from where they first reach the users until the last request is sent."""
     users, thresholds = stage.expected.concurrency, stage.thresholds
-    failed, requests = request_figures.failed_requests(stage.record), len(stage.requests.ok)
+    failed, requests = failed_requests(stage.record), len(stage.requests.ok)
     if not stage.expected.closed_loop or users is None or failed == requests:
         return []
     if 100 * failed / requests > thresholds.max_failed_percent:
@@ -60,8 +60,8 @@ def concurrency_not_reached(stage: StageProfile) -> Found:
         return []
     evidence = {
         "users": users,
-        "meanInFlight": request_figures.rounded(reached),
-        "reachedPercent": request_figures.rounded(percent),
+        "meanInFlight": rounded(reached),
+        "reachedPercent": rounded(percent),
         "requests": requests,
         "suspectPercent": thresholds.concurrency_suspect_percent,
     }
@@ -72,25 +72,22 @@ def queue_wait_hidden(stage: StageProfile) -> Found:
     """Under a rate and a cap: waits for a free place that are more than bookkeeping."""
     thresholds = stage.thresholds
     latencies = percentiles.Distribution.of(stage.e2el_us if stage.expected.capped else ())
-    latency = request_figures.milliseconds(latencies.mean())
+    latency = milliseconds(latencies.mean())
     if latency is None:
         return []
     waits = percentiles.Distribution.of(stage.requests.queue_us)
-    mean, p99 = (
-        request_figures.milliseconds(waits.mean()) or 0.0,
-        request_figures.milliseconds(waits.percentile(99)) or 0.0,
-    )
+    mean, p99 = milliseconds(waits.mean()) or 0.0, milliseconds(waits.percentile(99)) or 0.0
     threshold = max(thresholds.queue_wait_note_ms, thresholds.queue_wait_note_percent / 100 * latency)
     if max(mean, p99) <= threshold:
         return []
     evidence = {
-        "meanQueueWaitMs": request_figures.rounded(mean),
-        "p99QueueWaitMs": request_figures.rounded(p99),
-        "meanE2elMs": request_figures.rounded(latency),
-        "meanE2elWithQueueMs": request_figures.rounded(mean + latency),
+        "meanQueueWaitMs": rounded(mean),
+        "p99QueueWaitMs": rounded(p99),
+        "meanE2elMs": rounded(latency),
+        "meanE2elWithQueueMs": rounded(mean + latency),
         "maxConcurrency": stage.expected.concurrency,
         "askedRate": stage.expected.rate,
-        "lineMs": request_figures.rounded(threshold),
+        "lineMs": rounded(threshold),
         "noteMs": thresholds.queue_wait_note_ms,
         "notePercent": thresholds.queue_wait_note_percent,
     }
@@ -101,7 +98,7 @@ def all_at_once(stage: StageProfile) -> Found:
     """A rate of "inf" without a cap."""
     if not stage.expected.all_at_once or stage.expected.offline:
         return []
-    mean_ms = request_figures.rounded(request_figures.milliseconds(percentiles.Distribution.of(stage.ttft_us).mean()))
+    mean_ms = rounded(milliseconds(percentiles.Distribution.of(stage.ttft_us).mean()))
     evidence = {"requests": len(stage.requests.ok), "meanTtftMs": mean_ms}
     return [StageFinding(Code.ALL_AT_ONCE, "Note", stage.id, evidence)]
 

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
-from benchrun_client.contract import Probe
+from benchrun_client.contract import Probe, StageRecord
 
 from benchrun.api import Cell, Code as Code, Objective, RuleSeverity, Severity
 from benchrun.judge.objectives import expected_samples
 from benchrun.judge.stage_profile import ExpectedLoad, StageProfile as StageProfile
 from benchrun.judge.thresholds import Thresholds as Thresholds
-from benchrun.measure import Pools, Samples, queue_pools
+from benchrun.measure import Pools, Samples, pools_of, queue_pools
 
 Evidence = Mapping[str, float | str | None]
 SEVERITIES: tuple[Severity, ...] = ("Note", "Suspect", "Invalid")  # Least to worst.
@@ -52,37 +52,44 @@ Found = Iterable[StageFinding | NotChecked]
 
 @dataclass(frozen=True)
 class CellContext:
-    """A cell: its measured stages in order of repeats, and their latencies in one pool."""
+    """A cell: its measured stages in order of repeats, and their latencies in one pool each."""
 
     cell: Cell
     thresholds: Thresholds
     expected: ExpectedLoad
     percentiles: Sequence[str]
     stages: tuple[StageProfile, ...]
-    pools: Pools = field(default_factory=dict)
     objectives: Sequence[Objective] = ()
+
+    @cached_property
+    def records(self) -> list[StageRecord]:
+        """Of its stages."""
+        return [stage.record for stage in self.stages]
+
+    @cached_property
+    def pools(self) -> Pools:
+        """Latencies of the answered requests."""
+        return pools_of(self.records)
 
     @cached_property
     def queued(self) -> Pools:
         """Latencies with the wait in the client's queue, where a cap may have held an open loop back."""
-        return queue_pools([stage.record for stage in self.stages]) if self.expected.capped else {}
+        return queue_pools(self.records) if self.expected.capped else {}
 
     @cached_property
     def samples(self) -> Samples:
         """The latencies of all requests, failed ones at infinity: those of `pools`, and of `queued`."""
-        return expected_samples([stage.record for stage in self.stages], self.expected)
+        return expected_samples(self.records, self.expected)
 
     @cached_property
     def answered(self) -> Samples:
         """The same without failed requests."""
-        records = [stage.record for stage in self.stages]
-        all_answered = all(all(record.requests.ok) for record in records)
-        return self.samples if all_answered else expected_samples(records, self.expected, failed=False)
+        all_answered = all(all(record.requests.ok) for record in self.records)
+        return self.samples if all_answered else expected_samples(self.records, self.expected, failed=False)
 
-    def summary(self) -> CellSummary:
+    def summary(self) -> list[StageSummary]:
         """What the rules of a run need of it."""
-        stages = (StageSummary(s.id, s.record.sequence, s.record.probe, s.batches, s.gpus) for s in self.stages)
-        return CellSummary(self.cell, tuple(stages))
+        return [StageSummary(s.id, s.record.sequence, s.record.probe, s.batches, s.gpus) for s in self.stages]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,20 +104,12 @@ class StageSummary:
     gpus: Mapping[tuple[str, str], Sequence[float]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class CellSummary:
-    """A cell without its records: its measured stages in order of repeats."""
-
-    cell: Cell
-    stages: tuple[StageSummary, ...]
-
-
 @dataclass(frozen=True)
 class RunContext:
-    """The whole run: every cell by id, in the order of the plan."""
+    """The whole run: the measured stages of every cell in order of repeats, by its id, in the order of the plan."""
 
     thresholds: Thresholds
-    cells: Mapping[str, CellSummary]
+    cells: Mapping[str, Sequence[StageSummary]]
 
 
 Sentence = str | Callable[[Evidence], str]

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
 
 from benchrun.judge.rules.rule import Code, Found, NotChecked, Rules, StageFinding, StageProfile
-from benchrun.measure import Window, exposition, percentiles, request_figures, rounded
+from benchrun.measure import Window, by_server, percentiles, request_figures, rounded
 from benchrun.names import ROLE_PREFILL
 
 
 def scrape_coverage(stage: StageProfile) -> Found:
     """Samples there are, of those the interval should give. One a server may fall on either side of the stage's edge."""
     interval, threshold = stage.expected.scrape_interval_seconds, stage.thresholds.scrape_coverage_note_percent
-    samples, by_pod = stage.samples, _by_pod(stage.samples)
+    samples = sorted(stage.samples, key=lambda sample: sample.at)
     if not samples:
         return [NotChecked(Code.SCRAPE_COVERAGE_LOW, "no sample of a server falls within the stage")]
-    gaps = [b.at - a.at for of_pod in by_pod.values() for a, b in pairwise(of_pod)]
+    servers = by_server(samples).values()
+    gaps = [b.at - a.at for own in servers for a, b in pairwise(own)]
     if gaps and median(gaps) >= THINNED_INTERVALS * interval:
         return [NotChecked(Code.SCRAPE_COVERAGE_LOW, "a long run's timeline keeps means of many samples")]
     expected = math.fsum(window.expected for window in stage.windows)
     percent = 100 * len(samples) / expected if expected > 0 else 100.0
-    if percent >= threshold or len(samples) + len(by_pod) >= expected:
+    if percent >= threshold or len(samples) + len(servers) >= expected:
         return []
     evidence = {
         "samples": len(samples),
@@ -91,17 +91,11 @@ def _held(windows: Sequence[Window]) -> list[tuple[float, float]]:
     server's next sample; where one is missing, rounds span a little time, which adds noise and no bias."""
     known = [s for window in windows for s in window.samples if s.running is not None and s.waiting is not None]
     rounds = []
-    for together in zip(*_by_pod(known).values(), strict=False):
+    in_order = sorted(known, key=lambda sample: sample.at)
+    for together in zip(*by_server(in_order).values(), strict=False):
         at = math.fsum(s.at for s in together) / len(together)
         rounds.append((at, math.fsum((s.running or 0) + (s.waiting or 0) for s in together)))
     return rounds
-
-
-def _by_pod(samples: Sequence[exposition.Sample]) -> Mapping[str, list[exposition.Sample]]:
-    by_pod: dict[str, list[exposition.Sample]] = defaultdict(list)
-    for sample in sorted(samples, key=lambda s: s.at):
-        by_pod[sample.pod].append(sample)
-    return by_pod
 
 
 def _standard_error(values: Sequence[float]) -> float:

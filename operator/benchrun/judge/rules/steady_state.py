@@ -9,7 +9,7 @@ from typing import NamedTuple
 from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, RunContext, StageFinding, times
 from benchrun.judge.stage_profile import StageProfile
 from benchrun.judge.thresholds import Thresholds
-from benchrun.measure import between_groups, percentiles, plateau, request_figures, significance
+from benchrun.measure import between_groups, completed_in, percentiles, plateau, rounded, significance
 
 BEYOND_CAPACITY = "arrivals beyond capacity"
 MIN_ANSWER_TIMES = 3  # Mean E2ELs that a plateau under a rate lasts before the requests in the system are looked at.
@@ -42,12 +42,12 @@ def _open_loop(stage: StageProfile, where: plateau.Plateau) -> Found:
     if moved is None:
         return []
     arrived = sum(where.start_us < instant <= where.end_us for instant in stage.due_us)
-    completed, seconds = request_figures.completed_in(stage.requests, where), where.length_us / 1e6
+    completed, seconds = completed_in(stage.requests, where), where.length_us / 1e6
     short = moved.percent > 0 and 100 * completed < thresholds.steady_completed_percent * arrived
     rates = {
-        "arrivalsPerSecond": request_figures.rounded(arrived / seconds),
-        "completionsPerSecond": request_figures.rounded(completed / seconds),
-        "completedPercent": request_figures.rounded(100 * completed / arrived) if arrived else None,
+        "arrivalsPerSecond": rounded(arrived / seconds),
+        "completionsPerSecond": rounded(completed / seconds),
+        "completedPercent": rounded(100 * completed / arrived) if arrived else None,
         "capacityPercent": thresholds.steady_completed_percent,
     }
     return [_finding(stage, moved, rates, BEYOND_CAPACITY if short else None)]
@@ -80,8 +80,8 @@ def _growing_queue(stage: StageProfile) -> Found:
         return [NotChecked(Code.NOT_STEADY_STATE, "answers took about as long as the sending")]
     arriving, whole = (max(due) - min(due)) / 1e6, (stage.flight.instants_us[-1] - min(due)) / 1e6
     rates = {
-        "arrivalsPerSecond": request_figures.rounded(len(due) / arriving) if arriving > 0 else None,
-        "completionsPerSecond": request_figures.rounded(len(stage.answered) / whole) if whole > 0 else None,
+        "arrivalsPerSecond": rounded(len(due) / arriving) if arriving > 0 else None,
+        "completionsPerSecond": rounded(len(stage.answered) / whole) if whole > 0 else None,
     }
     return [_finding(stage, moved, rates, BEYOND_CAPACITY)]
 
@@ -102,9 +102,9 @@ def _moved(stage: StageProfile, figure: str, values: Sequence[float], percent: f
         return None
     evidence: Evidence = {
         "figure": figure,
-        "changePercent": request_figures.rounded(change),
+        "changePercent": rounded(change),
         "suspectPercent": percent,
-        "chance": request_figures.rounded(found.p_value),
+        "chance": rounded(found.p_value),
         "suspectChance": stage.thresholds.chance_of_alarm,
     }
     return _Moved(change, evidence)
@@ -133,11 +133,11 @@ def window_too_short(stage: StageProfile) -> Found:
         return []
     evidence = {
         "requests": requests,
-        "concurrency": request_figures.rounded(concurrency),
-        "neededRequests": request_figures.rounded(needed),
-        "seconds": request_figures.rounded(seconds),
+        "concurrency": rounded(concurrency),
+        "neededRequests": rounded(needed),
+        "seconds": rounded(seconds),
         "neededSeconds": thresholds.window_seconds,
-        "meanE2elSeconds": request_figures.rounded(round_seconds),
+        "meanE2elSeconds": rounded(round_seconds),
     }
     return [StageFinding(Code.WINDOW_TOO_SHORT, "Suspect", stage.id, evidence, weight=1 - share)]
 
@@ -158,8 +158,8 @@ _Repeats = Sequence[Sequence[float]]  # A figure of a cell: of each repeat, as m
 
 def _repeats(run: RunContext, figure: str) -> dict[str, _Repeats]:
     found = {}
-    for cell_id, cell in run.cells.items():
-        ordered = sorted(cell.stages, key=lambda stage: stage.sequence)
+    for cell_id, stages in run.cells.items():
+        ordered = sorted(stages, key=lambda stage: stage.sequence)
         found[cell_id] = [batches for stage in ordered if (batches := stage.batches[figure])]
     return {cell_id: repeats for cell_id, repeats in found.items() if len(repeats) > 1}
 
@@ -179,15 +179,15 @@ def _drifting(figure: str, by_cell: Mapping[str, _Repeats], thresholds: Threshol
             continue
         evidence = {
             "figure": figure,
-            "first": request_figures.rounded(first),
-            "last": request_figures.rounded(last),
-            "changePercent": request_figures.rounded(change),
+            "first": rounded(first),
+            "last": rounded(last),
+            "changePercent": rounded(change),
             "suspectPercent": thresholds.drift_percent,
             "repeats": len(repeats),
             "cellsCompared": len(by_cell),
-            "chanceOfOrder": request_figures.rounded(chance),
+            "chanceOfOrder": rounded(chance),
             "suspectChanceOfOrder": thresholds.drift_order_chance,
-            "chanceOfSpread": request_figures.rounded(noise),
+            "chanceOfSpread": rounded(noise),
             "suspectChanceOfSpread": thresholds.chance_of_alarm,
         }
         findings.append(StageFinding(Code.DRIFT, "Suspect", cell_id, evidence, weight=abs(change)))

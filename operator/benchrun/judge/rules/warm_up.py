@@ -25,7 +25,7 @@ def compiled_during(stage: StageProfile) -> Sequence[float] | None:
     """When the server compiled a kernel between the first send and the last answer, in seconds since that send, by its log;
     None: the log could not be read."""
     first, last = stage.record.first_send_unix_us / 1e6, stage.record.last_receive_unix_us / 1e6
-    known = stage.compilations
+    known = known_compilations(stage.servers)
     return None if known is None else sorted(instant - first for instant in known if first <= instant <= last)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from statistics import NormalDist
+from statistics import NormalDist, geometric_mean
 
 from benchrun.api import KEYS, Objective, Result
 from benchrun.api.sweep import BestVariant, FrontPoint
@@ -62,7 +62,7 @@ class Contender:
         """Geometric mean over the runs."""
         values = [row.metrics.get(KEYS["MeanTPOT"]) for _, row in self.side.at(self.cell)]
         known = [value for value in values if value is not None and value > 0]
-        return math.exp(math.fsum(map(math.log, known)) / len(known)) if values and len(known) == len(values) else None
+        return geometric_mean(known) if values and len(known) == len(values) else None
 
     def keeps(self, objective: Objective) -> bool:
         """Whether each of them met it here, with certainty."""
@@ -75,7 +75,7 @@ class Contender:
 
 def contenders(sides: Iterable[Side], cells: Sequence[str]) -> list[Contender]:
     """Every one there is. Invalid figures win nothing."""
-    found = [_contender(side, cell) for side in sides for cell in cells]
+    found = (_contender(side, cell) for side in sides for cell in cells)
     return [contender for contender in found if contender is not None]
 
 
@@ -97,7 +97,7 @@ def _contender(side: Side, cell: str) -> Contender | None:
 THROUGHPUT = "throughput"
 
 
-def best_variants(contenders: Sequence[Contender], objectives: Sequence[Objective]) -> tuple[BestVariant, ...]:
+def best_variants(contenders: Sequence[Contender], objectives: Sequence[Objective]) -> list[BestVariant]:
     """By workload: by throughput alone, by each objective, and where there are several, by all of them."""
     criteria: list[tuple[str, Sequence[Objective]]] = [(THROUGHPUT, ())]
     criteria += [(f"{o.metric} p{o.percentile} <= {o.max_milliseconds} ms", (o,)) for o in objectives]
@@ -107,7 +107,7 @@ def best_variants(contenders: Sequence[Contender], objectives: Sequence[Objectiv
         for workload in dict.fromkeys(contender.workload for contender in contenders)
         for name, limits in criteria
     ]
-    return tuple(best for best in found if best is not None)
+    return [best for best in found if best is not None]
 
 
 def _best(objective: str, contenders: Sequence[Contender]) -> BestVariant | None:
@@ -134,7 +134,9 @@ def _is_beaten(by: Contender, other: Contender, *, questions: int) -> bool:
     """Whether the one is shown to have more throughput, at an error of 5 % over so many questions; never where noise is not known.
     Multiple comparisons with the best (J. C. Hsu, Annals of Statistics 9, 1981; Bonferroni in place of Dunnett's constant): who is not
     beaten by the highest may be the best, and the best is among them with 95 %, though the highest was chosen by its figure."""
-    contrast = _question(other, by).contrast()
+    # Of two that kept up, the arrivals set the throughput only where these and the GPUs that share it are the same.
+    own = other.per_gpu if _serve_the_same(other, by) else replace(other.per_gpu, of_arrivals=None)
+    contrast = Question("OutputThroughput", own, by.per_gpu).contrast()
     return contrast is not None and contrast.exceeds(0.0) <= (1 - CONFIDENCE) / max(1, questions)
 
 
@@ -147,18 +149,12 @@ def _optimism_percent(first: Contender, equals: int) -> float | None:
     return rounded(100 * math.expm1(above * math.sqrt(first.per_gpu.log_mean.squared_error)))
 
 
-def _question(first: Contender, other: Contender) -> Question:
-    """Of two that kept up, the arrivals set the throughput only where these and the GPUs that share it are the same."""
-    own = first.per_gpu if _serve_the_same(first, other) else replace(first.per_gpu, of_arrivals=None)
-    return Question("OutputThroughput", own, other.per_gpu)
-
-
 def _serve_the_same(one: Contender, other: Contender) -> bool:
     kept_up = one.per_gpu.of_arrivals is not None and other.per_gpu.of_arrivals is not None
     return kept_up and one.cell == other.cell and one.side.devices == other.side.devices
 
 
-def pareto_front(contenders: Sequence[Contender]) -> tuple[FrontPoint, ...]:
+def pareto_front(contenders: Sequence[Contender]) -> list[FrontPoint]:
     """By workload, from the lowest TPOT on: with each point throughput rises. Of equals, which those are that serve the same
     arrivals with as many GPUs, the first that is listed."""
     points = [(tpot, contender) for contender in contenders if (tpot := contender.mean_tpot_ms()) is not None]
@@ -180,4 +176,4 @@ def pareto_front(contenders: Sequence[Contender]) -> tuple[FrontPoint, ...]:
             )
             front.append(point)
             last = contender
-    return tuple(front)
+    return front

@@ -6,16 +6,14 @@ All words of the table are corrected together, as those of two runs are: the cha
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import partial
 from itertools import chain
 from statistics import fmean, geometric_mean
 
 from benchrun import api
 from benchrun.api.sweep import MAX_BEST, MAX_FRONT, MAX_ROWS, BenchmarkSweepSpec, FoundLoad, Row, SweepTable, TabledRun
 from benchrun.judge.comparison.comparability import MeasuredRun, cell_obstacle, obstacle
-from benchrun.judge.comparison.compare import limits, outcome_of, paired, questions_at
+from benchrun.judge.comparison.compare import Asked, compared_cells, limits, outcome_of, questions_at
 from benchrun.judge.comparison.figures import figure_of, throughput_at
-from benchrun.judge.comparison.hypotheses import Question, answers
 from benchrun.judge.result_row import PER_GPU
 from benchrun.judge.rules.all_rules import worst
 from benchrun.judge.status_size import cut_to, json_bytes, truncations, without_changes
@@ -36,20 +34,9 @@ def table(
     cells = cells_of(sides, planned)
     base = next(side for side in sides if side.variant.name == baseline)
     pairs = [(side, cell) for side in sides if side is not base for cell in cells]
-    asked = [
-        _reason(base, side, cell, replications=replications) or _questions(base, side, cell) for side, cell in pairs
-    ]
-    changes = iter(answers([question for each in asked if not isinstance(each, str) for question in each]))
+    asked = [_asked(base, side, cell, replications=replications) for side, cell in pairs]
     compared = {
-        (side.variant.name, cell): api.ComparedCell(cell=cell, reason=each[:300])
-        if isinstance(each, str)
-        else api.ComparedCell(
-            cell=cell,
-            paired=paired(cell, base.runs_at(cell), side.runs_at(cell)),
-            # The figures themselves stand in the rows.
-            changes=[next(changes).model_copy(update={"baseline": None, "value": None}) for _ in each],
-        )
-        for (side, cell), each in zip(pairs, asked, strict=True)
+        (side.variant.name, found.cell): found for (side, _), found in zip(pairs, compared_cells(asked), strict=True)
     }
     shown = [(side, cell) for side in sides for cell in cells if cell in planned or side.at(cell)]
     rows = [_row(base, side, cell, compared.get((side.variant.name, cell)), missing) for side, cell in shown]
@@ -64,13 +51,17 @@ def table(
     )
 
 
-def _questions(base: Side, side: Side, cell: str) -> list[Question]:
-    """One for each metric that either side has. Whether splitting a server pays shows in TTFT and E2EL first."""
+def _asked(base: Side, side: Side, cell: str, *, replications: int) -> Asked:
+    """One question for each metric that either side has. Whether splitting a server pays shows in TTFT and E2EL first."""
+    before, after = base.runs_at(cell), side.runs_at(cell)
+    if (reason := _reason(base, side, cell, replications=replications)) is not None:
+        return Asked(cell, before, after, reason[:300])
     servers = [each.variant.spec.server for each in (base, side)]
     is_split = any(server is not None and server.disaggregated is not None for server in servers)
     metrics = dict.fromkeys((*(OF_A_SPLIT_FIRST if is_split else ()), *api.DEFAULT_METRICS))
-    questions = questions_at(cell, base.runs_at(cell), side.runs_at(cell), metrics)
-    return [each for each in questions if each.baseline.value is not None or each.candidate.value is not None]
+    questions = questions_at(cell, before, after, metrics)
+    known = [each for each in questions if each.baseline.value is not None or each.candidate.value is not None]
+    return Asked(cell, before, after, known)
 
 
 def _reason(base: Side, side: Side, cell: str, *, replications: int) -> str | None:
@@ -99,7 +90,8 @@ def _row(base: Side, side: Side, cell: str, compared: api.ComparedCell | None, m
         left_out=left_out,
         metrics=_metrics(side, cell),
         throughput_of=throughput_at(cell, side.runs_at(cell)),
-        changes=[] if compared is None else compared.changes,
+        # The figures themselves are in the metrics.
+        changes=[c.model_copy(update={"baseline": None, "value": None}) for c in compared.changes] if compared else [],
         paired=compared is not None and compared.paired,
         limit=None if compared is None or compared.reason is not None else _limit(base, side, cell),
         verdict=worst((*(row.verdict for _, row in found), *doubt)) or "Unknown",
@@ -153,8 +145,8 @@ def sweep_table(
     names = [variant.name for variant in listed]
     verdicts = {name: worst(row.verdict for row in found.results if row.variant == name and row.runs) for name in names}
     update = {
-        "best": list(best_variants(able, spec.template.objectives)),
-        "front": list(pareto_front(able)),
+        "best": best_variants(able, spec.template.objectives),
+        "front": pareto_front(able),
         "verdict": worst(row.verdict for row in found.results if row.runs),
         "verdicts": {name: verdict for name, verdict in verdicts.items() if verdict is not None},
         "searches": {side.variant.name: found_loads(side) for side in sides},
@@ -163,10 +155,10 @@ def sweep_table(
     return every if whole else fitted(every)
 
 
-def cells_of(sides: Sequence[Side], planned: Sequence[str]) -> tuple[str, ...]:
+def cells_of(sides: Sequence[Side], planned: Sequence[str]) -> list[str]:
     """Every cell that is planned, and what searches have measured besides."""
     measured = (row.cell for side in sides for run in side.runs for row in run.status.results)
-    return tuple(dict.fromkeys((*planned, *measured)))
+    return list(dict.fromkeys((*planned, *measured)))
 
 
 def costs(side: Side, cell: str) -> dict[str, float | None]:
@@ -218,52 +210,53 @@ def fitted(whole: SweepTable, *, max_bytes: int = MAX_BYTES) -> SweepTable:
         return json_bytes([*found.results, *found.best, *found.front, *chain(*found.searches.values())])
 
     bounds = {"results": MAX_ROWS, "best": MAX_BEST, "front": MAX_FRONT}
-    most = _with(whole, **{name: getattr(whole, name)[:bound] for name, bound in bounds.items()})
+    most = whole.model_copy(update={name: getattr(whole, name)[:bound] for name, bound in bounds.items()})
     kept = cut_to(max_bytes, most, size=size, cuts=_CUTS, shorter=_shorter)
     # Metrics of rows that are left out are not counted.
     metrics = [sum(len(row.metrics) for row in rows[: len(kept.results)]) for rows in (whole.results, kept.results)]
     rows, *others = [(field, sum(of(whole)), sum(of(kept))) for field, of in _LISTS]
     cut = truncations((rows, ("results[].metrics", metrics[0], metrics[1]), *others))
-    return _with(kept, truncated=list(cut))
+    return kept.model_copy(update={"truncated": cut})
 
 
-def _with(found: SweepTable, **lists: object) -> SweepTable:
-    return found.model_copy(update=lists)
+def _without(word: api.Word) -> _Cut:
+    return lambda found: found.model_copy(update={"results": without_changes(found.results, word)})
 
 
-def _without(*words: api.Word) -> list[_Cut]:
-    """Without the changes of these words, one cut for each."""
-    return [partial(_without_word, word=word) for word in words]
+def _of_rows(field: str, value_of: Callable[[Row], object]) -> _Cut:
+    """With another value of a field in every row."""
 
+    def cut(found: SweepTable) -> SweepTable:
+        rows = [row.model_copy(update={field: value_of(row)}) for row in found.results]
+        return found.model_copy(update={"results": rows})
 
-def _without_word(found: SweepTable, word: api.Word) -> SweepTable:
-    return _with(found, results=list(without_changes(found.results, word)))
+    return cut
 
 
 def _without_figures(names: Collection[str]) -> _Cut:
-    def cut(row: Row) -> Row:
-        kept = {key: value for key, value in row.metrics.items() if key not in names}
-        return row.model_copy(update={"metrics": kept})
-
-    return lambda found: _with(found, results=list(map(cut, found.results)))
+    return _of_rows("metrics", lambda row: {key: value for key, value in row.metrics.items() if key not in names})
 
 
 def _shorter(found: SweepTable) -> SweepTable:
     """The longest list loses a tenth of its end."""
     longest = max(("results", "best", "front"), key=lambda name: len(getattr(found, name)))
     entries = getattr(found, longest)
-    return _with(found, **{longest: entries[: len(entries) * 9 // 10]})
+    return found.model_copy(update={longest: entries[: len(entries) * 9 // 10]})
 
 
 _Cut = Callable[[SweepTable], SweepTable]
 _CUTS: tuple[_Cut, ...] = (
-    *_without("NotComparable", "Equivalent", "NoDetectableDifference", "Unknown"),
-    lambda found: _with(found, best=[best.model_copy(update={"tied_with": []}) for best in found.best]),
-    lambda found: _with(found, results=[row.model_copy(update={"limit": None}) for row in found.results]),
+    _without("NotComparable"),
+    _without("Equivalent"),
+    _without("NoDetectableDifference"),
+    _without("Unknown"),
+    lambda found: found.model_copy(update={"best": [b.model_copy(update={"tied_with": []}) for b in found.best]}),
+    _of_rows("limit", lambda row: None),
     _without_figures(tuple(api.SHOWN_FIGURES)),
     _without_figures(_GIVEN_BY_OTHERS),
-    *_without("Better", "Worse"),
-    lambda found: _with(found, searches={name: [] for name in found.searches}),
+    _without("Better"),
+    _without("Worse"),
+    lambda found: found.model_copy(update={"searches": {name: [] for name in found.searches}}),
 )
 _LISTS: tuple[tuple[str, Callable[[SweepTable], Iterable[int]]], ...] = (
     ("results", lambda found: (1 for _ in found.results)),

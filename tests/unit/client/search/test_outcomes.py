@@ -75,7 +75,7 @@ def judged(search_spec: Search, *stages: RawStage, here: Position = LOOK) -> str
         for repeat, each in enumerate(stages, start=1)
     ]
     (cell,) = probed_cells(run_spec, records)
-    context = cell_context(cell, records, (), Thresholds(), spec=run_spec, compilations=())
+    context = cell_context(cell, records, (), Thresholds(), spec=run_spec)
     return outcome_of_row(measured_row(context, (), spec=run_spec))
 
 

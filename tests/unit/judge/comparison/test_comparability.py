@@ -55,7 +55,7 @@ ENDPOINT = spec(server=None, endpoint={"url": "http://llm"})
 def test_runs_that_differ_in_what_is_not_compared(reason: str, after: MeasuredRun) -> None:
     found = compared(run("a"), after, limit=5)
     assert found == not_comparable(reason, gated=True)
-    assert (found.scope, found.outcome, found.gate, found.cells) == (None, "NotComparable", "Inconclusive", ())
+    assert (found.scope, found.outcome, found.gate, found.cells) == (None, "NotComparable", "Inconclusive", [])
 
 
 def test_the_server_may_differ_from_side_to_side() -> None:

@@ -9,7 +9,7 @@ from unit.judge.comparison.sides import TYPICAL, compared, row, run
 METRICS: tuple[ComparedMetric, ...] = tuple(TYPICAL)
 
 
-def cells(count: int, *, ttft: float = 60.0) -> tuple[ComparedCell, ...]:
+def cells(count: int, *, ttft: float = 60.0) -> list[ComparedCell]:
     ids = [f"chat/rate={n}" for n in range(1, count + 1)]
     before, after = (
         run(name, [row(cell, repeats=5, cv=1, MeanTTFT=value) for cell in ids])
@@ -18,13 +18,13 @@ def cells(count: int, *, ttft: float = 60.0) -> tuple[ComparedCell, ...]:
     return compared(before, after, *METRICS).cells
 
 
-def size(kept: tuple[ComparedCell, ...]) -> int:
+def size(kept: list[ComparedCell]) -> int:
     return sum(len(cell.model_dump_json(by_alias=True, exclude_none=True)) for cell in kept)
 
 
 def test_a_small_one_is_whole() -> None:
     whole = cells(4)
-    assert fitted_cells(whole) == (whole, ())
+    assert fitted_cells(whole) == (whole, [])
 
 
 def test_a_large_comparison_keeps_regressions_and_reports_omissions() -> None:

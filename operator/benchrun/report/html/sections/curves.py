@@ -11,7 +11,8 @@ from benchrun_client.contract import StageRecord, open_stage
 
 from benchrun.api import Cell, Result, SearchResult
 from benchrun.judge.search_results import outcome_of
-from benchrun.judge.throughput import throughputs_of
+from benchrun.judge.stage_profile import StageProfile, expected_load
+from benchrun.judge.throughput import throughputs
 from benchrun.measure import QUEUED_E2EL, Distribution, latencies, totals
 from benchrun.report import html
 from benchrun.report.html import AXIS_TITLES, AXIS_UNITS, ChartSpec, Curve, Reported, theme
@@ -68,7 +69,8 @@ def _of_stage(run: Reported, row: Result, record: StageRecord, *, queued: bool) 
     pool = latencies([record], QUEUED_E2EL) if queued else Distribution.of(answered)
     found: Mapping[str, float | None] = totals([record])
     if row.has_plateau and any(workload.name == row.workload for workload in run.spec.workloads):
-        found = throughputs_of(record, Cell(row.cell, row.workload, row.axis, row.value, ()), run.spec)
+        load = expected_load(run.spec, Cell(row.cell, row.workload, row.axis, row.value, ()))
+        found = throughputs([StageProfile(record, load)])
     mean_us, throughput = pool.mean(), found["request_throughput"]
     return None if mean_us is None or throughput is None else (throughput, mean_us / 1e6)
 
