@@ -166,7 +166,7 @@ def _repeats(run: RunContext, figure: str) -> dict[str, _Repeats]:
 
 def _drifting(figure: str, by_cell: Mapping[str, _Repeats], thresholds: Thresholds) -> list[StageFinding]:
     means = {cell: [math.fsum(batches) / len(batches) for batches in repeats] for cell, repeats in by_cell.items()}
-    chance = significance.common_order_p_value(list(means.values()))
+    chance = significance.order_p_value(list(means.values()))
     if chance > thresholds.drift_order_chance:
         return []
     rising = sum(map(significance.surplus, means.values())) > 0
