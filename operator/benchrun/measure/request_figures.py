@@ -63,6 +63,7 @@ Pools = Mapping[str, Distribution]  # Latencies of many requests by their name, 
 QUEUED_TTFT = "ttft_including_client_queue"
 QUEUED_E2EL = "e2el_including_client_queue"
 QUEUE_TIME = "client_queue_time"
+QUEUED_LATENCIES = (QUEUE_TIME, QUEUED_TTFT, QUEUED_E2EL)
 """Latencies with the client's wait, for an open loop under a cap: there a request is due before it may be sent, and a slow
 server would look fast. As in the keys of metrics; QUEUED_E2EL and QUEUE_TIME are vLLM's own names."""
 
@@ -100,13 +101,8 @@ def latencies(records: Sequence[StageRecord], latency: str) -> Distribution:
     return Distribution.of(chain.from_iterable(_answered(r.requests, latency) for r in records))
 
 
-def pools_of(records: Sequence[StageRecord]) -> Pools:
-    return {latency: latencies(records, latency) for latency in LATENCIES}
-
-
-def queue_pools(records: Sequence[StageRecord]) -> Pools:
-    """The latencies that count the client's wait, by their names."""
-    return {latency: latencies(records, latency) for latency in (QUEUE_TIME, QUEUED_TTFT, QUEUED_E2EL)}
+def pools_of(records: Sequence[StageRecord], names: Sequence[str] = LATENCIES) -> Pools:
+    return {latency: latencies(records, latency) for latency in names}
 
 
 def mean_ms(record: StageRecord, latency: Latency) -> float | None:
@@ -257,7 +253,7 @@ def latency_samples(
         ends = list(map(add, requests.start_us, requests.e2el_us))
         stages.append(contract.stage_parts(due, ends, users=users, at_once=at_once))
     rank = math.inf if failed else None
-    names = ("ttft", "tpot", "e2el", *((QUEUE_TIME, QUEUED_TTFT, QUEUED_E2EL) if queued else ()))
+    names = ("ttft", "tpot", "e2el", *(QUEUED_LATENCIES if queued else ()))
     found: dict[str, contract.LatencySample] = {
         name: contract.RequestSample(stages, [request_values(record.requests, name, failed=rank) for record in records])
         for name in names

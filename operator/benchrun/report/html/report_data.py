@@ -12,7 +12,7 @@ from benchrun.api.sweep import BenchmarkSweepSpec, BenchmarkSweepStatus, Row
 from benchrun.judge.objectives import expected_samples, objective_results
 from benchrun.judge.result_row import intervals
 from benchrun.judge.stage_profile import expected_load
-from benchrun.measure import level_metrics, pooled_metrics, pools_of, queue_pools
+from benchrun.measure import QUEUED_LATENCIES, level_metrics, pooled_metrics, pools_of
 from benchrun.measure.exposition import Sample
 from benchrun.observe import untrusted_json as raw
 from benchrun.plan import axis_of, probed_id
@@ -99,7 +99,7 @@ def _restored(run: Reported, row: Result) -> Result:
     hidden = "itl" if Code.CHUNKS_ARE_NOT_TOKENS in row.findings else None
     shown = {latency: pool for latency, pool in pools_of(records).items() if latency != hidden}
     expected = expected_load(run.spec, Cell(row.cell, row.workload, row.axis, row.value, ()))
-    queued = queue_pools(records) if expected.capped else {}
+    queued = pools_of(records, QUEUED_LATENCIES) if expected.capped else {}
     percentiles = run.spec.measurement.percentiles
     metrics = pooled_metrics(records, shown, percentiles)
     for name, pool in queued.items():
