@@ -55,8 +55,7 @@ def gpu_values(text: str, *, namespace: str, pod: str) -> dict[str, float | None
     reasons = values[_REASONS[0]] or values[_REASONS[1]]
     for name, bits in (("gpu_slowed", _SLOWED), ("gpu_power_capped", _POWER_CAPPED)):
         values[name] = {gpu: float(int(each) & bits != 0) for gpu, each in reasons.items()}
-    found = {name: tuple(of_gpu.values()) for name, of_gpu in values.items()}
-    return combined(found, {**GPU_SERIES, **_DERIVED})
+    return combined({name: tuple(of_gpu.values()) for name, of_gpu in values.items()}, {**GPU_SERIES, **_DERIVED})
 
 
 _Gpu = tuple[str | None, str | None]  # A GPU, or a part of one.

@@ -174,8 +174,7 @@ def trend(values: Sequence[float]) -> Trend | None:
     residuals = [mean - level - slope * (i - (len(means) - 1) / 2) for i, mean in enumerate(means)]
     ordered = order_p_value([means], inflation=variance_inflation([residuals], fitted=2))
     directed = mean_of([b - a for a, b in pairwise(means)]).p_value
-    relative_change = slope * len(means) / level if level else 0.0
-    return Trend(relative_change, min(1.0, 2 * min(ordered, directed)))
+    return Trend(slope * len(means) / level if level else 0.0, min(1.0, 2 * min(ordered, directed)))
 
 
 def at_equal_load(values: Sequence[float], loads: Sequence[float]) -> list[float]:

@@ -81,10 +81,9 @@ def flag_remarks(args: Sequence[str], *, image: str, version: str | None, path: 
     name it."""
     version = version or version_of_image(image)
     table = table_for(version) if version is not None else None
-    names = [_dashed(word.partition("=")[0]) for word in args]
     remarks = [
         warning(f"{path}[{place}]", name + ENGINE.flag_warnings[name])
-        for place, name in enumerate(names)
+        for place, name in enumerate(_dashed(word.partition("=")[0]) for word in args)
         if name in ENGINE.flag_warnings
     ]
     if table is not None:

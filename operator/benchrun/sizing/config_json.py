@@ -223,8 +223,7 @@ def _caches(text: Config, attention: Attention, *, model_type: str, query_heads:
         latent = Layer(kind="Latent", heads=1, values=whole(text, "kv_lora_rank") + whole(text, "qk_rope_head_dim"))
         if (size := whole_if_any(text, "index_head_dim")) is None:
             return [latent]
-        index_values = size + size // _INDEX_BLOCK * _INDEX_SCALE_BYTES
-        return [latent, Layer(kind="Index", heads=1, values=index_values)]
+        return [latent, Layer(kind="Index", heads=1, values=size + size // _INDEX_BLOCK * _INDEX_SCALE_BYTES)]
     if text.get("kv_lora_rank") is not None:
         raise UnknownShape(f"{model_type or 'the model'} has latent attention (kv_lora_rank) of a kind not known here")
     globally = attention.kind == "Full" and "global_head_dim" in text

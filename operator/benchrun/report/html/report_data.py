@@ -7,13 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from benchrun_client.contract import StageRecord, open_stage
 
-from benchrun.api import KEYS, Axis, BenchmarkRunSpec, BenchmarkRunStatus, Cell, Code, Result
+from benchrun.api import KEYS, Axis, BenchmarkRunSpec, BenchmarkRunStatus, Cell, Code, Result, Sample
 from benchrun.api.sweep import BenchmarkSweepSpec, BenchmarkSweepStatus, Row
 from benchrun.judge.objectives import expected_samples, objective_results
 from benchrun.judge.result_row import intervals
 from benchrun.judge.stage_profile import expected_load
 from benchrun.measure import QUEUED_LATENCIES, level_metrics, pooled_metrics, pools_of
-from benchrun.measure.exposition import Sample
 from benchrun.observe import untrusted_json as raw
 from benchrun.plan import axis_of, probed_id
 
