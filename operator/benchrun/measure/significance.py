@@ -199,33 +199,20 @@ def theil_sen_slope(values: Sequence[float]) -> float:
 # Whether repeats of one measurement agree, and how far they scatter.
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """How repeats differ. None: not known."""
-
-    cv_percent: float | None
-    """Standard deviation of the repeats' means, sample formula, in percent of their mean; needs two repeats."""
-    p_value: float | None
-    """How likely the noise within repeats alone sets them this far apart; needs two values in some repeat."""
-
-
-def between_groups(groups: Sequence[Sequence[float]]) -> Spread:
-    """Compare repeats, each given as its batch means in order of time; those without values don't count. An F-test, whose noise
-    within repeats is raised by what the resemblance of neighbouring batches hides of it."""
-    filled = [group for group in groups if group]
-    means = [fmean(group) for group in filled]
-    return Spread(cv_percent=_cv_percent(means), p_value=_p_value(filled, means))
-
-
-def _cv_percent(means: Sequence[float]) -> float | None:
+def cv_percent(means: Sequence[float]) -> float | None:
+    """Standard deviation of the repeats' means, sample formula, in percent of their mean; None for fewer than two."""
     if len(means) < 2:
         return None
     mean = mean_of(means)
     return 100 * math.sqrt(mean.squared_error * len(means)) / abs(mean.estimate) if mean.estimate else None
 
 
-def _p_value(groups: Sequence[Sequence[float]], means: Sequence[float]) -> float | None:
-    count = sum(map(len, groups))
+def groups_p_value(repeats: Sequence[Sequence[float]]) -> float | None:
+    """How likely the noise within repeats alone sets them this far apart; None without two values in some repeat. Each is given as
+    its batch means in order of time; those without values don't count. An F-test, whose noise within repeats is raised by what
+    the resemblance of neighbouring batches hides of it."""
+    groups = [group for group in repeats if group]
+    means, count = [fmean(group) for group in groups], sum(map(len, groups))
     between, within = len(groups) - 1, count - len(groups)
     if between < 1 or within < 1:
         return None
@@ -248,7 +235,7 @@ def repeat_cv_percent(
         {**of_stage} | {f"mean_{latency}_ms": mean_ms(record, latency) for latency in LATENCIES}
         for record, of_stage in zip(records, throughputs, strict=True)
     ]
-    found = {name: rounded(_cv_percent(known(each[name] for each in repeats))) for name in (repeats or [{}])[0]}
+    found = {name: rounded(cv_percent(known(each[name] for each in repeats))) for name in (repeats or [{}])[0]}
     return {name: cv for name, cv in found.items() if cv is not None}
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, RunContext, StageFinding, times
 from benchrun.judge.stage_profile import StageProfile
 from benchrun.judge.thresholds import Thresholds
-from benchrun.measure import between_groups, percentiles, plateau, request_figures, significance
+from benchrun.measure import groups_p_value, percentiles, plateau, request_figures, significance
 
 BEYOND_CAPACITY = "arrivals beyond capacity"
 MIN_ANSWER_TIMES = 3  # Mean E2ELs that a plateau under a rate lasts before the requests in the system are looked at.
@@ -173,7 +173,7 @@ def _drifting(figure: str, by_cell: Mapping[str, _Repeats], thresholds: Threshol
     findings = []
     for cell_id, repeats in by_cell.items():
         first, last = means[cell_id][0], means[cell_id][-1]
-        change, noise = 100 * (last / first - 1) if first > 0 else 0.0, between_groups(repeats).p_value
+        change, noise = 100 * (last / first - 1) if first > 0 else 0.0, groups_p_value(repeats)
         along = change > 0 if rising else change < 0
         if not along or abs(change) <= thresholds.drift_percent or noise is None or noise >= thresholds.chance_of_alarm:
             continue
