@@ -17,14 +17,13 @@ from typing import Any, Generic, TypeVar
 from benchrun_client.engines import ENGINE, StartupPhases
 
 from benchrun import names
-from benchrun.api import MAX_COMPILATIONS, Judgement
+from benchrun.api import MAX_COMPILATIONS, Judgement, Sample
 from benchrun.decide import decision
 from benchrun.effects.errors import ClusterError, NotFound
 from benchrun.effects.judge_child import JudgeChild, NotJudged
 from benchrun.effects.kubernetes_api import KubernetesApi
 from benchrun.judge_process.job import Job, Part
 from benchrun.measure import bucketed, encode
-from benchrun.measure.exposition import Sample
 from benchrun.observe import Child, Children, Run, image_pull_seconds, untrusted_json as raw
 from benchrun.plan import RECORD_KEY, TIMELINE_KEY, Arrival
 

@@ -52,21 +52,19 @@ def by_role(edges: Sequence[ServerEdge]) -> dict[str, tuple[ServerEdge, ...]]:
     return {role: tuple(e for e in edges if e.role == role) for role in dict.fromkeys(edge.role for edge in edges)}
 
 
-def rise(edges: Iterable[ServerEdge], counter: str) -> float | None:
+def rise(edges: Sequence[ServerEdge], counter: str) -> float | None:
     """Rise of one counter, summed over these servers; None where one lacks it at an edge, or was restarted in between."""
-    known = list(edges)
-    return None if any(map(is_reset, known)) else sum_of_all([rise_at(edge, counter) for edge in known])
+    return None if any(map(is_reset, edges)) else sum_of_all([rise_at(edge, counter) for edge in edges])
 
 
-def prefix_lookups(edges: Iterable[ServerEdge]) -> tuple[float, float, float] | None:
+def prefix_lookups(edges: Sequence[ServerEdge]) -> tuple[float, float, float] | None:
     """Prompt tokens that these servers looked up in a prefix cache, that they found in their own, and in a cache behind it (host
     memory, disk, another node; 0 without its series). None where a server's counters were not read at both ends."""
-    known = list(edges)
-    hits, queries = rise(known, PREFIX_HITS), rise(known, PREFIX_QUERIES)
+    hits, queries = rise(edges, PREFIX_HITS), rise(edges, PREFIX_QUERIES)
     if hits is None or queries is None:
         return None
     external_hits, external_queries = (
-        math.fsum(rise_at(edge, counter) or 0.0 for edge in known) for counter in (EXTERNAL_HITS, EXTERNAL_QUERIES)
+        math.fsum(rise_at(edge, counter) or 0.0 for edge in edges) for counter in (EXTERNAL_HITS, EXTERNAL_QUERIES)
     )
     # What the first tier misses is looked up in the second; without a first tier that is everything.
     return max(queries, external_queries), hits, external_hits

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from statistics import fmean
-from typing import NamedTuple
 
 from benchrun.api import GPU_SERIES, Sample
 from benchrun.measure.exposition import UnreadableMetrics, combined, series_of
@@ -56,8 +55,7 @@ def gpu_values(text: str, *, namespace: str, pod: str) -> dict[str, float | None
     reasons = values[_REASONS[0]] or values[_REASONS[1]]
     for name, bits in (("gpu_slowed", _SLOWED), ("gpu_power_capped", _POWER_CAPPED)):
         values[name] = {gpu: float(int(each) & bits != 0) for gpu, each in reasons.items()}
-    found = {name: tuple(of_gpu.values()) for name, of_gpu in values.items()}
-    return combined(found, {**GPU_SERIES, **_DERIVED})
+    return combined({name: tuple(of_gpu.values()) for name, of_gpu in values.items()}, {**GPU_SERIES, **_DERIVED})
 
 
 _Gpu = tuple[str | None, str | None]  # A GPU, or a part of one.
@@ -130,34 +128,22 @@ def _renewed(stage: Sequence[Sample], *names: str) -> list[Sample]:
 # up to one scrape late.
 
 
-class _Span(NamedTuple):
-    """From the first to the last renewal within a stage."""
-
-    joules: float
-    first: Sample
-    last: Sample
-
-    @property
-    def tokens(self) -> float | None:
-        """That the server wrote; None where its counter fell: another process."""
-        return risen(self.first.generation_tokens, self.last.generation_tokens)
-
-
 def _rates(stages: Sequence[Sequence[Sample]]) -> tuple[float | None, float | None]:
     """Watts of one server, and tokens a second that it wrote meanwhile; None where no stage has two renewals."""
     spans = [span for stage in stages if (span := _span(stage)) is not None]
-    seconds = math.fsum(span.last.at - span.first.at for span in spans)
-    joules, tokens = sum_of_all([span.joules for span in spans]), sum_of_all([span.tokens for span in spans])
-    return ratio(joules, seconds), ratio(tokens, seconds)
+    seconds = math.fsum(last.at - first.at for _, first, last in spans)
+    tokens = sum_of_all([risen(first.generation_tokens, last.generation_tokens) for _, first, last in spans])
+    return ratio(sum_of_all([joules for joules, _, _ in spans]), seconds), ratio(tokens, seconds)
 
 
-def _span(stage: Sequence[Sample]) -> _Span | None:
-    """By the energy counter, unless it fell; else by the power shown, each value until the next. None: neither renewed twice."""
+def _span(stage: Sequence[Sample]) -> tuple[float, Sample, Sample] | None:
+    """Joules between the first and the last renewal, and these samples. By the energy counter, unless it fell; else by the power
+    shown, each value until the next. None: neither renewed twice."""
     counted, shown = _renewed(stage, "gpu_joules"), _renewed(stage, "gpu_watts")
     joules = known(sample.gpu_joules for sample in stage)
     if len(counted) > 1 and all(before <= after for before, after in pairwise(joules)):
-        return _Span((counted[-1].gpu_joules or 0.0) - (counted[0].gpu_joules or 0.0), counted[0], counted[-1])
+        return (counted[-1].gpu_joules or 0.0) - (counted[0].gpu_joules or 0.0), counted[0], counted[-1]
     if len(shown) > 1:
         drawn = math.fsum((before.gpu_watts or 0.0) * (after.at - before.at) for before, after in pairwise(shown))
-        return _Span(drawn, shown[0], shown[-1])
+        return drawn, shown[0], shown[-1]
     return None

@@ -14,7 +14,7 @@ from itertools import accumulate, pairwise
 from operator import mul, sub
 from statistics import fmean
 
-from benchrun_client.contract import ERROR, interpolated, interval_ranks
+from benchrun_client.contract import ERROR, interpolated
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +107,6 @@ def variance_inflation(series: Sequence[Sequence[float]], *, fitted: int) -> flo
 # Of n independent values, the number below the true percentile p is binomial (n, p): ranks bound the percentile of any
 # distribution. With few values even the largest does not bound a high percentile: p99 has a two-sided 95 % interval from 368
 # values on. Requests that share a queue are alike, and need more: `benchrun_client.contract.certainty`.
-
-percentile_ranks = interval_ranks
-"""Ranks (1 is the smallest value) of the two values that bracket the percentile of `count` independent values with 95 %
-certainty: 40 and 61 for the median of 100; None where they are too few."""
 
 
 def least_count(percent: float) -> int | None:

@@ -59,10 +59,12 @@ Latency = Literal["ttft", "tpot", "itl", "e2el"]
 LATENCIES: tuple[Latency, ...] = ("ttft", "tpot", "itl", "e2el")
 SIGNIFICANT_DIGITS = 5
 Pools = Mapping[str, Distribution]  # Latencies of many requests by their name, in microseconds.
+Metrics = dict[str, float | None]  # Figures by the keys of `results[].metrics`; None: not known.
 
 QUEUED_TTFT = "ttft_including_client_queue"
 QUEUED_E2EL = "e2el_including_client_queue"
 QUEUE_TIME = "client_queue_time"
+QUEUED_LATENCIES = (QUEUE_TIME, QUEUED_TTFT, QUEUED_E2EL)
 """Latencies with the client's wait, for an open loop under a cap: there a request is due before it may be sent, and a slow
 server would look fast. As in the keys of metrics; QUEUED_E2EL and QUEUE_TIME are vLLM's own names."""
 
@@ -84,29 +86,20 @@ _OF_REQUESTS: Mapping[str, Callable[[RequestColumns], Iterable[float | None]]] =
 """Of all requests, in microseconds."""
 
 
-def request_values(requests: RequestColumns, latency: str, *, failed: float | None) -> list[float | None]:
+def request_values(requests: RequestColumns, latency: str, *, failed: float | None = None) -> list[float | None]:
     """One value a request, in microseconds: None where it has none, `failed` where the request failed."""
     return [value if ok else failed for value, ok in zip(_OF_REQUESTS[latency](requests), requests.ok, strict=True)]
-
-
-def _answered(requests: RequestColumns, latency: str) -> Iterable[float]:
-    return (value for value in compress(_OF_REQUESTS[latency](requests), requests.ok) if value is not None)
 
 
 def latencies(records: Sequence[StageRecord], latency: str) -> Distribution:
     """All successful requests of these records; microseconds. `latency`: one of LATENCIES, or of those with the queue."""
     if latency == "itl":
         return Distribution.of_counts(chain.from_iterable(zip(r.gaps.us, r.gaps.count, strict=True) for r in records))
-    return Distribution.of(chain.from_iterable(_answered(r.requests, latency) for r in records))
+    return Distribution.of(chain.from_iterable(known(request_values(r.requests, latency)) for r in records))
 
 
-def pools_of(records: Sequence[StageRecord]) -> Pools:
-    return {latency: latencies(records, latency) for latency in LATENCIES}
-
-
-def queue_pools(records: Sequence[StageRecord]) -> Pools:
-    """The latencies that count the client's wait, by their names."""
-    return {latency: latencies(records, latency) for latency in (QUEUE_TIME, QUEUED_TTFT, QUEUED_E2EL)}
+def pools_of(records: Sequence[StageRecord], names: Sequence[str] = LATENCIES) -> Pools:
+    return {latency: latencies(records, latency) for latency in names}
 
 
 def mean_ms(record: StageRecord, latency: Latency) -> float | None:
@@ -114,7 +107,7 @@ def mean_ms(record: StageRecord, latency: Latency) -> float | None:
     if latency == "itl":
         total, count = sum(map(mul, record.gaps.us, record.gaps.count)), sum(record.gaps.count)
         return milliseconds(total / count) if count else None
-    values = list(_answered(record.requests, latency))
+    values = known(request_values(record.requests, latency))
     return milliseconds(fmean(values)) if values else None
 
 
@@ -122,9 +115,9 @@ ANSWERED_PERCENT = "answered_percent"
 """Key of `results[].metrics`, there only where requests failed: percentiles are of this share of all requests."""
 
 
-def pooled_metrics(records: Sequence[StageRecord], pools: Pools, percentiles: Sequence[str]) -> dict[str, float | None]:
+def pooled_metrics(records: Sequence[StageRecord], pools: Pools, percentiles: Sequence[str]) -> Metrics:
     """Every figure of a cell. Latencies are milliseconds with five significant digits; counts are exact."""
-    metrics: dict[str, float | None] = dict(totals(records)) | connect_metrics(records)
+    metrics = totals(records) | connect_metrics(records)
     if metrics["failed"]:
         requests = sum(len(record.requests.ok) for record in records)
         metrics[ANSWERED_PERCENT] = rounded(100 * (metrics["completed"] or 0) / requests)
@@ -133,7 +126,7 @@ def pooled_metrics(records: Sequence[StageRecord], pools: Pools, percentiles: Se
     return metrics
 
 
-def totals(records: Sequence[StageRecord]) -> Mapping[str, float | None]:
+def totals(records: Sequence[StageRecord]) -> Metrics:
     """Counts, tokens, and both per second."""
     duration = math.fsum(map(duration_seconds, records))
     completed = sum(sum(record.requests.ok) for record in records)
@@ -149,7 +142,7 @@ def totals(records: Sequence[StageRecord]) -> Mapping[str, float | None]:
     }
 
 
-def _throughputs(seconds: float, completed: int, input_tokens: int, output_tokens: float) -> Mapping[str, float | None]:
+def _throughputs(seconds: float, completed: int, input_tokens: int, output_tokens: float) -> Metrics:
     return {
         "request_throughput": rounded(ratio(completed, seconds)),
         "output_throughput": rounded(ratio(output_tokens, seconds)),
@@ -157,7 +150,7 @@ def _throughputs(seconds: float, completed: int, input_tokens: int, output_token
     }
 
 
-def connect_metrics(records: Sequence[StageRecord]) -> dict[str, float | None]:
+def connect_metrics(records: Sequence[StageRecord]) -> Metrics:
     """What of TTFT is the set-up of connections (TCP, TLS): `mean_connect_ms` over all requests, 0 for one that used a
     connection again, so that it can be taken off `mean_ttft_ms`; `max_connect_ms` the longest. Empty where it is not known."""
     made = [record.connections for record in records if record.connections is not None]
@@ -170,9 +163,7 @@ def connect_metrics(records: Sequence[StageRecord]) -> dict[str, float | None]:
     }
 
 
-def level_metrics(
-    pool: Distribution, latency: str, percentiles: Sequence[str], *, deviation: bool = False
-) -> dict[str, float | None]:
+def level_metrics(pool: Distribution, latency: str, percentiles: Sequence[str], *, deviation: bool = False) -> Metrics:
     """`mean_ttft_ms`, `median_ttft_ms`, `p99_ttft_ms` ...; None where nothing was measured. `std_ttft_ms` costs much."""
     figures = {"mean": pool.mean(), "median": pool.percentile(50)}
     figures |= {"std": pool.deviation()} if deviation else {}
@@ -257,14 +248,13 @@ def latency_samples(
         ends = list(map(add, requests.start_us, requests.e2el_us))
         stages.append(contract.stage_parts(due, ends, users=users, at_once=at_once))
     rank = math.inf if failed else None
-    names = ("ttft", "tpot", "e2el", *((QUEUE_TIME, QUEUED_TTFT, QUEUED_E2EL) if queued else ()))
     found: dict[str, contract.LatencySample] = {
         name: contract.RequestSample(stages, [request_values(record.requests, name, failed=rank) for record in records])
-        for name in names
+        for name in ("ttft", "tpot", "e2el", *(QUEUED_LATENCIES if queued else ()))
     }
     shares = [failed_requests(r) / max(1, sum(r.requests.ok)) if failed else 0.0 for r in records]
-    gaps = contract.GapSample(stages, [(record.gaps, record.gap_slices) for record in records], shares)
-    return {**found, "itl": gaps}
+    found["itl"] = contract.GapSample(stages, [(record.gaps, record.gap_slices) for record in records], shares)
+    return found
 
 
 # Latencies of a plateau are those of requests *sent* in it, however late their answer; so the slow ones are not left out.
@@ -273,9 +263,7 @@ def latency_samples(
 # token of its answer came: by then they were computed. Gaps between tokens (ITL) are kept for the whole stage only.
 
 
-def plateau_metrics(
-    stages: Sequence[tuple[StageRecord, Plateau]], percentiles: Sequence[str]
-) -> dict[str, float | None]:
+def plateau_metrics(stages: Sequence[tuple[StageRecord, Plateau]], percentiles: Sequence[str]) -> Metrics:
     """Figures of one stage's plateau, or of several in one pool, as a cell's are pooled."""
     metrics = plateau_totals(stages)
     sent = [sent_in_plateau(record, interval) for record, interval in stages]
@@ -284,7 +272,7 @@ def plateau_metrics(
     return metrics
 
 
-def plateau_totals(stages: Sequence[tuple[StageRecord, Plateau]]) -> dict[str, float | None]:
+def plateau_totals(stages: Sequence[tuple[StageRecord, Plateau]]) -> Metrics:
     """Answers completed in these plateaus, their length in seconds, and requests and tokens a second."""
     seconds = sum(interval.length_us for _, interval in stages) / 1e6
     completed = sum(completed_in(record.requests, interval) for record, interval in stages)

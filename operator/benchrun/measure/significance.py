@@ -12,7 +12,7 @@ from statistics import NormalDist, fmean, median
 
 from benchrun_client.contract import StageRecord, regularized_beta, student_p_value
 
-from benchrun.measure.percentiles import BATCHES, batch_means, variance_inflation
+from benchrun.measure.percentiles import batch_means, variance_inflation
 from benchrun.measure.request_figures import LATENCIES, known, mean_ms, rounded
 
 CONFIDENCE = 0.95
@@ -42,25 +42,16 @@ def fisher_p_value(f: float, between: float, within: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Mean:
-    """A mean, and how far it may be off."""
-
-    value: float
-    squared_error: float  # Variance of the values over their number.
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
 class Contrast:
-    """An estimated difference, from which its p-value and its interval at any confidence follow."""
+    """A mean or a difference of means, from which its p-value and its interval at any confidence follow."""
 
     estimate: float
-    squared_error: float
-    degrees_of_freedom: float
+    squared_error: float  # Of a mean: variance of the values over their number.
+    degrees_of_freedom: float  # Of a mean: the number of values less one.
 
     @property
     def p_value(self) -> float:
-        """Two-sided: the probability of so large a difference when there is none."""
+        """Two-sided: the probability of so large an estimate when the true value is 0."""
         if self.squared_error == 0:
             return 1.0 if self.estimate == 0 else 0.0
         return student_p_value(self.estimate / math.sqrt(self.squared_error), self.degrees_of_freedom)
@@ -80,21 +71,21 @@ class Contrast:
         return student_quantile(confidence, self.degrees_of_freedom) * math.sqrt(self.squared_error)
 
 
-def mean_of(values: Sequence[float]) -> Mean:
+def mean_of(values: Sequence[float]) -> Contrast:
     """The mean of two values or more."""
     mean = math.fsum(values) / len(values)
     variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
-    return Mean(mean, variance / len(values), len(values))
+    return Contrast(mean, variance / len(values), len(values) - 1)
 
 
-def welch(first: Mean, second: Mean) -> Contrast:
+def welch(first: Contrast, second: Contrast) -> Contrast:
     """`second` minus `first`, whose scatter may differ; each the mean of two values or more."""
-    estimate, squared_error = second.value - first.value, first.squared_error + second.squared_error
+    estimate, squared_error = second.estimate - first.estimate, first.squared_error + second.squared_error
     if squared_error == 0:
-        return Contrast(estimate, 0.0, float(first.count + second.count - 2))
+        return Contrast(estimate, 0.0, first.degrees_of_freedom + second.degrees_of_freedom)
     # Shares, not squares of tiny errors, which could vanish.
     share_1, share_2 = first.squared_error / squared_error, second.squared_error / squared_error
-    freedom = 1 / (share_1**2 / (first.count - 1) + share_2**2 / (second.count - 1))
+    freedom = 1 / (share_1**2 / first.degrees_of_freedom + share_2**2 / second.degrees_of_freedom)
     return Contrast(estimate, squared_error, freedom)
 
 
@@ -130,14 +121,11 @@ def surplus(values: Sequence[float]) -> int:
     return sum((b > a) - (b < a) for a, b in combinations(values, 2))
 
 
-def common_order_p_value(series: Sequence[Sequence[float]]) -> float:
-    """How likely random orders would have so many of all pairs rising, or falling. Equal values make it careful."""
-    return _order_p_value(tuple(map(len, series)), abs(sum(map(surplus, series))))
-
-
-def monotone_p_value(values: Sequence[float], *, inflation: float = 1.0) -> float:
-    """The same for one series. `inflation` is how many times independence overstates what is known."""
-    return _order_p_value((len(values),), math.ceil(abs(surplus(values)) / math.sqrt(inflation) - 1e-9))
+def order_p_value(series: Sequence[Sequence[float]], *, inflation: float = 1.0) -> float:
+    """How likely random orders would have so many of all pairs rising, or falling. Equal values make it careful.
+    `inflation` is how many times independence overstates what is known."""
+    shrunk = math.ceil(abs(sum(map(surplus, series))) / math.sqrt(inflation) - 1e-9)
+    return _order_p_value(tuple(map(len, series)), shrunk)
 
 
 @lru_cache(maxsize=256)
@@ -177,18 +165,16 @@ class Trend:
     p_value: float  # Two-sided: how likely a series that keeps its level would seem to move so steadily.
 
 
-def trend(values: Sequence[float], *, batches: int = BATCHES) -> Trend | None:
+def trend(values: Sequence[float]) -> Trend | None:
     """The trend of values in order of time, their mean not negative; None below `MIN_BATCHES` values."""
-    means = batch_means(values, batches=batches)
+    means = batch_means(values)
     if len(means) < MIN_BATCHES:
         return None
     slope, level = theil_sen_slope(means), math.fsum(means) / len(means)
     residuals = [mean - level - slope * (i - (len(means) - 1) / 2) for i, mean in enumerate(means)]
-    ordered = monotone_p_value(means, inflation=variance_inflation([residuals], fitted=2))
-    steps = mean_of([b - a for a, b in pairwise(means)])
-    directed = Contrast(steps.value, steps.squared_error, steps.count - 1).p_value
-    relative_change = slope * len(means) / level if level else 0.0
-    return Trend(relative_change, min(1.0, 2 * min(ordered, directed)))
+    ordered = order_p_value([means], inflation=variance_inflation([residuals], fitted=2))
+    directed = mean_of([b - a for a, b in pairwise(means)]).p_value
+    return Trend(slope * len(means) / level if level else 0.0, min(1.0, 2 * min(ordered, directed)))
 
 
 def at_equal_load(values: Sequence[float], loads: Sequence[float]) -> list[float]:
@@ -213,33 +199,20 @@ def theil_sen_slope(values: Sequence[float]) -> float:
 # Whether repeats of one measurement agree, and how far they scatter.
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """How repeats differ. None: not known."""
-
-    cv_percent: float | None
-    """Standard deviation of the repeats' means, sample formula, in percent of their mean; needs two repeats."""
-    p_value: float | None
-    """How likely the noise within repeats alone sets them this far apart; needs two values in some repeat."""
-
-
-def between_groups(groups: Sequence[Sequence[float]]) -> Spread:
-    """Compare repeats, each given as its batch means in order of time; those without values don't count. An F-test, whose noise
-    within repeats is raised by what the resemblance of neighbouring batches hides of it."""
-    filled = [group for group in groups if group]
-    means = [fmean(group) for group in filled]
-    return Spread(cv_percent=_cv_percent(means), p_value=_p_value(filled, means))
-
-
-def _cv_percent(means: Sequence[float]) -> float | None:
+def cv_percent(means: Sequence[float]) -> float | None:
+    """Standard deviation of the repeats' means, sample formula, in percent of their mean; None for fewer than two."""
     if len(means) < 2:
         return None
     mean = mean_of(means)
-    return 100 * math.sqrt(mean.squared_error * mean.count) / abs(mean.value) if mean.value else None
+    return 100 * math.sqrt(mean.squared_error * len(means)) / abs(mean.estimate) if mean.estimate else None
 
 
-def _p_value(groups: Sequence[Sequence[float]], means: Sequence[float]) -> float | None:
-    count = sum(map(len, groups))
+def groups_p_value(repeats: Sequence[Sequence[float]]) -> float | None:
+    """How likely the noise within repeats alone sets them this far apart; None without two values in some repeat. Each is given as
+    its batch means in order of time; those without values don't count. An F-test, whose noise within repeats is raised by what
+    the resemblance of neighbouring batches hides of it."""
+    groups = [group for group in repeats if group]
+    means, count = [fmean(group) for group in groups], sum(map(len, groups))
     between, within = len(groups) - 1, count - len(groups)
     if between < 1 or within < 1:
         return None
@@ -262,7 +235,7 @@ def repeat_cv_percent(
         {**of_stage} | {f"mean_{latency}_ms": mean_ms(record, latency) for latency in LATENCIES}
         for record, of_stage in zip(records, throughputs, strict=True)
     ]
-    found = {name: rounded(_cv_percent(known(each[name] for each in repeats))) for name in (repeats or [{}])[0]}
+    found = {name: rounded(cv_percent(known(each[name] for each in repeats))) for name in (repeats or [{}])[0]}
     return {name: cv for name, cv in found.items() if cv is not None}
 
 

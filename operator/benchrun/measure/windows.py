@@ -139,12 +139,19 @@ def together(window: Window) -> Sequence[Sample]:
 
 
 def figures(stage_windows: Iterable[Window]) -> RoleFigures:
-    """Figures over windows of one role: those of a stage, or of all stages of a cell."""
+    """Figures over windows of one role: those of a stage, or of all stages of a cell. Not rounded."""
     parts = list(stage_windows)
+    stages = [part.edges for part in parts]
     samples = [sample for part in parts for sample in part.samples]
-    expected = math.fsum(part.expected for part in parts)
     summed = [sample for part in parts for sample in together(part)]
-    return role_figures(parts[0].role, samples, [part.edges for part in parts], together=summed, expected=expected)
+    values = {
+        name: _value(figure, summed if figure.sample in SUMMED else samples, stages)
+        for name, figure in ROLE_FIGURES.items()
+        if figure.sample or figure.counters
+    }
+    expected = math.fsum(part.expected for part in parts)
+    coverage = min(100.0, 100 * len(samples) / expected) if expected > 0 else None
+    return RoleFigures(role=parts[0].role, samples=len(samples), coverage_percent=coverage, **values)
 
 
 def replicas(record: StageRecord, samples: Sequence[Sample]) -> tuple[Replica, ...]:
@@ -169,27 +176,8 @@ def _replica(edge: ServerEdge, pods: Sequence[PodWindow]) -> Replica:
         generation_tokens=counters.rise([edge], counters.GENERATION_TOKENS),
         mean_ttft_ms=mean_ms(counters.TTFT_SUM, counters.TTFT_COUNT),
         mean_queue_ms=mean_ms(counters.QUEUE_TIME_SUM, counters.QUEUE_TIME_COUNT),
-        figures=role_figures(edge.role, samples, [(edge,)], together=samples, expected=0.0),
+        figures=figures([Window(edge.role, samples, (edge,), expected=0.0)]),
     )
-
-
-def role_figures(
-    role: str,
-    samples: Sequence[Sample],
-    stages: Sequence[Sequence[ServerEdge]],
-    *,
-    together: Sequence[Sample],
-    expected: float,
-) -> RoleFigures:
-    """From the samples of single servers in all stages, the same `together`, summed over the servers, and the edges of each stage;
-    `expected` is how many samples were due. Not rounded."""
-    coverage = min(100.0, 100 * len(samples) / expected) if expected > 0 else None
-    measured = {name: figure for name, figure in ROLE_FIGURES.items() if figure.sample or figure.counters}
-    values = {
-        name: _value(figure, together if figure.sample in SUMMED else samples, stages)
-        for name, figure in measured.items()
-    }
-    return RoleFigures(role=role, samples=len(samples), coverage_percent=coverage, **values)
 
 
 def rounded_figures(figures: RoleFigures) -> RoleFigures:

@@ -143,7 +143,7 @@ def _target(owner: Owner, spec: BenchmarkRunSpec, endpoint_addresses: tuple[str,
 def _flag_of_servers(spec: BenchmarkRunSpec, name: str) -> int | None:
     """A flag of the servers that write answers; None: not given, or in a form that only vLLM can read."""
     try:
-        return ServeArgs.of(answering_args(spec)).whole_if_given(name)
+        return ServeArgs.of(answering_args(spec)).whole(name)
     except UnreadableValue:
         return None
 

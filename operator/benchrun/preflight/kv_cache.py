@@ -89,7 +89,7 @@ def node_remarks(spec: BenchmarkRunSpec) -> list[Remark]:
     if server is None or server.nodes_per_replica == 1:
         return []
     args = ServeArgs.of([*server.command, *server.args])
-    processes = math.prod(args.whole(size, 1) for size in _SIZES)
+    processes = math.prod(args.whole(size) or 1 for size in _SIZES)
     nodes, gpus = server.nodes_per_replica, gpus_of(server.resources)
     each, rest = divmod(processes, nodes)
     if rest:

@@ -81,7 +81,7 @@ def _server(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
     try:
         sized = _sizing_of(args, known)
         longest = sizing.max_model_tokens(args)
-        sequences = args.whole_if_given("max-num-seqs")
+        sequences = args.whole("max-num-seqs")
         remarks += node_remarks(spec)
     except sizing.UnreadableValue as problem:
         return [*remarks, error(ARGS, str(problem))]
@@ -104,12 +104,8 @@ def _server(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
 def _sizing_of(args: sizing.ServeArgs, known: Known) -> sizing.Sizing | None:
     if known.shape is None:
         return None
-    engine, memory = sizing.engine_of(args, known.shape, gpu_bytes=known.gpu_bytes), None
-    if known.gpu_bytes is not None and known.weights_bytes is not None:
-        weights = -(-known.weights_bytes // engine.gpus)
-        memory = sizing.Memory(
-            total=known.gpu_bytes, utilization=engine.utilization, weights=weights, overhead=known.overhead_bytes
-        )
+    engine = sizing.engine_of(args, known.shape, gpu_bytes=known.gpu_bytes)
+    memory = sizing.memory_of(engine, known.gpu_bytes, weights=known.weights_bytes, overhead=known.overhead_bytes)
     return sizing.sizing_of(known.shape, engine, memory=memory)
 
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from benchrun_client.contract import PrefixRepetitionData, RandomData, ShareGPTData, TextsData
+from benchrun_client.contract import PrefixRepetitionData, RandomData, ShareGPTData, TextsData, interval_ranks
 
 from benchrun.api import AgentDataset, BenchmarkRunSpec, Dataset, Workload, datasets_of
-from benchrun.measure import detectable_percent, least_count, percentile_ranks, power_sentence
+from benchrun.measure import detectable_percent, least_count, power_sentence
 from benchrun.plan import cells, estimate, gpus, load_points, most_probe_stages, planned_stages, requests_of
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 
@@ -176,7 +176,7 @@ def _workload(spec: BenchmarkRunSpec, workload: Workload, path: str) -> list[Rem
 
 
 def _is_open(percentile: str, requests: int) -> bool:
-    return percentile_ranks(requests, float(percentile)) is None
+    return interval_ranks(requests, float(percentile)) is None
 
 
 def _sentence(short: list[str], counts: Mapping[str, int], repeats: int) -> str:

@@ -71,8 +71,7 @@ def _problem(found: Any, schema: Schema) -> Remark:
     path = "spec" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
     if found["type"] == "extra_forbidden":
         for part in location[:-1]:
-            properties = schema.get("properties", {})
-            schema = schema.get("items", {}) if isinstance(part, int) else properties.get(part, {})
+            schema = schema.get("items", {}) if isinstance(part, int) else schema.get("properties", {}).get(part, {})
         return _unknown(path, str(location[-1]), tuple(schema.get("properties", ())))
     if found["type"] == "missing":
         return error(path, "must be there")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
@@ -81,10 +81,9 @@ def flag_remarks(args: Sequence[str], *, image: str, version: str | None, path: 
     name it."""
     version = version or version_of_image(image)
     table = table_for(version) if version is not None else None
-    names = [_dashed(word.partition("=")[0]) for word in args]
     remarks = [
         warning(f"{path}[{place}]", name + ENGINE.flag_warnings[name])
-        for place, name in enumerate(names)
+        for place, name in enumerate(_dashed(word.partition("=")[0]) for word in args)
         if name in ENGINE.flag_warnings
     ]
     if table is not None:
@@ -112,19 +111,19 @@ def table_remarks(args: Sequence[str], table: FlagTable, *, path: str, first: in
     return walk.found
 
 
+@dataclass(slots=True)
 class _Walk:
     """One pass over the words, as argparse reads them."""
 
-    def __init__(self, table: FlagTable, args: Sequence[str], path: str) -> None:
-        self._table = table
-        self._args = args
-        self._path = path
-        self.found: list[Remark] = []
-        self._seen: dict[str, int] = {}
+    table: FlagTable
+    args: Sequence[str]
+    path: str
+    found: list[Remark] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
 
     def word(self, place: int) -> int:
         """Look at one word; the place of the next."""
-        word = self._args[place]
+        word = self.args[place]
         if not is_flag(word):
             text = f"{word!r} belongs to no flag: vLLM takes one model only, and the operator names it"
             self._say(error, place, text)
@@ -133,25 +132,25 @@ class _Walk:
         flag, name = self._flag(place, name, by_parts="." in name)
         if flag is None:
             return place + 1 + (not equals and self._is_value(place + 1))
-        if name in self._seen and not flag.is_object:
+        if name in self.seen and not flag.is_object:
             self._say(note, place, f"{name} is given twice; the last holds")
-        self._seen[name] = place
+        self.seen.add(name)
         return self._values(place, name, flag, given=value if equals else None)
 
     def _flag(self, place: int, name: str, *, by_parts: bool) -> tuple[Flag | None, str]:
         if re.match(r"-O[^=]", name):
             return Flag("nothing"), "--optimization-level"
         whole = name.partition(".")[0] if by_parts else name
-        found = self._table.flags.get(whole)
+        found = self.table.flags.get(whole)
         if found is None and whole.startswith("--"):
-            begins = sorted({each for each in self._table.flags if each.startswith(whole)})
+            begins = sorted({each for each in self.table.flags if each.startswith(whole)})
             if len(begins) == 1:
                 self._say(note, place, f"{whole} is short for {begins[0]}; another version may have two that begin so")
-                return self._table.flags[begins[0]], begins[0]
+                return self.table.flags[begins[0]], begins[0]
         if found is None:
             near = self._near(whole)
             guess = f"; did you mean {near}?" if near else ""
-            self._say(error, place, f"vLLM {self._table.version} has no flag {whole}{guess}")
+            self._say(error, place, f"vLLM {self.table.version} has no flag {whole}{guess}")
         elif by_parts and not found.is_object:
             self._say(error, place, f"{whole} takes no parts: its value is not a JSON object")
             return None, whole
@@ -162,9 +161,9 @@ class _Walk:
     def _near(self, name: str) -> str | None:
         """The flag that was meant: never the opposite of what was written."""
         opposite = name.replace("--disable-", "--no-enable-", 1)
-        if opposite in self._table.flags:
+        if opposite in self.table.flags:
             return opposite
-        return next(iter(get_close_matches(name, self._table.flags, n=1, cutoff=0.75)), None)
+        return next(iter(get_close_matches(name, self.table.flags, n=1, cutoff=0.75)), None)
 
     def _values(self, place: int, name: str, flag: Flag, *, given: str | None) -> int:
         """Look at the values of a flag; the place of the next word."""
@@ -174,10 +173,10 @@ class _Walk:
             if flag.takes == "nothing":
                 self._say(error, place, f"{name} is a switch and takes no value, here {given!r}")
         else:
-            most = {"nothing": 0, "many": len(self._args)}.get(flag.takes, 1)
+            most = {"nothing": 0, "many": len(self.args)}.get(flag.takes, 1)
             while following <= place + most and self._is_value(following):
                 following += 1
-            values = {at: self._args[at] for at in range(place + 1, following)}
+            values = {at: self.args[at] for at in range(place + 1, following)}
             if not values and flag.takes == "one":
                 self._say(error, place, f"{name} needs a value")
         for at, value in values.items():
@@ -188,10 +187,10 @@ class _Walk:
         return following
 
     def _is_value(self, place: int) -> bool:
-        return place < len(self._args) and not is_flag(self._args[place])
+        return place < len(self.args) and not is_flag(self.args[place])
 
     def _say(self, how: Callable[[str, str], Remark], place: int, text: str) -> None:
-        self.found.append(how(f"{self._path}[{place}]", text))
+        self.found.append(how(f"{self.path}[{place}]", text))
 
 
 def _dashed(word: str) -> str:

@@ -8,24 +8,13 @@ to 1 full one has 6 groups with one block table each, and its layers are dealt o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from benchrun.sizing.cache_layers import Layer, ModelShape, head_bytes
 from benchrun.sizing.serve_args import Engine
 
 _NEARLY_EQUAL = 1.5
 """Kinds of layers whose numbers differ by less are padded to the larger one, not cut to the smaller."""
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """One layer's share of a block, on one GPU."""
-
-    bytes: int
-    block_tokens: int
-    window_tokens: int | None
-    head_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +54,24 @@ def pool_of(shape: ModelShape, engine: Engine) -> Pool:
     size = engine.block_tokens
     # Pages of latent vectors can't be padded: beside sliding layers all of them keep every token.
     keeps_all = not engine.drops_beyond_window or any(layer.is_shared_by_all_heads for layer in shape.layers)
-    pages = []
-    for each in shape.caching_layers:
-        token = token_bytes_per_gpu(each, engine)
-        pages.append(Page(token * size, size, None if keeps_all else each.window_tokens, token))
+    # How many layers keep so many bytes of a token, within such a window.
+    kinds = Counter(
+        (token_bytes_per_gpu(each, engine), None if keeps_all else each.window_tokens) for each in shape.caching_layers
+    )
     in_flight = engine.steps_in_flight * engine.step_tokens
-    if len({page.window_tokens for page in pages}) == 1:
-        block_bytes = sum(layers_of_a_stage(count, engine) * page.bytes for page, count in Counter(pages).items())
-        return Pool((Group(len(pages), size, pages[0].window_tokens),), block_bytes, in_flight)
-    # Small pages take more tokens a block where that fits evenly, else they are padded.
-    largest = max(page.bytes for page in pages)
-    more = {page: 1 if largest % page.bytes else largest // page.bytes for page in pages}
-    groups = _groups([replace(page, bytes=largest, block_tokens=size * more[page]) for page in pages])
-    most = max(group.layers for group in groups)
-    return Pool(groups, layers_of_a_stage(most, engine) * largest, in_flight)
+    if len(windows := {window for _, window in kinds}) == 1:
+        token_bytes = sum(layers_of_a_stage(count, engine) * each for (each, _), count in kinds.items())
+        return Pool((Group(kinds.total(), size, windows.pop()),), token_bytes * size, in_flight)
+    largest, fewest, most = max(each for each, _ in kinds), min(kinds.values()), max(kinds.values())
+    at_most = most if most < fewest * _NEARLY_EQUAL else fewest
+    groups: list[Group] = []
+    for (token_bytes, window), count in kinds.items():
+        # Small pages take more tokens a block where that fits evenly, else they are padded.
+        more = 1 if largest % token_bytes else largest // token_bytes
+        tables = -(-count // at_most)
+        groups += [Group(-(-count // tables), size * more, window)] * tables
+    of_a_stage = layers_of_a_stage(max(group.layers for group in groups), engine)
+    return Pool(tuple(groups), of_a_stage * largest * size, in_flight)
 
 
 def token_bytes_per_gpu(layer: Layer, engine: Engine) -> int:
@@ -90,18 +83,6 @@ def token_bytes_per_gpu(layer: Layer, engine: Engine) -> int:
 def layers_of_a_stage(layers: int, engine: Engine) -> int:
     """With pipeline parallelism a GPU has the layers of its stage: so many where they are most."""
     return -(-layers // engine.pipeline_parallel)
-
-
-def _groups(pages: Sequence[Page]) -> tuple[Group, ...]:
-    """The layers of each kind, dealt out to as many groups as that takes."""
-    kinds = Counter(pages)
-    fewest, most = min(kinds.values()), max(kinds.values())
-    size = most if most < fewest * _NEARLY_EQUAL else fewest
-    groups: list[Group] = []
-    for page, count in kinds.items():
-        tables = -(-count // size)
-        groups += [Group(-(-count // tables), page.block_tokens, page.window_tokens)] * tables
-    return tuple(groups)
 
 
 UNLIMITED_TOKENS = 2**30  # Longer than any context: where only windows are kept, any length fits.
@@ -125,6 +106,13 @@ class Memory:
     def cache(self) -> int:
         """What is left for the KV cache; below 0 where the weights don't fit."""
         return self.usable - self.weights - self.overhead
+
+
+def memory_of(engine: Engine, total: int | None, *, weights: int | None, overhead: int) -> Memory | None:
+    """Of a GPU with so many bytes, which holds its share of the model's `weights`; None where one of them is not known."""
+    if total is None or weights is None:
+        return None
+    return Memory(total=total, utilization=engine.utilization, weights=-(-weights // engine.gpus), overhead=overhead)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +142,3 @@ class Fit:
             middle = (low + high + 1) // 2
             low, high = (middle, high) if self.pool.blocks_for(middle) <= self.usable_blocks else (low, middle - 1)
         return low
-
-
-def fit_of(pool: Pool, engine: Engine, cache_bytes: int) -> Fit:
-    """What fits into so many bytes on each GPU."""
-    return Fit(pool, engine.blocks if engine.blocks is not None else max(0, cache_bytes) // pool.block_bytes)

@@ -7,11 +7,12 @@ stands here; where config.json describes an attention that is not known here, th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from benchrun.sizing.cache_layers import Layer, ModelShape, UnknownShape
 
 Config = Mapping[str, Any]
+_Value = TypeVar("_Value", list[Any], dict[str, Any])
 MOST = 10**12  # Beyond any number of a model: larger ones are a mistake, and would take long to work with.
 
 
@@ -41,20 +42,12 @@ def number_if_any(config: Config, name: str) -> float | None:
     return value
 
 
-def list_if_any(config: Config, name: str) -> list[Any] | None:
-    """A list; None where the key is missing. Raises UnknownShape where it is something else."""
+def value_if_any(config: Config, name: str, kind: type[_Value]) -> _Value | None:
+    """A list or an object; None where the key is missing. Raises UnknownShape where it is something else."""
     value = config.get(name)
-    if value is not None and not isinstance(value, list):
+    if value is not None and not isinstance(value, kind):
         raise UnknownShape(f"{name} is {value!r}")
     return value
-
-
-def part_if_any(config: Config, name: str) -> Config:
-    """An object; empty where the key is missing. Raises UnknownShape where it is something else."""
-    value = config.get(name)
-    if value is not None and not isinstance(value, Mapping):
-        raise UnknownShape(f"{name} is {value!r}")
-    return value or {}
 
 
 _KINDS: Mapping[Literal["Full", "State"], tuple[str, ...]] = {
@@ -123,7 +116,7 @@ def _types(text: Config, *, model_type: str, count: int, has_window: bool) -> li
 
 def _listed(text: Config) -> list[str] | None:
     """The type of each layer, where config.json names them one by one."""
-    types = list_if_any(text, "layer_types") or list_if_any(text, "layers_block_type")
+    types = value_if_any(text, "layer_types", list) or value_if_any(text, "layers_block_type", list)
     if types:
         return [str(each) for each in types]
     pattern = text.get("hybrid_override_pattern")
@@ -137,12 +130,12 @@ def _beside_states(text: Config) -> Callable[[int], bool] | None:
     if (period := whole_if_any(text, "attn_layer_period")) is not None:
         offset = whole_if_any(text, "attn_layer_offset") or 0
         return lambda n: n % period == offset
-    if (places := list_if_any(text, "attn_layer_indices")) is not None:
+    if (places := value_if_any(text, "attn_layer_indices", list)) is not None:
         return lambda n: n in places
-    if (kinds := list_if_any(text, "attn_type_list")) is not None:
+    if (kinds := value_if_any(text, "attn_type_list", list)) is not None:
         return lambda n: n < len(kinds) and kinds[n] == 1
     # Kimi counts its layers from 1.
-    states = list_if_any(part_if_any(text, "linear_attn_config"), "kda_layers")
+    states = value_if_any(value_if_any(text, "linear_attn_config", dict) or {}, "kda_layers", list)
     return None if states is None else lambda n: n + 1 not in states
 
 
@@ -230,8 +223,7 @@ def _caches(text: Config, attention: Attention, *, model_type: str, query_heads:
         latent = Layer(kind="Latent", heads=1, values=whole(text, "kv_lora_rank") + whole(text, "qk_rope_head_dim"))
         if (size := whole_if_any(text, "index_head_dim")) is None:
             return [latent]
-        index_values = size + size // _INDEX_BLOCK * _INDEX_SCALE_BYTES
-        return [latent, Layer(kind="Index", heads=1, values=index_values)]
+        return [latent, Layer(kind="Index", heads=1, values=size + size // _INDEX_BLOCK * _INDEX_SCALE_BYTES)]
     if text.get("kv_lora_rank") is not None:
         raise UnknownShape(f"{model_type or 'the model'} has latent attention (kv_lora_rank) of a kind not known here")
     globally = attention.kind == "Full" and "global_head_dim" in text
@@ -271,7 +263,7 @@ def _context(text: Config, model_type: str) -> int | None:
     lengths = [tokens for name in _CONTEXT if (tokens := number_if_any(text, name)) is not None]
     if not lengths:
         return None
-    rope = part_if_any(text, "rope_parameters") or part_if_any(text, "rope_scaling")
+    rope = value_if_any(text, "rope_parameters", dict) or value_if_any(text, "rope_scaling", dict) or {}
     kind = rope.get("rope_type") or rope.get("type") or "default"
     scales = kind in ("linear", "dynamic") and "gemma3" not in model_type
     return int(min(lengths) * (number_if_any(rope, "factor") or 1 if scales else 1))

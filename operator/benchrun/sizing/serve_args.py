@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -39,6 +38,17 @@ def bytes_of(text: str) -> int:
     digits, prefix, unit = found.groups()
     base = 1024 if (unit or "").lower() in ("i", "ib") else 1000
     return int(float(digits) * base ** _POWER[prefix.lower()])
+
+
+def share_of(text: str) -> float:
+    """A number above 0 and at most 1. Raises ValueError."""
+    try:
+        share = float(text)
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= 1:
+        raise ValueError(f"{text!r} is not above 0 and at most 1")
+    return share
 
 
 def memory(amount: float) -> str:
@@ -85,34 +95,15 @@ class ServeArgs:
         """The value of a flag; None where it was not given, or without a value."""
         return self.given.get(name)
 
-    def whole(self, name: str, default: int) -> int:
-        """A whole number above 0, with vLLM's suffixes. Raises UnreadableValue."""
-        return self.whole_if_given(name) or default
-
-    def whole_if_given(self, name: str) -> int | None:
-        """As `whole`; None where the flag was not given. Raises UnreadableValue."""
-        number = self._value(name, tokens_of)
+    def whole(self, name: str) -> int | None:
+        """A whole number above 0, with vLLM's suffixes; None where the flag was not given. Raises UnreadableValue."""
+        number = self.value(name, tokens_of)
         if number is not None and number < 1:
             raise UnreadableValue(f"--{name}: {self.text(name)} is not above 0")
         return number
 
-    def memory(self, name: str) -> int | None:
-        """An amount of memory in bytes; None where the flag was not given. Raises UnreadableValue."""
-        return self._value(name, bytes_of)
-
-    def share(self, name: str, default: float) -> float:
-        """A number above 0 and at most 1. Raises UnreadableValue."""
-
-        def share_of(text: str) -> float:
-            with contextlib.suppress(ValueError):
-                if 0 < (number := float(text)) <= 1:
-                    return number
-            raise ValueError(f"{text!r} is not above 0 and at most 1")
-
-        number = self._value(name, share_of)
-        return default if number is None else number
-
-    def _value(self, name: str, read: Callable[[str], _Value]) -> _Value | None:
+    def value(self, name: str, read: Callable[[str], _Value]) -> _Value | None:
+        """What `read` makes of its text; None where the flag was not given. Raises UnreadableValue."""
         text = self.text(name)
         try:
             return None if text is None else read(text)
@@ -169,20 +160,20 @@ class Engine:
 
 def engine_of(args: ServeArgs, shape: ModelShape, *, gpu_bytes: int | None = None) -> Engine:
     """From the arguments of `vllm serve`. Raises UnreadableValue."""
-    pipeline = args.whole("pipeline-parallel-size", 1)
+    pipeline = args.whole("pipeline-parallel-size") or 1
     return Engine(
-        tensor_parallel=args.whole("tensor-parallel-size", 1),
+        tensor_parallel=args.whole("tensor-parallel-size") or 1,
         pipeline_parallel=pipeline,
-        data_parallel=args.whole("data-parallel-size", 1),
-        block_tokens=args.whole("block-size", DEFAULT_BLOCK_TOKENS),
+        data_parallel=args.whole("data-parallel-size") or 1,
+        block_tokens=args.whole("block-size") or DEFAULT_BLOCK_TOKENS,
         cache_dtype=_named(args, "kv-cache-dtype") or shape.cache_dtype or compute_dtype(args, shape),
-        utilization=args.share("gpu-memory-utilization", DEFAULT_UTILIZATION),
+        utilization=args.value("gpu-memory-utilization", share_of) or DEFAULT_UTILIZATION,
         max_tokens=max_model_tokens(args) or shape.context_tokens,
-        sequences=args.whole_if_given("max-num-seqs"),
-        step_tokens=args.whole("max-num-batched-tokens", default_step_tokens(gpu_bytes)),
+        sequences=args.whole("max-num-seqs"),
+        step_tokens=args.whole("max-num-batched-tokens") or default_step_tokens(gpu_bytes),
         steps_in_flight=pipeline + args.switched("async-scheduling", default=True),
-        cache_bytes=args.memory("kv-cache-memory-bytes"),
-        blocks=args.whole_if_given("num-gpu-blocks-override"),
+        cache_bytes=args.value("kv-cache-memory-bytes", bytes_of),
+        blocks=args.whole("num-gpu-blocks-override"),
         drops_beyond_window=not args.switched("disable-hybrid-kv-cache-manager", default=False),
         caveats=tuple(f"--{name} is not counted" for name in _UNSIZED if args.is_given(name)),
     )
@@ -191,7 +182,7 @@ def engine_of(args: ServeArgs, shape: ModelShape, *, gpu_bytes: int | None = Non
 def max_model_tokens(args: ServeArgs) -> int | None:
     """--max-model-len; None where it is not given, or left to vLLM (-1, auto). Raises UnreadableValue."""
     is_left = (args.text("max-model-len") or "").strip().lower() in ("-1", "auto")
-    return None if is_left else args.whole_if_given("max-model-len")
+    return None if is_left else args.whole("max-model-len")
 
 
 def default_step_tokens(gpu_bytes: int | None) -> int:

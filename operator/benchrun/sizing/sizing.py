@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from benchrun.sizing.block_pool import Fit, Memory, Pool, fit_of, layers_of_a_stage, pool_of, token_bytes_per_gpu
+from benchrun.sizing.block_pool import Fit, Memory, Pool, layers_of_a_stage, pool_of, token_bytes_per_gpu
 from benchrun.sizing.cache_layers import Layer, ModelShape, is_quantized
 from benchrun.sizing.serve_args import Engine
 
@@ -22,15 +22,6 @@ class LayerRow:
     token_bytes: int  # Of one token in one layer, on one GPU.
 
 
-@dataclass(frozen=True, slots=True)
-class LengthRow:
-    """Sequences of one length."""
-
-    tokens: int
-    bytes_per_gpu: int  # Of one sequence, in whole blocks.
-    sequences: int | None  # How many fit at once; None: the memory is not known.
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizing:
     shape: ModelShape
@@ -39,7 +30,7 @@ class Sizing:
     memory: Memory | None  # None where the size of the cache was given, or nothing about memory.
     fit: Fit | None
     rows: tuple[LayerRow, ...]
-    lengths: tuple[LengthRow, ...]
+    lengths: tuple[int, ...]  # Tokens of sequences for which the size is asked.
 
     @property
     def token_bytes_per_gpu(self) -> int:
@@ -76,7 +67,9 @@ def sizing_of(
     common ones up to the model's longest. Raises UnknownCacheType."""
     pool, longest = pool_of(shape, engine), engine.max_tokens
     cache_bytes = engine.cache_bytes if engine.cache_bytes is not None else memory.cache if memory is not None else None
-    fit = fit_of(pool, engine, cache_bytes or 0) if cache_bytes is not None or engine.blocks is not None else None
+    blocks = engine.blocks
+    if blocks is None and cache_bytes is not None:
+        blocks = max(0, cache_bytes) // pool.block_bytes
     if not lengths:
         lengths = COMMON_LENGTHS if longest is None else (*(n for n in COMMON_LENGTHS if n < longest), longest)
     counts = Counter(shape.caching_layers)
@@ -86,12 +79,9 @@ def sizing_of(
         engine=engine,
         pool=pool,
         memory=memory if engine.cache_bytes is None else None,
-        fit=fit,
+        fit=None if blocks is None else Fit(pool, blocks),
         rows=tuple(LayerRow(each, counts[each], token_bytes_per_gpu(each, engine)) for each in ordered),
-        lengths=tuple(
-            LengthRow(tokens, pool.sequence_bytes(tokens), None if fit is None else fit.sequences(tokens))
-            for tokens in lengths
-        ),
+        lengths=tuple(lengths),
     )
 
 

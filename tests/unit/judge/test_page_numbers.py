@@ -11,7 +11,7 @@ import pytest
 import yaml
 from benchrun.judge.rules.rule import SEVERITIES, Code
 from benchrun.judge.thresholds import Thresholds
-from benchrun.measure import percentile_ranks
+from benchrun_client.contract import interval_ranks
 
 from dev.generate import findings_page
 
@@ -156,8 +156,8 @@ def test_the_table_of_samples_says_the_least_that_bounds_a_percentile(percentile
     names, needed = re.findall(r"^\| (?:percentile|requests needed) \|(.*)\|$", _few_samples(), re.MULTILINE)
     by_name = dict(zip(names.replace(" ", "").split("|"), needed.replace(" ", "").split("|"), strict=True))
     least = int(by_name[f"p{percentile}"])
-    assert percentile_ranks(least, float(percentile)) is not None
-    assert percentile_ranks(least - 1, float(percentile)) is None
+    assert interval_ranks(least, float(percentile)) is not None
+    assert interval_ranks(least - 1, float(percentile)) is None
 
 
 def _few_samples() -> str:

@@ -6,7 +6,7 @@ import math
 from random import Random
 
 import pytest
-from benchrun.measure import Distribution, least_count, percentile_ranks
+from benchrun.measure import Distribution, least_count
 from benchrun_client.contract import MOST_INDEPENDENT, interval_ranks
 from hypothesis import given, strategies as st
 from scipy import stats
@@ -35,7 +35,7 @@ PERCENTS = st.sampled_from([1.0, 5.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9])
     ],
 )
 def test_ranks_that_bracket_a_percentile(ranks: tuple[int, int] | None, percent: float, count: int) -> None:
-    assert percentile_ranks(count, percent) == ranks
+    assert interval_ranks(count, percent) == ranks
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,8 @@ def test_how_many_values_a_percentile_needs(count: int | None, percent: float) -
 def test_as_many_values_as_needed_are_enough_and_one_less_is_not(percent: float) -> None:
     count = least_count(percent)
     assert count is not None
-    assert percentile_ranks(count, percent) is not None
-    assert percentile_ranks(count - 1, percent) is None
+    assert interval_ranks(count, percent) is not None
+    assert interval_ranks(count - 1, percent) is None
 
 
 @given(st.integers(1, 50_000), PERCENTS, st.sampled_from([0.05, 0.025]))

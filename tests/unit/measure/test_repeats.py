@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Sequence
 from random import Random
 
 import pytest
 from benchrun.api import THROUGHPUTS
-from benchrun.measure import Spread, batch_means, between_groups, fisher_p_value, repeat_cv_percent, totals
+from benchrun.measure import batch_means, cv_percent, fisher_p_value, groups_p_value, repeat_cv_percent, totals
 from benchrun_client.contract import StageRecord
 from hypothesis import given, strategies as st
 from unit.measure.noise import correlated
@@ -17,41 +18,46 @@ from unit.measure.records import record, requests
 GROUPS = st.lists(st.lists(st.floats(0, 1e6), max_size=12), max_size=6)
 
 
+def spread(groups: Sequence[Sequence[float]]) -> tuple[float | None, float | None]:
+    """Coefficient of variation in percent, and the chance that noise explains it."""
+    return cv_percent([statistics.fmean(group) for group in groups if group]), groups_p_value(groups)
+
+
 def test_a_worked_example() -> None:
     # Means 2, 5 and 8; between 54 / 2, within 6 / 6, neighbours that fall back to their mean: F = 27 of (2, 6).
-    found = between_groups([[1, 3, 2], [4, 6, 5], [7, 9, 8]])
-    assert found.cv_percent == pytest.approx(60)
-    assert found.p_value == pytest.approx(fisher_p_value(27, 2, 6))
-    assert found.p_value == pytest.approx(0.001)
+    cv, chance = spread([[1, 3, 2], [4, 6, 5], [7, 9, 8]])
+    assert cv == pytest.approx(60)
+    assert chance == pytest.approx(fisher_p_value(27, 2, 6))
+    assert chance == pytest.approx(0.001)
 
 
 @given(GROUPS)
 def test_the_spread_is_the_sample_deviation_of_the_means(groups: list[list[float]]) -> None:
-    found = between_groups(groups)
+    cv, chance = spread(groups)
     means = [statistics.fmean(group) for group in groups if group]
     if len(means) >= 2 and statistics.fmean(means) > 1e-3:
         expected = 100 * statistics.stdev(means) / statistics.fmean(means)
-        assert found.cv_percent == pytest.approx(expected, rel=1e-6, abs=1e-6)
-    assert found.p_value is None or 0 <= found.p_value <= 1
+        assert cv == pytest.approx(expected, rel=1e-6, abs=1e-6)
+    assert chance is None or 0 <= chance <= 1
 
 
 @pytest.mark.parametrize(
     ("expected", "groups"),
     [
-        pytest.param(Spread(None, None), [], id="none"),
-        pytest.param(Spread(None, None), [[1.0, 2.0]], id="one"),
-        pytest.param(Spread(None, None), [[1.0, 2.0], []], id="one and an empty one"),
-        pytest.param(Spread(0.0, None), [[5.0], [5.0]], id="single values"),
-        pytest.param(Spread(0.0, 1.0), [[5.0, 5.0], [5.0, 5.0]], id="all equal"),
-        pytest.param(Spread(None, 1.0), [[0.0, 0.0], [0.0, 0.0]], id="all zero"),
+        pytest.param((None, None), [], id="none"),
+        pytest.param((None, None), [[1.0, 2.0]], id="one"),
+        pytest.param((None, None), [[1.0, 2.0], []], id="one and an empty one"),
+        pytest.param((0.0, None), [[5.0], [5.0]], id="single values"),
+        pytest.param((0.0, 1.0), [[5.0, 5.0], [5.0, 5.0]], id="all equal"),
+        pytest.param((None, 1.0), [[0.0, 0.0], [0.0, 0.0]], id="all zero"),
     ],
 )
-def test_an_unknown_variation_is_none(expected: Spread, groups: list[list[float]]) -> None:
-    assert between_groups(groups) == expected
+def test_an_unknown_variation_is_none(expected: tuple[float | None, float | None], groups: list[list[float]]) -> None:
+    assert spread(groups) == expected
 
 
 def test_repeats_without_noise_that_differ_differ_for_certain() -> None:
-    assert between_groups([[5.0, 5.0], [6.0, 6.0]]).p_value == 0
+    assert groups_p_value([[5.0, 5.0], [6.0, 6.0]]) == 0
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.5, 0.9])
@@ -59,9 +65,9 @@ def test_noise_is_seldom_taken_for_repeats_that_differ(correlation: float) -> No
     random, alarms = Random(21), 0
     for _ in range(100):
         repeats = [batch_means(correlated(random, 400, correlation=correlation)) for _ in range(3)]
-        found = between_groups(repeats)
-        assert found.p_value is not None
-        alarms += found.p_value < 0.01
+        _, chance = spread(repeats)
+        assert chance is not None
+        alarms += chance < 0.01
     assert alarms <= 3
 
 
@@ -69,10 +75,10 @@ def test_one_repeat_that_is_slower_is_found() -> None:
     random = Random(22)
     for _ in range(20):
         repeats = [batch_means(correlated(random, 400, correlation=0.5, level=level)) for level in (10, 10, 12)]
-        found = between_groups(repeats)
-        assert found.p_value is not None
-        assert found.p_value < 0.01
-        assert found.cv_percent == pytest.approx(10.8, abs=4)
+        cv, chance = spread(repeats)
+        assert chance is not None
+        assert chance < 0.01
+        assert cv == pytest.approx(10.8, abs=4)
 
 
 FIGURES = {

@@ -6,9 +6,9 @@ import re
 from typing import Any
 
 import pytest
-from benchrun.measure import percentile_ranks
 from benchrun.preflight.remark import Remark
 from benchrun.preflight.request_volume import sample_remarks
+from benchrun_client.contract import interval_ranks
 from hypothesis import given, strategies as st
 from unit.api.spec_cases import absent, workload
 from unit.preflight.checks import checked, messages, spec
@@ -36,7 +36,7 @@ def number_after(text: str, words: str) -> int:
 def test_a_percentile_is_named_exactly_where_it_has_no_interval(
     requests: int, repeats: int, percentiles: list[str]
 ) -> None:
-    short = [p for p in percentiles if percentile_ranks(requests * repeats, float(p)) is None]
+    short = [p for p in percentiles if interval_ranks(requests * repeats, float(p)) is None]
     found = warnings(run_changes(requests, repeats, percentiles))
     assert bool(found) is bool(short)
     if found:
@@ -54,10 +54,10 @@ def test_as_many_requests_as_it_says_are_enough_and_one_fewer_is_not(
         return
     text = found[0].text
     needed = number_after(text, r"takes at least")
-    assert all(percentile_ranks(needed, float(p)) is not None for p in percentiles)
+    assert all(interval_ranks(needed, float(p)) is not None for p in percentiles)
     hungriest = re.search(r"p([\d.]+) takes", text)
     assert hungriest is not None
-    assert percentile_ranks(needed - 1, float(hungriest[1])) is None
+    assert interval_ranks(needed - 1, float(hungriest[1])) is None
     if repeats > 1:
         a_stage = int(text.split(" a stage")[0].rpartition(", ")[2].replace(",", ""))
         assert a_stage * repeats >= needed > (a_stage - 1) * repeats

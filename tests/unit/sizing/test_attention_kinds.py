@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from benchrun.sizing import (
-    MOST,
-    UnknownShape,
-    attention_of_layers,
-    list_if_any,
-    number_if_any,
-    part_if_any,
-    whole,
-    whole_if_any,
-)
+from benchrun.sizing import MOST, UnknownShape, attention_of_layers, number_if_any, value_if_any, whole, whole_if_any
 from unit.sizing.configs import Config
 
 LETTERS = {"Full": "F", "Sliding": "S", "State": "_"}
@@ -129,8 +119,8 @@ def test_what_is_not_there_is_missing_or_none(config: dict[str, Any]) -> None:
         whole(config, "n")
     assert whole_if_any(config, "n") is None
     assert number_if_any(config, "n") is None
-    assert list_if_any(config, "n") is None
-    assert part_if_any(config, "n") == {}
+    assert value_if_any(config, "n", list) is None
+    assert value_if_any(config, "n", dict) is None
 
 
 @pytest.mark.parametrize("value", [0, False])
@@ -154,10 +144,10 @@ def test_a_value_that_is_not_a_number_is_named(value: object) -> None:
     assert str(problem.value) == f"n is {value!r}"
 
 
-@pytest.mark.parametrize(("read", "good", "bad"), [(list_if_any, [1], {"a": 1}), (part_if_any, {"a": 1}, [1])])
-def test_lists_and_objects_are_distinguished(read: Callable[..., Any], good: object, bad: object) -> None:
-    assert read({"n": good}, "n") == good
+@pytest.mark.parametrize(("kind", "good", "bad"), [(list, [1], {"a": 1}), (dict, {"a": 1}, [1])])
+def test_lists_and_objects_are_distinguished(kind: type[list[Any]], good: object, bad: object) -> None:
+    assert value_if_any({"n": good}, "n", kind) == good
     for wrong in (bad, "word", 5):
         with pytest.raises(UnknownShape) as problem:
-            read({"n": wrong}, "n")
+            value_if_any({"n": wrong}, "n", kind)
         assert str(problem.value) == f"n is {wrong!r}"

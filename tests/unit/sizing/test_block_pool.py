@@ -17,7 +17,6 @@ from benchrun.sizing import (
     ServeArgs,
     Sizing,
     engine_of,
-    fit_of,
     model_shape,
     pool_of,
     sizing_of,
@@ -221,14 +220,20 @@ def test_tokens_are_reported_in_sequences_of_the_models_limit() -> None:
     assert fit(150).tokens(1000) == int(150 / 63 * 1000) == 2380
 
 
-@pytest.mark.parametrize(("cache_bytes", "blocks"), [(-1, 0), (0, 0), (999, 0), (1000, 1), (100_999, 100)])
+@pytest.mark.parametrize(
+    ("cache_bytes", "blocks"), [(-1, 0), (0, 0), (2**21 - 1, 0), (2**21, 1), (101 * 2**21 - 1, 100)]
+)
 def test_blocks_are_whole(cache_bytes: int, blocks: int) -> None:
-    assert fit_of(POOL, ENGINE, cache_bytes).blocks == blocks
+    found = sizing(memory=Memory(total=cache_bytes, utilization=1.0, weights=0, overhead=0)).fit
+    assert found is not None
+    assert found.blocks == blocks
 
 
 def test_a_number_of_blocks_that_is_given_holds_whatever_the_memory() -> None:
-    assert fit_of(POOL, replace(ENGINE, blocks=7), 10**9).blocks == 7
-    assert fit_of(POOL, replace(ENGINE, blocks=7), 0).blocks == 7
+    for flags in ((), ("--kv-cache-memory-bytes=0",)):
+        found = sizing("--num-gpu-blocks-override=7", *flags, memory=SMALL).fit
+        assert found is not None
+        assert found.blocks == 7
 
 
 @pytest.mark.parametrize(("tokens", "size"), [(1, 1000), (16, 1000), (17, 2000), (1600, 100_000)])
@@ -252,7 +257,6 @@ SMALL = Memory(total=20 * GIB, utilization=1.0, weights=15 * GIB, overhead=GIB)
 def test_without_memory_nothing_is_said_to_fit() -> None:
     found = sizing(lengths=(1000,))
     assert (found.fit, found.tokens, found.memory) == (None, None, None)
-    assert [row.sequences for row in found.lengths] == [None]
 
 
 def test_with_memory_every_figure_is_known() -> None:
@@ -260,7 +264,7 @@ def test_with_memory_every_figure_is_known() -> None:
     found = sizing("--max-model-len=8192", memory=SMALL, lengths=(1000, 8192))
     assert found.fit is not None
     assert (found.fit.blocks, found.tokens, found.memory) == (2048, 32_768, SMALL)
-    assert [(row.tokens, row.bytes_per_gpu, row.sequences) for row in found.lengths] == [
+    assert [(n, found.pool.sequence_bytes(n), found.fit.sequences(n)) for n in found.lengths] == [
         (1000, 63 * 2**21, 2047 // 63),
         (8192, 2**30, 3),
     ]
@@ -300,7 +304,7 @@ def test_tokens_are_not_told_where_no_limit_of_a_sequence_is_known() -> None:
     ],
 )
 def test_common_lengths_end_with_the_longest(longest: int, lengths: list[int]) -> None:
-    assert [row.tokens for row in sizing(f"--max-model-len={longest}").lengths] == lengths
+    assert list(sizing(f"--max-model-len={longest}").lengths) == lengths
 
 
 def test_rows_hold_layers_that_keep_the_same() -> None:

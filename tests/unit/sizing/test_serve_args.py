@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.sizing import ServeArgs, UnreadableValue, bytes_of, is_flag, memory, tokens_of
+from benchrun.sizing import ServeArgs, UnreadableValue, bytes_of, is_flag, memory, share_of, tokens_of
 from hypothesis import given, strategies as st
 
 
@@ -17,25 +17,24 @@ from hypothesis import given, strategies as st
     ],
 )
 def test_a_number_is_found_however_it_is_written(words: tuple[str, ...]) -> None:
-    assert ServeArgs.of(words).whole("max-model-len", 1) == 8000
+    assert ServeArgs.of(words).whole("max-model-len") == 8000
 
 
 def test_short_names_are_the_long_ones() -> None:
     args = ServeArgs.of(["-tp", "4", "-pp=2"])
-    assert args.whole("tensor-parallel-size", 1) == 4
-    assert args.whole("pipeline-parallel-size", 1) == 2
+    assert args.whole("tensor-parallel-size") == 4
+    assert args.whole("pipeline-parallel-size") == 2
 
 
 @pytest.mark.parametrize(("text", "number"), [("1", 1), ("2", 2), ("1k", 1000)])
 def test_a_number_above_0_is_taken(text: str, number: int) -> None:
-    assert ServeArgs.of([f"--block-size={text}"]).whole("block-size", 16) == number
+    assert ServeArgs.of([f"--block-size={text}"]).whole("block-size") == number
 
 
 def test_an_omitted_option_has_its_default() -> None:
     args = ServeArgs.of([])
-    assert args.whole("block-size", 16) == 16
-    assert args.whole_if_given("max-num-seqs") is None
-    assert args.share("gpu-memory-utilization", 0.92) == 0.92
+    assert args.whole("max-num-seqs") is None
+    assert args.value("gpu-memory-utilization", share_of) is None
 
 
 @pytest.mark.parametrize(
@@ -57,13 +56,13 @@ def test_the_last_of_a_switch_and_its_opposite_holds(words: list[str], value: bo
 @pytest.mark.parametrize("value", ["0", "many", "-4"])
 def test_a_number_that_is_none_names_its_flag(value: str) -> None:
     with pytest.raises(UnreadableValue, match="--block-size"):
-        ServeArgs.of([f"--block-size={value}"]).whole("block-size", 16)
+        ServeArgs.of([f"--block-size={value}"]).whole("block-size")
 
 
 @pytest.mark.parametrize("value", ["0", "1.1", "most"])
 def test_a_share_is_above_0_and_at_most_1(value: str) -> None:
     with pytest.raises(UnreadableValue, match="--gpu-memory-utilization"):
-        ServeArgs.of([f"--gpu-memory-utilization={value}"]).share("gpu-memory-utilization", 0.9)
+        ServeArgs.of([f"--gpu-memory-utilization={value}"]).value("gpu-memory-utilization", share_of)
 
 
 @pytest.mark.parametrize(
@@ -119,13 +118,12 @@ def test_a_flag_without_a_value_has_no_text_and_no_number() -> None:
     args = ServeArgs.of(["--block-size"])
     assert args.is_given("block-size")
     assert args.text("block-size") is None
-    assert args.whole_if_given("block-size") is None
-    assert args.whole("block-size", 16) == 16
+    assert args.whole("block-size") is None
 
 
 @pytest.mark.parametrize(("text", "value"), [("0.5", 0.5), ("1", 1.0), ("1e-3", 0.001)])
 def test_a_share_is_read_as_a_number(text: str, value: float) -> None:
-    assert ServeArgs.of([f"--gpu-memory-utilization={text}"]).share("gpu-memory-utilization", 0.9) == value
+    assert ServeArgs.of([f"--gpu-memory-utilization={text}"]).value("gpu-memory-utilization", share_of) == value
 
 
 @given(st.lists(st.text(alphabet="-=.ab1_ ", max_size=6), max_size=8))

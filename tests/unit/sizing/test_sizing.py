@@ -17,9 +17,9 @@ GIB = 2**30
 def test_a_32b_model_needs_32_gib_for_131072_tokens() -> None:
     found = sized(configs.QWEN_32B, "--tensor-parallel-size=4", "--block-size=32")
     assert found.token_bytes == 2 * 64 * 8 * 128 * 2
-    row = next(row for row in found.lengths if row.tokens == 131_072)
-    assert row.bytes_per_gpu * 4 == 2 * 64 * 8 * 128 * 2 * 131_072 == 32 * GIB
-    assert row.bytes_per_gpu == 8 * GIB
+    size = found.pool.sequence_bytes(131_072)
+    assert size * 4 == 2 * 64 * 8 * 128 * 2 * 131_072 == 32 * GIB
+    assert size == 8 * GIB
 
 
 def test_what_the_gpu_has_left_is_for_the_cache() -> None:
@@ -129,7 +129,7 @@ def test_a_step_is_as_large_as_vllm_makes_it_on_such_a_gpu(gpu_gib: int | None, 
 
 
 def test_without_a_longest_sequence_all_common_lengths_are_shown() -> None:
-    assert [row.tokens for row in sized({**configs.GPT_2, "n_positions": None}).lengths] == [1024, 4096, 16_384, 65_536]
+    assert sized({**configs.GPT_2, "n_positions": None}).lengths == (1024, 4096, 16_384, 65_536)
 
 
 @pytest.mark.parametrize(

@@ -61,8 +61,12 @@ def as_json(sizing: Sizing, notes: Sequence[str]) -> dict[str, object]:
         "cacheTokens": sizing.tokens,
         "longestTokens": None if fit is None else fit.longest(engine.max_tokens or block_pool.UNLIMITED_TOKENS),
         "lengths": [
-            {"tokens": row.tokens, "bytesPerGpu": row.bytes_per_gpu, "sequences": row.sequences}
-            for row in sizing.lengths
+            {
+                "tokens": tokens,
+                "bytesPerGpu": sizing.pool.sequence_bytes(tokens),
+                "sequences": None if fit is None else fit.sequences(tokens),
+            }
+            for tokens in sizing.lengths
         ],
         "notes": list(notes),
     }
@@ -121,14 +125,14 @@ def _kept(layer: cache_layers.Layer) -> str:
 
 
 def _length_table(sizing: Sizing) -> Table:
-    known = sizing.fit is not None
-    gpus = sizing.engine.gpus
-    headers = ("sequence of", "takes", *(("on each GPU",) if gpus > 1 else ()), *(("fit at once",) if known else ()))
+    gpus, fit = sizing.engine.gpus, sizing.fit
+    headers = ("sequence of", "takes", *(("on each GPU",) if gpus > 1 else ()), *(("fit at once",) if fit else ()))
     table = empty_table(*headers, numbers=headers)
-    for row in sizing.lengths:
-        cells = [f"{row.tokens:,} tokens", serve_args.memory(row.bytes_per_gpu * gpus)]
-        cells += [serve_args.memory(row.bytes_per_gpu)] if gpus > 1 else []
-        cells += [f"{row.sequences:,}"] if row.sequences is not None else []
+    for tokens in sizing.lengths:
+        each = sizing.pool.sequence_bytes(tokens)
+        cells = [f"{tokens:,} tokens", serve_args.memory(each * gpus)]
+        cells += [serve_args.memory(each)] if gpus > 1 else []
+        cells += [f"{fit.sequences(tokens):,}"] if fit is not None else []
         table.add_row(*cells)
     return table
 
@@ -198,12 +202,7 @@ def _sizing(options: argparse.Namespace) -> Sizing:
         weights = options.weights or model_folder.weights_beside(path)
         if options.gpu_memory is not None and weights is None and engine.cache_bytes is None:
             raise errors.CommandError(f"no weight files next to {path}; give their size with --weights")
-        memory = None
-        if options.gpu_memory is not None and weights is not None:
-            share = -(-weights // engine.gpus)
-            memory = block_pool.Memory(
-                total=options.gpu_memory, utilization=engine.utilization, weights=share, overhead=options.overhead
-            )
+        memory = block_pool.memory_of(engine, options.gpu_memory, weights=weights, overhead=options.overhead)
         return sizing_of(shape, engine, memory=memory, lengths=options.length)
     except (serve_args.UnreadableValue, cache_layers.UnknownCacheType) as error:
         raise errors.CommandError(str(error)) from error

@@ -15,7 +15,7 @@ from statistics import fmean
 from benchrun import api
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.throughput import arrivals_reason, common, compared_figure
-from benchrun.measure import SIGNIFICANT_DIGITS, Mean, mean_of, percent_text
+from benchrun.measure import SIGNIFICANT_DIGITS, Contrast, mean_of, percent_text
 
 HIGHER_IS_BETTER: frozenset[api.ComparedMetric] = frozenset(
     {"OutputThroughput", "RequestThroughput", "TotalTokenThroughput"}
@@ -33,7 +33,7 @@ class Figure:
     """One side's value."""
 
     value: float | None  # Geometric mean over the runs; None where one has none.
-    log_mean: Mean | None = None  # None: the noise is not known.
+    log_mean: Contrast | None = None  # None: the noise is not known.
     problem: str | None = None  # Why one of them is None.
     of_arrivals: str | None = None  # A throughput that the arrivals set, since every run kept up; in a sentence.
     log_blocks: Mapping[int, float] = field(default_factory=dict)
@@ -77,13 +77,13 @@ def _figure_of(
         mean = mean_of(values)
         noise = replace(mean, squared_error=max(mean.squared_error, ROUNDING_ERROR))
         blocks = {run.block: value for run, value in zip(side, values, strict=True) if run.block is not None}
-        return Figure(math.exp(mean.value), noise, log_blocks=blocks if len(blocks) == len(values) else {})
+        return Figure(math.exp(mean.estimate), noise, log_blocks=blocks if len(blocks) == len(values) else {})
     row = rows[0]
     value, cv = compared_figure(row, key, among=among), row.repeat_cv_percent.get(key)
     if row.repeats < 2 or cv is None:
         return Figure(value, problem=ONE_REPEAT if row.repeats < 2 else NO_CV)
     squared_error = math.log1p((cv / 100) ** 2) / row.repeats
-    return Figure(value, Mean(values[0], max(squared_error, ROUNDING_ERROR), row.repeats))
+    return Figure(value, Contrast(values[0], max(squared_error, ROUNDING_ERROR), row.repeats - 1))
 
 
 SCOPES: Mapping[api.Scope, str] = {

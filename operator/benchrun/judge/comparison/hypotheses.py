@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from benchrun.api import DEFAULT_EQUIVALENCE_PERCENT, Change, ComparedMetric, Word
 from benchrun.judge.comparison.figures import HIGHER_IS_BETTER, ROUNDING_ERROR, Figure
@@ -45,15 +45,16 @@ class Question:
             return significance.welch(self.baseline.log_mean, self.candidate.log_mean)
         before = self.baseline.log_blocks
         pairs = mean_of([value - before[block] for block, value in self.candidate.log_blocks.items()])
-        return significance.Contrast(pairs.value, max(pairs.squared_error, 2 * ROUNDING_ERROR), pairs.count - 1)
+        return replace(pairs, squared_error=max(pairs.squared_error, 2 * ROUNDING_ERROR))
 
     def detectable(self, *, error: float) -> float | None:
         """The least true change, in logarithms, that a test at `error` finds with 80 %, if the noise is as measured."""
         contrast, before, after = self.contrast(), self.baseline.log_mean, self.candidate.log_mean
         if contrast is None or before is None or after is None:
             return None
-        second = 0 if self._is_blocked() else after.count
-        return detectable_shift(before.count, second, error=error) * math.sqrt(contrast.squared_error)
+        first, second = (round(side.degrees_of_freedom) + 1 for side in (before, after))
+        shift = detectable_shift(first, 0 if self._is_blocked() else second, error=error)
+        return shift * math.sqrt(contrast.squared_error)
 
     def _is_blocked(self) -> bool:
         """Whether both sides were measured in the same blocks, and in enough of them."""

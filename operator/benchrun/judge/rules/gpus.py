@@ -13,7 +13,7 @@ from benchrun.api import Severity
 from benchrun.judge.rules.rule import CellContext, Code, Evidence, Found, NotChecked, Rules, RunContext, StageFinding
 from benchrun.judge.stage_profile import StageProfile
 from benchrun.judge.thresholds import Thresholds
-from benchrun.measure import between_groups, known, renewed, rounded
+from benchrun.measure import groups_p_value, known, renewed, rounded
 
 MIN_CLOCKS = 4  # Readings of a clock of which two begin and two end a stage.
 
@@ -57,7 +57,7 @@ _Change = tuple[float, float, float]
 
 
 def _change(groups: Sequence[Sequence[float]], thresholds: Thresholds) -> _Change:
-    means, chance = [fmean(group) for group in groups], between_groups(groups).p_value
+    means, chance = [fmean(group) for group in groups], groups_p_value(groups)
     if chance is None or chance >= thresholds.gpu_clock_chance or max(means) <= 0:
         return 0.0, 0.0, 0.0
     return 100 * (1 - min(means) / max(means)), max(means), min(means)

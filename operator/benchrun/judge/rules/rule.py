@@ -21,7 +21,7 @@ from benchrun.api import Cell, Code as Code, Objective, RuleSeverity, Severity
 from benchrun.judge.objectives import expected_samples
 from benchrun.judge.stage_profile import ExpectedLoad, StageProfile as StageProfile
 from benchrun.judge.thresholds import Thresholds as Thresholds
-from benchrun.measure import Pools, Samples, pools_of, queue_pools
+from benchrun.measure import QUEUED_LATENCIES, Pools, Samples, pools_of
 
 Evidence = Mapping[str, float | str | None]
 SEVERITIES: tuple[Severity, ...] = ("Note", "Suspect", "Invalid")  # Least to worst.
@@ -74,7 +74,7 @@ class CellContext:
     @cached_property
     def queued(self) -> Pools:
         """Latencies with the wait in the client's queue, where a cap may have held an open loop back."""
-        return queue_pools(self.records) if self.expected.capped else {}
+        return pools_of(self.records, QUEUED_LATENCIES) if self.expected.capped else {}
 
     @cached_property
     def samples(self) -> Samples:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from statistics import fmean
 
 from benchrun_client.contract import interval
 
@@ -49,31 +50,30 @@ def repeats_disagree(cell: CellContext) -> Found:
         return []
     if len(stages) < 2:
         return [NotChecked(Code.REPEATS_DISAGREE, "a single repeat was measured")]
-    spreads = {figure: significance.between_groups([stage[figure] for stage in stages]) for figure in stages[0]}
-    apart = {
-        figure: spread
-        for figure, spread in spreads.items()
-        if spread.cv_percent is not None
-        and spread.p_value is not None
-        and spread.cv_percent > thresholds.repeats_cv_percent
-        and spread.p_value < thresholds.chance_of_alarm
-    }
+    apart = {}
+    for figure in stages[0]:
+        repeats = [stage[figure] for stage in stages if stage[figure]]
+        cv, chance = significance.cv_percent(list(map(fmean, repeats))), significance.groups_p_value(repeats)
+        if cv is None or chance is None:
+            continue
+        if cv > thresholds.repeats_cv_percent and chance < thresholds.chance_of_alarm:
+            apart[figure] = cv, chance
     if not apart:
         return []
-    worst = max(apart, key=lambda figure: apart[figure].cv_percent or 0.0)
+    worst = max(apart, key=lambda figure: apart[figure][0])
+    weight, chance = apart[worst]
     means = [sum(stage[worst]) / len(stage[worst]) for stage in stages if stage[worst]]
     evidence = {
         "figure": worst,
-        "cvPercent": rounded(apart[worst].cv_percent),
+        "cvPercent": rounded(weight),
         "suspectPercent": thresholds.repeats_cv_percent,
         "repeats": len(means),
         "least": rounded(min(means)),
         "most": rounded(max(means)),
-        "chance": rounded(apart[worst].p_value),
+        "chance": rounded(chance),
         "suspectChance": thresholds.chance_of_alarm,
         "figures": ", ".join(apart),
     }
-    weight = apart[worst].cv_percent or 0.0
     return [StageFinding(Code.REPEATS_DISAGREE, "Suspect", cell.cell.id, evidence, weight=weight)]
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, RunContext, StageFinding, times
 from benchrun.judge.stage_profile import StageProfile
 from benchrun.judge.thresholds import Thresholds
-from benchrun.measure import between_groups, completed_in, percentiles, plateau, rounded, significance
+from benchrun.measure import completed_in, groups_p_value, percentiles, plateau, rounded, significance
 
 BEYOND_CAPACITY = "arrivals beyond capacity"
 MIN_ANSWER_TIMES = 3  # Mean E2ELs that a plateau under a rate lasts before the requests in the system are looked at.
@@ -166,14 +166,14 @@ def _repeats(run: RunContext, figure: str) -> dict[str, _Repeats]:
 
 def _drifting(figure: str, by_cell: Mapping[str, _Repeats], thresholds: Thresholds) -> list[StageFinding]:
     means = {cell: [math.fsum(batches) / len(batches) for batches in repeats] for cell, repeats in by_cell.items()}
-    chance = significance.common_order_p_value(list(means.values()))
+    chance = significance.order_p_value(list(means.values()))
     if chance > thresholds.drift_order_chance:
         return []
     rising = sum(map(significance.surplus, means.values())) > 0
     findings = []
     for cell_id, repeats in by_cell.items():
         first, last = means[cell_id][0], means[cell_id][-1]
-        change, noise = 100 * (last / first - 1) if first > 0 else 0.0, between_groups(repeats).p_value
+        change, noise = 100 * (last / first - 1) if first > 0 else 0.0, groups_p_value(repeats)
         along = change > 0 if rising else change < 0
         if not along or abs(change) <= thresholds.drift_percent or noise is None or noise >= thresholds.chance_of_alarm:
             continue

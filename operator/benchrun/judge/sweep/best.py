@@ -88,7 +88,7 @@ def _contender(side: Side, cell: str) -> Contender | None:
         return None
     log_mean, share = figure.log_mean, math.log(side.devices)
     if log_mean is not None:
-        log_mean = replace(log_mean, value=log_mean.value - share)
+        log_mean = replace(log_mean, estimate=log_mean.estimate - share)
     blocks = {block: value - share for block, value in figure.log_blocks.items()}
     each = replace(figure, value=figure.value / side.devices, log_mean=log_mean, log_blocks=blocks)
     return Contender(side, cell, each)

@@ -44,7 +44,7 @@ def _stage_row(run: ExportedRun, stage: ExportedStage) -> _StageRow:
     shown, percentiles = formats.pools(stage), run.spec.measurement.percentiles
     queued = stage.workload.load.max_concurrency is not None
     if queued:
-        shown = {**shown, **request_figures.queue_pools([stage.record])}
+        shown = {**shown, **request_figures.pools_of([stage.record], request_figures.QUEUED_LATENCIES)}
     metrics = request_figures.pooled_metrics([stage.record], shown, percentiles)
     steady = {f"steady_{key}": stage.steady.get(key) for key in THROUGHPUTS}
     throughputs = {key: stage.steady.get(key, metrics[key]) for key in THROUGHPUTS}
@@ -126,7 +126,7 @@ def _latency_names(run: ExportedRun) -> list[str]:
     ]
     if all(workload.load.max_concurrency is None for workload in run.spec.workloads):
         return names
-    queued = (request_figures.QUEUE_TIME, request_figures.QUEUED_TTFT, request_figures.QUEUED_E2EL)
+    queued = request_figures.QUEUED_LATENCIES
     return names + [f"{figure}_{each}_ms" for each in queued for figure in ("mean", "median", *percentiles)]
 
 

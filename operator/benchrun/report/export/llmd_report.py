@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import compress
 
 import yaml
-from benchrun_client.contract import RandomData, StageRecord
+from benchrun_client.contract import RandomData, StageRecord, interval_ranks
 
 from benchrun.api import RoleFigures
 from benchrun.judge.result_row import gpus_of
-from benchrun.measure import Distribution, Pools, percentile_ranks, rounded, totals
+from benchrun.measure import Distribution, Pools, rounded, totals
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_PROXY, ROLE_SERVER
 from benchrun.report.export import formats
 from benchrun.report.export.encoders import Files, Json, NotExportable, seconds, without_unknown
@@ -58,7 +58,7 @@ def latency(pools: Pools) -> Json:
     found = {}
     for name, pool in pools.items():
         field, units = _LATENCIES[name]
-        bounded = {key: p for key, p in _PERCENTILES.items() if percentile_ranks(pool.count, p) is not None}
+        bounded = {key: p for key, p in _PERCENTILES.items() if interval_ranks(pool.count, p) is not None}
         found[field] = _statistics(pool, units, bounded, scale=seconds)
     return found
 

@@ -10,13 +10,12 @@ from typing import NamedTuple
 from benchrun_client.contract import StageRecord, open_stage
 from pydantic import ValidationError
 
-from benchrun.api import KEYS, Axis, BenchmarkRunSpec, BenchmarkRunStatus, Cell, Code, Result
+from benchrun.api import KEYS, Axis, BenchmarkRunSpec, BenchmarkRunStatus, Cell, Code, Result, Sample
 from benchrun.api.sweep import BenchmarkSweepSpec, BenchmarkSweepStatus, Row
 from benchrun.judge.objectives import expected_samples, objective_results
 from benchrun.judge.result_row import intervals
 from benchrun.judge.stage_profile import expected_load
-from benchrun.measure import level_metrics, pooled_metrics, pools_of, queue_pools
-from benchrun.measure.exposition import Sample
+from benchrun.measure import QUEUED_LATENCIES, level_metrics, pooled_metrics, pools_of
 from benchrun.observe import Run, Sweep
 from benchrun.plan import axis_of, objective_error, probed_id, searched
 
@@ -91,7 +90,7 @@ def _restored(run: Reported, row: Result) -> Result:
     confirms = any(record.probe is not None and record.probe.confirms for record in records)
     cell = Cell(row.cell, row.workload, row.axis, row.value, (), confirms)
     expected = expected_load(run.spec, cell)
-    queued = queue_pools(records) if expected.capped else {}
+    queued = pools_of(records, QUEUED_LATENCIES) if expected.capped else {}
     percentiles = run.spec.measurement.percentiles
     metrics = pooled_metrics(records, shown, percentiles)
     for name, pool in queued.items():

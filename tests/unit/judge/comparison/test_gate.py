@@ -11,7 +11,7 @@ from benchrun.api import ComparedMetric, Gate
 from benchrun.judge.comparison.figures import Figure
 from benchrun.judge.comparison.gate import Gated, gate
 from benchrun.judge.comparison.hypotheses import Question
-from benchrun.measure import Mean, detectable_percent, mean_of
+from benchrun.measure import Contrast, detectable_percent, mean_of
 from unit.judge.comparison.sides import compared, repeated, row, run
 
 LIMIT = 5.0
@@ -20,8 +20,8 @@ LIMIT = 5.0
 def question(percent: float, *, error_percent: float = 0.5, metric: ComparedMetric = "MeanTTFT") -> Question:
     """A change of so much, with that standard error on each side, of five values each."""
     noise = (error_percent / 100) ** 2 / 2
-    before, after = Mean(0.0, noise, 5), Mean(math.log1p(percent / 100), noise, 5)
-    return Question(metric, Figure(1.0, before), Figure(math.exp(after.value), after))
+    before, after = Contrast(0.0, noise, 4), Contrast(math.log1p(percent / 100), noise, 4)
+    return Question(metric, Figure(1.0, before), Figure(math.exp(after.estimate), after))
 
 
 UNKNOWN = Question("MeanTTFT", Figure(100.0), Figure(100.0))
@@ -83,7 +83,7 @@ def simulated(random: Random, questions: int, *, change_percent: float, servers:
         metric: ComparedMetric = ("MeanTTFT", "OutputThroughput")[number % 2]
         shift = math.log1p(change_percent / 100) if number % 2 == 0 else math.log1p(-change_percent / 100)
         sides = [mean_of([random.gauss(at, 0.015) for _ in range(servers)]) for at in (0.0, shift)]
-        made.append(Question(metric, *(Figure(math.exp(side.value), side) for side in sides)))
+        made.append(Question(metric, *(Figure(math.exp(side.estimate), side) for side in sides)))
     return made
 
 
