@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import aiohttp
 
@@ -30,7 +31,7 @@ from benchrun_client.server.readiness import Found, Servers
 from benchrun_client.server.round_trips import measure_round_trips
 from benchrun_client.shards.first_shard import FirstShard, OthersResult
 from benchrun_client.stage_prompts import Traffic
-from benchrun_client.stage_record import RawEdge, RawStage, micros, scalars_of
+from benchrun_client.stage_record import RawStage, micros, scalars_of
 
 log = logging.getLogger(__name__)
 
@@ -115,8 +116,11 @@ class Measuring(StageSender):
     ) -> None:
         super().__init__(plan, engine, found.servers, state)
         self._digests, self._traffic, self._prompts = digests, traffic, prompts
-        self._identities, self._last_answer = found.identities, found.answered
+        self._edges, self._last_answer = found.edges, found.answered
         self._session, self._hand_over, self._shards = session, hand_over, shards
+        where = session, found.servers.metrics_urls
+        self._take, self._take_idle = partial(take, *where), partial(take_idle, *where)
+        self._take_settled = partial(take_settled, *where, answering=found.servers.answering)
         self._measured = 0
         self._snapshots: list[Snapshot | None] = []  # Taken after the last stage: the next one begins with them.
         self._warmed_up: dict[str, contract.WarmupOutcome] = {}  # By workload, until a record has it.
@@ -133,15 +137,6 @@ class Measuring(StageSender):
             self._hand_over(await self._measure(stage, StagePrompts(samples, digest)))
         for search in self._plan.searches:
             await self._search(search)
-
-    async def _take(self) -> list[Snapshot | None]:
-        return await take(self._session, self._servers.metrics_urls)
-
-    async def _take_settled(self, before: Sequence[Snapshot | None], *, completed: int) -> list[Snapshot | None]:
-        servers = self._servers
-        return await take_settled(
-            self._session, servers.metrics_urls, before=before, completed=completed, answering=servers.answering
-        )
 
     async def _search(self, search: contract.Search) -> None:
         position: bisection.Position | None = bisection.first(search)
@@ -170,7 +165,7 @@ class Measuring(StageSender):
             self._warmed_up[warmup.workload] = await self._send_warmup(warmup, samples)
         self._last_answer = time.perf_counter()
         self._state.note("warmup_us", micros(self._last_answer - start))
-        await self._take_settled(before, completed=0)
+        await self._take_settled(before=before, completed=0)
 
     async def _send_warmup(self, warmup: contract.Warmup, samples: Sequence[Sample]) -> contract.WarmupOutcome:
         point = contract.LoadPoint(max_concurrency=warmup.concurrency)
@@ -194,7 +189,7 @@ class Measuring(StageSender):
         """Empty the prefix caches; then take the snapshot that the next stage begins with."""
         if any(snapshot is None or snapshot.running for snapshot in self._snapshots):
             # vLLM refuses while a request holds a block: one of a warm-up cut short, say.
-            await take_idle(self._session, self._servers.metrics_urls)
+            await self._take_idle()
         reset = await reset_caches(self._session, self._servers.own_urls)
         self._snapshots = await self._take()
         return reset
@@ -211,7 +206,7 @@ class Measuring(StageSender):
         raw, outcome = await self.send(self._measured, stage, prompts, divided=divided, before_first_send=on_first_send)
         others = OthersResult() if self._shards is None else await self._shards.others_result(self._measured, stage)
         succeeded = outcome.instants.ok.count(True) + others.succeeded
-        after = await self._take_settled(before, completed=succeeded)
+        after = await self._take_settled(before=before, completed=succeeded)
         raw = replace(
             raw,
             unix_minus_perf=time.time() - time.perf_counter() if self._shards is None else self._shards.unix_minus_perf,
@@ -219,7 +214,10 @@ class Measuring(StageSender):
             shared_prefix_tokens=self._traffic.shared_prefix_tokens.get(stage.api, 0),
             datasets=self._traffic.datasets.get(stage.workload, ()),
             diagnostic=None if succeeded else await self._diagnose(stage, prompts.samples[0], outcome),
-            servers=self._edges(before, after),
+            servers=tuple(
+                edge.model_copy(update={"before": b and b.counters, "after": a and a.counters})
+                for edge, b, a in zip(self._edges, before, after, strict=True)
+            ),
             cache_reset=reset,
             warmup=self._warmed_up.pop(stage.workload, None),
             round_trips=self._round_trips,
@@ -228,14 +226,8 @@ class Measuring(StageSender):
         self._last_answer = max(*outcome.instants.answered, others.last_answer)
         self._measured += 1
         # The diagnostic request belongs to no stage: the next stage's counters begin after it.
-        self._snapshots = after if succeeded else await self._take_settled(after, completed=0)
+        self._snapshots = after if succeeded else await self._take_settled(before=after, completed=0)
         return raw
-
-    def _edges(self, before: Sequence[Snapshot | None], after: Sequence[Snapshot | None]) -> tuple[RawEdge, ...]:
-        servers = self._servers
-        counters = [[None if each is None else each.counters for each in edge] for edge in (before, after)]
-        rows = zip(servers.addresses, servers.metrics_roles, counters[0], counters[1], self._identities, strict=True)
-        return tuple(RawEdge(*row) for row in rows)
 
     async def _diagnose(self, stage: contract.Stage, sample: Sample, outcome: Outcome) -> str:
         """The server's answer to a request like those that failed; the engine keeps only reason phrases."""

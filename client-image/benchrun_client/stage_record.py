@@ -6,7 +6,7 @@ import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import accumulate, compress
 from numbers import Integral, Real
 from operator import and_
@@ -19,7 +19,6 @@ MAX_SCALARS = 200
 MAX_ERRORS = 8
 MAX_ERROR_CHARACTERS = 300
 MAX_DIAGNOSTIC_CHARACTERS = 1000
-MAX_VERSION_CHARACTERS = 100
 
 
 @dataclass(slots=True)
@@ -46,27 +45,6 @@ class ClientCost:
     lags: list[float]  # How late the event loop came to each of the probe's ticks.
     node_cpu_seconds: float | None = None  # As in `ClientFigures`.
     stolen_seconds: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """What one server reports of itself; None where it reports nothing."""
-
-    version: str | None
-    settings: str | None  # Digest of what it reports of its configuration.
-    models: str | None = None  # Each model with where it comes from and its longest context.
-    served: contract.ServedModel | None = None  # The model that requests name.
-
-
-@dataclass(frozen=True, slots=True)
-class RawEdge:
-    """One server at both edges of a stage; None: its metrics could not be read."""
-
-    address: str
-    role: str
-    before: dict[str, float] | None
-    after: dict[str, float] | None
-    identity: Identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +77,7 @@ class RawStage:
     shared_prefix_tokens: int = 0
     datasets: tuple[contract.DatasetFacts, ...] = ()
     diagnostic: str | None = None
-    servers: tuple[RawEdge, ...] = ()
+    servers: tuple[contract.ServerEdge, ...] = ()
     cache_reset: contract.CacheReset | None = None
     warmup: contract.WarmupOutcome | None = None
     probe: contract.Probe | None = None  # Of a search's stage; known once its outcome is.
@@ -110,7 +88,7 @@ class RawStage:
 _COPIED = (
     *("run_uid", "plan_digest", "sequence", "stage_id", "prompts_digest", "engine", "scalars"),
     *("shared_prefix_tokens", "repeated_tokens", "datasets", "cache_reset", "warmup", "probe", "sampling"),
-    *("round_trips", "chat_template"),
+    *("round_trips", "chat_template", "servers"),
 )  # Fields that the record takes as they are.
 
 
@@ -126,7 +104,6 @@ def record_of(raw: RawStage) -> contract.StageRecord:
         requests=request_columns(raw),
         gaps=gap_counts(sum(by_slice, Counter[int]())),
         gap_slices=gap_slices(by_slice),
-        servers=tuple(map(_server_edge, raw.servers)),
         expected_input_tokens=sum(compress(raw.expected_lens, map(and_, instants.ok, instants.ended))),
         errors=error_counts(error for error, ok in zip(raw.errors, instants.ok, strict=True) if not ok),
         diagnostic=shorten(raw.diagnostic, MAX_DIAGNOSTIC_CHARACTERS) if raw.diagnostic else None,
@@ -183,13 +160,6 @@ def request_columns(raw: RawStage) -> contract.RequestColumns:
         ended=tuple([1 if ended else 0 for ended in instants.ended]),
         ok=tuple([1 if ok else 0 for ok in instants.ok]),
     )
-
-
-def _server_edge(edge: RawEdge) -> contract.ServerEdge:
-    identity = {each.name: getattr(edge.identity, each.name) for each in fields(Identity)}
-    if identity["version"]:
-        identity["version"] = shorten(identity["version"], MAX_VERSION_CHARACTERS)
-    return contract.ServerEdge(address=edge.address, role=edge.role, before=edge.before, after=edge.after, **identity)
 
 
 def gap_counts(counts: Counter[int]) -> contract.GapCounts:

@@ -22,8 +22,8 @@ import aiohttp
 
 from benchrun_client import contract
 from benchrun_client.engines import ENGINE
-from benchrun_client.http_session import NETWORK_ERRORS, answer_of, read_bounded
-from benchrun_client.stage_record import Identity
+from benchrun_client.failures import shorten
+from benchrun_client.http_session import NETWORK_ERRORS, answer_of, host_and_port, read_bounded
 
 MAX_METRICS_BYTES = 4 * 1024 * 1024
 METRICS_SECONDS = 2.0
@@ -154,23 +154,25 @@ ANSWER_SECONDS = 2.0
 _SETTINGS = ENGINE.settings_series + "{"
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 DIGEST_CHARACTERS = 32
+MAX_VERSION_CHARACTERS = 100
 _OF_A_MODEL = ("id", "root", "parent", "max_model_len")
 MAX_MODELS_CHARACTERS = 300  # As many as a record takes.
 
 
-async def identify(session: aiohttp.ClientSession, metrics_urls: Sequence[str], *, model: str) -> tuple[Identity, ...]:
-    """Query every server, by its metrics endpoint and the paths beside it. Never an error: a server may be silent. `model`:
-    the name in the requests."""
-    return tuple(await asyncio.gather(*(_identify_one(session, url, model) for url in metrics_urls)))
-
-
-async def _identify_one(session: aiohttp.ClientSession, metrics_url: str, model: str) -> Identity:
+async def identify(session: aiohttp.ClientSession, metrics_url: str, *, role: str, model: str) -> contract.ServerEdge:
+    """What a server reports of itself at its metrics endpoint and the paths beside it; the counters are still missing. Never an
+    error: a server may be silent. `model`: the name in the requests."""
     metrics = await read_metrics(session, metrics_url)
     base = metrics_url.removesuffix(ENGINE.metrics_path)
     version = await _json(session, base + ENGINE.version_path)
     listed = await _json(session, base + ENGINE.models_path)
-    return Identity(
-        version=_text(version.get("version")) if isinstance(version, dict) else None,
+    version = _text(version.get("version")) if isinstance(version, dict) else None
+    return contract.ServerEdge(
+        address=host_and_port(metrics_url),
+        role=role,
+        before=None,
+        after=None,
+        version=None if version is None else shorten(version, MAX_VERSION_CHARACTERS),
         settings=None if metrics is None else settings_digest(metrics),
         models=models_text(listed),
         served=served_model(listed, model),
