@@ -88,7 +88,11 @@ class PlayedClient:
 
     async def told(self, *, seconds: float) -> bool:
         """Whether the operator has acknowledged every record in time, so that a real client would exit."""
-        return await self._listener.wait_until_delivered(seconds=seconds)
+        try:
+            await asyncio.wait_for(self._listener.wait_until_delivered(), seconds)
+        except TimeoutError:
+            return False
+        return True
 
     def _record(self, sequence: int, edge: ServerEdge, *, began_us: int) -> StageRecord:
         stage = self._plan.stages[sequence]

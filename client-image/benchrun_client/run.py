@@ -9,6 +9,7 @@ wait until all is acknowledged
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import json
 import logging
@@ -116,7 +117,15 @@ class BaseRun(ABC):
         self._background.run(self._record_process.stop())
 
     def _watched(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        return self._background.watch(work, end_failed=self._end_failed)
+        """Begin work whose failure ends the run at once, whatever other threads are busy with."""
+
+        async def watched() -> T:
+            try:
+                return await work
+            except Exception as error:
+                await self._end_failed(error)
+
+        return self._background.start(watched())
 
     async def _end_failed(self, error: Exception) -> NoReturn:
         """Report why and end the process. The first failure to get here counts."""
@@ -259,7 +268,9 @@ class Run(BaseRun):
 
     async def _before_end(self, failure: RunFailure) -> None:
         """Serve what there is for a little longer."""
-        await self._server.wait_until_delivered(seconds=LAST_READ_SECONDS)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LAST_READ_SECONDS):
+                await self._server.wait_until_delivered()
         await self._server.stop()
 
 
