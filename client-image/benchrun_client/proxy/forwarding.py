@@ -35,10 +35,7 @@ TRANSFER = "kv_transfer_params"
 _TO_PREFILL = {
     "do_remote_decode": True,
     "do_remote_prefill": False,
-    "remote_engine_id": None,
-    "remote_block_ids": None,
-    "remote_host": None,
-    "remote_port": None,
+    **dict.fromkeys(("remote_engine_id", "remote_block_ids", "remote_host", "remote_port")),
 }
 _OF_THE_ANSWER = ("stream_options", "min_tokens", "max_tokens", "max_completion_tokens")
 """About an answer's length and form, which is one token in one piece."""
@@ -62,18 +59,13 @@ def prefill_body(fields: dict[str, Any]) -> bytes:
     return json.dumps(kept | {most: 1, "stream": False, TRANSFER: _TO_PREFILL}).encode()
 
 
-def transfer_of(answer: bytes) -> dict[str, Any] | None:
-    """Where the prefill server has its blocks, if its answer names that."""
+def decode_body(body: bytes, fields: dict[str, Any], answer: bytes) -> bytes:
+    """The client's own request, with where the prefill server has its blocks; if its answer does not name that, its very bytes."""
     try:
         transfer = read_object(answer).get(TRANSFER)
     except ValueError:
-        return None
-    return transfer if isinstance(transfer, dict) else None
-
-
-def decode_body(body: bytes, fields: dict[str, Any], transfer: dict[str, Any] | None) -> bytes:
-    """The client's own request, with the prefill server's blocks; without those its very bytes."""
-    return body if transfer is None else json.dumps(fields | {TRANSFER: transfer}).encode()
+        return body
+    return json.dumps(fields | {TRANSFER: transfer}).encode() if isinstance(transfer, dict) else body
 
 
 _Ended = tuple[web.StreamResponse, Outcome]  # An answer, and how it is counted.
@@ -137,7 +129,7 @@ class Forwarder:
         if first.status != HTTPStatus.OK:
             kept = passed_on(first.headers)
             return web.Response(status=first.status, body=first.body, headers=kept), "prefill_error"
-        body = decode_body(body, fields, transfer_of(first.body))
+        body = decode_body(body, fields, first.body)
         url = self._decode.next_server() + request.path_qs
         async with open_answer(self._session, "decode", url, body=body, headers=headers) as (answer, sent):
             added = (first.sent_at - received - queued_seconds) + (sent.at - prefilled)
