@@ -48,7 +48,7 @@ class PlayedClient:
     async def start(self, plan: Plan) -> None:
         """Read the plan, answer on port 8090, and be ready."""
         self._plan, self._digest = plan, plan.digest()
-        self._ledger.begin(run_uid=plan.run_uid, token_digest=plan.token_digest, records=len(plan.stages))
+        self._ledger.begin(run_uid=plan.run_uid, token_digest=plan.token_digest)
         await self._listener.start(address=self._address, port=RECORD_PORT)
         self._ledger.enter("Waiting")
         self._ledger.ready = True

@@ -38,14 +38,7 @@ from benchrun_client.search.prompt_writer import PromptWriter, SearchPrompts
 from benchrun_client.server.readiness import FIRST_REQUEST_SECONDS, wait_for_servers
 from benchrun_client.shards.first_shard import FirstShard, ShardSetup, run_sibling
 from benchrun_client.shards.gate_server import GateServer
-from benchrun_client.stage_prompts import (
-    Material,
-    check_lengths,
-    digests_of,
-    find_material,
-    is_written_late,
-    write_traffic,
-)
+from benchrun_client.stage_prompts import Material, check_lengths, find_material, is_written_late, write_traffic
 from benchrun_client.stage_record import RawStage
 from benchrun_client.tokenizer import TokenCounter, load_tokenizer, longest_context
 
@@ -172,7 +165,6 @@ class Run(BaseRun):
             assert writer is not None
             return self._background.start(writer.write(stage, lengths))
 
-        digests = digests_of(traffic)
         log.info("prompts of %d stages written", len(traffic.stages))
         freeze_heap()
         found = waiting.result()
@@ -187,7 +179,6 @@ class Run(BaseRun):
                     engine,
                     found,
                     self._state,
-                    digests=digests,
                     traffic=traffic,
                     session=session,
                     hand_over=self._hand_over,
@@ -203,11 +194,10 @@ class Run(BaseRun):
         self._finish_recording()
         if self._gate is not None:
             self._background.run(self._gate.close())
-        self._deliver(len(self._recording) + (plan.profile is not None))
+        self._deliver()
 
-    def _deliver(self, records: int) -> None:
+    def _deliver(self) -> None:
         """Tell that all is measured, and stay until every record was fetched."""
-        self._state.expect(records)
         self._state.enter("Done")
         log.info("all stages measured")
         self._background.run(self._server.wait_until_delivered())
@@ -238,10 +228,9 @@ class Run(BaseRun):
         try:
             plan = read_plan(self._plan_path)
         except RunFailure:
-            self._state.begin(run_uid=peek_run_uid(self._plan_path), token_digest=None, records=0)
+            self._state.begin(run_uid=peek_run_uid(self._plan_path), token_digest=None)
             raise
-        records = None if plan.searches or plan.profile else len(plan.stages)
-        self._state.begin(run_uid=plan.run_uid, token_digest=plan.token_digest, records=records)
+        self._state.begin(run_uid=plan.run_uid, token_digest=plan.token_digest)
         return plan
 
     def _prompt_writer(self, plan: Plan) -> PromptWriter | None:

@@ -65,7 +65,7 @@ class Client:
 @pytest.fixture
 async def client() -> AsyncIterator[Client]:
     state = WatchedState()
-    state.begin(run_uid="run-1", token_digest=TOKEN_DIGEST, records=2)
+    state.begin(run_uid="run-1", token_digest=TOKEN_DIGEST)
     server = RecordServer(state)
     port = await server.start(address="127.0.0.1", port=0)
     async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
@@ -174,7 +174,7 @@ async def test_ready_and_metrics_need_no_token(client: Client) -> None:
 
 async def test_why_the_plan_could_not_be_read_is_told_without_a_token() -> None:
     state = RunState()
-    state.begin(run_uid="run-1", token_digest=None, records=0)
+    state.begin(run_uid="run-1", token_digest=None)
     state.fail(Failure(reason="InvalidPlan", message="no"))
     server = RecordServer(state)
     port = await server.start(address="127.0.0.1", port=0)
@@ -195,7 +195,7 @@ async def test_a_poll_of_before_the_plan_was_read_gets_nothing_after_it() -> Non
     async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
         stranger = asyncio.create_task(session.get("/records?from=0&seen=1000&wait=30"))
         assert await state.holds_back(stranger)  # type: ignore[arg-type]
-        state.begin(run_uid="run-1", token_digest=TOKEN_DIGEST, records=1)
+        state.begin(run_uid="run-1", token_digest=TOKEN_DIGEST)
         async with asyncio.timeout(30):
             assert (await stranger).status == 401
     await server.stop()
@@ -206,6 +206,7 @@ async def test_an_acknowledgement_lets_the_records_go(client: Client) -> None:
     client.state.add(sealed(1))
     assert await client.ack(ack(2)) == 204
     assert (await client.records()).records == ()
+    client.state.enter("Done")
     await asyncio.wait_for(client.server.wait_until_delivered(), 30)
 
 
@@ -256,7 +257,7 @@ class Line:
 def state() -> WatchedState:
     """Of a run with two records to come."""
     made = WatchedState()
-    made.begin(run_uid="run-1", token_digest=TOKEN_DIGEST, records=2)
+    made.begin(run_uid="run-1", token_digest=TOKEN_DIGEST)
     return made
 
 
@@ -381,6 +382,7 @@ async def test_the_end_is_awaited_until_the_last_record_is_stored(
     waiting = asyncio.create_task(server.wait_until_delivered())
     for n in (0, 1):
         state.add(sealed(n))
+    state.enter("Done")
     await line.send(posted(ack(1)))
     assert not waiting.done()
     await line.send(posted(ack(2)))
