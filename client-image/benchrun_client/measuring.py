@@ -29,7 +29,7 @@ from benchrun_client.server.counter_snapshots import Snapshot, take, take_idle, 
 from benchrun_client.server.first_request import complete, words_of
 from benchrun_client.server.readiness import Found, Servers
 from benchrun_client.server.round_trips import measure_round_trips
-from benchrun_client.shards.first_shard import FirstShard, OthersResult
+from benchrun_client.shards.first_shard import FirstShard
 from benchrun_client.stage_prompts import Traffic
 from benchrun_client.stage_record import RawStage, micros, scalars_of
 
@@ -107,7 +107,6 @@ class Measuring(StageSender):
         found: Found,
         state: RunState,
         *,
-        digests: Sequence[str],
         traffic: Traffic,
         session: aiohttp.ClientSession,
         hand_over: Callable[[RawStage], None],
@@ -115,7 +114,7 @@ class Measuring(StageSender):
         shards: FirstShard | None,
     ) -> None:
         super().__init__(plan, engine, found.servers, state)
-        self._digests, self._traffic, self._prompts = digests, traffic, prompts
+        self._traffic, self._prompts = traffic, prompts
         self._edges, self._last_answer = found.edges, found.answered
         self._session, self._hand_over, self._shards = session, hand_over, shards
         where = session, found.servers.metrics_urls
@@ -133,7 +132,7 @@ class Measuring(StageSender):
         if self._plan.warmups:
             await self._warm_up()
         self._snapshots = await self._take()
-        for stage, samples, digest in zip(self._plan.stages, self._traffic.stages, self._digests, strict=True):
+        for stage, samples, digest in zip(self._plan.stages, self._traffic.stages, self._traffic.digests, strict=True):
             self._hand_over(await self._measure(stage, StagePrompts(samples, digest)))
         for search in self._plan.searches:
             await self._search(search)
@@ -198,18 +197,19 @@ class Measuring(StageSender):
         self._state.enter("Measuring", stage=stage.id)
         reset = await self._reset_caches() if self._plan.cache_policy == "Reset" else None
         before = self._snapshots
-        divided = self._shards.divided(self._measured, stage) if self._shards is not None else None
+        shards = self._shards
+        divided = shards.divided(self._measured, stage) if shards is not None else None
 
         def on_first_send() -> None:
             self._state.note("first_request_unix_us", micros(time.time()))
 
         raw, outcome = await self.send(self._measured, stage, prompts, divided=divided, before_first_send=on_first_send)
-        others = OthersResult() if self._shards is None else await self._shards.others_result(self._measured, stage)
-        succeeded = outcome.instants.ok.count(True) + others.succeeded
+        others, others_last = (0, 0.0) if shards is None else await shards.others_result(self._measured, stage)
+        succeeded = outcome.instants.ok.count(True) + others
         after = await self._take_settled(before=before, completed=succeeded)
         raw = replace(
             raw,
-            unix_minus_perf=time.time() - time.perf_counter() if self._shards is None else self._shards.unix_minus_perf,
+            unix_minus_perf=time.time() - time.perf_counter() if shards is None else shards.unix_minus_perf,
             previous_answer=self._last_answer,
             shared_prefix_tokens=self._traffic.shared_prefix_tokens.get(stage.api, 0),
             datasets=self._traffic.datasets.get(stage.workload, ()),
@@ -223,7 +223,7 @@ class Measuring(StageSender):
             round_trips=self._round_trips,
             chat_template=self._traffic.chat_template,
         )
-        self._last_answer = max(*outcome.instants.answered, others.last_answer)
+        self._last_answer = max(*outcome.instants.answered, others_last)
         self._measured += 1
         # The diagnostic request belongs to no stage: the next stage's counters begin after it.
         self._snapshots = after if succeeded else await self._take_settled(before=after, completed=0)

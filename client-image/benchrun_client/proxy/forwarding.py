@@ -17,18 +17,8 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
+from benchrun_client.proxy import upstream
 from benchrun_client.proxy.metrics import Outcome, ProxyMetrics
-from benchrun_client.proxy.upstream import (
-    Broken,
-    Places,
-    Role,
-    Unreachable,
-    open_answer,
-    passed_on,
-    post,
-    refusal,
-    relay,
-)
 
 REQUEST_ID = "X-Request-Id"
 TRANSFER = "kv_transfer_params"
@@ -75,7 +65,13 @@ class Forwarder:
     """Takes every completion through both roles."""
 
     def __init__(
-        self, prefill: Role, decode: Role, *, session: aiohttp.ClientSession, places: Places, metrics: ProxyMetrics
+        self,
+        prefill: upstream.Role,
+        decode: upstream.Role,
+        *,
+        session: aiohttp.ClientSession,
+        places: upstream.Places,
+        metrics: ProxyMetrics,
     ) -> None:
         self._prefill, self._decode = prefill, decode
         self._session, self._places, self._metrics = session, places, metrics
@@ -89,10 +85,10 @@ class Forwarder:
         except (asyncio.CancelledError, ConnectionResetError):
             outcome = "client_gone"
             raise
-        except Unreachable as error:
+        except upstream.Unreachable as error:
             outcome = "prefill_unreachable" if error.role == "prefill" else "decode_unreachable"
-            return refusal(HTTPStatus.BAD_GATEWAY, str(error))
-        except Broken as error:
+            return upstream.refusal(HTTPStatus.BAD_GATEWAY, str(error))
+        except upstream.Broken as error:
             outcome = "broken"
             return error.response
         finally:
@@ -104,7 +100,7 @@ class Forwarder:
         try:
             fields = read_object(body)
         except ValueError as error:
-            return refusal(HTTPStatus.BAD_REQUEST, str(error)), "refused"
+            return upstream.refusal(HTTPStatus.BAD_REQUEST, str(error)), "refused"
         read = time.perf_counter()
         try:
             async with self._places.place():
@@ -113,25 +109,25 @@ class Forwarder:
                 return await self._both(request, body, fields, received=received, queued_seconds=placed - read)
         except asyncio.QueueFull:
             problem = "the proxy is full: --max-in-flight requests already wait"
-            return refusal(HTTPStatus.SERVICE_UNAVAILABLE, problem), "refused"
+            return upstream.refusal(HTTPStatus.SERVICE_UNAVAILABLE, problem), "refused"
 
     async def _both(
         self, request: web.Request, body: bytes, fields: dict[str, Any], *, received: float, queued_seconds: float
     ) -> _Ended:
-        headers = passed_on(request.headers)
+        headers = upstream.passed_on(request.headers)
         # What was packed has been unpacked on the way in.
         headers.popall("Content-Encoding", None)
         headers.setdefault(REQUEST_ID, uuid.uuid4().hex)
         url = self._prefill.next_server() + request.path_qs
-        first = await post(self._session, "prefill", url, body=prefill_body(fields), headers=headers)
+        first = await upstream.post(self._session, "prefill", url, body=prefill_body(fields), headers=headers)
         prefilled = time.perf_counter()
         self._metrics.prefill.observe(prefilled - first.sent_at)
         if first.status != HTTPStatus.OK:
-            kept = passed_on(first.headers)
+            kept = upstream.passed_on(first.headers)
             return web.Response(status=first.status, body=first.body, headers=kept), "prefill_error"
         body = decode_body(body, fields, first.body)
         url = self._decode.next_server() + request.path_qs
-        async with open_answer(self._session, "decode", url, body=body, headers=headers) as (answer, sent):
+        async with upstream.open_answer(self._session, "decode", url, body=body, headers=headers) as (answer, sent):
             added = (first.sent_at - received - queued_seconds) + (sent.at - prefilled)
 
             def on_first(seconds: float) -> None:
@@ -139,5 +135,5 @@ class Forwarder:
                     self._metrics.added.observe(added + seconds)
                     self._metrics.ttft.observe(time.perf_counter() - received)
 
-            response = await relay(request, answer, on_first=on_first)
+            response = await upstream.relay(request, answer, on_first=on_first)
             return response, "ok" if answer.status == HTTPStatus.OK else "decode_error"

@@ -62,14 +62,9 @@ def parse_metrics(text: str) -> Snapshot | None:
             labelled = (n for n, (of, label) in ENGINE.labelled_counters.items() if of == series and label in line)
             for each in (name, *labelled):
                 found[each] = found.get(each, 0.0) + value
-    if _OF_PROXY not in found:
-        found = {
-            name: value
-            for name, value in found.items()
-            if name not in contract.PROXY_COUNTERS or name == contract.PROCESS_CPU
-        }
+    others = () if _OF_PROXY in found else {*contract.PROXY_COUNTERS} - {contract.PROCESS_CPU}
     # A sum may be out of bounds where none of its parts is; what a record does not take is left out.
-    found = {name: value for name, value in found.items() if abs(value) <= contract.MOST}
+    found = {name: value for name, value in found.items() if name not in others and abs(value) <= contract.MOST}
     if not found.keys() - {contract.START_TIME, contract.PROCESS_CPU}:
         return None
     return Snapshot(running=found.pop(_RUNNING, None), counters=found)

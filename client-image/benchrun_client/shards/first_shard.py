@@ -73,14 +73,6 @@ async def run_sibling(setup: ShardSetup, shard: int, *, plan: Path) -> int:
     return await process.wait()
 
 
-@dataclass(frozen=True, slots=True)
-class OthersResult:
-    """Of the requests of a stage that other shards sent."""
-
-    succeeded: int = 0
-    last_answer: float = 0.0  # By our `time.perf_counter`; 0: none of them had a request.
-
-
 class FirstShard:
     """The measuring thread's side of the gate."""
 
@@ -103,8 +95,9 @@ class FirstShard:
 
         return Divided(self._shard, share_of(stage.load, requests=stage.requests, shard=self._shard), begin)
 
-    async def others_result(self, sequence: int, stage: Stage) -> OthersResult:
-        """Wait until the others' requests have ended, too."""
+    async def others_result(self, sequence: int, stage: Stage) -> tuple[int, float]:
+        """Wait until the others' requests have ended, too: how many succeeded, and when the last answer came, by our
+        `time.perf_counter`; 0: none of them had a request."""
         ended = (await self._background.call(self._gate.all_ended(sequence))).values()
         late = [self._late, *(each.began_late_seconds for each in ended)]
         self._sharded[sequence] = ShardedStage(
@@ -117,7 +110,7 @@ class FirstShard:
             max_concurrency=stage.load.max_concurrency,
         )
         answered = [each.answered_at - self.unix_minus_perf for each in ended if each.answered_at is not None]
-        return OthersResult(succeeded=sum(each.succeeded for each in ended), last_answer=max(answered, default=0.0))
+        return sum(each.succeeded for each in ended), max(answered, default=0.0)
 
     async def parts(self, sequence: int) -> tuple[tuple[bytes, ...], ShardedStage]:
         """The others' packed parts of a stage, once all are in, and how it went. In the background's event loop."""
