@@ -241,7 +241,7 @@ class Measuring(StageSender):
                     api=stage.api,
                     model=self._plan.target.served_model,
                     prompt=sample.prompt,
-                    output_tokens=sample.output_tokens,
+                    max_tokens=sample.output_tokens,
                     sampling=stage.sampling,
                 )
         except NETWORK_ERRORS as error:

@@ -17,8 +17,6 @@ Moment = Literal["healthy_unix_us", "first_request_unix_us", "warmup_us"]  # A f
 
 
 class RunState:
-    """Progress and sealed records of one run."""
-
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._notify: Callable[[], object] = lambda: None

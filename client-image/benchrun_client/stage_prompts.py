@@ -35,9 +35,8 @@ class Traffic:
     starts: Collection[Start] = ()  # How the random prompts begin, that none written later begins so.
     shared_prefix_tokens: Mapping[contract.Api, int] = field(default_factory=dict)
     """Tokens that every prompt of an endpoint begins with."""
-    datasets: Mapping[str, tuple[contract.DatasetFacts, ...]] = field(
-        default_factory=dict
-    )  # What was read for each workload.
+    datasets: Mapping[str, tuple[contract.DatasetFacts, ...]] = field(default_factory=dict)
+    """What was read for each workload."""
     chat_template: str | None = None  # SHA-256 of the one that was given in place of the model's own.
 
 
@@ -54,11 +53,8 @@ class Material:
 
 def slots_of(plan: contract.Plan) -> tuple[Slot, ...]:
     """Every part of the run that sends requests: of a search every possible stage, of a warm-up what is not a repetition."""
-    sent = ({"requests": min(each.prompts or each.requests, each.requests)} for each in plan.unmeasured)
-    return (
-        *_measured(plan),
-        *(each.model_copy(update=update) for each, update in zip(plan.unmeasured, sent, strict=True)),
-    )
+    loads = [w.model_copy(update={"requests": min(w.prompts or w.requests, w.requests)}) for w in plan.unmeasured]
+    return (*_measured(plan), *loads)
 
 
 def is_written_late(plan: contract.Plan, search: contract.Search) -> bool:

@@ -62,8 +62,6 @@ _Ended = tuple[web.StreamResponse, Outcome]  # An answer, and how it is counted.
 
 
 class Forwarder:
-    """Takes every completion through both roles."""
-
     def __init__(
         self,
         prefill: upstream.Role,
@@ -77,7 +75,6 @@ class Forwarder:
         self._session, self._places, self._metrics = session, places, metrics
 
     async def forward(self, request: web.Request) -> web.StreamResponse:
-        """Answer one completion, or a chat."""
         outcome: Outcome = "refused"
         try:
             response, outcome = await self._admitted(request)

@@ -62,12 +62,9 @@ def shard_setup(
 async def run_sibling(setup: ShardSetup, shard: int, *, plan: Path) -> int:
     """Run another shard in a process of its own, without a termination message or a known port; its exit code."""
     gate = f"{LOOPBACK}:{setup.gate_port}" if setup.shard.is_first else setup.gate
-    flags = [
-        *(f"--plan={plan}", f"--shards={setup.shard.count}", f"--shard={shard}", f"--gate={gate}"),
-        *(f"--address={LOOPBACK}", "--port=0"),
-    ]
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "benchrun_client", *flags),
+        *(sys.executable, "-m", "benchrun_client", f"--plan={plan}", f"--shards={setup.shard.count}"),
+        *(f"--shard={shard}", f"--gate={gate}", f"--address={LOOPBACK}", "--port=0"),
         env={**os.environ, TERMINATION_LOG_VARIABLE: os.devnull},
     )
     return await process.wait()
