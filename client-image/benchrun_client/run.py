@@ -246,12 +246,9 @@ class Run(BaseRun):
         self._recording.append(self._watched(self._record(raw.sequence, packed(raw))))
 
     async def _record(self, sequence: int, stage: bytes) -> None:
-        if self._shards is None:
-            sealed, line = await self._record_process.record(stage)
-        else:
-            async with self._in_order:
-                parts, sharded = await self._shards.parts(sequence)
-                sealed, line = await self._record_process.record(stage, parts=parts, sharded=sharded)
+        async with self._in_order:
+            parts, sharded = ((), None) if self._shards is None else await self._shards.parts(sequence)
+            sealed, line = await self._record_process.record(stage, parts=parts, sharded=sharded)
         self._state.add(sealed)
         print(line, file=self._log_lines, flush=True)
 

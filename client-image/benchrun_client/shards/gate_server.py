@@ -119,7 +119,8 @@ class GateServer:
         if self._target is not None:
             await connection.send_str(self._target.model_dump_json())
         try:
-            why = await self._listen(shard, connection)
+            while True:
+                await self._note(shard, await messages.receive(connection, begun=self._begun))
         except ValueError:
             why = "its message is not valid"
         except (ConnectionError, RuntimeError) as error:
@@ -139,32 +140,24 @@ class GateServer:
             raise web.HTTPConflict(text="no such shard, or it is here already\n")
         return int(number)
 
-    async def _listen(self, shard: int, connection: web.WebSocketResponse) -> str:
-        """Take messages until the shard tells why there will be no more, or raise as `receive` does."""
-        while True:
-            message = await messages.receive(connection, begun=self._begun)
-            if isinstance(message, messages.Question):
+    async def _note(self, shard: int, message: messages.GateMessage) -> None:
+        """Raises ConnectionError: it was the last message."""
+        match message:
+            case messages.Question(left=left):
                 now = time.perf_counter() + self.unix_minus_perf
-                await connection.send_str(messages.Answer(left=message.left, said=now).model_dump_json())
-            elif isinstance(message, messages.Trouble):
+                await self._connections[shard].send_str(messages.Answer(left=left, said=now).model_dump_json())
+            case messages.Trouble(failure=failure):
                 # The first message counts, not that the connection closes after it.
-                failure = message.failure
                 known: Reason = next((each for each in get_args(Reason) if each == failure.reason), "ClientError")
                 self._fail(known, f"shard {shard}: {failure.message}")
-                return "it failed"
-            else:
-                await self._note(shard, message)
-
-    async def _note(self, shard: int, message: messages.GateMessage) -> None:
-        match message:
+                raise ConnectionError("it failed")
             case messages.Beat(answered=answered):
                 self._answered[shard] = answered
                 self._on_answers(sum(self._answered.values()))
-                return
             case messages.Ready() | messages.Ended() | messages.Part():
                 self._received[message.sequence][type(message)][shard] = message
-        async with self._changed:
-            self._changed.notify_all()
+                async with self._changed:
+                    self._changed.notify_all()
 
     async def _send_all(self, message: messages.GateMessage) -> None:
         text = message.model_dump_json()
