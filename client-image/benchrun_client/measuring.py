@@ -25,7 +25,7 @@ from benchrun_client.run_progress import RunState
 from benchrun_client.search import bisection
 from benchrun_client.search.prompt_writer import SearchPrompts, StagePrompts
 from benchrun_client.server.cache_reset import reset_caches
-from benchrun_client.server.counter_snapshots import Snapshot, take, take_idle, take_settled
+from benchrun_client.server.counter_snapshots import Snapshots, take, take_idle, take_settled
 from benchrun_client.server.first_request import complete, words_of
 from benchrun_client.server.readiness import Found, Servers
 from benchrun_client.server.round_trips import measure_round_trips
@@ -121,7 +121,7 @@ class Measuring(StageSender):
         self._take, self._take_idle = partial(take, *where), partial(take_idle, *where)
         self._take_settled = partial(take_settled, *where, answering=found.servers.answering)
         self._measured = 0
-        self._snapshots: list[Snapshot | None] = []  # Taken after the last stage: the next one begins with them.
+        self._snapshots: Snapshots = ()  # Taken after the last stage: the next one begins with them.
         self._warmed_up: dict[str, contract.WarmupOutcome] = {}  # By workload, until a record has it.
         self._round_trips: contract.RoundTrips | None = None
 
@@ -148,11 +148,11 @@ class Measuring(StageSender):
             results = [*(results if position.repeat > 1 else []), bisection.load_result(search, position, raw)]
             outcome = bisection.outcome_of(search, position, results)
             following = bisection.after(search, position, outcome)
-            value, confirms = bisection.spelled(position.value), position.confirmation > 0
+            value = bisection.spelled(position.value)
             log.info("%s at %s: %s", stage.id, value, outcome)
-            self._hand_over(
-                replace(raw, probe=contract.Probe(value=value, ends_search=following is None, confirms=confirms))
-            )
+            confirms = position.confirmation > 0
+            probe = contract.Probe(value=value, ends_search=following is None, confirms=confirms)
+            self._hand_over(replace(raw, probe=probe))
             position = following
 
     async def _warm_up(self) -> None:

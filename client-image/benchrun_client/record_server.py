@@ -34,14 +34,10 @@ class RecordServer:
     async def start(self, *, address: str, port: int) -> int:
         self._state.listen(partial(asyncio.get_running_loop().call_soon_threadsafe, self._wake))
         app = web.Application(client_max_size=MAX_BODY_BYTES)
-        app.add_routes(
-            [
-                web.get("/ready", self._answer_ready),
-                web.get("/records", self._answer_records),
-                web.post("/ack", self._answer_ack),
-                web.get("/metrics", self._answer_metrics),
-            ]
-        )
+        app.router.add_get("/ready", self._answer_ready)
+        app.router.add_get("/records", self._answer_records)
+        app.router.add_post("/ack", self._answer_ack)
+        app.router.add_get("/metrics", self._answer_metrics)
         self._runner, bound = await listen(app, address=address, port=port, shutdown_timeout=LAST_ANSWERS_SECONDS)
         return bound
 

@@ -106,10 +106,8 @@ class RunState:
         chosen = chosen or waiting[:1]
         if progress.failure is not None:
             self._notify()
-        delivery = contract.Delivery(
-            run_uid=run_uid, progress=progress, records=tuple(envelope for envelope, _ in chosen)
-        )
-        return delivery, tuple(body for _, body in chosen)
+        records, bodies = tuple(envelope for envelope, _ in chosen), tuple(body for _, body in chosen)
+        return contract.Delivery(run_uid=run_uid, progress=progress, records=records), bodies
 
     def acknowledge(self, through: int) -> bool:
         """Forget the records below `through`, which are stored elsewhere; False: there are not that many. Can be repeated."""

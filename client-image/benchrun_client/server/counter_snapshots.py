@@ -50,6 +50,10 @@ class Snapshot:
     running: float | None
 
 
+Snapshots = Sequence[Snapshot | None]
+"""One of each server; None: its metrics could not be read."""
+
+
 def parse_metrics(text: str) -> Snapshot | None:
     """The wanted series of a metrics endpoint; None when none of the engine's, or the proxy's, is there."""
     found: dict[str, float] = {}
@@ -81,7 +85,7 @@ def _sample(line: str) -> tuple[str, float | None]:
     return (name if brace else line.split(maxsplit=1)[0]), value if math.isfinite(value) else None
 
 
-async def take(session: aiohttp.ClientSession, urls: Sequence[str]) -> list[Snapshot | None]:
+async def take(session: aiohttp.ClientSession, urls: Sequence[str]) -> Snapshots:
     """One snapshot of every server, at the same time."""
     texts = await asyncio.gather(*(read_metrics(session, url) for url in urls))
     return [None if text is None else parse_metrics(text) for text in texts]
@@ -98,15 +102,9 @@ async def read_metrics(session: aiohttp.ClientSession, url: str) -> str | None:
 
 
 async def take_settled(
-    session: aiohttp.ClientSession,
-    urls: Sequence[str],
-    *,
-    before: Sequence[Snapshot | None],
-    completed: int,
-    answering: Sequence[bool] = (),
-) -> list[Snapshot | None]:
-    """Snapshots once the servers have counted `completed` more requests and run none. `answering`: which of them count answers;
-    empty: all.
+    session: aiohttp.ClientSession, urls: Sequence[str], *, before: Snapshots, completed: int, answering: Sequence[bool]
+) -> Snapshots:
+    """Snapshots once the servers have counted `completed` more requests and run none. `answering`: which of them count answers.
 
     Counters lag the last byte by an engine step, 10 to 30 ms. After `SETTLE_SECONDS` they are taken as they are, and after
     `GONE_SECONDS` without those that are missing: requests that failed are not counted as successes, and the judge sees what is
@@ -117,12 +115,12 @@ async def take_settled(
         now = await take(session, urls)
         gone = any(n is None for b, n in zip(before, now, strict=True) if b is not None)
         seconds = GONE_SECONDS if gone else SETTLE_SECONDS
-        if _settled(before, now, completed, answering or [True] * len(urls)) or time.monotonic() > start + seconds:
+        if _settled(before, now, completed, answering) or time.monotonic() > start + seconds:
             return now
         await asyncio.sleep(SETTLE_POLL_SECONDS)
 
 
-async def take_idle(session: aiohttp.ClientSession, urls: Sequence[str]) -> list[Snapshot | None]:
+async def take_idle(session: aiohttp.ClientSession, urls: Sequence[str]) -> Snapshots:
     """Snapshots once no server runs a request; after `SETTLE_SECONDS` as they are."""
     end = time.monotonic() + SETTLE_SECONDS
     while True:
@@ -132,9 +130,7 @@ async def take_idle(session: aiohttp.ClientSession, urls: Sequence[str]) -> list
         await asyncio.sleep(SETTLE_POLL_SECONDS)
 
 
-def _settled(
-    before: Sequence[Snapshot | None], now: Sequence[Snapshot | None], completed: int, answering: Sequence[bool]
-) -> bool:
+def _settled(before: Snapshots, now: Snapshots, completed: int, answering: Sequence[bool]) -> bool:
     pairs = list(compress(zip(before, now, strict=True), answering))
     if any(b is None or _FINISHED not in b.counters for b, _ in pairs):
         # A server that counts nothing, or could not be read before, would be waited for in vain.

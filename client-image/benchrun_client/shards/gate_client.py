@@ -66,8 +66,7 @@ class GateClient:
 
     async def target(self) -> Servers:
         """The servers, once shard 0 has found them. Their metrics are its business."""
-        found = await asyncio.shield(self._target)
-        return Servers(found.urls, ())
+        return Servers((await asyncio.shield(self._target)).urls, ())
 
     async def offset(self) -> messages.Offset:
         """What to add to `time.perf_counter` for Unix time by the gate's clock, by new questions."""
