@@ -6,7 +6,7 @@ import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import accumulate, compress
 from numbers import Integral, Real
 from operator import and_
@@ -37,13 +37,13 @@ class Instants:
 
 @dataclass(frozen=True, slots=True)
 class ClientCost:
-    """What a stage took of the client. Seconds."""
+    """What a stage took of the client, as in `ClientFigures`. Seconds."""
 
     cpu_seconds: float
     wall_seconds: float
     throttled_periods: int | None
     lags: list[float]  # How late the event loop came to each of the probe's ticks.
-    node_cpu_seconds: float | None = None  # As in `ClientFigures`.
+    node_cpu_seconds: float | None = None
     stolen_seconds: float | None = None
 
 
@@ -93,7 +93,8 @@ _COPIED = (
 
 
 def record_of(raw: RawStage) -> contract.StageRecord:
-    instants, cost = raw.instants, raw.cost
+    instants, cost = raw.instants, asdict(raw.cost)
+    lags = sorted(cost.pop("lags"))
     first = instants.sent[0]
     by_slice = sliced_gaps(raw)
     return contract.StageRecord(
@@ -109,14 +110,10 @@ def record_of(raw: RawStage) -> contract.StageRecord:
         diagnostic=shorten(raw.diagnostic, MAX_DIAGNOSTIC_CHARACTERS) if raw.diagnostic else None,
         connections=_connections(instants.connects),
         client=contract.ClientFigures(
-            cpu_seconds=cost.cpu_seconds,
-            wall_seconds=cost.wall_seconds,
-            throttled_periods=cost.throttled_periods,
+            **cost,
             # The smallest lag that 99 % of the ticks do not exceed.
-            lag_p99_us=micros(sorted(cost.lags)[math.ceil(0.99 * len(cost.lags)) - 1]) if cost.lags else None,
-            lag_max_us=micros(max(cost.lags)) if cost.lags else None,
-            node_cpu_seconds=cost.node_cpu_seconds,
-            stolen_seconds=cost.stolen_seconds,
+            lag_p99_us=micros(lags[math.ceil(0.99 * len(lags)) - 1]) if lags else None,
+            lag_max_us=micros(lags[-1]) if lags else None,
         ),
     )
 

@@ -31,8 +31,7 @@ async def served_models(session: aiohttp.ClientSession, url: str) -> dict[str, i
         models = [model for model in json.loads(answer.body)["data"] if isinstance(model["id"], str)]
     except (*NETWORK_ERRORS, ValueError, KeyError, TypeError, RecursionError):
         return {}
-    lengths = [(model["id"], model.get("max_model_len")) for model in models]
-    return {name: length if isinstance(length, int) else None for name, length in lengths}
+    return {m["id"]: length if isinstance(length := m.get("max_model_len"), int) else None for m in models}
 
 
 async def complete(
