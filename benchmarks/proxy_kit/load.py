@@ -70,8 +70,8 @@ async def _past(http: aiohttp.ClientSession, split: Split, times: list[float]) -
     body, sent = _body(), time.perf_counter()
     asked = forwarding.read_object(body)
     async with http.post(split.prefill + PATH, data=forwarding.prefill_body(asked), headers=HEADERS) as response:
-        transfer = forwarding.transfer_of(await response.read())
-    times.append(await _first_bytes(http, split.decode, forwarding.decode_body(body, asked, transfer)) - sent)
+        answer = await response.read()
+    times.append(await _first_bytes(http, split.decode, forwarding.decode_body(body, asked, answer)) - sent)
 
 
 async def _first_bytes(http: aiohttp.ClientSession, url: str, body: bytes) -> float:

@@ -48,7 +48,7 @@ class PlayedClient:
     async def start(self, plan: Plan) -> None:
         """Read the plan, answer on port 8090, and be ready."""
         self._plan, self._digest = plan, plan.digest()
-        self._ledger.begin(run_uid=plan.run_uid, token_digest=plan.token_digest, records=len(plan.stages))
+        self._ledger.begin(run_uid=plan.run_uid, token_digest=plan.token_digest)
         await self._listener.start(address=self._address, port=RECORD_PORT)
         self._ledger.enter("Waiting")
         self._ledger.ready = True
@@ -88,7 +88,11 @@ class PlayedClient:
 
     async def told(self, *, seconds: float) -> bool:
         """Whether the operator has acknowledged every record in time, so that a real client would exit."""
-        return await self._listener.wait_until_delivered(seconds=seconds)
+        try:
+            await asyncio.wait_for(self._listener.wait_until_delivered(), seconds)
+        except TimeoutError:
+            return False
+        return True
 
     def _record(self, sequence: int, edge: ServerEdge, *, began_us: int) -> StageRecord:
         stage = self._plan.stages[sequence]

@@ -11,10 +11,10 @@ import json
 import os
 import ssl
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -135,19 +135,6 @@ class BackgroundLoop:
 
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
-
-    def watch(
-        self, work: Coroutine[Any, Any, T], *, end_failed: Callable[[Exception], Coroutine[Any, Any, NoReturn]]
-    ) -> Future[T]:
-        """Begin work whose failure ends the run at once, whatever other threads are busy with."""
-
-        async def watched() -> T:
-            try:
-                return await work
-            except Exception as error:
-                await end_failed(error)
-
-        return self.start(watched())
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Begin, and wait for the result. Never from the background thread itself: it would wait for ever."""

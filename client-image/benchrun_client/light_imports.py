@@ -11,8 +11,6 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -42,36 +40,32 @@ def transformers() -> Any:
 
 def vllm_benchmark() -> Any:
     """`vllm.benchmarks.serve`. Raises ImportError."""
+    finder = _Finder()
+    sys.meta_path.insert(0, finder)
     try:
-        with _placeholders():
-            return import_module(BENCHMARK)
+        return import_module(BENCHMARK)
     except Exception as error:  # whatever another version does with a placeholder
         log.info("vLLM's benchmark is imported with torch: %s: %s", type(error).__name__, error)
+    finally:
+        sys.meta_path.remove(finder)
+        for name in [n for n, module in sys.modules.items() if isinstance(module, _PlaceholderModule)]:
+            del sys.modules[name]
     # Transformers remember that there was no torch.
     for name in [n for n in sys.modules if n.partition(".")[0] in ("transformers", "vllm")]:
         del sys.modules[name]
     return import_module(BENCHMARK)
 
 
-@contextmanager
-def _placeholders() -> Iterator[None]:
-    finder = _Finder()
-    sys.meta_path.insert(0, finder)
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(finder)
-        for name in finder.found:
-            sys.modules.pop(name, None)
+def _any_name(_: object, name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return _Placeholder
 
 
 class _Anything(type):
     """Of a class that can be named, subscripted, inherited from and joined to others, but not called."""
 
-    def __getattr__(cls, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return _Placeholder
+    __getattr__ = _any_name
 
     def __getitem__(cls, _: object) -> Any:
         return cls
@@ -90,23 +84,13 @@ class _Placeholder(metaclass=_Anything):
 
 
 class _PlaceholderModule(ModuleType):
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return _Placeholder
+    __getattr__ = _any_name
 
 
 class _Finder(MetaPathFinder, Loader):
-    def __init__(self) -> None:
-        self.found: list[str] = []
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if not any(f"{fullname}.".startswith(f"{unused}.") for unused in UNUSED):
-            return None
-        self.found.append(fullname)
-        return ModuleSpec(fullname, self, is_package=True)
+    def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
+        unused = any(f"{fullname}.".startswith(f"{name}.") for name in UNUSED)
+        return ModuleSpec(fullname, self, is_package=True) if unused else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         return _PlaceholderModule(spec.name)

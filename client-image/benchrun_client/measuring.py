@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import aiohttp
 
@@ -24,13 +25,13 @@ from benchrun_client.run_progress import RunState
 from benchrun_client.search import bisection
 from benchrun_client.search.prompt_writer import SearchPrompts, StagePrompts
 from benchrun_client.server.cache_reset import reset_caches
-from benchrun_client.server.counter_snapshots import Snapshot, take, take_idle, take_settled
+from benchrun_client.server.counter_snapshots import Snapshots, take, take_idle, take_settled
 from benchrun_client.server.first_request import complete, words_of
 from benchrun_client.server.readiness import Found, Servers
 from benchrun_client.server.round_trips import measure_round_trips
-from benchrun_client.shards.first_shard import FirstShard, OthersResult
+from benchrun_client.shards.first_shard import FirstShard
 from benchrun_client.stage_prompts import Traffic
-from benchrun_client.stage_record import RawEdge, RawStage, micros, scalars_of
+from benchrun_client.stage_record import RawStage, micros, scalars_of
 
 log = logging.getLogger(__name__)
 
@@ -80,15 +81,11 @@ class StageSender:
             instants=instants,
             unix_minus_perf=0.0,
             previous_answer=instants.sent[0],
-            ttfts=result["ttfts"],
-            itls=result["itls"],
+            **{name: result[name] for name in ("ttfts", "itls", "input_lens", "output_lens", "errors")},
             decodes=result.get("decodes"),
-            input_lens=result["input_lens"],
             expected_lens=[sample.input_tokens for sample in own],
-            output_lens=result["output_lens"],
             requested_lens=[sample.output_tokens for sample in own],
             repeated_tokens=sum(sample.repeated_tokens for sample in own),
-            errors=result["errors"],
             cost=watch.cost(),
             api=stage.api,
             sampling=stage.sampling,
@@ -105,7 +102,6 @@ class Measuring(StageSender):
         found: Found,
         state: RunState,
         *,
-        digests: Sequence[str],
         traffic: Traffic,
         session: aiohttp.ClientSession,
         hand_over: Callable[[RawStage], None],
@@ -113,11 +109,14 @@ class Measuring(StageSender):
         shards: FirstShard | None,
     ) -> None:
         super().__init__(plan, engine, found.servers, state)
-        self._digests, self._traffic, self._prompts = digests, traffic, prompts
-        self._identities, self._last_answer = found.identities, found.answered
+        self._traffic, self._prompts = traffic, prompts
+        self._edges, self._last_answer = found.edges, found.answered
         self._session, self._hand_over, self._shards = session, hand_over, shards
+        where = session, found.servers.metrics_urls
+        self._take, self._take_idle = partial(take, *where), partial(take_idle, *where)
+        self._take_settled = partial(take_settled, *where, answering=found.servers.answering)
         self._measured = 0
-        self._snapshots: list[Snapshot | None] = []  # Taken after the last stage: the next one begins with them.
+        self._snapshots: Snapshots = ()  # Taken after the last stage: the next one begins with them.
         self._warmed_up: dict[str, contract.WarmupOutcome] = {}  # By workload, until a record has it.
         self._round_trips: contract.RoundTrips | None = None
 
@@ -128,19 +127,10 @@ class Measuring(StageSender):
         if self._plan.warmups:
             await self._warm_up()
         self._snapshots = await self._take()
-        for stage, samples, digest in zip(self._plan.stages, self._traffic.stages, self._digests, strict=True):
+        for stage, samples, digest in zip(self._plan.stages, self._traffic.stages, self._traffic.digests, strict=True):
             self._hand_over(await self._measure(stage, StagePrompts(samples, digest)))
         for search in self._plan.searches:
             await self._search(search)
-
-    async def _take(self) -> list[Snapshot | None]:
-        return await take(self._session, self._servers.metrics_urls)
-
-    async def _take_settled(self, before: Sequence[Snapshot | None], *, completed: int) -> list[Snapshot | None]:
-        servers = self._servers
-        return await take_settled(
-            self._session, servers.metrics_urls, before=before, completed=completed, answering=servers.answering
-        )
 
     async def _search(self, search: contract.Search) -> None:
         position: bisection.Position | None = bisection.first(search)
@@ -153,11 +143,11 @@ class Measuring(StageSender):
             results = [*(results if position.repeat > 1 else []), bisection.load_result(search, position, raw)]
             outcome = bisection.outcome_of(search, position, results)
             following = bisection.after(search, position, outcome)
-            value, confirms = bisection.spelled(position.value), position.confirmation > 0
+            value = bisection.spelled(position.value)
             log.info("%s at %s: %s", stage.id, value, outcome)
-            self._hand_over(
-                replace(raw, probe=contract.Probe(value=value, ends_search=following is None, confirms=confirms))
-            )
+            confirms = position.confirmation > 0
+            probe = contract.Probe(value=value, ends_search=following is None, confirms=confirms)
+            self._hand_over(replace(raw, probe=probe))
             position = following
 
     async def _warm_up(self) -> None:
@@ -169,7 +159,7 @@ class Measuring(StageSender):
             self._warmed_up[warmup.workload] = await self._send_warmup(warmup, samples)
         self._last_answer = time.perf_counter()
         self._state.note("warmup_us", micros(self._last_answer - start))
-        await self._take_settled(before, completed=0)
+        await self._take_settled(before=before, completed=0)
 
     async def _send_warmup(self, warmup: contract.Warmup, samples: Sequence[Sample]) -> contract.WarmupOutcome:
         point = contract.LoadPoint(max_concurrency=warmup.concurrency)
@@ -193,7 +183,7 @@ class Measuring(StageSender):
         """Empty the prefix caches; then take the snapshot that the next stage begins with."""
         if any(snapshot is None or snapshot.running for snapshot in self._snapshots):
             # vLLM refuses while a request holds a block: one of a warm-up cut short, say.
-            await take_idle(self._session, self._servers.metrics_urls)
+            await self._take_idle()
         reset = await reset_caches(self._session, self._servers.own_urls)
         self._snapshots = await self._take()
         return reset
@@ -202,39 +192,37 @@ class Measuring(StageSender):
         self._state.enter("Measuring", stage=stage.id)
         reset = await self._reset_caches() if self._plan.cache_policy == "Reset" else None
         before = self._snapshots
-        divided = self._shards.divided(self._measured, stage) if self._shards is not None else None
+        shards = self._shards
+        divided = shards.divided(self._measured, stage) if shards is not None else None
 
         def on_first_send() -> None:
             self._state.note("first_request_unix_us", micros(time.time()))
 
         raw = await self.send(self._measured, stage, prompts, divided=divided, before_first_send=on_first_send)
-        others = OthersResult() if self._shards is None else await self._shards.others_result(self._measured, stage)
-        succeeded = raw.instants.ok.count(True) + others.succeeded
-        after = await self._take_settled(before, completed=succeeded)
+        others, others_last = (0, 0.0) if shards is None else await shards.others_result(self._measured, stage)
+        succeeded = raw.instants.ok.count(True) + others
+        after = await self._take_settled(before=before, completed=succeeded)
         raw = replace(
             raw,
-            unix_minus_perf=time.time() - time.perf_counter() if self._shards is None else self._shards.unix_minus_perf,
+            unix_minus_perf=time.time() - time.perf_counter() if shards is None else shards.unix_minus_perf,
             previous_answer=self._last_answer,
             shared_prefix_tokens=self._traffic.shared_prefix_tokens.get(stage.api, 0),
             datasets=self._traffic.datasets.get(stage.workload, ()),
             diagnostic=None if succeeded else await self._diagnose(stage, prompts.samples[0], raw),
-            servers=self._edges(before, after),
+            servers=tuple(
+                edge.model_copy(update={"before": b and b.counters, "after": a and a.counters})
+                for edge, b, a in zip(self._edges, before, after, strict=True)
+            ),
             cache_reset=reset,
             warmup=self._warmed_up.pop(stage.workload, None),
             round_trips=self._round_trips,
             chat_template=self._traffic.chat_template,
         )
-        self._last_answer = max(*raw.instants.answered, others.last_answer)
+        self._last_answer = max(*raw.instants.answered, others_last)
         self._measured += 1
         # The diagnostic request belongs to no stage: the next stage's counters begin after it.
-        self._snapshots = after if succeeded else await self._take_settled(after, completed=0)
+        self._snapshots = after if succeeded else await self._take_settled(before=after, completed=0)
         return raw
-
-    def _edges(self, before: Sequence[Snapshot | None], after: Sequence[Snapshot | None]) -> tuple[RawEdge, ...]:
-        servers = self._servers
-        counters = [[None if each is None else each.counters for each in edge] for edge in (before, after)]
-        rows = zip(servers.addresses, servers.metrics_roles, counters[0], counters[1], self._identities, strict=True)
-        return tuple(RawEdge(*row) for row in rows)
 
     async def _diagnose(self, stage: contract.Stage, sample: Sample, raw: RawStage) -> str:
         """The server's answer to a request like those that failed; the engine keeps only reason phrases."""
@@ -248,7 +236,7 @@ class Measuring(StageSender):
                     api=stage.api,
                     model=self._plan.target.served_model,
                     prompt=sample.prompt,
-                    output_tokens=sample.output_tokens,
+                    max_tokens=sample.output_tokens,
                     sampling=stage.sampling,
                 )
         except NETWORK_ERRORS as error:

@@ -25,8 +25,6 @@ def packed(raw: RawStage) -> bytes:
 
 
 class RecordProcess(ChildProcess):
-    """The measuring process's end of the pipe."""
-
     module, name = "benchrun_client.record_process", "recorder"
 
     async def record(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from functools import partial
 from typing import get_args
 
@@ -35,14 +34,10 @@ class RecordServer:
     async def start(self, *, address: str, port: int) -> int:
         self._state.listen(partial(asyncio.get_running_loop().call_soon_threadsafe, self._wake))
         app = web.Application(client_max_size=MAX_BODY_BYTES)
-        app.add_routes(
-            [
-                web.get("/ready", self._answer_ready),
-                web.get("/records", self._answer_records),
-                web.post("/ack", self._answer_ack),
-                web.get("/metrics", self._answer_metrics),
-            ]
-        )
+        app.router.add_get("/ready", self._answer_ready)
+        app.router.add_get("/records", self._answer_records)
+        app.router.add_post("/ack", self._answer_ack)
+        app.router.add_get("/metrics", self._answer_metrics)
         self._runner, bound = await listen(app, address=address, port=port, shutdown_timeout=LAST_ANSWERS_SECONDS)
         return bound
 
@@ -51,27 +46,14 @@ class RecordServer:
         if self._runner:
             await self._runner.cleanup()
 
-    async def wait_until_delivered(self, *, seconds: float | None = None) -> bool:
-        """Wait until everything is delivered; False when the time is over first."""
-        deadline = None if seconds is None else time.monotonic() + seconds
+    async def wait_until_delivered(self) -> None:
         while not self._state.is_delivered():
-            if not await self._wait_for_change(deadline):
-                return False
-        return True
+            await self._changed.wait()
 
     def _wake(self) -> None:
         # Whoever waits holds the old event; a new one is there before they wait again, so no change is missed.
         self._changed.set()
         self._changed = asyncio.Event()
-
-    async def _wait_for_change(self, deadline: float | None) -> bool:
-        left = None if deadline is None else deadline - time.monotonic()
-        if left is not None and left <= 0:
-            return False
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._changed.wait(), left)
-            return True
-        return False
 
     async def _answer_ready(self, _: web.Request) -> web.Response:
         return web.Response(text="ready\n") if self._state.ready else web.Response(status=503, text="preparing\n")
@@ -83,13 +65,15 @@ class RecordServer:
             wait_seconds = min(max(0.0, float(request.query.get("wait", "0"))), MAX_WAIT_SECONDS)
         except ValueError:
             return web.Response(status=400, text="from and seen are integers, wait is in seconds\n")
-        deadline = time.monotonic() + wait_seconds
-        while True:
-            # Each time anew: the plan may have been read since.
-            if not self._state.may_read(_token(request)):
-                return _unauthorized()
-            if self._state.has_news(first=first, seen=seen) or not await self._wait_for_change(deadline):
-                break
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait_seconds):
+                # Each time anew: the plan may have been read since.
+                while may_read := self._state.may_read(_token(request)):
+                    if self._state.has_news(first=first, seen=seen):
+                        break
+                    await self._changed.wait()
+        if not may_read:
+            return _unauthorized()
         packed = pack_delivery(*self._state.delivery(first=first))
         return web.Response(body=packed, content_type="application/octet-stream")
 

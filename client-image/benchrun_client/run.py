@@ -9,6 +9,7 @@ wait until all is acknowledged
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import json
 import logging
@@ -37,14 +38,7 @@ from benchrun_client.search.prompt_writer import PromptWriter, SearchPrompts
 from benchrun_client.server.readiness import FIRST_REQUEST_SECONDS, wait_for_servers
 from benchrun_client.shards.first_shard import FirstShard, ShardSetup, run_sibling
 from benchrun_client.shards.gate_server import GateServer
-from benchrun_client.stage_prompts import (
-    Material,
-    check_lengths,
-    digests_of,
-    find_material,
-    is_written_late,
-    write_traffic,
-)
+from benchrun_client.stage_prompts import Material, check_lengths, find_material, is_written_late, write_traffic
 from benchrun_client.stage_record import RawStage
 from benchrun_client.tokenizer import TokenCounter, load_tokenizer, longest_context
 
@@ -116,7 +110,15 @@ class BaseRun(ABC):
         self._background.run(self._record_process.stop())
 
     def _watched(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        return self._background.watch(work, end_failed=self._end_failed)
+        """Begin work whose failure ends the run at once, whatever other threads are busy with."""
+
+        async def watched() -> T:
+            try:
+                return await work
+            except Exception as error:
+                await self._end_failed(error)
+
+        return self._background.start(watched())
 
     async def _end_failed(self, error: Exception) -> NoReturn:
         """Report why and end the process. The first failure to get here counts."""
@@ -163,7 +165,6 @@ class Run(BaseRun):
             assert writer is not None
             return self._background.start(writer.write(stage, lengths))
 
-        digests = digests_of(traffic)
         log.info("prompts of %d stages written", len(traffic.stages))
         freeze_heap()
         found = waiting.result()
@@ -178,7 +179,6 @@ class Run(BaseRun):
                     engine,
                     found,
                     self._state,
-                    digests=digests,
                     traffic=traffic,
                     session=session,
                     hand_over=self._hand_over,
@@ -194,11 +194,10 @@ class Run(BaseRun):
         self._finish_recording()
         if self._gate is not None:
             self._background.run(self._gate.close())
-        self._deliver(len(self._recording) + (plan.profile is not None))
+        self._deliver()
 
-    def _deliver(self, records: int) -> None:
+    def _deliver(self) -> None:
         """Tell that all is measured, and stay until every record was fetched."""
-        self._state.expect(records)
         self._state.enter("Done")
         log.info("all stages measured")
         self._background.run(self._server.wait_until_delivered())
@@ -229,10 +228,9 @@ class Run(BaseRun):
         try:
             plan = read_plan(self._plan_path)
         except RunFailure:
-            self._state.begin(run_uid=peek_run_uid(self._plan_path), token_digest=None, records=0)
+            self._state.begin(run_uid=peek_run_uid(self._plan_path), token_digest=None)
             raise
-        records = None if plan.searches or plan.profile else len(plan.stages)
-        self._state.begin(run_uid=plan.run_uid, token_digest=plan.token_digest, records=records)
+        self._state.begin(run_uid=plan.run_uid, token_digest=plan.token_digest)
         return plan
 
     def _prompt_writer(self, plan: Plan) -> PromptWriter | None:
@@ -248,18 +246,17 @@ class Run(BaseRun):
         self._recording.append(self._watched(self._record(raw.sequence, packed(raw))))
 
     async def _record(self, sequence: int, stage: bytes) -> None:
-        if self._shards is None:
-            sealed, line = await self._record_process.record(stage)
-        else:
-            async with self._in_order:
-                parts, sharded = await self._shards.parts(sequence)
-                sealed, line = await self._record_process.record(stage, parts=parts, sharded=sharded)
+        async with self._in_order:
+            parts, sharded = ((), None) if self._shards is None else await self._shards.parts(sequence)
+            sealed, line = await self._record_process.record(stage, parts=parts, sharded=sharded)
         self._state.add(sealed)
         print(line, file=self._log_lines, flush=True)
 
     async def _before_end(self, failure: RunFailure) -> None:
         """Serve what there is for a little longer."""
-        await self._server.wait_until_delivered(seconds=LAST_READ_SECONDS)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LAST_READ_SECONDS):
+                await self._server.wait_until_delivered()
         await self._server.stop()
 
 

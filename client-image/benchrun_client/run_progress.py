@@ -8,6 +8,7 @@ from __future__ import annotations
 import hmac
 import threading
 from collections.abc import Callable
+from itertools import accumulate
 from typing import Literal
 
 from benchrun_client import contract
@@ -16,14 +17,11 @@ Moment = Literal["healthy_unix_us", "first_request_unix_us", "warmup_us"]  # A f
 
 
 class RunState:
-    """Progress and sealed records of one run."""
-
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._notify: Callable[[], object] = lambda: None
         self._run_uid = ""
         self._token_digest: str | None = None
-        self._expected_records: int | None = 0
         self._progress = contract.Progress(version=0, phase="Preparing")
         self._requests_done = self._done_elsewhere = 0
         self._sealed: dict[int, contract.Sealed] = {}
@@ -31,15 +29,10 @@ class RunState:
         self._failure_read = False
         self.ready = False  # Plan, tokenizer and data have been found.
 
-    def begin(self, *, run_uid: str, token_digest: str | None, records: int | None) -> None:
-        """The run. `token_digest` None: the plan can't be read; `records` None: a search decides how many there are."""
+    def begin(self, *, run_uid: str, token_digest: str | None) -> None:
+        """The run. `token_digest` None: the plan can't be read."""
         with self._lock:
-            self._run_uid, self._token_digest, self._expected_records = run_uid, token_digest, records
-        self._notify()
-
-    def expect(self, records: int) -> None:
-        with self._lock:
-            self._expected_records = records
+            self._run_uid, self._token_digest = run_uid, token_digest
         self._notify()
 
     def enter(self, phase: contract.ClientPhase, *, stage: str | None = None) -> None:
@@ -108,19 +101,13 @@ class RunState:
             waiting = [self._sealed[n] for n in sorted(self._sealed) if n >= first][: contract.MAX_ENVELOPES]
             run_uid = self._run_uid
             self._failure_read |= progress.failure is not None
-        chosen: list[contract.Sealed] = []
-        size = 0
-        for sealed in waiting:
-            size += sealed[0].size
-            if chosen and size > contract.MAX_BODIES_BYTES:
-                break
-            chosen.append(sealed)
+        sizes = accumulate(envelope.size for envelope, _ in waiting)
+        chosen = [sealed for sealed, size in zip(waiting, sizes, strict=True) if size <= contract.MAX_BODIES_BYTES]
+        chosen = chosen or waiting[:1]
         if progress.failure is not None:
             self._notify()
-        delivery = contract.Delivery(
-            run_uid=run_uid, progress=progress, records=tuple(envelope for envelope, _ in chosen)
-        )
-        return delivery, tuple(body for _, body in chosen)
+        records, bodies = tuple(envelope for envelope, _ in chosen), tuple(body for _, body in chosen)
+        return contract.Delivery(run_uid=run_uid, progress=progress, records=records), bodies
 
     def acknowledge(self, through: int) -> bool:
         """Forget the records below `through`, which are stored elsewhere; False: there are not that many. Can be repeated."""
@@ -134,11 +121,10 @@ class RunState:
         return True
 
     def is_delivered(self) -> bool:
-        """Whether the operator has all: every record is stored; after a failure, those there are, and it has been read."""
+        """Whether the operator has all: the run is done, or its failure has been read, and every record is stored."""
         with self._lock:
-            if self._progress.failure is not None:
-                return self._failure_read and self._acknowledged == self._progress.records
-            return self._acknowledged == self._expected_records
+            over = self._progress.phase == "Done" or self._failure_read
+            return over and self._acknowledged == self._progress.records
 
     def listen(self, listener: Callable[[], object]) -> None:
         """Call `listener` after every change, from the thread that made it."""

@@ -16,7 +16,7 @@ from benchrun_client.datasets.row_pools import Portion, Sample, Slot, interleave
 from benchrun_client.datasets.run_datasets import RunDatasets, is_drawn
 from benchrun_client.datasets.timed_trace import Entry, write_trace
 from benchrun_client.failures import RunFailure
-from benchrun_client.search.bisection import every_stage, first, stage_at
+from benchrun_client.search.bisection import every_stage
 from benchrun_client.tokenizer import TokenCounter
 
 Place = tuple[int, int]
@@ -28,15 +28,15 @@ class Traffic:
     """Samples ready to send, in the order of the plan's stages and warm-ups."""
 
     stages: tuple[tuple[Sample, ...], ...]
+    digests: tuple[str, ...]  # Of the stages, made beforehand: hashing megabytes has no place between them.
     warmups: tuple[tuple[Sample, ...], ...]  # The last of them is the load to profile, where there is one.
     probes: Mapping[str, tuple[Sample, ...]] = field(default_factory=dict)
     """For stages of a search, by their id. Random ones, but for the first, are written when it is known which will be needed."""
     starts: Collection[Start] = ()  # How the random prompts begin, that none written later begins so.
     shared_prefix_tokens: Mapping[contract.Api, int] = field(default_factory=dict)
     """Tokens that every prompt of an endpoint begins with."""
-    datasets: Mapping[str, tuple[contract.DatasetFacts, ...]] = field(
-        default_factory=dict
-    )  # What was read for each workload.
+    datasets: Mapping[str, tuple[contract.DatasetFacts, ...]] = field(default_factory=dict)
+    """What was read for each workload."""
     chat_template: str | None = None  # SHA-256 of the one that was given in place of the model's own.
 
 
@@ -53,11 +53,8 @@ class Material:
 
 def slots_of(plan: contract.Plan) -> tuple[Slot, ...]:
     """Every part of the run that sends requests: of a search every possible stage, of a warm-up what is not a repetition."""
-    sent = ({"requests": min(each.prompts or each.requests, each.requests)} for each in plan.unmeasured)
-    return (
-        *_measured(plan),
-        *(each.model_copy(update=update) for each, update in zip(plan.unmeasured, sent, strict=True)),
-    )
+    loads = [w.model_copy(update={"requests": min(w.prompts or w.requests, w.requests)}) for w in plan.unmeasured]
+    return (*_measured(plan), *loads)
 
 
 def is_written_late(plan: contract.Plan, search: contract.Search) -> bool:
@@ -116,21 +113,19 @@ def write_traffic(plan: contract.Plan, material: Material, counter: TokenCounter
     """All samples of the run, random ones written now, but for those that a search may never need."""
     prompts = WordWriter(words=material.words, counter=counter)
     slots, sources, measured, fixed = slots_of(plan), sources_of(plan), _measured(plan), len(plan.stages)
-    searched_late = {search.workload for search in plan.searches if is_written_late(plan, search)}
-    firsts = {stage_at(search, first(search)).id for search in plan.searches}
-    late = {
-        i
-        for i, stage in enumerate(measured)
-        if i >= fixed and stage.workload in searched_late and stage.id not in firsts
-    }
+    searches = (every_stage(search) for search in plan.searches if is_written_late(plan, search))
+    late_ids = {stage.id for _, *others in searches for stage in others}
+    late = {i for i, stage in enumerate(measured) if stage.id in late_ids}
     made = {
         i: interleaved(slot, [_samples(prompts, material, (i, p.part), p) for p in portions_of(slot)])
         for i, slot in enumerate(slots)
         if sources[i] == i and i not in late
     }
     samples = {i: made[sources[i]][: slot.requests] for i, slot in enumerate(slots) if i not in late}
+    stages = tuple(samples[i] for i in range(fixed))
     return Traffic(
-        stages=tuple(samples[i] for i in range(fixed)),
+        stages=stages,
+        digests=tuple(map(prompts_digest, stages)),
         warmups=tuple(
             tuple(islice(cycle(samples[len(measured) + i]), warmup.requests))
             for i, warmup in enumerate(plan.unmeasured)
@@ -175,8 +170,3 @@ def _lengths(portion: Portion, material: Material, place: Place) -> Sequence[tup
     # Under Share a stage without rows of its own sends rows that are checked with the stage that has them.
     found: Sequence[Sample | Entry] = material.rows.get(place) or material.entries.get(place) or ()
     return [(request.input_tokens, request.output_tokens) for request in found]
-
-
-def digests_of(traffic: Traffic) -> list[str]:
-    """The prompts digest of every stage, made beforehand: hashing megabytes has no place between stages."""
-    return [prompts_digest(samples) for samples in traffic.stages]

@@ -6,7 +6,7 @@ import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from itertools import accumulate, compress
 from numbers import Integral, Real
 from operator import and_
@@ -19,7 +19,6 @@ MAX_SCALARS = 200
 MAX_ERRORS = 8
 MAX_ERROR_CHARACTERS = 300
 MAX_DIAGNOSTIC_CHARACTERS = 1000
-MAX_VERSION_CHARACTERS = 100
 
 
 @dataclass(slots=True)
@@ -38,35 +37,14 @@ class Instants:
 
 @dataclass(frozen=True, slots=True)
 class ClientCost:
-    """What a stage took of the client. Seconds."""
+    """What a stage took of the client, as in `ClientFigures`. Seconds."""
 
     cpu_seconds: float
     wall_seconds: float
     throttled_periods: int | None
     lags: list[float]  # How late the event loop came to each of the probe's ticks.
-    node_cpu_seconds: float | None = None  # As in `ClientFigures`.
+    node_cpu_seconds: float | None = None
     stolen_seconds: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """What one server reports of itself; None where it reports nothing."""
-
-    version: str | None
-    settings: str | None  # Digest of what it reports of its configuration.
-    models: str | None = None  # Each model with where it comes from and its longest context.
-    served: contract.ServedModel | None = None  # The model that requests name.
-
-
-@dataclass(frozen=True, slots=True)
-class RawEdge:
-    """One server at both edges of a stage; None: its metrics could not be read."""
-
-    address: str
-    role: str
-    before: dict[str, float] | None
-    after: dict[str, float] | None
-    identity: Identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +77,7 @@ class RawStage:
     shared_prefix_tokens: int = 0
     datasets: tuple[contract.DatasetFacts, ...] = ()
     diagnostic: str | None = None
-    servers: tuple[RawEdge, ...] = ()
+    servers: tuple[contract.ServerEdge, ...] = ()
     cache_reset: contract.CacheReset | None = None
     warmup: contract.WarmupOutcome | None = None
     probe: contract.Probe | None = None  # Of a search's stage; known once its outcome is.
@@ -110,12 +88,13 @@ class RawStage:
 _COPIED = (
     *("run_uid", "plan_digest", "sequence", "stage_id", "prompts_digest", "engine", "scalars"),
     *("shared_prefix_tokens", "repeated_tokens", "datasets", "cache_reset", "warmup", "probe", "sampling"),
-    *("round_trips", "chat_template"),
+    *("round_trips", "chat_template", "servers"),
 )  # Fields that the record takes as they are.
 
 
 def record_of(raw: RawStage) -> contract.StageRecord:
-    instants, cost = raw.instants, raw.cost
+    instants, cost = raw.instants, asdict(raw.cost)
+    lags = sorted(cost.pop("lags"))
     first = instants.sent[0]
     by_slice = sliced_gaps(raw)
     return contract.StageRecord(
@@ -126,20 +105,15 @@ def record_of(raw: RawStage) -> contract.StageRecord:
         requests=request_columns(raw),
         gaps=gap_counts(sum(by_slice, Counter[int]())),
         gap_slices=gap_slices(by_slice),
-        servers=tuple(map(_server_edge, raw.servers)),
         expected_input_tokens=sum(compress(raw.expected_lens, map(and_, instants.ok, instants.ended))),
         errors=error_counts(error for error, ok in zip(raw.errors, instants.ok, strict=True) if not ok),
         diagnostic=shorten(raw.diagnostic, MAX_DIAGNOSTIC_CHARACTERS) if raw.diagnostic else None,
         connections=_connections(instants.connects),
         client=contract.ClientFigures(
-            cpu_seconds=cost.cpu_seconds,
-            wall_seconds=cost.wall_seconds,
-            throttled_periods=cost.throttled_periods,
+            **cost,
             # The smallest lag that 99 % of the ticks do not exceed.
-            lag_p99_us=micros(sorted(cost.lags)[math.ceil(0.99 * len(cost.lags)) - 1]) if cost.lags else None,
-            lag_max_us=micros(max(cost.lags)) if cost.lags else None,
-            node_cpu_seconds=cost.node_cpu_seconds,
-            stolen_seconds=cost.stolen_seconds,
+            lag_p99_us=micros(lags[math.ceil(0.99 * len(lags)) - 1]) if lags else None,
+            lag_max_us=micros(lags[-1]) if lags else None,
         ),
     )
 
@@ -183,13 +157,6 @@ def request_columns(raw: RawStage) -> contract.RequestColumns:
         ended=tuple([1 if ended else 0 for ended in instants.ended]),
         ok=tuple([1 if ok else 0 for ok in instants.ok]),
     )
-
-
-def _server_edge(edge: RawEdge) -> contract.ServerEdge:
-    identity = {each.name: getattr(edge.identity, each.name) for each in fields(Identity)}
-    if identity["version"]:
-        identity["version"] = shorten(identity["version"], MAX_VERSION_CHARACTERS)
-    return contract.ServerEdge(address=edge.address, role=edge.role, before=edge.before, after=edge.after, **identity)
 
 
 def gap_counts(counts: Counter[int]) -> contract.GapCounts:

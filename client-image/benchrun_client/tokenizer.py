@@ -21,10 +21,8 @@ _PROBE = "benchrun"
 
 
 class TokenCounter:
-    """Counts tokens with a Hugging Face tokenizer."""
-
     def __init__(self, tokenizer: Any, *, chat_template: str | None = None) -> None:
-        """`chat_template`: in place of the tokenizer's own. Raises RunFailure `ChatTemplateInvalid`."""
+        """`tokenizer`: a Hugging Face one. `chat_template`: in place of the tokenizer's own. Raises RunFailure `ChatTemplateInvalid`."""
         self.tokenizer = tokenizer  # For the load engine.
         self.chat_template = chat_template
         if chat_template is not None:

@@ -17,28 +17,15 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
+from benchrun_client.proxy import upstream
 from benchrun_client.proxy.metrics import Outcome, ProxyMetrics
-from benchrun_client.proxy.upstream import (
-    Broken,
-    Places,
-    Role,
-    Unreachable,
-    open_answer,
-    passed_on,
-    post,
-    refusal,
-    relay,
-)
 
 REQUEST_ID = "X-Request-Id"
 TRANSFER = "kv_transfer_params"
 _TO_PREFILL = {
     "do_remote_decode": True,
     "do_remote_prefill": False,
-    "remote_engine_id": None,
-    "remote_block_ids": None,
-    "remote_host": None,
-    "remote_port": None,
+    **dict.fromkeys(("remote_engine_id", "remote_block_ids", "remote_host", "remote_port")),
 }
 _OF_THE_ANSWER = ("stream_options", "min_tokens", "max_tokens", "max_completion_tokens")
 """About an answer's length and form, which is one token in one piece."""
@@ -62,34 +49,32 @@ def prefill_body(fields: dict[str, Any]) -> bytes:
     return json.dumps(kept | {most: 1, "stream": False, TRANSFER: _TO_PREFILL}).encode()
 
 
-def transfer_of(answer: bytes) -> dict[str, Any] | None:
-    """Where the prefill server has its blocks, if its answer names that."""
+def decode_body(body: bytes, fields: dict[str, Any], answer: bytes) -> bytes:
+    """The client's own request, with where the prefill server has its blocks; if its answer does not name that, its very bytes."""
     try:
         transfer = read_object(answer).get(TRANSFER)
     except ValueError:
-        return None
-    return transfer if isinstance(transfer, dict) else None
-
-
-def decode_body(body: bytes, fields: dict[str, Any], transfer: dict[str, Any] | None) -> bytes:
-    """The client's own request, with the prefill server's blocks; without those its very bytes."""
-    return body if transfer is None else json.dumps(fields | {TRANSFER: transfer}).encode()
+        return body
+    return json.dumps(fields | {TRANSFER: transfer}).encode() if isinstance(transfer, dict) else body
 
 
 _Ended = tuple[web.StreamResponse, Outcome]  # An answer, and how it is counted.
 
 
 class Forwarder:
-    """Takes every completion through both roles."""
-
     def __init__(
-        self, prefill: Role, decode: Role, *, session: aiohttp.ClientSession, places: Places, metrics: ProxyMetrics
+        self,
+        prefill: upstream.Role,
+        decode: upstream.Role,
+        *,
+        session: aiohttp.ClientSession,
+        places: upstream.Places,
+        metrics: ProxyMetrics,
     ) -> None:
         self._prefill, self._decode = prefill, decode
         self._session, self._places, self._metrics = session, places, metrics
 
     async def forward(self, request: web.Request) -> web.StreamResponse:
-        """Answer one completion, or a chat."""
         outcome: Outcome = "refused"
         try:
             response, outcome = await self._admitted(request)
@@ -97,10 +82,10 @@ class Forwarder:
         except (asyncio.CancelledError, ConnectionResetError):
             outcome = "client_gone"
             raise
-        except Unreachable as error:
+        except upstream.Unreachable as error:
             outcome = "prefill_unreachable" if error.role == "prefill" else "decode_unreachable"
-            return refusal(HTTPStatus.BAD_GATEWAY, str(error))
-        except Broken as error:
+            return upstream.refusal(HTTPStatus.BAD_GATEWAY, str(error))
+        except upstream.Broken as error:
             outcome = "broken"
             return error.response
         finally:
@@ -112,7 +97,7 @@ class Forwarder:
         try:
             fields = read_object(body)
         except ValueError as error:
-            return refusal(HTTPStatus.BAD_REQUEST, str(error)), "refused"
+            return upstream.refusal(HTTPStatus.BAD_REQUEST, str(error)), "refused"
         read = time.perf_counter()
         try:
             async with self._places.place():
@@ -121,25 +106,25 @@ class Forwarder:
                 return await self._both(request, body, fields, received=received, queued_seconds=placed - read)
         except asyncio.QueueFull:
             problem = "the proxy is full: --max-in-flight requests already wait"
-            return refusal(HTTPStatus.SERVICE_UNAVAILABLE, problem), "refused"
+            return upstream.refusal(HTTPStatus.SERVICE_UNAVAILABLE, problem), "refused"
 
     async def _both(
         self, request: web.Request, body: bytes, fields: dict[str, Any], *, received: float, queued_seconds: float
     ) -> _Ended:
-        headers = passed_on(request.headers)
+        headers = upstream.passed_on(request.headers)
         # What was packed has been unpacked on the way in.
         headers.popall("Content-Encoding", None)
         headers.setdefault(REQUEST_ID, uuid.uuid4().hex)
         url = self._prefill.next_server() + request.path_qs
-        first = await post(self._session, "prefill", url, body=prefill_body(fields), headers=headers)
+        first = await upstream.post(self._session, "prefill", url, body=prefill_body(fields), headers=headers)
         prefilled = time.perf_counter()
         self._metrics.prefill.observe(prefilled - first.sent_at)
         if first.status != HTTPStatus.OK:
-            kept = passed_on(first.headers)
+            kept = upstream.passed_on(first.headers)
             return web.Response(status=first.status, body=first.body, headers=kept), "prefill_error"
-        body = decode_body(body, fields, transfer_of(first.body))
+        body = decode_body(body, fields, first.body)
         url = self._decode.next_server() + request.path_qs
-        async with open_answer(self._session, "decode", url, body=body, headers=headers) as (answer, sent):
+        async with upstream.open_answer(self._session, "decode", url, body=body, headers=headers) as (answer, sent):
             added = (first.sent_at - received - queued_seconds) + (sent.at - prefilled)
 
             def on_first(seconds: float) -> None:
@@ -147,5 +132,5 @@ class Forwarder:
                     self._metrics.added.observe(added + seconds)
                     self._metrics.ttft.observe(time.perf_counter() - received)
 
-            response = await relay(request, answer, on_first=on_first)
+            response = await upstream.relay(request, answer, on_first=on_first)
             return response, "ok" if answer.status == HTTPStatus.OK else "decode_error"

@@ -48,8 +48,6 @@ class Histogram:
 
 
 class ProxyMetrics:
-    """Counts what happens, and writes it down."""
-
     def __init__(self) -> None:
         self._started_unix = time.time()
         self._outcomes: Counter[Outcome] = Counter()

@@ -91,7 +91,7 @@ class Readiness:
             headers = {forwarding.REQUEST_ID: f"proof-{uuid.uuid4().hex}", "Content-Type": "application/json"}
             body = forwarding.prefill_body(fields)
             first = await self._post_proof("prefill", prefills[turn % len(prefills)], body, headers)
-            body = forwarding.decode_body(json.dumps(fields).encode(), fields, forwarding.transfer_of(first.body))
+            body = forwarding.decode_body(json.dumps(fields).encode(), fields, first.body)
             await self._post_proof("decode", decodes[turn % len(decodes)], body, headers)
 
     async def _post_proof(self, role: RoleName, url: str, body: bytes, headers: dict[str, str]) -> WholeAnswer:

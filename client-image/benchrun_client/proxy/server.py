@@ -96,16 +96,12 @@ class Proxy:
             self._prefill, self._decode, session=self._load, places=self._places, metrics=self.metrics
         )
         app = web.Application(client_max_size=MAX_BODY_BYTES)
-        app.add_routes(
-            [
-                *(web.post(path, forwarder.forward) for path in ("/v1/completions", "/v1/chat/completions")),
-                *(web.get(path, self._by_decode) for path in ("/v1/models", "/version")),
-                *(web.post(path, self._by_decode) for path in ("/tokenize", "/detokenize")),
-                web.post("/reset_prefix_cache", self._by_all),
-                web.get("/health", self._health),
-                web.get("/metrics", self._metrics),
-            ]
-        )
+        app.add_routes(web.post(path, forwarder.forward) for path in ("/v1/completions", "/v1/chat/completions"))
+        app.add_routes(web.get(path, self._by_decode) for path in ("/v1/models", "/version"))
+        app.add_routes(web.post(path, self._by_decode) for path in ("/tokenize", "/detokenize"))
+        app.router.add_post("/reset_prefix_cache", self._by_all)
+        app.router.add_get("/health", self._health)
+        app.router.add_get("/metrics", self._metrics)
         return app
 
     async def _by_decode(self, request: web.Request) -> web.StreamResponse:

@@ -33,8 +33,6 @@ class Unreachable(Exception):
 
 
 class Role:
-    """The prefill servers, or the decode servers."""
-
     def __init__(self, name: RoleName, url: str, *, replicas: int | None) -> None:
         self.name: RoleName = name
         self._url, self._host = url, urlsplit(url).hostname
@@ -124,9 +122,7 @@ class WholeAnswer:
 def forwarding_session() -> aiohttp.ClientSession:
     """For requests of clients: nothing is added, unpacked, limited or remembered."""
 
-    async def stamp(
-        _: aiohttp.ClientSession, context: SimpleNamespace, __: aiohttp.TraceRequestChunkSentParams
-    ) -> None:
+    async def stamp(_: object, context: SimpleNamespace, __: object) -> None:
         context.trace_request_ctx.at = time.perf_counter()
 
     stamping = aiohttp.TraceConfig()

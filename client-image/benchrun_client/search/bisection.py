@@ -163,29 +163,27 @@ def _rounded(search: contract.Search, value: Decimal, rounding: str) -> Decimal:
     return value.quantize(Decimal(1).scaleb(exponent), rounding)
 
 
-def stage_at(search: contract.Search, here: Position) -> contract.Stage:
-    return _stage(search, here.number, here.repeat, spelled(here.value))
-
-
 def every_stage(search: contract.Search) -> tuple[contract.Stage, ...]:
     """Every possible stage, with as many requests as it may have: the first at the lowest load, others at the highest."""
     return tuple(
-        _stage(search, number, repeat, search.lowest if number == 1 else search.highest)
+        stage_at(search, Position(number, repeat, Decimal(search.lowest if number == 1 else search.highest)))
         for number in range(1, search.most_probes + 1)
         for repeat in range(1, search.max_repeats + 1)
     )
 
 
-def _stage(search: contract.Search, number: int, repeat: int, value: str) -> contract.Stage:
-    concurrency = search.axis == "concurrency"
+def stage_at(search: contract.Search, here: Position) -> contract.Stage:
+    load = (
+        {"max_concurrency": int(here.value)} if search.axis == "concurrency" else {"request_rate": spelled(here.value)}
+    )
     return contract.Stage(
-        id=contract.open_stage_id(search.workload, number, repeat),
+        id=contract.open_stage_id(search.workload, here.number, here.repeat),
         workload=search.workload,
-        repeat=repeat,
-        load=contract.LoadPoint(max_concurrency=int(value)) if concurrency else contract.LoadPoint(request_rate=value),
+        repeat=here.repeat,
+        load=contract.LoadPoint(**load),
         data=search.data,
-        requests=search.requests_at(Decimal(value)),
-        seed=search.seeds[(number - 1) * search.max_repeats + repeat - 1],
+        requests=search.requests_at(here.value),
+        seed=search.seeds[(here.number - 1) * search.max_repeats + here.repeat - 1],
         api=search.api,
         ignore_eos=search.ignore_eos,
         sampling=search.sampling,

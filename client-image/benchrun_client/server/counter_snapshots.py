@@ -22,8 +22,8 @@ import aiohttp
 
 from benchrun_client import contract
 from benchrun_client.engines import ENGINE
-from benchrun_client.http_session import NETWORK_ERRORS, answer_of, read_bounded
-from benchrun_client.stage_record import Identity
+from benchrun_client.failures import shorten
+from benchrun_client.http_session import NETWORK_ERRORS, answer_of, host_and_port, read_bounded
 
 MAX_METRICS_BYTES = 4 * 1024 * 1024
 METRICS_SECONDS = 2.0
@@ -50,6 +50,10 @@ class Snapshot:
     running: float | None
 
 
+Snapshots = Sequence[Snapshot | None]
+"""One of each server; None: its metrics could not be read."""
+
+
 def parse_metrics(text: str) -> Snapshot | None:
     """The wanted series of a metrics endpoint; None when none of the engine's, or the proxy's, is there."""
     found: dict[str, float] = {}
@@ -62,14 +66,9 @@ def parse_metrics(text: str) -> Snapshot | None:
             labelled = (n for n, (of, label) in ENGINE.labelled_counters.items() if of == series and label in line)
             for each in (name, *labelled):
                 found[each] = found.get(each, 0.0) + value
-    if _OF_PROXY not in found:
-        found = {
-            name: value
-            for name, value in found.items()
-            if name not in contract.PROXY_COUNTERS or name == contract.PROCESS_CPU
-        }
+    others = () if _OF_PROXY in found else {*contract.PROXY_COUNTERS} - {contract.PROCESS_CPU}
     # A sum may be out of bounds where none of its parts is; what a record does not take is left out.
-    found = {name: value for name, value in found.items() if abs(value) <= contract.MOST}
+    found = {name: value for name, value in found.items() if name not in others and abs(value) <= contract.MOST}
     if not found.keys() - {contract.START_TIME, contract.PROCESS_CPU}:
         return None
     return Snapshot(running=found.pop(_RUNNING, None), counters=found)
@@ -86,7 +85,7 @@ def _sample(line: str) -> tuple[str, float | None]:
     return (name if brace else line.split(maxsplit=1)[0]), value if math.isfinite(value) else None
 
 
-async def take(session: aiohttp.ClientSession, urls: Sequence[str]) -> list[Snapshot | None]:
+async def take(session: aiohttp.ClientSession, urls: Sequence[str]) -> Snapshots:
     """One snapshot of every server, at the same time."""
     texts = await asyncio.gather(*(read_metrics(session, url) for url in urls))
     return [None if text is None else parse_metrics(text) for text in texts]
@@ -103,15 +102,9 @@ async def read_metrics(session: aiohttp.ClientSession, url: str) -> str | None:
 
 
 async def take_settled(
-    session: aiohttp.ClientSession,
-    urls: Sequence[str],
-    *,
-    before: Sequence[Snapshot | None],
-    completed: int,
-    answering: Sequence[bool] = (),
-) -> list[Snapshot | None]:
-    """Snapshots once the servers have counted `completed` more requests and run none. `answering`: which of them count answers;
-    empty: all.
+    session: aiohttp.ClientSession, urls: Sequence[str], *, before: Snapshots, completed: int, answering: Sequence[bool]
+) -> Snapshots:
+    """Snapshots once the servers have counted `completed` more requests and run none. `answering`: which of them count answers.
 
     Counters lag the last byte by an engine step, 10 to 30 ms. After `SETTLE_SECONDS` they are taken as they are, and after
     `GONE_SECONDS` without those that are missing: requests that failed are not counted as successes, and the judge sees what is
@@ -122,12 +115,12 @@ async def take_settled(
         now = await take(session, urls)
         gone = any(n is None for b, n in zip(before, now, strict=True) if b is not None)
         seconds = GONE_SECONDS if gone else SETTLE_SECONDS
-        if _settled(before, now, completed, answering or [True] * len(urls)) or time.monotonic() > start + seconds:
+        if _settled(before, now, completed, answering) or time.monotonic() > start + seconds:
             return now
         await asyncio.sleep(SETTLE_POLL_SECONDS)
 
 
-async def take_idle(session: aiohttp.ClientSession, urls: Sequence[str]) -> list[Snapshot | None]:
+async def take_idle(session: aiohttp.ClientSession, urls: Sequence[str]) -> Snapshots:
     """Snapshots once no server runs a request; after `SETTLE_SECONDS` as they are."""
     end = time.monotonic() + SETTLE_SECONDS
     while True:
@@ -137,9 +130,7 @@ async def take_idle(session: aiohttp.ClientSession, urls: Sequence[str]) -> list
         await asyncio.sleep(SETTLE_POLL_SECONDS)
 
 
-def _settled(
-    before: Sequence[Snapshot | None], now: Sequence[Snapshot | None], completed: int, answering: Sequence[bool]
-) -> bool:
+def _settled(before: Snapshots, now: Snapshots, completed: int, answering: Sequence[bool]) -> bool:
     pairs = list(compress(zip(before, now, strict=True), answering))
     if any(b is None or _FINISHED not in b.counters for b, _ in pairs):
         # A server that counts nothing, or could not be read before, would be waited for in vain.
@@ -154,23 +145,25 @@ ANSWER_SECONDS = 2.0
 _SETTINGS = ENGINE.settings_series + "{"
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 DIGEST_CHARACTERS = 32
+MAX_VERSION_CHARACTERS = 100
 _OF_A_MODEL = ("id", "root", "parent", "max_model_len")
 MAX_MODELS_CHARACTERS = 300  # As many as a record takes.
 
 
-async def identify(session: aiohttp.ClientSession, metrics_urls: Sequence[str], *, model: str) -> tuple[Identity, ...]:
-    """Query every server, by its metrics endpoint and the paths beside it. Never an error: a server may be silent. `model`:
-    the name in the requests."""
-    return tuple(await asyncio.gather(*(_identify_one(session, url, model) for url in metrics_urls)))
-
-
-async def _identify_one(session: aiohttp.ClientSession, metrics_url: str, model: str) -> Identity:
+async def identify(session: aiohttp.ClientSession, metrics_url: str, *, role: str, model: str) -> contract.ServerEdge:
+    """What a server reports of itself at its metrics endpoint and the paths beside it; the counters are still missing. Never an
+    error: a server may be silent. `model`: the name in the requests."""
     metrics = await read_metrics(session, metrics_url)
     base = metrics_url.removesuffix(ENGINE.metrics_path)
     version = await _json(session, base + ENGINE.version_path)
     listed = await _json(session, base + ENGINE.models_path)
-    return Identity(
-        version=_text(version.get("version")) if isinstance(version, dict) else None,
+    version = _text(version.get("version")) if isinstance(version, dict) else None
+    return contract.ServerEdge(
+        address=host_and_port(metrics_url),
+        role=role,
+        before=None,
+        after=None,
+        version=None if version is None else shorten(version, MAX_VERSION_CHARACTERS),
         settings=None if metrics is None else settings_digest(metrics),
         models=models_text(listed),
         served=served_model(listed, model),

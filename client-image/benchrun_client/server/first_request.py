@@ -31,23 +31,15 @@ async def served_models(session: aiohttp.ClientSession, url: str) -> dict[str, i
         models = [model for model in json.loads(answer.body)["data"] if isinstance(model["id"], str)]
     except (*NETWORK_ERRORS, ValueError, KeyError, TypeError, RecursionError):
         return {}
-    lengths = [(model["id"], model.get("max_model_len")) for model in models]
-    return {name: length if isinstance(length, int) else None for name, length in lengths}
+    return {m["id"]: length if isinstance(length := m.get("max_model_len"), int) else None for m in models}
 
 
 async def complete(
-    session: aiohttp.ClientSession,
-    url: str,
-    *,
-    api: Api,
-    model: str,
-    prompt: str,
-    output_tokens: int,
-    sampling: Sampling = GREEDY,
+    session: aiohttp.ClientSession, url: str, *, api: Api, model: str, prompt: str, max_tokens: int, sampling: Sampling
 ) -> Answer:
     """One plain completion, not streamed. Settings that the server refuses are refused here as in the load."""
     content = {"messages": [{"role": "user", "content": prompt}]} if api == "Chat" else {"prompt": prompt}
-    body = {"model": model, "max_tokens": output_tokens, **content, **sampling.body()}
+    body = {"model": model, "max_tokens": max_tokens, **content, **sampling.body()}
     async with session.post(url + PATHS[api], json=body) as response:
         return await answer_of(response)
 
@@ -58,7 +50,9 @@ async def send_canary(
     """Prove that a completion works. Raises RunFailure: with the reason that `canary_failure` finds."""
     prompt = f"[{run_uid}] canary: say anything."
     try:
-        answer = await complete(session, url, api=api, model=model, prompt=prompt, output_tokens=CANARY_TOKENS)
+        answer = await complete(
+            session, url, api=api, model=model, prompt=prompt, max_tokens=CANARY_TOKENS, sampling=GREEDY
+        )
     except NETWORK_ERRORS as error:
         raise RunFailure("CanaryFailed", f"{url}{PATHS[api]}: {error_text(error)} on the first request") from error
     if failure := canary_failure(answer, where=url + PATHS[api], model=model, served=served):

@@ -11,20 +11,21 @@ import contextlib
 import socket
 import ssl
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit, urlunsplit
 
 import aiohttp
 
-from benchrun_client.contract import Plan, Target
+from benchrun_client.contract import Plan, ServerEdge, Target
 from benchrun_client.engines import ENGINE
 from benchrun_client.failures import RunFailure, error_text, first_line, shorten
-from benchrun_client.http_session import NETWORK_ERRORS, answer_of, host_and_port, open_session
+from benchrun_client.http_session import NETWORK_ERRORS, answer_of, open_session
 from benchrun_client.run_progress import RunState
 from benchrun_client.server.counter_snapshots import identify
 from benchrun_client.server.first_request import send_canary, served_models
 from benchrun_client.stage_prompts import Material, check_lengths
-from benchrun_client.stage_record import Identity, micros
+from benchrun_client.stage_record import micros
 
 POLL_SECONDS = 0.05
 RESOLVE_SECONDS = 0.1
@@ -58,11 +59,6 @@ class Servers:
         return tuple(role in ANSWERING for role in self.metrics_roles)
 
     @property
-    def addresses(self) -> tuple[str, ...]:
-        """`host:port` of each metrics endpoint, by which its server is known."""
-        return tuple(host_and_port(url) for url in self.metrics_urls)
-
-    @property
     def own_urls(self) -> tuple[str, ...]:
         """Base URLs that lead to each server alone, past any gateway; where no metrics endpoints are known, those for requests."""
         known = zip(self.metrics_urls, self.metrics_roles, strict=True)
@@ -87,7 +83,7 @@ class Found:
     """Servers that answered a completion, the last of them at `answered` (`time.perf_counter`)."""
 
     servers: Servers
-    identities: tuple[Identity, ...]  # One for each metrics endpoint.
+    edges: Sequence[ServerEdge]  # Of each metrics endpoint, without its counters.
     answered: float
 
 
@@ -109,8 +105,9 @@ async def wait_for_servers(plan: Plan, material: Material, state: RunState, *, t
                 await send_canary(session, url, api=api, model=model, run_uid=plan.run_uid, served=tuple(served))
         answered = time.perf_counter()
         # Not earlier: with several API processes some figures are there from the first request on only.
-        identities = await identify(session, servers.metrics_urls, model=model)
-    return Found(servers, identities, answered)
+        known = zip(servers.metrics_urls, servers.metrics_roles, strict=True)
+        edges = await asyncio.gather(*(identify(session, url, role=role, model=model) for url, role in known))
+    return Found(servers, edges, answered)
 
 
 async def find_healthy(session: aiohttp.ClientSession, target: Target, deadline: Deadline) -> Servers:

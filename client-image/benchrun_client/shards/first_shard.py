@@ -62,23 +62,12 @@ def shard_setup(
 async def run_sibling(setup: ShardSetup, shard: int, *, plan: Path) -> int:
     """Run another shard in a process of its own, without a termination message or a known port; its exit code."""
     gate = f"{LOOPBACK}:{setup.gate_port}" if setup.shard.is_first else setup.gate
-    flags = [
-        *(f"--plan={plan}", f"--shards={setup.shard.count}", f"--shard={shard}", f"--gate={gate}"),
-        *(f"--address={LOOPBACK}", "--port=0"),
-    ]
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "benchrun_client", *flags),
+        *(sys.executable, "-m", "benchrun_client", f"--plan={plan}", f"--shards={setup.shard.count}"),
+        *(f"--shard={shard}", f"--gate={gate}", f"--address={LOOPBACK}", "--port=0"),
         env={**os.environ, TERMINATION_LOG_VARIABLE: os.devnull},
     )
     return await process.wait()
-
-
-@dataclass(frozen=True, slots=True)
-class OthersResult:
-    """Of the requests of a stage that other shards sent."""
-
-    succeeded: int = 0
-    last_answer: float = 0.0  # By our `time.perf_counter`; 0: none of them had a request.
 
 
 class FirstShard:
@@ -103,8 +92,9 @@ class FirstShard:
 
         return Divided(self._shard, share_of(stage.load, requests=stage.requests, shard=self._shard), begin)
 
-    async def others_result(self, sequence: int, stage: Stage) -> OthersResult:
-        """Wait until the others' requests have ended, too."""
+    async def others_result(self, sequence: int, stage: Stage) -> tuple[int, float]:
+        """Wait until the others' requests have ended, too: how many succeeded, and when the last answer came, by our
+        `time.perf_counter`; 0: none of them had a request."""
         ended = (await self._background.call(self._gate.all_ended(sequence))).values()
         late = [self._late, *(each.began_late_seconds for each in ended)]
         self._sharded[sequence] = ShardedStage(
@@ -117,7 +107,7 @@ class FirstShard:
             max_concurrency=stage.load.max_concurrency,
         )
         answered = [each.answered_at - self.unix_minus_perf for each in ended if each.answered_at is not None]
-        return OthersResult(succeeded=sum(each.succeeded for each in ended), last_answer=max(answered, default=0.0))
+        return sum(each.succeeded for each in ended), max(answered, default=0.0)
 
     async def parts(self, sequence: int) -> tuple[tuple[bytes, ...], ShardedStage]:
         """The others' packed parts of a stage, once all are in, and how it went. In the background's event loop."""

@@ -27,7 +27,7 @@ class GateClient:
         self._session: aiohttp.ClientSession | None = None
         self._gate: aiohttp.ClientWebSocketResponse | None = None
         self._instants: asyncio.Queue[messages.Go] = asyncio.Queue()
-        self._clock_questions: asyncio.Queue[messages.ClockQuestion] = asyncio.Queue()
+        self._offsets: asyncio.Queue[messages.Offset] = asyncio.Queue()
         self._begun = False
 
     async def join(self) -> None:
@@ -57,33 +57,24 @@ class GateClient:
         assert self._gate is not None
         beating = asyncio.create_task(self._beat())
         try:
-            while True:
-                seconds = messages.SILENT_SECONDS if self._begun else messages.PREPARING_SILENT_SECONDS
-                try:
-                    received = await self._gate.receive(timeout=seconds)
-                except TimeoutError:
-                    self._fail(f"no message for {seconds:.0f} s")
-                if received.type is not aiohttp.WSMsgType.TEXT:
-                    self._fail("its connection closed")
-                message = messages.parse_message(received.data)
-                if isinstance(message, messages.Over):
-                    return
+            while not isinstance(message := await messages.receive(self._gate, begun=self._begun), messages.Over):
                 self._note(message)
+        except ConnectionError as error:
+            self._fail(str(error))
         finally:
             beating.cancel()
 
     async def target(self) -> Servers:
         """The servers, once shard 0 has found them. Their metrics are its business."""
-        found = await asyncio.shield(self._target)
-        return Servers(found.urls, ())
+        return Servers((await asyncio.shield(self._target)).urls, ())
 
     async def offset(self) -> messages.Offset:
         """What to add to `time.perf_counter` for Unix time by the gate's clock, by new questions."""
-        answered = []
+        offsets = []
         for _ in range(QUESTIONS):
             await self.send(messages.Question(left=time.perf_counter()))
-            answered.append(await self._clock_questions.get())
-        return messages.offset_of(answered)
+            offsets.append(await self._offsets.get())
+        return min(offsets, key=lambda offset: offset.error)
 
     async def ready(self, sequence: int, *, error_seconds: float) -> float:
         """Wait for a stage to begin; the instant, Unix seconds by the gate's clock."""
@@ -113,9 +104,8 @@ class GateClient:
                     self._target.set_result(message)
             case messages.Go():
                 self._instants.put_nowait(message)
-            case messages.Answer(left=left, said=instant):
-                came = time.perf_counter()
-                self._clock_questions.put_nowait(messages.ClockQuestion(left=left, came=came, said=instant))
+            case messages.Answer():
+                self._offsets.put_nowait(messages.offset_of(message, came=time.perf_counter()))
 
     async def send(self, message: messages.GateMessage) -> None:
         """Send a message. Raises RunFailure: `ShardLost`."""

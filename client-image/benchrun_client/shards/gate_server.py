@@ -11,10 +11,10 @@ import hmac
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import NoReturn, TypeVar, get_args
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeVar, get_args
 
-from aiohttp import WSMsgType, web
+from aiohttp import web
 
 from benchrun_client.contract import Plan
 from benchrun_client.failures import Reason, RunFailure
@@ -25,13 +25,6 @@ from benchrun_client.shards import messages
 T = TypeVar("T")
 LEAD_SECONDS = 0.05
 """From the decision that a stage begins to its beginning: time for the message to reach every shard."""
-
-
-@dataclass(slots=True)
-class _Stage:
-    ready: dict[int, messages.Ready] = field(default_factory=dict)
-    ended: dict[int, messages.Ended] = field(default_factory=dict)
-    parts: dict[int, bytes | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +45,8 @@ class GateServer:
         # One offset for the whole run: a wall clock that is set in between would tear a stage apart.
         self.unix_minus_perf = time.time() - time.perf_counter()
         self._connections: dict[int, web.WebSocketResponse] = {}
-        self._stages: defaultdict[int, _Stage] = defaultdict(_Stage)
+        self._received: defaultdict[int, defaultdict[type, dict[int, Any]]] = defaultdict(lambda: defaultdict(dict))
+        """What came of each stage, by kind of message and shard."""
         self._answered: dict[int, int] = {}
         self._target: messages.Target | None = None
         self._measuring = ""
@@ -79,7 +73,7 @@ class GateServer:
         """Wait until all are ready for the stage, and let them go. When it begins."""
         self._measuring = stage
         self._answered.clear()
-        ready = await self._from_all(self._stages[sequence].ready)
+        ready = await self._from_all(messages.Ready, sequence)
         error = max((each.error_seconds for each in ready.values()), default=0.0)
         at = time.perf_counter() + self.unix_minus_perf + LEAD_SECONDS + 4 * error
         await self._send_all(messages.Go(sequence=sequence, at=at))
@@ -88,13 +82,13 @@ class GateServer:
 
     async def all_ended(self, sequence: int) -> Mapping[int, messages.Ended]:
         """Wait until the last request of every other shard has ended; their messages, by shard."""
-        return await self._from_all(self._stages[sequence].ended)
+        return await self._from_all(messages.Ended, sequence)
 
     async def parts(self, sequence: int) -> tuple[bytes, ...]:
         """Wait for every other shard's part of a stage; those that there are, and forget them."""
-        parts = await self._from_all(self._stages[sequence].parts)
-        del self._stages[sequence]
-        return tuple(part for _, part in sorted(parts.items()) if part is not None)
+        parts = await self._from_all(messages.Part, sequence)
+        del self._received[sequence]
+        return tuple(part.packed for _, part in sorted(parts.items()) if part.packed is not None)
 
     async def close(self) -> None:
         """Everything has been measured and taken: let the others end."""
@@ -111,79 +105,59 @@ class GateServer:
         if not self._lost.done():
             self._lost.set_result(RunFailure(reason, message))
 
-    async def _from_all(self, received: dict[int, T]) -> dict[int, T]:
+    async def _from_all(self, kind: type[T], sequence: int) -> Mapping[int, T]:
+        received = self._received[sequence][kind]
         async with self._changed:
             await self._changed.wait_for(lambda: len(received) == len(self._others))
         return received
 
     async def _receive(self, request: web.Request) -> web.StreamResponse:
         shard = self._admitted(request)
-        if isinstance(shard, web.Response):
-            return shard
         connection = web.WebSocketResponse(max_msg_size=messages.MAX_MESSAGE_BYTES)
         await connection.prepare(request)
         self._connections[shard] = connection
         if self._target is not None:
             await connection.send_str(self._target.model_dump_json())
         try:
-            why = await self._listen(shard, connection)
+            while True:
+                await self._note(shard, await messages.receive(connection, begun=self._begun))
+        except ValueError:
+            why = "its message is not valid"
         except (ConnectionError, RuntimeError) as error:
             why = str(error) or type(error).__name__
         if not self._over:
             self.lose(shard, why)
         return connection
 
-    def _admitted(self, request: web.Request) -> int | web.Response:
+    def _admitted(self, request: web.Request) -> int:
         given = request.headers.get("Authorization", "").removeprefix("Bearer ")
         if not hmac.compare_digest(given.encode(errors="replace"), self._plan.token_digest.encode()):
-            return web.Response(status=403, text="not of this run\n")
+            raise web.HTTPForbidden(text="not of this run\n")
         if request.query.get("run") != self._plan.run_uid or request.query.get("plan") != self._digest:
-            return web.Response(status=409, text="another run or another plan\n")
+            raise web.HTTPConflict(text="another run or another plan\n")
         number = request.query.get("shard", "")
         if not number.isdecimal() or int(number) not in self._others or int(number) in self._connections:
-            return web.Response(status=409, text="no such shard, or it is here already\n")
+            raise web.HTTPConflict(text="no such shard, or it is here already\n")
         return int(number)
 
-    async def _listen(self, shard: int, connection: web.WebSocketResponse) -> str:
-        """Take messages until there are no more; returns why."""
-        while True:
-            seconds = messages.SILENT_SECONDS if self._begun else messages.PREPARING_SILENT_SECONDS
-            try:
-                received = await connection.receive(timeout=seconds)
-            except TimeoutError:
-                return f"no message for {seconds:.0f} s"
-            if received.type is not WSMsgType.TEXT:
-                return "its connection closed"
-            try:
-                message = messages.parse_message(received.data)
-            except ValueError:
-                return "its message is not valid"
-            if isinstance(message, messages.Question):
+    async def _note(self, shard: int, message: messages.GateMessage) -> None:
+        """Raises ConnectionError: it was the last message."""
+        match message:
+            case messages.Question(left=left):
                 now = time.perf_counter() + self.unix_minus_perf
-                await connection.send_str(messages.Answer(left=message.left, said=now).model_dump_json())
-            elif isinstance(message, messages.Trouble):
+                await self._connections[shard].send_str(messages.Answer(left=left, said=now).model_dump_json())
+            case messages.Trouble(failure=failure):
                 # The first message counts, not that the connection closes after it.
-                failure = message.failure
                 known: Reason = next((each for each in get_args(Reason) if each == failure.reason), "ClientError")
                 self._fail(known, f"shard {shard}: {failure.message}")
-                return "it failed"
-            else:
-                await self._note(shard, message)
-
-    async def _note(self, shard: int, message: messages.GateMessage) -> None:
-        match message:
+                raise ConnectionError("it failed")
             case messages.Beat(answered=answered):
                 self._answered[shard] = answered
                 self._on_answers(sum(self._answered.values()))
-                return
-            case messages.Ready(sequence=sequence):
-                self._stages[sequence].ready[shard] = message
-            case messages.Ended(sequence=sequence):
-                self._stages[sequence].ended[shard] = message
-            case messages.Part(sequence=sequence, packed=packed):
-                self._stages[sequence].parts[shard] = packed
-        async with self._changed:
-            self._changed.notify_all()
+            case messages.Ready() | messages.Ended() | messages.Part():
+                self._received[message.sequence][type(message)][shard] = message
+                async with self._changed:
+                    self._changed.notify_all()
 
     async def _send_all(self, message: messages.GateMessage) -> None:
         text = message.model_dump_json()

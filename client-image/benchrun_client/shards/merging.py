@@ -10,21 +10,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from math import fsum, sqrt
 
-from benchrun_client.contract import (
-    ClientFigures,
-    Connections,
-    GapCounts,
-    GapSlices,
-    RequestColumns,
-    Shards,
-    StageRecord,
-    interpolated,
-)
+from benchrun_client import contract
 from benchrun_client.stage_record import MAX_ERRORS, gap_counts
 
 Scalars = dict[str, float | int | None]
@@ -32,43 +23,35 @@ SETTINGS = ("request_rate", "burstiness", "label")  # As they were requested: eq
 _LATENCY = re.compile(r"^(?:mean|median|std|p(?P<percent>[0-9.]+))_(?P<of>[a-z0-9_]+)_ms$")
 
 
-@dataclass(frozen=True, slots=True)
 class Values:
-    """A sample of milliseconds, as distinct ascending values."""
+    """A sample of milliseconds, by how often each value is in it; figures of none are 0."""
 
-    values: Sequence[float]
-    upto: Sequence[int]  # How many are at most as large.
-
-    @classmethod
-    def of(cls, counts: Mapping[float, int]) -> Values:
-        ascending = sorted(counts)
-        return cls(ascending, list(accumulate(counts[value] for value in ascending)))
+    def __init__(self, counts: Mapping[float, int]) -> None:
+        self._ascending = sorted(counts.items())
+        self._upto = list(accumulate(count for _, count in self._ascending))
+        self._count = self._upto[-1] if self._upto else 0
 
     def mean(self) -> float:
-        return self._sum(lambda value: value) / self.upto[-1] if self.upto else 0.0
+        return fsum(value * count for value, count in self._ascending) / max(self._count, 1)
 
     def std(self) -> float:
         mean = self.mean()
-        return sqrt(self._sum(lambda value: (value - mean) ** 2) / self.upto[-1]) if self.upto else 0.0
+        return sqrt(fsum((value - mean) ** 2 * count for value, count in self._ascending) / max(self._count, 1))
 
     def median(self) -> float:
-        return (self._at((self.upto[-1] - 1) // 2) + self._at(self.upto[-1] // 2)) / 2 if self.upto else 0.0
+        return (self._at((self._count - 1) // 2) + self._at(self._count // 2)) / 2 if self._count else 0.0
 
     def percentile(self, percent: float) -> float:
         """Linear between neighbours, rounded as numpy rounds it."""
-        return interpolated(lambda rank: self._at(rank - 1), self.upto[-1], percent) if self.upto else 0.0
+        return contract.interpolated(lambda rank: self._at(rank - 1), self._count, percent) if self._count else 0.0
 
     def _at(self, rank: int) -> float:
-        return self.values[bisect_right(self.upto, rank)]
-
-    def _sum(self, term: Callable[[float], float]) -> float:
-        counts = (upto - before for before, upto in pairwise([0, *self.upto]))
-        return fsum(term(value) * count for value, count in zip(self.values, counts, strict=True))
+        return self._ascending[bisect_right(self._upto, rank)][0]
 
 
 def figures_of(
-    columns: RequestColumns,
-    gaps: GapCounts,
+    columns: contract.RequestColumns,
+    gaps: contract.GapCounts,
     *,
     duration_seconds: float,
     max_concurrency: int | None,
@@ -97,7 +80,7 @@ def figures_of(
     return {name: value for name, value in totals.items() if name in wanted} | latencies
 
 
-def _samples(columns: RequestColumns, gaps: GapCounts, ok: Sequence[int]) -> dict[str, Values]:
+def _samples(columns: contract.RequestColumns, gaps: contract.GapCounts, ok: Sequence[int]) -> dict[str, Values]:
     ttft, e2el, queue, out = columns.ttft_us, columns.e2el_us, columns.queue_us, columns.output_tokens
     micros: dict[str, Iterable[float]] = {
         "ttft": (ttft[i] for i in ok),
@@ -106,8 +89,8 @@ def _samples(columns: RequestColumns, gaps: GapCounts, ok: Sequence[int]) -> dic
         "client_queue_time": (queue[i] for i in ok),
         "e2el_including_client_queue": (e2el[i] + queue[i] for i in ok),
     }
-    itl = Values.of({us / 1000: count for us, count in zip(gaps.us, gaps.count, strict=True)})
-    return {"itl": itl, **{name: Values.of(Counter(us / 1000 for us in each)) for name, each in micros.items()}}
+    itl = Values({us / 1000: count for us, count in zip(gaps.us, gaps.count, strict=True)})
+    return {"itl": itl, **{name: Values(Counter(us / 1000 for us in each)) for name, each in micros.items()}}
 
 
 def _figure(name: str, samples: Mapping[str, Values]) -> float | None:
@@ -121,7 +104,7 @@ def _figure(name: str, samples: Mapping[str, Values]) -> float | None:
     return of_all[name.split("_", 1)[0]]()
 
 
-def _busiest_second(columns: RequestColumns, ok: Sequence[int]) -> int:
+def _busiest_second(columns: contract.RequestColumns, ok: Sequence[int]) -> int:
     """The most requests that were under way in any second since the first that succeeded was sent."""
     if not ok:
         return 0
@@ -142,12 +125,12 @@ SAME = ("run_uid", "plan_digest", "sequence", "stage_id", "prompts_digest", "eng
 class ShardedStage:
     """How the shards sent a stage together."""
 
-    shards: Shards
+    shards: contract.Shards
     began_unix_us: int  # The agreed instant.
     max_concurrency: int | None  # The cap of the whole stage.
 
 
-def merged(parts: Sequence[StageRecord], sharded: ShardedStage) -> StageRecord:
+def merged(parts: Sequence[contract.StageRecord], sharded: ShardedStage) -> contract.StageRecord:
     """One record. The first part is shard 0's, which alone saw the servers. Raises ValueError: parts of different stages."""
     first = parts[0]
     for name in SAME:
@@ -188,7 +171,7 @@ def merged(parts: Sequence[StageRecord], sharded: ShardedStage) -> StageRecord:
     )
 
 
-def _summed(parts: Sequence[GapSlices]) -> GapSlices:
+def _summed(parts: Sequence[contract.GapSlices]) -> contract.GapSlices:
     """Of gaps on one server: edges of all parts are nearly the same, so those of the first stand for all."""
     gaps, above = (
         tuple(map(sum, zip(*each, strict=True))) for each in ([p.gaps for p in parts], [p.above for p in parts])
@@ -196,31 +179,35 @@ def _summed(parts: Sequence[GapSlices]) -> GapSlices:
     return parts[0].model_copy(update={"gaps": gaps, "above": above})
 
 
-def _columns(parts: Iterable[StageRecord], began: int) -> RequestColumns:
+def _columns(parts: Iterable[contract.StageRecord], began: int) -> contract.RequestColumns:
     rows = sorted(
         (
             (part.first_send_unix_us - began + row[0], *row[1:])
             for part in parts
-            for row in zip(*(getattr(part.requests, name) for name in RequestColumns.model_fields), strict=True)
+            for row in zip(
+                *(getattr(part.requests, name) for name in contract.RequestColumns.model_fields), strict=True
+            )
         ),
         key=lambda row: row[0],
     )
-    return RequestColumns(**dict(zip(RequestColumns.model_fields, zip(*rows, strict=True), strict=True)))
+    return contract.RequestColumns(
+        **dict(zip(contract.RequestColumns.model_fields, zip(*rows, strict=True), strict=True))
+    )
 
 
-def _connections(each: Sequence[Connections | None]) -> Connections | None:
+def _connections(each: Sequence[contract.Connections | None]) -> contract.Connections | None:
     """Those of all processes; None where one did not note them."""
     known = [connections for connections in each if connections is not None]
     if len(known) < len(each):
         return None
-    return Connections(
+    return contract.Connections(
         opened=sum(connections.opened for connections in known),
         total_us=sum(connections.total_us for connections in known),
         longest_us=max(connections.longest_us for connections in known),
     )
 
 
-def _client(each: Sequence[ClientFigures]) -> ClientFigures:
+def _client(each: Sequence[contract.ClientFigures]) -> contract.ClientFigures:
     """CPU of all processes; of what holds a client back, the worst of any, and the node from which most was stolen."""
     node = max(each, key=lambda figures: figures.stolen_seconds or 0.0)
     worst: dict[str, int | None] = {}
@@ -228,7 +215,7 @@ def _client(each: Sequence[ClientFigures]) -> ClientFigures:
     for name in ("throttled_periods", "lag_p99_us", "lag_max_us"):
         known = [value for figures in each if (value := getattr(figures, name)) is not None]
         worst[name] = max(known, default=None)
-    return ClientFigures(
+    return contract.ClientFigures(
         cpu_seconds=sum(figures.cpu_seconds for figures in each),
         wall_seconds=max(figures.wall_seconds for figures in each),
         processes=sum(figures.processes for figures in each),

@@ -5,10 +5,9 @@ A connection shows the plan's token digest, which can't be guessed, and its run,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
+from aiohttp import ClientWebSocketResponse, WSMsgType, web
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from benchrun_client.contract import MAX_PACKED_BYTES, Failure
@@ -102,29 +101,25 @@ GateMessage = Annotated[
 _MESSAGE: TypeAdapter[GateMessage] = TypeAdapter(GateMessage)
 
 
-def parse_message(text: str) -> GateMessage:
-    """A message; ValueError for anything else."""
-    return _MESSAGE.validate_json(text)
+async def receive(connection: ClientWebSocketResponse | web.WebSocketResponse, *, begun: bool) -> GateMessage:
+    """The next message. Raises ConnectionError: there will be none; ValueError: it is not valid. `begun`: stages are measured."""
+    seconds = SILENT_SECONDS if begun else PREPARING_SILENT_SECONDS
+    try:
+        received = await connection.receive(timeout=seconds)
+    except TimeoutError:
+        raise ConnectionError(f"no message for {seconds:.0f} s") from None
+    if received.type is not WSMsgType.TEXT:
+        raise ConnectionError("its connection closed")
+    return _MESSAGE.validate_json(received.data)
 
 
-@dataclass(frozen=True, slots=True)
-class ClockQuestion:
-    """When a question left and when its answer came, by our clock, and the gate's clock in between. Seconds."""
-
-    left: float
-    came: float
-    said: float
-
-
-@dataclass(frozen=True, slots=True)
-class Offset:
+class Offset(NamedTuple):
     """Added to our clock it gives the gate's; off by at most `error`. Seconds."""
 
     seconds: float
     error: float
 
 
-def offset_of(questions: Iterable[ClockQuestion]) -> Offset:
-    """By the quickest of the questions: it bounds the error best, by half of what it took."""
-    best = min(questions, key=lambda each: each.came - each.left)
-    return Offset(best.said - (best.left + best.came) / 2, (best.came - best.left) / 2)
+def offset_of(question: Answer, *, came: float) -> Offset:
+    """By an answer that came at this instant of our clock: in error by half of what it took, at most."""
+    return Offset(question.said - (question.left + came) / 2, (came - question.left) / 2)

@@ -24,7 +24,7 @@ from benchrun_client.shards.first_shard import run_sibling
 from benchrun_client.shards.gate_client import GateClient
 from benchrun_client.shards.load_split import share_of
 from benchrun_client.shards.messages import Ended, Offset, Part
-from benchrun_client.stage_prompts import digests_of, write_traffic
+from benchrun_client.stage_prompts import write_traffic
 from benchrun_client.stage_record import RawStage
 
 log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class ShardRun(BaseRun):
         self._record_process = self._background.run(RecordProcess.start())
         engine = vllm_engine(plan, counter, tls=tls_context(plan.target.ca_file))
         traffic = write_traffic(plan, material, counter)
-        prompts = [StagePrompts(*each) for each in zip(traffic.stages, digests_of(traffic), strict=True)]
+        prompts = [StagePrompts(*each) for each in zip(traffic.stages, traffic.digests, strict=True)]
         freeze_heap()
         sender = StageSender(plan, engine, self._background.run(gate.target()), self._state)
 

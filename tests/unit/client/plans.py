@@ -13,13 +13,14 @@ from benchrun_client.contract import (
     RandomData,
     Sampling,
     ServedModel,
+    ServerEdge,
     ShareGPTData,
     Stage,
     Target,
     Warmup,
     digest_of_token,
 )
-from benchrun_client.stage_record import ClientCost, Identity, Instants, RawEdge, RawStage
+from benchrun_client.stage_record import ClientCost, Instants, RawStage
 
 T = TypeVar("T")
 TOKEN = "0123456789abcdef" * 4
@@ -108,9 +109,9 @@ def raw_stage(**changes: Any) -> RawStage:
     of_node = {"node_cpu_seconds": None, "stolen_seconds": None}
     cost = made(ClientCost, cpu_seconds=0.5, wall_seconds=1.5, throttled_periods=None, lags=[0.001, 0.002], **of_node)
     models, served = "id=tiny max_model_len=4096", ServedModel(id="tiny")
-    identity = made(Identity, version="0.32.0", settings="c" * 32, models=models, served=served)
     before, after = {"request_success_total": 1.0}, {"request_success_total": 2.0}
-    edge = made(RawEdge, address="10.0.0.1:8000", role="server", before=before, after=after, identity=identity)
+    of_server = {"version": "0.32.0", "settings": "c" * 32, "models": models, "served": served}
+    edge = made(ServerEdge, address="10.0.0.1:8000", role="server", before=before, after=after, **of_server)
     return RawStage(
         **{
             "run_uid": "run-1",

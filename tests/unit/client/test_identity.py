@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import aiohttp
 import pytest
 from aiohttp import web
 from benchrun_client.contract import ServedModel, ServerEdge
-from benchrun_client.server.counter_snapshots import identify, models_text, served_model, settings_digest
-from benchrun_client.stage_record import Identity
+from benchrun_client.server.counter_snapshots import (
+    MAX_VERSION_CHARACTERS,
+    identify,
+    models_text,
+    served_model,
+    settings_digest,
+)
 from unit.client.servers import Handler, answering, serving
 
 LABELS = {
@@ -76,17 +84,32 @@ def test_a_page_without_configuration_has_none(page: str) -> None:
     assert settings_digest(page) is None
 
 
-async def identified(*, version: Handler, metrics: Handler) -> Identity:
-    async with serving(version=version, metrics=metrics) as url, aiohttp.ClientSession() as session:
-        (identity,) = await identify(session, [f"{url}/metrics"], model="m")
-        return identity
+async def identified(url: str) -> ServerEdge:
+    async with aiohttp.ClientSession() as session:
+        return await identify(session, f"{url}/metrics", role="decode", model="m")
+
+
+def edge(url: str, **known: Any) -> ServerEdge:
+    return ServerEdge(address=url.removeprefix("http://"), role="decode", before=None, after=None, **known)
 
 
 async def test_version_and_settings_are_asked_of_each_server() -> None:
     version = answering(200, text='{"version": "0.32.0"}', content_type="application/json")
-    assert await identified(version=version, metrics=answering(200, text=PAGE)) == Identity(
-        "0.32.0", settings_digest(PAGE)
-    )
+    async with serving(version=version, metrics=answering(200, text=PAGE)) as url:
+        assert await identified(url) == edge(url, version="0.32.0", settings=settings_digest(PAGE))
+
+
+async def test_a_version_without_end_is_cut() -> None:
+    text = json.dumps({"version": "0.32.0" + "x" * 200})
+    async with serving(version=answering(200, text=text)) as url:
+        version = (await identified(url)).version
+    assert version is not None
+    assert (version[:7], len(version)) == ("0.32.0x", MAX_VERSION_CHARACTERS)
+
+
+async def test_a_server_is_known_by_host_and_port_and_never_by_a_password() -> None:
+    async with serving() as url:
+        assert await identified(url.replace("http://", "http://user:secret@")) == edge(url)
 
 
 @pytest.mark.parametrize(
@@ -100,14 +123,14 @@ async def test_version_and_settings_are_asked_of_each_server() -> None:
     ],
 )
 async def test_a_server_that_names_no_version_has_none(version: Handler) -> None:
-    assert await identified(version=version, metrics=answering(500, text="")) == Identity(None, None)
+    async with serving(version=version, metrics=answering(500, text="")) as url:
+        assert await identified(url) == edge(url)
 
 
 async def test_a_server_that_is_gone_has_neither() -> None:
     async with serving() as url:
         pass
-    async with aiohttp.ClientSession() as session:
-        assert await identify(session, [f"{url}/metrics"], model="m") == (Identity(None, None),)
+    assert await identified(url) == edge(url)
 
 
 async def test_the_version_is_asked_beside_the_page_under_a_path_of_its_own() -> None:
@@ -117,8 +140,8 @@ async def test_the_version_is_asked_beside_the_page_under_a_path_of_its_own() ->
         paths.append(request.path)
         return web.json_response({"version": "1"})
 
-    async with serving(base_version=version) as url, aiohttp.ClientSession() as session:
-        await identify(session, [f"{url}/base/metrics"], model="m")
+    async with serving(base_version=version) as url:
+        await identified(f"{url}/base")
     assert paths == ["/base/version"]
 
 
@@ -159,10 +182,8 @@ def test_a_long_list_still_tells_whether_two_are_equal() -> None:
 
 async def test_models_are_asked_of_each_server() -> None:
     answer = answering(200, text='{"data": [{"id": "m"}]}', content_type="application/json")
-    async with serving(v1_models=answer) as url, aiohttp.ClientSession() as session:
-        assert await identify(session, [f"{url}/metrics"], model="m") == (
-            Identity(None, None, "id=m", ServedModel(id="m")),
-        )
+    async with serving(v1_models=answer) as url:
+        assert await identified(url) == edge(url, models="id=m", served=ServedModel(id="m"))
 
 
 @pytest.mark.parametrize(

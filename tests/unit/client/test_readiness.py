@@ -34,11 +34,6 @@ def test_an_address_takes_the_place_of_the_name(expected: str, url: str, address
     assert pinned(url, address) == expected
 
 
-def test_a_server_is_known_by_host_and_port_and_never_by_a_password() -> None:
-    servers = Servers((), ("http://10.0.0.7:8000/metrics", "http://user:secret@metrics.example:9090/vllm"))
-    assert servers.addresses == ("10.0.0.7:8000", "metrics.example:9090")
-
-
 async def test_a_name_with_one_address_in_each_family_is_one_server() -> None:
     target = plan(target={"base_url": "http://localhost:8000/"}).target
     assert await find_servers(target, Deadline(FOREVER)) == Servers(

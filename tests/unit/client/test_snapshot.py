@@ -9,7 +9,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 from aiohttp import web
-from benchrun_client.server.counter_snapshots import Snapshot, parse_metrics, take, take_idle, take_settled
+from benchrun_client.server.counter_snapshots import Snapshot, Snapshots, parse_metrics, take, take_idle, take_settled
 from unit.client.servers import Handler, answering, serving
 
 FINISH_REASONS = ("stop", "length", "abort", "error", "repetition")
@@ -169,9 +169,11 @@ async def test_a_server_that_is_gone_is_none() -> None:
         assert await take(session, [f"{url}/metrics"]) == [None]
 
 
-async def settled(before: float, completed: int, handler: Handler) -> list[Snapshot | None]:
+async def settled(before: float, completed: int, handler: Handler) -> Snapshots:
     async with aiohttp.ClientSession() as session, serving(metrics=handler) as url:
-        return await take_settled(session, [f"{url}/metrics"], before=[snapshot(before)], completed=completed)
+        return await take_settled(
+            session, [f"{url}/metrics"], before=[snapshot(before)], completed=completed, answering=[True]
+        )
 
 
 @pytest.mark.parametrize(
@@ -207,7 +209,7 @@ async def test_a_server_that_counts_nothing_is_not_waited_for() -> None:
         return web.Response(text="no counters")
 
     async with serving(metrics=counting) as url, aiohttp.ClientSession() as session:
-        assert await take_settled(session, [f"{url}/metrics"], before=[None], completed=5) == [None]
+        assert await take_settled(session, [f"{url}/metrics"], before=[None], completed=5, answering=[True]) == [None]
     assert len(reads) == 1
 
 
@@ -233,5 +235,7 @@ async def test_successes_are_counted_over_all_servers() -> None:
         aiohttp.ClientSession() as session,
     ):
         urls = [f"{a}/metrics", f"{b}/metrics"]
-        taken = await take_settled(session, urls, before=[snapshot(0), snapshot(0)], completed=6)
+        taken = await take_settled(
+            session, urls, before=[snapshot(0), snapshot(0)], completed=6, answering=[True, True]
+        )
     assert taken == [snapshot(2), snapshot(4)]

@@ -58,7 +58,7 @@ def opaque(body: bytes, **changes: object) -> Sealed:
 def ledger() -> Ledger:
     """What the client has to tell."""
     made = Ledger()
-    made.begin(run_uid="uid-1", token_digest=digest_of_token(TOKEN), records=2)
+    made.begin(run_uid="uid-1", token_digest=digest_of_token(TOKEN))
     return made
 
 

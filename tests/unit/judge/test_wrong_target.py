@@ -192,7 +192,7 @@ async def test_a_command_that_starts_another_model_is_found_by_where_it_comes_fr
     flags = started_command(run)[-1].removeprefix("exec vllm serve ").split()
     with running(*flags) as process:
         async with aiohttp.ClientSession() as session:
-            (identity,) = await identify(session, [f"{process.url}/metrics"], model="tiny")
+            identity = await identify(session, f"{process.url}/metrics", role="server", model="tiny")
     assert wrong_model_of(expected_load(run, cell()), serving(identity.served)) == WRONG_MODEL
 
 
@@ -200,5 +200,5 @@ async def test_a_command_that_starts_another_model_is_found_by_where_it_comes_fr
 async def test_a_server_that_serves_another_model_under_the_asked_name(expected: object, flags: Sequence[str]) -> None:
     with running("org/model", "--served-model-name=tiny", "--tokenizer=tiny", *flags) as server:
         async with aiohttp.ClientSession() as session:
-            (identity,) = await identify(session, [f"{server.url}/metrics"], model="tiny")
+            identity = await identify(session, f"{server.url}/metrics", role="server", model="tiny")
     assert wrong_model_of(own(model="org/model"), serving(identity.served)) == expected

@@ -31,7 +31,7 @@ async def test_it_says_what_a_server_says_of_itself(url: str) -> None:
     async with aiohttp.ClientSession() as session:
         async with session.get(f"{url}/health") as health:
             assert health.status == 200
-        (identity,) = await identify(session, [f"{url}/metrics"], model="tiny")
+        identity = await identify(session, f"{url}/metrics", role="server", model="tiny")
         (snapshot,) = await take(session, [f"{url}/metrics"])
     assert identity.version == "0.32.0"
     assert identity.settings is not None

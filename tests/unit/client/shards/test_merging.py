@@ -162,7 +162,7 @@ def linear(sample: Sequence[float], percent: Fraction) -> float:
 def test_percentiles_are_rounded_as_numpys_are() -> None:
     """`numpy.percentile` of these, which reckons from the upper neighbour where that is nearer; from the lower it is
     904.1974500000001."""
-    assert Values.of(Counter([332.695, 721.484, 711.192, 936.441])).percentile(95.0) == 904.19745
+    assert Values(Counter([332.695, 721.484, 711.192, 936.441])).percentile(95.0) == 904.19745
 
 
 def test_the_busiest_second_counts_those_under_way_in_it() -> None:
