@@ -10,9 +10,9 @@ import asyncio
 import base64
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from benchrun_client.engines import ENGINE, StartupPhases
 
@@ -25,7 +25,7 @@ from benchrun.effects.kubernetes_api import KubernetesApi
 from benchrun.judge_process.job import Job, Part
 from benchrun.measure import bucketed, encode
 from benchrun.measure.exposition import Sample
-from benchrun.observe import Child, Children, Run, image_pull_seconds, untrusted_json as raw
+from benchrun.observe import Child, Children, Key, Run, image_pull_seconds, untrusted_json as raw
 from benchrun.plan import RECORD_KEY, TIMELINE_KEY, Arrival
 
 logger = logging.getLogger(__name__)
@@ -193,23 +193,24 @@ KINDS: Mapping[type[decision.Question[Any]], Kind] = {
     decision.LogTail: Kind(lambda tools, about, q: tools.cluster.log_tail(about.run.namespace, q), seconds=10.0),
     decision.ServerStart: Kind(_server_start, seconds=15.0),
 }
-K = TypeVar("K", bound=Hashable)  # how the caller names a run
 
 
-class LookUps(Generic[K]):
+class LookUps:
     """Starts look-ups and keeps their answers. `news` is called when a run has a new one."""
 
     def __init__(
-        self, tools: Tools, *, news: Callable[[K], None], kinds: Mapping[type[decision.Question[Any]], Kind] = KINDS
+        self, tools: Tools, *, news: Callable[[Key], None], kinds: Mapping[type[decision.Question[Any]], Kind] = KINDS
     ) -> None:
         self._tools = tools
         self._news = news
         self._kinds = kinds
-        self._tasks: dict[tuple[K, decision.Question[Any]], asyncio.Task[None]] = {}
-        self._failed_at: dict[tuple[K, decision.Question[Any]], float] = {}
+        self._tasks: dict[tuple[Key, decision.Question[Any]], asyncio.Task[None]] = {}
+        self._failed_at: dict[tuple[Key, decision.Question[Any]], float] = {}
         self._places = {kind: asyncio.Semaphore(AT_ONCE) for kind in kinds}
 
-    def ask(self, key: K, about: About, questions: Iterable[decision.Question[Any]], answers: decision.Answers) -> None:
+    def ask(
+        self, key: Key, about: About, questions: Iterable[decision.Question[Any]], answers: decision.Answers
+    ) -> None:
         """Answer these questions, but for those that are answered or being answered. Never raises, never waits."""
         for question in questions:
             if (key, question) not in self._tasks and not self._is_settled(key, question, answers):
@@ -223,7 +224,7 @@ class LookUps(Generic[K]):
         if question not in answers:
             answers[question] = await self._outcome(about, question, seconds)
 
-    def stop(self, key: K) -> None:
+    def stop(self, key: Key) -> None:
         """Leave everything that is being looked up for the run."""
         for each in [each for each in self._tasks if each[0] == key]:
             self._tasks.pop(each).cancel()
@@ -236,14 +237,16 @@ class LookUps(Generic[K]):
             self.stop(key)
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _is_settled(self, key: K, question: decision.Question[Any], answers: decision.Answers) -> bool:
+    def _is_settled(self, key: Key, question: decision.Question[Any], answers: decision.Answers) -> bool:
         answer, retry = answers.of(question), self._kinds[type(question)].retry_seconds
         if answer is None:
             return False
         waited = asyncio.get_running_loop().time() - self._failed_at.get((key, question), 0.0)
         return answer.value is not None or retry is None or waited < retry
 
-    async def _answer(self, key: K, about: About, question: decision.Question[Any], answers: decision.Answers) -> None:
+    async def _answer(
+        self, key: Key, about: About, question: decision.Question[Any], answers: decision.Answers
+    ) -> None:
         seconds = self._kinds[type(question)].seconds
         async with self._places[type(question)]:
             answer = await self._outcome(about, question, seconds)

@@ -141,47 +141,30 @@ View = Sweep | Run | Child | Pod
 _MAX_VERSION_CHARS = 40
 
 
-class RunKey(NamedTuple):
-    """Which run."""
-
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}"
-
-
-@dataclass(frozen=True, slots=True)
-class SweepKey:
-    """Which sweep. Never equal to a run's key."""
-
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"sweep {self.namespace}/{self.name}"
-
-
-Key = RunKey | SweepKey
-
-
-class ObjectKey(NamedTuple):
-    """Which object."""
+class Key(NamedTuple):
+    """Which object. What is queued is that of a run or a sweep."""
 
     kind: str
     namespace: str
     name: str
 
+    def __str__(self) -> str:
+        where = f"{self.namespace}/{self.name}"
+        return f"sweep {where}" if self.kind == SWEEP_KIND else where
 
-def object_of(key: Key) -> ObjectKey:
-    """The object that a key stands for."""
-    return ObjectKey(names.KIND if isinstance(key, RunKey) else SWEEP_KIND, key.namespace, key.name)
+
+def run_key(namespace: str, name: str) -> Key:
+    return Key(names.KIND, namespace, name)
+
+
+def sweep_key(namespace: str, name: str) -> Key:
+    return Key(SWEEP_KIND, namespace, name)
 
 
 class Identity(NamedTuple):
     """An object, its uid and its version."""
 
-    key: ObjectKey
+    key: Key
     uid: str
     version: int
 
@@ -194,22 +177,20 @@ def identity_of(kind: str, body: raw.Object) -> Identity | None:
     version = raw.text(meta.get("resourceVersion"), _MAX_VERSION_CHARS)
     if not (namespace and name and uid and version.isascii() and version.isdigit()):
         return None
-    return Identity(ObjectKey(kind, namespace, name), uid, int(version))
+    return Identity(Key(kind, namespace, name), uid, int(version))
 
 
-def belongs_to(key: ObjectKey, body: raw.Object) -> Key | None:
+def belongs_to(key: Key, body: raw.Object) -> Key | None:
     """The run or sweep to reconcile when the object changes; None: none."""
-    if key.kind == names.KIND:
-        return RunKey(key.namespace, key.name)
-    if key.kind == SWEEP_KIND:
-        return SweepKey(key.namespace, key.name)
+    if key.kind in (names.KIND, SWEEP_KIND):
+        return key
     name = raw.text(raw.mapping(raw.mapping(body.get("metadata")).get("labels")).get(names.LABEL_RUN))
-    return RunKey(key.namespace, name) if name else None
+    return run_key(key.namespace, name) if name else None
 
 
-def sweep_of_run(body: raw.Object) -> SweepKey | None:
+def sweep_of_run(body: raw.Object) -> Key | None:
     """The sweep that controls this run, if one does."""
     meta = raw.mapping(body.get("metadata"))
     owner = raw.controller(meta)
     namespace, name = raw.text(meta.get("namespace")), raw.text(owner.get("name"))
-    return SweepKey(namespace, name) if owner.get("kind") == SWEEP_KIND and namespace and name else None
+    return sweep_key(namespace, name) if owner.get("kind") == SWEEP_KIND and namespace and name else None

@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 from benchrun import names
 from benchrun.decide import Collected
 from benchrun.decide.sweep.sweep_state import SweepCollected
-from benchrun.observe import HEADLINE_FIGURES, MAX_CELLS, Children, FinishedRun, Key, RunKey, SweptRun
+from benchrun.observe import HEADLINE_FIGURES, MAX_CELLS, Children, FinishedRun, Key, SweptRun
 
 
 @dataclass(slots=True)
@@ -91,12 +91,12 @@ class LatestResults:
 
     def __init__(self, *, most: int) -> None:
         self._most = most
-        self._kept: dict[RunKey, tuple[str, FinishedRun]] = {}  # uid, and how it ended
+        self._kept: dict[Key, tuple[str, FinishedRun]] = {}  # uid, and how it ended
 
-    def __iter__(self) -> Iterator[tuple[RunKey, FinishedRun]]:
+    def __iter__(self) -> Iterator[tuple[Key, FinishedRun]]:
         return iter([(key, run) for key, (_, run) in sorted(self._kept.items(), key=lambda item: item[0])])
 
-    def note(self, key: RunKey, uid: str, run: FinishedRun | None) -> None:
+    def note(self, key: Key, uid: str, run: FinishedRun | None) -> None:
         """How a run ended; None of a run that goes on, which may be a new one of an old name."""
         if run is not None:
             self._kept[key] = uid, run
@@ -105,7 +105,7 @@ class LatestResults:
         elif key in self._kept and self._kept[key][0] != uid:
             del self._kept[key]
 
-    def drop(self, key: RunKey) -> None:
+    def drop(self, key: Key) -> None:
         """The run is gone. An older one takes its place at the next list of all runs."""
         self._kept.pop(key, None)
 
@@ -128,15 +128,15 @@ class ResultMetrics(Collector):
         result = _gauge(
             "result", "A headline figure of a load point, under its name in status.results[].metrics.", "cell", "metric"
         )
-        for key, run in self._results:
-            info.add_metric((*key, run.phase, run.verdict), 1)
-            ended.add_metric(key, run.ended_at.timestamp())
-            left_out.add_metric(key, run.cells_left_out)
+        for (_, *where), run in self._results:
+            info.add_metric((*where, run.phase, run.verdict), 1)
+            ended.add_metric(where, run.ended_at.timestamp())
+            left_out.add_metric(where, run.cells_left_out)
             for cell in run.cells:
-                cell_info.add_metric((*key, cell.cell, cell.workload, cell.axis, cell.value, cell.verdict), 1)
+                cell_info.add_metric((*where, cell.cell, cell.workload, cell.axis, cell.value, cell.verdict), 1)
                 for name, value in zip(HEADLINE_FIGURES, cell.figures, strict=True):
                     if value is not None:
-                        result.add_metric((*key, cell.cell, name), value)
+                        result.add_metric((*where, cell.cell, name), value)
         yield from (info, ended, left_out, cell_info, result)
 
 

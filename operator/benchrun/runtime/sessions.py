@@ -15,7 +15,7 @@ from functools import partial
 from benchrun import names
 from benchrun.decide import PullTarget, ScrapeTarget
 from benchrun.effects import LEADER_WORKER_SET, ClusterError, Fetcher, KubernetesApi, NotFound
-from benchrun.observe import Run, RunKey, untrusted_json as raw
+from benchrun.observe import Key, Run, untrusted_json as raw
 from benchrun.runtime.background_tasks import BackgroundTask, Work, doubling
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import RunMemory
@@ -47,17 +47,17 @@ class Sessions:
     now: Callable[[], datetime]
     telemetry: Telemetry
     indexes: Indexes
-    enqueue: Callable[[RunKey], None]
+    enqueue: Callable[[Key], None]
 
     def __post_init__(self) -> None:
-        self._sessions: dict[RunKey, Session] = {}
+        self._sessions: dict[Key, Session] = {}
         self._ending: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def follow(
-        self, key: RunKey, run: Run, memory: RunMemory, *, scrape: tuple[ScrapeTarget, ...], pull: PullTarget | None
+        self, key: Key, run: Run, memory: RunMemory, *, scrape: tuple[ScrapeTarget, ...], pull: PullTarget | None
     ) -> None:
         """From now on do exactly this for the run."""
         session = self._sessions.get(key)
@@ -75,13 +75,13 @@ class Sessions:
         if not session.scrapers and session.poller is None:
             self.stop(key)
 
-    async def acknowledge(self, key: RunKey, through: int) -> bool:
+    async def acknowledge(self, key: Key, through: int) -> bool:
         """Tell the run's client that records below `through` are stored; False where it did not answer."""
         session = self._sessions.get(key)
         poller = session.poller if session is not None else None
         return poller is not None and await poller.acknowledge(through)
 
-    def stop(self, key: RunKey) -> None:
+    def stop(self, key: Key) -> None:
         session = self._sessions.pop(key, None)
         if session is not None:
             self._end(*session.scrapers.values(), session.polling, session.group)
@@ -91,7 +91,7 @@ class Sessions:
             self.stop(key)
         await asyncio.gather(*self._ending, return_exceptions=True)
 
-    def _scrape(self, key: RunKey, session: Session, wanted: tuple[ScrapeTarget, ...]) -> None:
+    def _scrape(self, key: Key, session: Session, wanted: tuple[ScrapeTarget, ...]) -> None:
         collected, fetcher, news = session.memory.collected, self.fetcher, partial(self.enqueue, key)
         for target in session.scrapers.keys() - set(wanted):
             self._end(session.scrapers.pop(target))
@@ -99,7 +99,7 @@ class Sessions:
             scraper = Scraper(target, collected, fetcher=fetcher, now=self.now, telemetry=self.telemetry, news=news)
             session.scrapers[target] = self._start(scraper.run, "scrape", target.pod)
 
-    def _poll(self, key: RunKey, session: Session, wanted: PullTarget | None) -> None:
+    def _poll(self, key: Key, session: Session, wanted: PullTarget | None) -> None:
         current, collected, news = session.poller, session.memory.collected, partial(self.enqueue, key)
         if current is not None and wanted is not None:
             old = current.target
@@ -112,7 +112,7 @@ class Sessions:
             poller = ClientPoller(wanted, collected, fetcher=self.fetcher, telemetry=self.telemetry, news=news)
             session.poller, session.polling = poller, self._start(poller.run, "follow", wanted.pod)
 
-    async def _read_group(self, key: RunKey, run: Run) -> None:
+    async def _read_group(self, key: Key, run: Run) -> None:
         """Bring what is known of the run's LeaderWorkerSet up to date, now and then."""
         name = names.group_name(run.name, run.uid)
         while True:

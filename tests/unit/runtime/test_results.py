@@ -46,7 +46,7 @@ def observe(indexes: Indexes, name: str, status: dict[str, Any], *, version: int
 
 def shown(indexes: Indexes) -> list[str]:
     """Names of the runs with figures."""
-    return [name for (_, name), _ in indexes.results]
+    return [key.name for key, _ in indexes.results]
 
 
 def samples(indexes: Indexes) -> list[Sample]:
