@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -24,7 +24,7 @@ WALL_SECONDS = 300.0  # from the judge's start or the last judgement to this one
 IDLE_SECONDS = 5.0  # how long a judge without work is kept: it takes a second to start
 MAX_REASON_CHARS = 300
 MAX_WORDS_BYTES = 4096
-_Parts = Iterable[Part] | AsyncIterable[Part]
+_Parts = AsyncGenerator[Part, None]
 A = TypeVar("A", bound=BaseModel)
 _REAP_SECONDS, _REAP_TRIES = 0.02, 100
 
@@ -81,15 +81,13 @@ class JudgeChild:
 
     async def _judged(self, job: Job | SweepJob, parts: _Parts, answer: type[A]) -> A:
         process = await self._started()
-        try:
+        with contextlib.suppress(_Gone):  # why it ended is on its standard error
             await _send(process, job.line())
-            async with contextlib.aclosing(_each(parts)) as each:
-                async for part in each:
+            async with contextlib.aclosing(parts):
+                async for part in parts:
                     await _send(process, part.head.line())
                     await _send(process, part.data)
             await _send(process, END)
-        except _Gone:
-            pass  # why it ended is on its standard error
         return await self._read(process, answer)
 
     async def _read(self, process: Process, answer: type[A]) -> A:
@@ -154,15 +152,6 @@ async def _send(process: Process, data: bytes) -> None:
         await process.stdin.drain()
     except (BrokenPipeError, ConnectionResetError) as error:
         raise _Gone from error
-
-
-async def _each(parts: _Parts) -> AsyncGenerator[Part, None]:
-    if isinstance(parts, AsyncIterable):
-        async for part in parts:
-            yield part
-    else:
-        for part in parts:
-            yield part
 
 
 async def _last_words(process: Process) -> str:

@@ -99,7 +99,7 @@ class Elector:
         if self._ours is None:
             return
         lease, self._ours = self._ours, None
-        spec = {**raw.mapping(lease.get("spec")), "holderIdentity": "", "leaseDurationSeconds": 1}
+        spec = {**_spec_of(lease), "holderIdentity": "", "leaseDurationSeconds": 1}
         await self._try(lambda: self._leases.replace({**lease, "spec": spec}))
 
     async def _try(self, step: Callable[[], Awaitable[object]]) -> None:
@@ -115,19 +115,17 @@ class Elector:
 
     async def _take(self) -> None:
         lease = await self._leases.read()
-        if lease is None:
-            await self._write(lambda: self._leases.create(self._spec({})))
-        elif self._is_free(lease):
-            await self._write(lambda: self._leases.replace({**lease, "spec": self._spec(_spec_of(lease))}))
+        if lease is None or self._is_free(lease):
+            await self._write(lease)
 
     async def _renew(self) -> None:
         lease = self._ours
         if lease is None:
             return
         try:
-            await self._write(lambda: self._leases.replace({**lease, "spec": self._spec(_spec_of(lease))}))
+            await self._write(lease)
         except NotFound:
-            await self._write(lambda: self._leases.create(self._spec({})))
+            await self._write(None)
         except Conflict:
             # Somebody wrote the Lease. Where it is still ours, its next renewal names the new version.
             found = await self._leases.read()
@@ -136,10 +134,11 @@ class Elector:
                 raise Conflict("the Lease was changed by somebody else", code=409) from None
             self._ours = None
 
-    async def _write(self, write: Callable[[], Awaitable[Json]]) -> None:
-        began = self._monotonic()
-        self._ours = await write()
-        self._renewed_at = began
+    async def _write(self, lease: Json | None) -> None:
+        """As ours, over the version that was read; None: there is none."""
+        began, spec = self._monotonic(), self._spec({} if lease is None else _spec_of(lease))
+        new = self._leases.create(spec) if lease is None else self._leases.replace({**lease, "spec": spec})
+        self._ours, self._renewed_at = await new, began
 
     def _is_free(self, lease: Json) -> bool:
         """Whether we may take it: nobody holds it, we did before a restart, or it has not changed for too long."""

@@ -10,7 +10,7 @@ import asyncio
 import base64
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -130,7 +130,7 @@ async def _judgement(tools: Tools, about: About, question: decision.Judging) -> 
         return judged
 
 
-async def _parts(tools: Tools, about: About, *, with_baseline: bool) -> AsyncIterator[Part]:
+async def _parts(tools: Tools, about: About, *, with_baseline: bool) -> AsyncGenerator[Part, None]:
     """Everything that was measured, one part in memory at a time."""
     run, stored = about.run, set[int]()
     for child in about.children.objects:

@@ -79,6 +79,11 @@ class Pod:
     pod_reason: str | None = None  # Why the whole pod ended, for example Evicted.
     pod_message: str | None = None
 
+    @property
+    def ending(self) -> Termination | None:
+        """How the main container ended last; of one that was started again, the time before."""
+        return self.terminated or self.last_terminated
+
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,12 +105,9 @@ class SweepReconciler(Reconciler):
 
     async def _table(self, key: Key, sweep: Sweep, wanted: TableWanted, memory: SweepMemory) -> None:
         job = SweepJob(spec=sweep.spec, baseline=wanted.baseline, runs=wanted.runs, missing=dict(wanted.missing))
-        measured = ((run.uid, memory.collected.measured[run.uid]) for run in wanted.runs)
-        packed = ((uid, status.model_dump_json(by_alias=True, exclude_none=True).encode()) for uid, status in measured)
-        parts = (Part.of("run", data, name=uid) for uid, data in packed)
         table, problem = None, ""
         try:
-            table = await self.judge.judge(job, parts, SweepTable)
+            table = await self.judge.judge(job, _parts(wanted, memory), SweepTable)
         except NotJudged as error:
             problem = str(error)
         except Exception as error:
@@ -160,6 +157,12 @@ class SweepReconciler(Reconciler):
         key = self.indexes.learnt(KIND, body) if body is not None else None
         if key is not None:
             self.enqueue(key)
+
+
+async def _parts(wanted: TableWanted, memory: SweepMemory) -> AsyncGenerator[Part, None]:
+    for run in wanted.runs:
+        status = memory.collected.measured[run.uid]
+        yield Part.of("run", status.model_dump_json(by_alias=True, exclude_none=True).encode(), name=run.uid)
 
 
 def _is_leftover(found: dict[str, Any], manifest: dict[str, Any]) -> bool:

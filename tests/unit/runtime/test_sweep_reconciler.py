@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import AsyncIterable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -38,12 +38,11 @@ class JudgeAtHand(JudgeChild):
         self.may_answer = asyncio.Event()
         self.may_answer.set()
 
-    async def judge(self, job: Job | SweepJob, parts: Iterable[Part] | AsyncIterable[Part], answer: type[A]) -> A:
+    async def judge(self, job: Job | SweepJob, parts: AsyncGenerator[Part, None], answer: type[A]) -> A:
         await self.may_answer.wait()
         if self.problem is not None:
             raise NotJudged(self.problem)
-        assert isinstance(parts, Iterable)
-        sent = [job.line(), *(part.head.line() + part.data for part in parts), END]
+        sent = [job.line(), *[part.head.line() + part.data async for part in parts], END]
         found = read_job(io.BytesIO(b"".join(sent)))
         assert found is not None
         verb, received = found
