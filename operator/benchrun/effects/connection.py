@@ -123,8 +123,8 @@ async def _refuse_redirect(*_: object) -> None:
 async def _read(response: aiohttp.ClientResponse, limit_bytes: int | None) -> bytes:
     try:
         if response.status >= 300:
-            raise error_of(response.status, await _first_bytes(response, REFUSAL_BYTES), response.headers)
-        return await response.read() if limit_bytes is None else await _first_bytes(response, limit_bytes)
+            raise error_of(response.status, await first_bytes(response, REFUSAL_BYTES), response.headers)
+        return await response.read() if limit_bytes is None else await first_bytes(response, limit_bytes)
     finally:
         # A connection whose answer was not read to its end can't be used again, and TLS need not be ended politely:
         # its goodbye would outlive this pool.
@@ -133,7 +133,8 @@ async def _read(response: aiohttp.ClientResponse, limit_bytes: int | None) -> by
         response.release()
 
 
-async def _first_bytes(response: aiohttp.ClientResponse, limit_bytes: int) -> bytes:
+async def first_bytes(response: aiohttp.ClientResponse, limit_bytes: int) -> bytes:
+    """What the answer begins with; what comes after the limit is not read."""
     chunks = bytearray()
     while chunk := await response.content.read(limit_bytes - len(chunks)):
         chunks += chunk

@@ -72,11 +72,10 @@ class Operator:
         self._cleanup.push_async_callback(self.health.stop)
         self._tasks.start("pulse", self._pulse.beat)
         connection = await self._connection()
-        direct = effects.HttpFetcher()
-        self._cleanup.push_async_callback(direct.close)
-        fetcher: effects.Fetcher = direct
-        if self._settings.pod_road == "Proxy":  # on connections of its own: long polls would take all that passes need
-            fetcher = effects.ProxyFetcher(await self._connection(effects.PROXY_CONNECTIONS), direct=direct)
+        # On connections of its own: long polls would take all that passes need.
+        by_proxy = self._settings.pod_road == "Proxy"
+        fetcher = effects.Fetcher(await self._connection(effects.PROXY_CONNECTIONS) if by_proxy else None)
+        self._cleanup.push_async_callback(fetcher.close)
         cluster = effects.KubernetesApi(connection, count=self.telemetry.count_write)
         namespaces = self._settings.namespaces
         lister = self._lister = Lister(cluster, self.indexes, namespaces, turned=self.telemetry.namespace_read)
