@@ -7,7 +7,6 @@ cost 110 MiB.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from kubernetes.aio.config import ConfigException, load_incluster_config, load_k
 from benchrun.api.sweep import KIND as SWEEP_KIND, PLURAL as SWEEP_PLURAL
 from benchrun.effects.errors import Forbidden, Unavailable, error_of
 from benchrun.names import GROUP, KIND, PLURAL, VERSION
+from benchrun.observe import untrusted_json as raw
 
 Json = dict[str, Any]
 Query = tuple[tuple[str, str], ...]
@@ -74,12 +74,8 @@ class Connection:
         self, method: str, path: str, *, body: Json | None = None, query: Query = (), accept: str = JSON
     ) -> Json:
         """One request; the answer's JSON object. Raises ClusterError."""
-        data = await self.request(method, path, body=body, query=query, accept=accept)
-        try:
-            answer = json.loads(data)
-        except (ValueError, RecursionError):  # a proxy's page, say
-            answer = None
-        if not isinstance(answer, dict):
+        answer = raw.parsed(await self.request(method, path, body=body, query=query, accept=accept))
+        if not isinstance(answer, dict):  # a proxy's page, say
             raise Unavailable(f"{method} {path}: the answer is not a JSON object")
         return answer
 

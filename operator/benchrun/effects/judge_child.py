@@ -9,6 +9,7 @@ import signal
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -37,21 +38,17 @@ class _Gone(Exception):
     """The process does not read any more."""
 
 
+@dataclass(kw_only=True, eq=False)
 class JudgeChild:
     """The judge process: started when it is needed, one job at a time, each in a fork of its own that has the limits."""
 
-    def __init__(
-        self,
-        *,
-        memory_bytes: int = MEMORY_BYTES,
-        cpu_seconds: int = CPU_SECONDS,
-        wall_seconds: float = WALL_SECONDS,
-        idle_seconds: float = IDLE_SECONDS,
-        command: Sequence[str] = COMMAND,
-    ) -> None:
-        self._command = (*command, str(memory_bytes), str(cpu_seconds))
-        self._wall_seconds = wall_seconds
-        self._idle_seconds = idle_seconds
+    memory_bytes: int = MEMORY_BYTES
+    cpu_seconds: int = CPU_SECONDS
+    wall_seconds: float = WALL_SECONDS
+    idle_seconds: float = IDLE_SECONDS
+    command: Sequence[str] = COMMAND
+
+    def __post_init__(self) -> None:
         self._turn = asyncio.Lock()
         self._process: Process | None = None
         self._leave: asyncio.TimerHandle | None = None
@@ -61,18 +58,18 @@ class JudgeChild:
         read when the one before was sent, so that one is in memory at a time."""
         async with self._turn:
             self._stay()
-            limit = asyncio.timeout(self._wall_seconds)
+            limit = asyncio.timeout(self.wall_seconds)
             try:
                 async with limit:
                     return await self._judged(job, parts, answer)
             except BaseException as error:
                 await self._kill()  # it stands in the middle of a job
                 if isinstance(error, TimeoutError) and limit.expired():
-                    raise NotJudged(f"not judged within {self._wall_seconds:g} s") from None
+                    raise NotJudged(f"not judged within {self.wall_seconds:g} s") from None
                 raise
             finally:
                 if self._process is not None:
-                    self._leave = asyncio.get_running_loop().call_later(self._idle_seconds, self._let_go)
+                    self._leave = asyncio.get_running_loop().call_later(self.idle_seconds, self._let_go)
 
     async def close(self) -> None:
         """End the process, whatever it is at."""
@@ -109,7 +106,9 @@ class JudgeChild:
         await self._kill()
         try:
             self._process = await asyncio.create_subprocess_exec(
-                *self._command,
+                *self.command,
+                str(self.memory_bytes),
+                str(self.cpu_seconds),
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=PIPE,

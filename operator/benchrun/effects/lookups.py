@@ -11,7 +11,7 @@ import base64
 import json
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from benchrun_client.engines import ENGINE, StartupPhases
@@ -166,16 +166,8 @@ async def _held(tools: Tools, about: About, child: Child) -> Mapping[str, object
 
 
 def _record_part(data: bytes, of: Child | Arrival, *, name: str, digest: str | None) -> Part:
-    return Part.of(
-        "record",
-        data,
-        name=name,
-        sequence=of.sequence,
-        stage_id=of.stage_id,
-        plan_digest=of.plan_digest,
-        ends_search=of.ends_search,
-        digest=digest,
-    )
+    stage = {"stage_id": of.stage_id, "plan_digest": of.plan_digest, "ends_search": of.ends_search}
+    return Part.of("record", data, name=name, sequence=of.sequence, digest=digest, **stage)
 
 
 def _decoded(held: object) -> bytes | None:
@@ -195,18 +187,19 @@ KINDS: Mapping[type[decision.Question[Any]], Kind] = {
 }
 
 
+@dataclass(eq=False)
 class LookUps:
     """Starts look-ups and keeps their answers. `news` is called when a run has a new one."""
 
-    def __init__(
-        self, tools: Tools, *, news: Callable[[Key], None], kinds: Mapping[type[decision.Question[Any]], Kind] = KINDS
-    ) -> None:
-        self._tools = tools
-        self._news = news
-        self._kinds = kinds
+    tools: Tools
+    _: KW_ONLY
+    news: Callable[[Key], None]
+    kinds: Mapping[type[decision.Question[Any]], Kind] = field(default_factory=lambda: KINDS)
+
+    def __post_init__(self) -> None:
         self._tasks: dict[tuple[Key, decision.Question[Any]], asyncio.Task[None]] = {}
         self._failed_at: dict[tuple[Key, decision.Question[Any]], float] = {}
-        self._places = {kind: asyncio.Semaphore(AT_ONCE) for kind in kinds}
+        self._places = {kind: asyncio.Semaphore(AT_ONCE) for kind in self.kinds}
 
     def ask(
         self, key: Key, about: About, questions: Iterable[decision.Question[Any]], answers: decision.Answers
@@ -238,7 +231,7 @@ class LookUps:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _is_settled(self, key: Key, question: decision.Question[Any], answers: decision.Answers) -> bool:
-        answer, retry = answers.of(question), self._kinds[type(question)].retry_seconds
+        answer, retry = answers.of(question), self.kinds[type(question)].retry_seconds
         if answer is None:
             return False
         waited = asyncio.get_running_loop().time() - self._failed_at.get((key, question), 0.0)
@@ -247,7 +240,7 @@ class LookUps:
     async def _answer(
         self, key: Key, about: About, question: decision.Question[Any], answers: decision.Answers
     ) -> None:
-        seconds = self._kinds[type(question)].seconds
+        seconds = self.kinds[type(question)].seconds
         async with self._places[type(question)]:
             answer = await self._outcome(about, question, seconds)
         news = answers.of(question) != answer
@@ -256,13 +249,13 @@ class LookUps:
         if answer.value is None:
             self._failed_at[key, question] = asyncio.get_running_loop().time()
         if news:
-            self._news(key)
+            self.news(key)
 
     async def _outcome(self, about: About, question: decision.Question[Any], seconds: float) -> decision.Answer[Any]:
         where = f"{about.run.namespace}/{about.run.name}: {type(question).__name__}"
         try:
             async with asyncio.timeout(seconds):
-                return decision.Answer(await self._kinds[type(question)].look_up(self._tools, about, question))
+                return decision.Answer(await self.kinds[type(question)].look_up(self.tools, about, question))
         except TimeoutError:
             problem = f"no answer within {seconds:g} s"
         except (ClusterError, NotFoundOut) as error:

@@ -22,20 +22,17 @@ class Child:
     name: str
     uid: str
     role: str
-    owner_uid: str | None
-    """Uid of the controlling BenchmarkRun; None when nobody (or somebody else's kind) controls it."""
+    owner_uid: str | None  # Uid of the controlling BenchmarkRun; None when nobody, or another kind, controls it.
     deleting: bool
     applied_hash: str | None  # Hash of the manifest that was applied last.
     sequence: int | None = None  # ConfigMaps of stages: position of the stage in the plan.
     record_digest: str | None = None
     stage_id: str | None = None
-    plan_digest: str | None = None
-    """The client's Job and ConfigMaps of stages: digest of the plan that the client was given."""
+    plan_digest: str | None = None  # Client's Job, ConfigMaps of stages: digest of the plan that the client was given.
     ends_search: str | None = None  # ConfigMaps of stages: the workload whose search ended with this one.
     stored_bytes: int = 0
     created_at: datetime | None = None
-    failure: str | None = None
-    """What is wrong by its own status (a Deployment's ReplicaFailure, a Job's Failed message); None: nothing."""
+    failure: str | None = None  # By its own status: a Deployment's ReplicaFailure, a Job's Failed message.
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +58,7 @@ class Pod:
     deleting: bool
     node: str | None
     scheduled_at: datetime | None  # When condition PodScheduled became True.
-    rank: int = 0
-    """Place among the pods of one server over several nodes, or of one client; the first, 0, is the one that answers."""
+    rank: int = 0  # Place among the pods of one server over several nodes, or of one client; 0 is the one that answers.
     created_at: datetime | None = None
     started_at: datetime | None = None  # When the main container last started.
     restarts: int = 0
@@ -71,8 +67,7 @@ class Pod:
     gpus: int = 0
     args: tuple[str, ...] = ()
     unschedulable: str | None = None  # Scheduler's message while PodScheduled is False.
-    waiting_reason: str | None = None
-    """Why the main container does not run: ErrImagePull, CrashLoopBackOff, CreateContainerConfigError ..."""
+    waiting_reason: str | None = None  # Why the main container does not run: ErrImagePull, CrashLoopBackOff ...
     waiting_message: str | None = None
     terminated: Termination | None = None  # How the main container ended, if it is not running now.
     last_terminated: Termination | None = None  # How the main container ended the time before (restarts > 0).
@@ -123,8 +118,7 @@ class Declared:
     status: dict[str, object] = field(default_factory=dict)
     created_at: datetime | None = None
     deleting: bool = False
-    version: str = field(default="", compare=False)
-    """The resourceVersion that was read: what is decided on it is written over it alone."""
+    version: str = field(default="", compare=False)  # resourceVersion: what is decided on it is written over it alone
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,9 +25,7 @@ class Memory:
     """Of one object; its uid distinguishes it from namesakes."""
 
     uid: str
-
-    def leave(self) -> None:
-        """It is not needed any more: end what goes on for it."""
+    making: asyncio.Task[None] | None = None  # what goes on for it: the table of a sweep
 
 
 @dataclass(slots=True)
@@ -46,14 +44,8 @@ class RunMemory(Memory):
 @dataclass(slots=True)
 class SweepMemory(Memory):
     collected: SweepCollected = field(default_factory=SweepCollected)
-    making: asyncio.Task[None] | None = None  # the table that is being made
     settled: tuple[str, Mapping[str, SweptRun]] | None = None
     """Version of the sweep and its runs, as a pass left them that had nothing more to do. Most news of runs are live figures."""
-
-    def leave(self) -> None:
-        """Nobody will ask for its table."""
-        if self.making is not None:
-            self.making.cancel()
 
 
 M = TypeVar("M", bound=Memory)
@@ -79,8 +71,8 @@ class Memories(Generic[M]):
 
     def drop(self, key: Key) -> None:
         memory = self._by_key.pop(key, None)
-        if memory is not None:
-            memory.leave()
+        if memory is not None and memory.making is not None:
+            memory.making.cancel()
 
 
 MAX_RUNS = 100  # most that can be configured: of 16 load points and 8 figures each, 1 MB kept and 1.3 MB of metrics
@@ -110,11 +102,11 @@ class LatestResults:
         self._kept.pop(key, None)
 
 
+@dataclass(eq=False)
 class ResultMetrics(Collector):
     """`benchrun_run_*` and `benchrun_result*`, of what `results` holds at the scrape: never more than a known number."""
 
-    def __init__(self, results: LatestResults) -> None:
-        self._results = results
+    results: LatestResults
 
     def collect(self) -> Iterator[Metric]:
         """Every family, also those without a series."""
@@ -128,7 +120,7 @@ class ResultMetrics(Collector):
         result = _gauge(
             "result", "A headline figure of a load point, under its name in status.results[].metrics.", "cell", "metric"
         )
-        for (_, *where), run in self._results:
+        for (_, *where), run in self.results:
             info.add_metric((*where, run.phase, run.verdict), 1)
             ended.add_metric(where, run.ended_at.timestamp())
             left_out.add_metric(where, run.cells_left_out)

@@ -79,7 +79,7 @@ class Sessions:
         """Tell the run's client that records below `through` are stored; False where it did not answer."""
         session = self._sessions.get(key)
         poller = session.poller if session is not None else None
-        return poller is not None and await poller.acknowledge(through)
+        return poller is not None and await poller.records.acknowledge(through)
 
     def stop(self, key: Key) -> None:
         session = self._sessions.pop(key, None)

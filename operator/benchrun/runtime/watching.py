@@ -127,8 +127,9 @@ class Lister:
     indexes: Indexes
     namespaces: Iterable[str]
     _: KW_ONLY
-    turned: Callable[[str, bool], None] = lambda namespace, unreadable: None
-    """Called with every namespace when it is found readable or unreadable."""
+    turned: Callable[[str, bool], None] = lambda namespace, unreadable: (
+        None
+    )  # called with every namespace that was tried
     unreadable: dict[str, str] = field(default_factory=dict, init=False)  # why, by namespace
 
     def __post_init__(self) -> None:

@@ -52,8 +52,7 @@ class Operator:
         self._makes_passes = False
         self._elector: effects.Elector | None = None
         self.is_superseded = False  # whether another process leads, so that this one is to end
-        self.ends = asyncio.Event()
-        """Set when this process is to end, and when it does: Kopf waits 5 s for whoever still waits for it."""
+        self.ends = asyncio.Event()  # set when this process is to end, and when it does: Kopf waits 5 s for its waiters
 
     def enqueue(self, key: Key) -> None:
         """Look at a run or a sweep soon, if passes are made here and all of its namespace is known."""
