@@ -133,21 +133,23 @@ class Pulled:
     refused: tuple[str, ...]  # why records were not taken, one text a record
 
 
+@dataclass(eq=False)
 class ClientRecords:
     """The record server of one run's client."""
 
-    def __init__(self, fetcher: Fetcher, target: PullTarget) -> None:
-        self._fetcher = fetcher
-        self._target = target
-        self._headers = {contract.TOKEN_HEADER: target.token}
+    fetcher: Fetcher
+    target: PullTarget
+
+    def __post_init__(self) -> None:
+        self._headers = {contract.TOKEN_HEADER: self.target.token}
 
     async def pull(self, *, from_sequence: int, seen_version: int) -> Pulled:
         """Wait for a record or news of the progress. Raises FetchError (no answer), or Refused: the answer is not our client's,
         or it does not know our token, or has another version of the contract."""
         query = urlencode({"from": from_sequence, "seen": seen_version, "wait": WAIT_SECONDS})
         try:
-            answer = await self._fetcher.fetch_bytes(
-                f"{self._target.url}/records?{query}",
+            answer = await self.fetcher.fetch_bytes(
+                f"{self.target.url}/records?{query}",
                 limit_bytes=contract.MAX_DELIVERY_BYTES,
                 timeout_seconds=WAIT_SECONDS + ANSWER_SECONDS,
                 headers=self._headers,
@@ -163,7 +165,7 @@ class ClientRecords:
         except ValueError as error:
             raise Refused(f"answer does not fit the contract: {error}") from error
         # A client that has not read its plan yet (or can't) does not know its run, and has nothing but its progress.
-        if delivery.run_uid != self._target.run_uid and (delivery.run_uid or delivery.records):
+        if delivery.run_uid != self.target.run_uid and (delivery.run_uid or delivery.records):
             raise Refused(f"answer is of run {delivery.run_uid!r}")
         arrivals, refused = [], []
         for e, body in zip(delivery.records, bodies, strict=True):
@@ -177,14 +179,14 @@ class ClientRecords:
         """Tell that all records below `through` are stored; False when the client did not hear."""
         body = contract.Acknowledgement(through=through).model_dump_json()
         try:
-            url = f"{self._target.url}/ack"
-            await self._fetcher.post(url, body, timeout_seconds=ACKNOWLEDGE_SECONDS, headers=self._headers)
+            url = f"{self.target.url}/ack"
+            await self.fetcher.post(url, body, timeout_seconds=ACKNOWLEDGE_SECONDS, headers=self._headers)
         except FetchError:
             return False
         return True
 
     def _problem_with(self, envelope: contract.Envelope, body: bytes) -> str | None:
-        target = self._target
+        target = self.target
         if envelope.run_uid != target.run_uid:
             return f"it is of run {envelope.run_uid!r}"
         if target.plan_digest is not None and envelope.plan_digest != target.plan_digest:

@@ -149,9 +149,8 @@ class Indexes:
         if seen is not None:
             self._seen[key] = replace(seen, view=replace(seen.view, deleting=True))
 
-    def drop(self, kind: str, namespace: str, name: str) -> None:
+    def drop(self, key: views.Key) -> None:
         """It turned out not to exist."""
-        key = views.Key(kind, namespace, name)
         self._unconfirmed.pop(key, None)
         seen = self._seen.get(key)
         if seen is not None:
@@ -182,7 +181,7 @@ class Indexes:
         for key, seen in list(self._seen.items()):
             in_scope = key.kind == listing.kind and listing.namespace in (None, key.namespace)
             if in_scope and seen.uid not in alive:
-                self.drop(*key)
+                self.drop(key)
 
     def _put(self, key: views.Key, uid: str, version: int, body: Body) -> views.Key | None:
         before = self._seen.get(key)

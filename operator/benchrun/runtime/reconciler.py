@@ -79,6 +79,6 @@ class Reconciler:
         try:
             self.indexes.learnt(kind, await self.cluster.get(kind, namespace=namespace, name=name))
         except NotFound:
-            self.indexes.drop(kind, namespace, name)
+            self.indexes.drop(key)
         except ClusterError as error:
             logger.info("%s: not read after a conflict: %s", key, error)

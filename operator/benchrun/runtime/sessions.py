@@ -16,7 +16,7 @@ from benchrun import names
 from benchrun.decide import PullTarget, ScrapeTarget
 from benchrun.effects import LEADER_WORKER_SET, ClusterError, Fetcher, KubernetesApi, NotFound
 from benchrun.observe import Key, Run, untrusted_json as raw
-from benchrun.runtime.background_tasks import BackgroundTask, Work, doubling
+from benchrun.runtime.background_tasks import Work, doubling, keep_doing
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import RunMemory
 from benchrun.runtime.scrapers import ClientPoller, Scraper
@@ -32,10 +32,10 @@ GROUP_SECONDS = 5.0  # how often a LeaderWorkerSet is read: a cluster may lack t
 @dataclass(slots=True)
 class Session:
     memory: RunMemory
-    scrapers: dict[ScrapeTarget, BackgroundTask] = field(default_factory=dict)
+    scrapers: dict[ScrapeTarget, asyncio.Task[None]] = field(default_factory=dict)
     poller: ClientPoller | None = None
-    polling: BackgroundTask | None = None
-    group: BackgroundTask | None = None
+    polling: asyncio.Task[None] | None = None
+    group: asyncio.Task[None] | None = None
 
 
 @dataclass(kw_only=True, eq=False)
@@ -121,7 +121,7 @@ class Sessions:
                 changed = self.indexes.learnt(LEADER_WORKER_SET, body) is not None
             except NotFound:
                 changed = self.indexes.children(key).named(LEADER_WORKER_SET, name) is not None
-                self.indexes.drop(LEADER_WORKER_SET, run.namespace, name)
+                self.indexes.drop(Key(LEADER_WORKER_SET, run.namespace, name))
             except ClusterError as error:
                 logger.debug("%s: its LeaderWorkerSet was not read: %s", key, error)
                 changed = False
@@ -129,12 +129,13 @@ class Sessions:
                 self.enqueue(key)
             await asyncio.sleep(GROUP_SECONDS)
 
-    def _start(self, work: Work, kind: str, what: str) -> BackgroundTask:
+    def _start(self, work: Work, kind: str, what: str) -> asyncio.Task[None]:
         pauses = doubling(FIRST_RESTART_SECONDS, LONGEST_RESTART_SECONDS)
         restarted = partial(self.telemetry.task_restarted, kind)
-        return BackgroundTask(f"{kind} {what}", work, pauses=pauses, restarted=restarted)
+        return keep_doing(f"{kind} {what}", work, pauses=pauses, restarted=restarted)
 
-    def _end(self, *running: BackgroundTask | None) -> None:
-        for task in [each.end() for each in running if each is not None]:
+    def _end(self, *running: asyncio.Task[None] | None) -> None:
+        for task in [each for each in running if each is not None]:
+            task.cancel()
             self._ending.add(task)
             task.add_done_callback(self._ending.discard)

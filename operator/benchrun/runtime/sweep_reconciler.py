@@ -17,7 +17,7 @@ from benchrun.decide.sweep.sweep_state import NotCreated, SweepDecision, SweepFa
 from benchrun.effects import ClusterError, Forbidden, Invalid, JudgeChild, NotFound, NotJudged, Occupied
 from benchrun.judge_process.job import Part, SweepJob
 from benchrun.names import KIND
-from benchrun.observe import Key, Sweep, run_of, swept_runs, untrusted_json as raw
+from benchrun.observe import Key, Sweep, run_key, run_of, swept_runs, untrusted_json as raw
 from benchrun.observe.last_words import bounded
 from benchrun.runtime.memory import Memories, SweepMemory
 from benchrun.runtime.reconciler import RETRY_SECONDS, Reconciler
@@ -91,7 +91,7 @@ class SweepReconciler(Reconciler):
         try:
             body = await self.cluster.get(KIND, namespace=sweep.namespace, name=name)
         except NotFound:
-            self.indexes.drop(KIND, sweep.namespace, name)
+            self.indexes.drop(run_key(sweep.namespace, name))
             return
         self._learnt(body)
         run = run_of(body)

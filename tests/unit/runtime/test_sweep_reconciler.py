@@ -184,7 +184,7 @@ async def test_an_answer_that_was_lost_is_made_good_by_the_run_that_is_found(sce
     await scene.reconcile(SWEEP)
     await list_everything(scene.cluster, scene.indexes, ())
     await scene.reconcile(SWEEP)
-    scene.indexes.drop(KIND, NAMESPACE, FIRST)
+    scene.indexes.drop(run_key(NAMESPACE, FIRST))
     scene.reconcile.memories.drop(SWEEP)
     await scene.reconcile(SWEEP)
     assert list(scene.run_names()) == [FIRST]

@@ -167,10 +167,7 @@ def counted_anew(state: SweepState, *, tabled: int) -> BenchmarkSweepStatus:
     """The status with the counts of now, and the table that it has."""
     states = [run.state for run in state.in_order]
     counts = api.RunCounts(
-        running=states.count("Running"),
-        completed=states.count("Completed"),
-        failed=states.count("Failed"),
-        cancelled=states.count("Cancelled"),
+        **{word.lower(): states.count(word) for word in ("Running", "Completed", "Failed", "Cancelled")},
         skipped=len(state.skipped),
         waiting=len(state.waiting),
         lost=state.lost(),
