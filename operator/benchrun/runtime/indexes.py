@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -46,7 +47,6 @@ class Listing:
     """A list under way: what must not be undone by it."""
 
     kind: str
-    namespace: str | None
     listed: set[str] = field(default_factory=set)
     touched: set[str] = field(default_factory=set)  # uids that were heard of while it went on
     deleted: set[str] = field(default_factory=set)
@@ -156,11 +156,20 @@ class Indexes:
         if seen is not None:
             self._remove(key, seen.uid)
 
-    def begin_listing(self, kind: str, namespace: str | None) -> Listing:
-        """A list of a kind begins: from now on events take precedence over it."""
-        listing = Listing(kind, namespace)
+    @contextmanager
+    def listing(self, kind: str, namespace: str | None) -> Iterator[Listing]:
+        """While a list of a kind is read, events take precedence over it. Unless that raises, the list is complete: what it did not
+        hold, and nobody spoke of meanwhile, is gone."""
+        listing = Listing(kind)
         self._listings.append(listing)
-        return listing
+        try:
+            yield listing
+        finally:
+            self._listings.remove(listing)
+        alive = listing.listed | listing.touched
+        for key, seen in list(self._seen.items()):
+            if key.kind == kind and namespace in (None, key.namespace) and seen.uid not in alive:
+                self.drop(key)
 
     def listed(self, listing: Listing, body: Body) -> None:
         identity = self._identity(listing.kind, body)
@@ -171,17 +180,6 @@ class Indexes:
         if uid not in listing.deleted:
             self._learnt(*identity, body)
             self._note_result(key, uid, body)  # a place may have come free since it was heard
-
-    def end_listing(self, listing: Listing, *, complete: bool) -> None:
-        """The list is over. If it is complete, what it did not hold, and nobody spoke of meanwhile, is gone."""
-        self._listings.remove(listing)
-        if not complete:
-            return
-        alive = listing.listed | listing.touched
-        for key, seen in list(self._seen.items()):
-            in_scope = key.kind == listing.kind and listing.namespace in (None, key.namespace)
-            if in_scope and seen.uid not in alive:
-                self.drop(key)
 
     def _put(self, key: views.Key, uid: str, version: int, body: Body) -> views.Key | None:
         before = self._seen.get(key)

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -51,26 +51,22 @@ class SweepMemory(Memory):
 M = TypeVar("M", bound=Memory)
 
 
-class Memories(Generic[M]):
+class Memories(dict[Key, M]):
     """The memory of every object of a kind that goes on."""
 
     def __init__(self, kind: type[M]) -> None:
         self._kind = kind
-        self._by_key: dict[Key, M] = {}
-
-    def __len__(self) -> int:
-        return len(self._by_key)
 
     def of(self, key: Key, uid: str) -> M:
         """The object's memory; one of the same name but another uid starts with none."""
-        memory = self._by_key.get(key)
+        memory = self.get(key)
         if memory is None or memory.uid != uid:
             self.drop(key)
-            memory = self._by_key[key] = self._kind(uid)
+            memory = self[key] = self._kind(uid)
         return memory
 
     def drop(self, key: Key) -> None:
-        memory = self._by_key.pop(key, None)
+        memory = self.pop(key, None)
         if memory is not None and memory.making is not None:
             memory.making.cancel()
 

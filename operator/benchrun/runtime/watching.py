@@ -177,14 +177,10 @@ class Lister:
         return "; ".join(problems)
 
     async def _list_kind(self, kind: str, namespace: Scope) -> None:
-        listing, complete = self.indexes.begin_listing(kind, namespace), False
         selector, lean = names.LABEL_RUN if kind in (*CHILD_KINDS, *EXTENSION_KINDS) else None, kind == "ConfigMap"
-        try:
+        with self.indexes.listing(kind, namespace) as listing:
             async for body in self.cluster.list(kind, namespace=namespace, selector=selector, metadata_only=lean):
                 self.indexes.listed(listing, body)
-            complete = True
-        finally:
-            self.indexes.end_listing(listing, complete=complete)
 
     def _note(self, scope: Scope, problems: str) -> None:
         shown = _shown(scope)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from benchrun import names
 from benchrun.effects import LEADER_WORKER_SET, ClusterError, Forbidden, NotFound, NotServed, Unavailable
@@ -244,10 +246,9 @@ def test_nobody_owes_what_is_not_watched(indexes: Indexes, seconds: Seconds) -> 
 
 
 def listed(indexes: Indexes, kind: str, *bodies: dict[str, object], namespace: str | None = None) -> None:
-    listing = indexes.begin_listing(kind, namespace)
-    for body in bodies:
-        indexes.listed(listing, body)
-    indexes.end_listing(listing, complete=True)
+    with indexes.listing(kind, namespace) as listing:
+        for body in bodies:
+            indexes.listed(listing, body)
 
 
 def test_list_fills_and_removes_what_it_does_not_hold(indexes: Indexes) -> None:
@@ -265,31 +266,28 @@ def test_list_of_a_namespace_reports_nothing_of_another(indexes: Indexes) -> Non
 
 def test_list_that_broke_off_removes_nothing(indexes: Indexes) -> None:
     indexes.heard("Job", child_body(), deleted=False)
-    listing = indexes.begin_listing("Job", None)
-    indexes.end_listing(listing, complete=False)
+    with suppress(TimeoutError), indexes.listing("Job", None):
+        raise TimeoutError
     assert len(indexes.children(KEY).objects) == 1
 
 
 def test_object_deleted_while_the_list_was_read_stays_deleted(indexes: Indexes) -> None:
     indexes.heard("Job", child_body(version=5), deleted=False)
-    listing = indexes.begin_listing("Job", None)
-    indexes.heard("Job", child_body(version=6), deleted=True)
-    indexes.listed(listing, child_body(version=5))
-    indexes.end_listing(listing, complete=True)
+    with indexes.listing("Job", None) as listing:
+        indexes.heard("Job", child_body(version=6), deleted=True)
+        indexes.listed(listing, child_body(version=5))
     assert indexes.children(KEY).objects == ()
 
 
 def test_object_made_while_the_list_was_read_stays(indexes: Indexes) -> None:
-    listing = indexes.begin_listing("Job", None)
-    indexes.heard("Job", child_body(), deleted=False)
-    indexes.end_listing(listing, complete=True)
+    with indexes.listing("Job", None):
+        indexes.heard("Job", child_body(), deleted=False)
     assert len(indexes.children(KEY).objects) == 1
 
 
 def test_our_own_write_while_the_list_was_read_stays(indexes: Indexes) -> None:
-    listing = indexes.begin_listing("ConfigMap", None)
-    indexes.learnt("ConfigMap", stage_body())
-    indexes.end_listing(listing, complete=True)
+    with indexes.listing("ConfigMap", None):
+        indexes.learnt("ConfigMap", stage_body())
     assert [c.role for c in indexes.children(KEY).objects] == [names.ROLE_STAGE]
 
 
