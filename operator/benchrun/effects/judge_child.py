@@ -63,18 +63,13 @@ class JudgeChild:
                 async with limit:
                     return await self._judged(job, parts, answer)
             except BaseException as error:
-                await self._kill()  # it stands in the middle of a job
+                await self.close()  # it stands in the middle of a job
                 if isinstance(error, TimeoutError) and limit.expired():
                     raise NotJudged(f"not judged within {self.wall_seconds:g} s") from None
                 raise
             finally:
                 if self._process is not None:
                     self._leave = asyncio.get_running_loop().call_later(self.idle_seconds, self._let_go)
-
-    async def close(self) -> None:
-        """End the process, whatever it is at."""
-        self._stay()
-        await self._kill()
 
     async def _judged(self, job: Job | SweepJob, parts: _Parts, answer: type[A]) -> A:
         process = await self._started()
@@ -103,7 +98,7 @@ class JudgeChild:
     async def _started(self) -> Process:
         if self._process is not None and self._process.returncode is None:
             return self._process
-        await self._kill()
+        await self.close()
         try:
             self._process = await asyncio.create_subprocess_exec(
                 *self.command,
@@ -121,7 +116,9 @@ class JudgeChild:
             raise NotJudged(f"the judge can't be started: {error.strerror}") from error
         return self._process
 
-    async def _kill(self) -> None:
+    async def close(self) -> None:
+        """End the process, whatever it is at."""
+        self._stay()
         process, self._process = self._process, None
         if process is None:
             return

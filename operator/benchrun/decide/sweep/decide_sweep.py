@@ -62,7 +62,7 @@ def _go_on(state: SweepState, end: Ending | None, starting: tuple[PlannedRun, ..
     phase, reason, message = _step(state, end, starting)
     rows, facts = condition_table.sweep_going_on(reason, message), state.facts
     status = condition_table.standing(counted, rows, phase, message, of=facts.sweep, now=facts.now)
-    is_news = phase != "Pending" and state.status.phase != phase
+    is_news = state.status.phase != phase
     return SweepDecision(
         status=status,
         table=wanted if made is None else None,
