@@ -85,7 +85,7 @@ def first_diagnosis(found: Iterable[Evidence], checks: Iterable[Check]) -> Diagn
 
 
 def diagnosis_of(pods: Iterable[Pod], checks: Iterable[Check], *, log_tail: str | None = None) -> Diagnosis | None:
-    """By all checks for pods that stay; those being deleted can only be evicted: their containers end because they are."""
+    """By all checks for pods that stay; by eviction alone for those being deleted, whose containers end because they are."""
     listed = list(pods)
     staying = (evidence_of(pod, log_tail) for pod in listed if not pod.deleting)
     leaving = (evidence_of(pod, None) for pod in listed if pod.deleting)

@@ -26,8 +26,8 @@ def doubling(first_seconds: float, longest_seconds: float) -> Iterator[float]:
 
 
 def keep_doing(name: str, work: Work, *, pauses: Iterator[float], restarted: Callable[[], None]) -> asyncio.Task[None]:
-    """Do this until the task is cancelled, which takes as long as the work takes to end. Whenever the work ends before, also by a
-    cancellation of its own, it is begun anew after a pause, and `restarted` is called."""
+    """Do this until the task is cancelled, and then wait for the work to end. Work that ends before, also by a
+    cancellation of its own, is begun anew after a pause; `restarted` is called."""
 
     async def again_and_again() -> None:
         while True:

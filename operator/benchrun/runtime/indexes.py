@@ -158,8 +158,8 @@ class Indexes:
 
     @contextmanager
     def listing(self, kind: str, namespace: str | None) -> Iterator[Listing]:
-        """While a list of a kind is read, events take precedence over it. Unless that raises, the list is complete: what it did not
-        hold, and nobody spoke of meanwhile, is gone."""
+        """While a list of a kind is read, events take precedence over it. Unless that raises, the list is complete:
+        what it did not hold, and nobody spoke of meanwhile, is gone."""
         listing = Listing(kind)
         self._listings.append(listing)
         try:
