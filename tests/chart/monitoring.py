@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 from benchrun.api import BenchmarkRunStatus, Live
-from benchrun.observe import HEADLINE_FIGURES, RunKey
+from benchrun.observe import HEADLINE_FIGURES, run_key
 from benchrun.runtime.settings import Settings
 from benchrun.runtime.wiring import Operator
 from chart.rendering import NAMESPACE
@@ -39,7 +39,7 @@ def operators_page() -> str:
     telemetry.count_write("PATCH", "jobs", "2xx")
     telemetry.watch_event("Pod", "MODIFIED")
     live = Live(at="", running=1, waiting=1, kv_cache_percent=1, generation_tokens_per_second=1)
-    telemetry.live(RunKey("lab", "now"), BenchmarkRunStatus(live=live), ended=False)
+    telemetry.live(run_key("lab", "now"), BenchmarkRunStatus(live=live), ended=False)
     operator.indexes.heard("BenchmarkRun", _finished_run(), deleted=False)
     return telemetry.page().decode()
 

@@ -95,9 +95,9 @@ def last_words(state: RunState, end: Ending, *, server: Diagnosis | None) -> Log
     servers_fault = server is not None or end.reason in (Reason.SERVER_RESTARTED, Reason.STARTUP_DEADLINE)
     if not servers_fault or not pods or state.log_tails or end.reason == Reason.CANCELLED:
         return None
-    ended = (each for each in pods if each.terminated or each.last_terminated)
+    ended = (each for each in pods if each.ending is not None)
     pod = next(ended, None) or next((each for each in pods if not each.ready), pods[-1])
-    if pod.started_at is None and pod.terminated is None and pod.last_terminated is None:
+    if pod.started_at is None and pod.ending is None:
         return None
     return _log_of(pod)
 
@@ -147,7 +147,7 @@ def _restarted_as(state: RunState, role: str) -> Pod | None:
     within = [pod for pod in pods if _is_after(pod.started_at, began) or _is_after(pod.created_at, ready)]
     if not pods or not (restarted or replaced or within):
         return None
-    return next((each for each in (*within, *pods) if each.last_terminated or each.terminated), pods[-1])
+    return next((each for each in (*within, *pods) if each.ending is not None), pods[-1])
 
 
 def _is_after(at: datetime | None, other: datetime | None) -> bool:

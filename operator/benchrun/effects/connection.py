@@ -7,7 +7,6 @@ cost 110 MiB.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from kubernetes.aio.config import ConfigException, load_incluster_config, load_k
 from benchrun.api.sweep import KIND as SWEEP_KIND, PLURAL as SWEEP_PLURAL
 from benchrun.effects.errors import Forbidden, Unavailable, error_of
 from benchrun.names import GROUP, KIND, PLURAL, VERSION
+from benchrun.observe import untrusted_json as raw
 
 Json = dict[str, Any]
 Query = tuple[tuple[str, str], ...]
@@ -74,12 +74,8 @@ class Connection:
         self, method: str, path: str, *, body: Json | None = None, query: Query = (), accept: str = JSON
     ) -> Json:
         """One request; the answer's JSON object. Raises ClusterError."""
-        data = await self.request(method, path, body=body, query=query, accept=accept)
-        try:
-            answer = json.loads(data)
-        except (ValueError, RecursionError):  # a proxy's page, say
-            answer = None
-        if not isinstance(answer, dict):
+        answer = raw.parsed(await self.request(method, path, body=body, query=query, accept=accept))
+        if not isinstance(answer, dict):  # a proxy's page, say
             raise Unavailable(f"{method} {path}: the answer is not a JSON object")
         return answer
 
@@ -123,8 +119,8 @@ async def _refuse_redirect(*_: object) -> None:
 async def _read(response: aiohttp.ClientResponse, limit_bytes: int | None) -> bytes:
     try:
         if response.status >= 300:
-            raise error_of(response.status, await _first_bytes(response, REFUSAL_BYTES), response.headers)
-        return await response.read() if limit_bytes is None else await _first_bytes(response, limit_bytes)
+            raise error_of(response.status, await first_bytes(response, REFUSAL_BYTES), response.headers)
+        return await response.read() if limit_bytes is None else await first_bytes(response, limit_bytes)
     finally:
         # A connection whose answer was not read to its end can't be used again, and TLS need not be ended politely:
         # its goodbye would outlive this pool.
@@ -133,7 +129,8 @@ async def _read(response: aiohttp.ClientResponse, limit_bytes: int | None) -> by
         response.release()
 
 
-async def _first_bytes(response: aiohttp.ClientResponse, limit_bytes: int) -> bytes:
+async def first_bytes(response: aiohttp.ClientResponse, limit_bytes: int) -> bytes:
+    """What the answer begins with; what comes after the limit is not read."""
     chunks = bytearray()
     while chunk := await response.content.read(limit_bytes - len(chunks)):
         chunks += chunk

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -69,7 +68,7 @@ _UNASKED = "failed calling webhook"  # that must not be bypassed: nothing was cr
 
 def error_of(status: int, body: bytes, headers: Mapping[str, str]) -> ClusterError:
     """The error that a failed answer means."""
-    answer = _status_object(body)
+    answer = raw.mapping(raw.parsed(body))
     message = str(answer.get("message") or body[:300].decode(errors="replace") or f"HTTP {status}")
     causes = raw.mappings(raw.mapping(answer.get("details")).get("causes"))
     if status == 429:
@@ -84,13 +83,6 @@ def error_of(status: int, body: bytes, headers: Mapping[str, str]) -> ClusterErr
     elif status in (401, 403) or (status == 500 and _UNASKED in message):
         kind = Forbidden
     return kind(message, code=status)
-
-
-def _status_object(body: bytes) -> Mapping[str, object]:
-    try:
-        return raw.mapping(json.loads(body))
-    except (ValueError, RecursionError):
-        return {}
 
 
 def _retry_after_seconds(headers: Mapping[str, str]) -> float:

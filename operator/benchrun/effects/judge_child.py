@@ -8,7 +8,8 @@ import os
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -24,7 +25,7 @@ WALL_SECONDS = 300.0  # from the judge's start or the last judgement to this one
 IDLE_SECONDS = 5.0  # how long a judge without work is kept: it takes a second to start
 MAX_REASON_CHARS = 300
 MAX_WORDS_BYTES = 4096
-_Parts = Iterable[Part] | AsyncIterable[Part]
+_Parts = AsyncGenerator[Part, None]
 A = TypeVar("A", bound=BaseModel)
 _REAP_SECONDS, _REAP_TRIES = 0.02, 100
 
@@ -37,21 +38,17 @@ class _Gone(Exception):
     """The process does not read any more."""
 
 
+@dataclass(kw_only=True, eq=False)
 class JudgeChild:
     """The judge process: started when it is needed, one job at a time, each in a fork of its own that has the limits."""
 
-    def __init__(
-        self,
-        *,
-        memory_bytes: int = MEMORY_BYTES,
-        cpu_seconds: int = CPU_SECONDS,
-        wall_seconds: float = WALL_SECONDS,
-        idle_seconds: float = IDLE_SECONDS,
-        command: Sequence[str] = COMMAND,
-    ) -> None:
-        self._command = (*command, str(memory_bytes), str(cpu_seconds))
-        self._wall_seconds = wall_seconds
-        self._idle_seconds = idle_seconds
+    memory_bytes: int = MEMORY_BYTES
+    cpu_seconds: int = CPU_SECONDS
+    wall_seconds: float = WALL_SECONDS
+    idle_seconds: float = IDLE_SECONDS
+    command: Sequence[str] = COMMAND
+
+    def __post_init__(self) -> None:
         self._turn = asyncio.Lock()
         self._process: Process | None = None
         self._leave: asyncio.TimerHandle | None = None
@@ -61,35 +58,28 @@ class JudgeChild:
         read when the one before was sent, so that one is in memory at a time."""
         async with self._turn:
             self._stay()
-            limit = asyncio.timeout(self._wall_seconds)
+            limit = asyncio.timeout(self.wall_seconds)
             try:
                 async with limit:
                     return await self._judged(job, parts, answer)
             except BaseException as error:
-                await self._kill()  # it stands in the middle of a job
+                await self.close()  # it stands in the middle of a job
                 if isinstance(error, TimeoutError) and limit.expired():
-                    raise NotJudged(f"not judged within {self._wall_seconds:g} s") from None
+                    raise NotJudged(f"not judged within {self.wall_seconds:g} s") from None
                 raise
             finally:
                 if self._process is not None:
-                    self._leave = asyncio.get_running_loop().call_later(self._idle_seconds, self._let_go)
-
-    async def close(self) -> None:
-        """End the process, whatever it is at."""
-        self._stay()
-        await self._kill()
+                    self._leave = asyncio.get_running_loop().call_later(self.idle_seconds, self._let_go)
 
     async def _judged(self, job: Job | SweepJob, parts: _Parts, answer: type[A]) -> A:
         process = await self._started()
-        try:
+        with contextlib.suppress(_Gone):  # why it ended is on its standard error
             await _send(process, job.line())
-            async with contextlib.aclosing(_each(parts)) as each:
-                async for part in each:
+            async with contextlib.aclosing(parts):
+                async for part in parts:
                     await _send(process, part.head.line())
                     await _send(process, part.data)
             await _send(process, END)
-        except _Gone:
-            pass  # why it ended is on its standard error
         return await self._read(process, answer)
 
     async def _read(self, process: Process, answer: type[A]) -> A:
@@ -108,10 +98,12 @@ class JudgeChild:
     async def _started(self) -> Process:
         if self._process is not None and self._process.returncode is None:
             return self._process
-        await self._kill()
+        await self.close()
         try:
             self._process = await asyncio.create_subprocess_exec(
-                *self._command,
+                *self.command,
+                str(self.memory_bytes),
+                str(self.cpu_seconds),
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=PIPE,
@@ -124,7 +116,9 @@ class JudgeChild:
             raise NotJudged(f"the judge can't be started: {error.strerror}") from error
         return self._process
 
-    async def _kill(self) -> None:
+    async def close(self) -> None:
+        """End the process, whatever it is at."""
+        self._stay()
         process, self._process = self._process, None
         if process is None:
             return
@@ -154,15 +148,6 @@ async def _send(process: Process, data: bytes) -> None:
         await process.stdin.drain()
     except (BrokenPipeError, ConnectionResetError) as error:
         raise _Gone from error
-
-
-async def _each(parts: _Parts) -> AsyncGenerator[Part, None]:
-    if isinstance(parts, AsyncIterable):
-        async for part in parts:
-            yield part
-    else:
-        for part in parts:
-            yield part
 
 
 async def _last_words(process: Process) -> str:

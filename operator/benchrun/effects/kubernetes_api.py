@@ -19,7 +19,7 @@ from benchrun.api import plain_text, timestamp
 from benchrun.decide import Compilations, Event, ExporterPod, GpuExporters, LogTail, Ref, ServerStart
 from benchrun.effects.connection import EXTENSION_KINDS, JSON, LEADER_WORKER_SET, RESOURCES, Connection, Json, Query
 from benchrun.effects.errors import ClusterError, Conflict, Exists, Invalid, NotFound, NotServed, Occupied
-from benchrun.observe import Declared
+from benchrun.observe import Declared, untrusted_json as raw
 
 METADATA_ONLY = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
 METADATA_LIST_ONLY = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
@@ -58,7 +58,8 @@ class KubernetesApi:
             raise NotServed(f"this cluster has no {resource.plural}.{resource.group}", code=error.code) from error
         except Exists:
             found = await self._connection.json("GET", resource.path(namespace, name), accept=accept)
-            if controller_uid(found) is None or controller_uid(found) != controller_uid(manifest):
+            owner, ours = (raw.controller(each["metadata"]).get("uid") for each in (found, manifest))
+            if owner is None or owner != ours:
                 raise Occupied(f"{kind} {name} exists and is not ours", found=found) from None
             return found
 
@@ -167,11 +168,6 @@ class KubernetesApi:
             raise
         self._count(verb, resource.plural, "2xx")
         return answer
-
-
-def controller_uid(body: Json) -> str | None:
-    references = body["metadata"].get("ownerReferences") or ()
-    return next((str(r["uid"]) for r in references if r.get("controller")), None)
 
 
 def addresses_of(slices: list[Json], port_name: str, *, namespace: str) -> tuple[str, ...]:

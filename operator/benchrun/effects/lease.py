@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 
 from benchrun.effects.connection import Connection, Json, Resource
@@ -32,42 +33,43 @@ GIVE_UP_SECONDS = 7.0  # without renewal: passes under way have the rest of LEAS
 LONGEST_LEASE_SECONDS = 60  # a longer one is taken for a mistake
 
 
+@dataclass(eq=False)
 class LeaseApi:
     """One Lease. Every method raises ClusterError."""
 
-    def __init__(self, connection: Connection, *, namespace: str, name: str) -> None:
-        self._connection = connection
-        self._namespace = namespace
-        self._name = name
+    connection: Connection
+    _: KW_ONLY
+    namespace: str
+    name: str
 
     async def read(self) -> Json | None:
         """As it is; None where there is none."""
         try:
-            return await self._connection.json("GET", LEASE.path(self._namespace, self._name))
+            return await self.connection.json("GET", LEASE.path(self.namespace, self.name))
         except NotFound:
             return None
 
     async def create(self, spec: Json) -> Json:
         """Make it; Exists where somebody was faster."""
-        metadata = {"name": self._name, "namespace": self._namespace}
+        metadata = {"name": self.name, "namespace": self.namespace}
         kind = {"apiVersion": f"{LEASE.group}/{LEASE.version}", "kind": "Lease"}
         lease = {**kind, "metadata": metadata, "spec": spec}
-        return await self._connection.json("POST", LEASE.path(self._namespace), body=lease)
+        return await self.connection.json("POST", LEASE.path(self.namespace), body=lease)
 
     async def replace(self, lease: Json) -> Json:
         """Write it; Conflict where it is not the version that was read, NotFound where it is gone."""
-        return await self._connection.json("PUT", LEASE.path(self._namespace, self._name), body=lease)
+        return await self.connection.json("PUT", LEASE.path(self.namespace, self.name), body=lease)
 
 
+@dataclass(eq=False)
 class Elector:
-    def __init__(
-        self, leases: LeaseApi, *, identity: str, now: Callable[[], datetime], monotonic: Callable[[], float]
-    ) -> None:
-        """`now` is for people who read the Lease; what is decided on is `monotonic`."""
-        self._leases = leases
-        self._identity = identity
-        self._now = now
-        self._monotonic = monotonic
+    leases: LeaseApi
+    _: KW_ONLY
+    identity: str
+    now: Callable[[], datetime]  # for people who read the Lease
+    monotonic: Callable[[], float]  # what is decided on
+
+    def __post_init__(self) -> None:
         self._ours: Json | None = None  # the Lease as we wrote it last; None while we do not hold it
         self._renewed_at = 0.0
         self._observed: Json | None = None
@@ -77,7 +79,7 @@ class Elector:
     @property
     def leads(self) -> bool:
         """Whether passes may be made now."""
-        return self._ours is not None and self._monotonic() - self._renewed_at < GIVE_UP_SECONDS
+        return self._ours is not None and self.monotonic() - self._renewed_at < GIVE_UP_SECONDS
 
     async def acquire(self) -> None:
         """Return when we hold the Lease."""
@@ -85,22 +87,22 @@ class Elector:
             await self._try(self._take)
             if self._ours is None:
                 await asyncio.sleep(WATCH_SECONDS)
-        logger.info("%s leads", self._identity)
+        logger.info("%s leads", self.identity)
 
     async def hold(self) -> None:
         """Renew the Lease. Returns when somebody else has it."""
         while self._ours is not None:
             await asyncio.sleep(RENEW_SECONDS if self.trouble is None else RETRY_SECONDS)
             await self._try(self._renew)
-        logger.warning("%s leads no more", self._identity)
+        logger.warning("%s leads no more", self.identity)
 
     async def release(self) -> None:
         """Let another begin at once, if we hold the Lease."""
         if self._ours is None:
             return
         lease, self._ours = self._ours, None
-        spec = {**raw.mapping(lease.get("spec")), "holderIdentity": "", "leaseDurationSeconds": 1}
-        await self._try(lambda: self._leases.replace({**lease, "spec": spec}))
+        spec = {**_spec_of(lease), "holderIdentity": "", "leaseDurationSeconds": 1}
+        await self._try(lambda: self.leases.replace({**lease, "spec": spec}))
 
     async def _try(self, step: Callable[[], Awaitable[object]]) -> None:
         try:
@@ -114,47 +116,46 @@ class Elector:
             self.trouble = None
 
     async def _take(self) -> None:
-        lease = await self._leases.read()
-        if lease is None:
-            await self._write(lambda: self._leases.create(self._spec({})))
-        elif self._is_free(lease):
-            await self._write(lambda: self._leases.replace({**lease, "spec": self._spec(_spec_of(lease))}))
+        lease = await self.leases.read()
+        if lease is None or self._is_free(lease):
+            await self._write(lease)
 
     async def _renew(self) -> None:
         lease = self._ours
         if lease is None:
             return
         try:
-            await self._write(lambda: self._leases.replace({**lease, "spec": self._spec(_spec_of(lease))}))
+            await self._write(lease)
         except NotFound:
-            await self._write(lambda: self._leases.create(self._spec({})))
+            await self._write(None)
         except Conflict:
             # Somebody wrote the Lease. Where it is still ours, its next renewal names the new version.
-            found = await self._leases.read()
-            if found is None or _holder(found) == self._identity:
+            found = await self.leases.read()
+            if found is None or _holder(found) == self.identity:
                 self._ours = found or self._ours
                 raise Conflict("the Lease was changed by somebody else", code=409) from None
             self._ours = None
 
-    async def _write(self, write: Callable[[], Awaitable[Json]]) -> None:
-        began = self._monotonic()
-        self._ours = await write()
-        self._renewed_at = began
+    async def _write(self, lease: Json | None) -> None:
+        """As ours, over the version that was read; None: there is none."""
+        began, spec = self.monotonic(), self._spec({} if lease is None else _spec_of(lease))
+        new = self.leases.create(spec) if lease is None else self.leases.replace({**lease, "spec": spec})
+        self._ours, self._renewed_at = await new, began
 
     def _is_free(self, lease: Json) -> bool:
         """Whether we may take it: nobody holds it, we did before a restart, or it has not changed for too long."""
         spec = _spec_of(lease)
         if self._observed != spec:
-            self._observed, self._observed_at = spec, self._monotonic()
-        if _holder(lease) in ("", self._identity):
+            self._observed, self._observed_at = spec, self.monotonic()
+        if _holder(lease) in ("", self.identity):
             return True
         seconds = min(max(raw.number(spec.get("leaseDurationSeconds"), LEASE_SECONDS), 1), LONGEST_LEASE_SECONDS)
-        return self._monotonic() - self._observed_at > seconds
+        return self.monotonic() - self._observed_at > seconds
 
     def _spec(self, before: Json) -> Json:
-        now = self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        spec = {**before, "holderIdentity": self._identity, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": now}
-        if before.get("holderIdentity") != self._identity:
+        now = self.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        spec = {**before, "holderIdentity": self.identity, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": now}
+        if before.get("holderIdentity") != self.identity:
             spec["acquireTime"] = now
             spec["leaseTransitions"] = raw.number(before.get("leaseTransitions"), default=-1) + 1
         return spec

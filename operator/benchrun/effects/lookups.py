@@ -10,9 +10,9 @@ import asyncio
 import base64
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
 
 from benchrun_client.engines import ENGINE, StartupPhases
 
@@ -24,7 +24,7 @@ from benchrun.effects.judge_child import JudgeChild, NotJudged
 from benchrun.effects.kubernetes_api import KubernetesApi
 from benchrun.judge_process.job import Job, Part
 from benchrun.measure import bucketed, encode
-from benchrun.observe import Child, Children, Run, image_pull_seconds, untrusted_json as raw
+from benchrun.observe import Child, Children, Key, Run, image_pull_seconds, untrusted_json as raw
 from benchrun.plan import RECORD_KEY, TIMELINE_KEY, Arrival
 
 logger = logging.getLogger(__name__)
@@ -129,7 +129,7 @@ async def _judgement(tools: Tools, about: About, question: decision.Judging) -> 
         return judged
 
 
-async def _parts(tools: Tools, about: About, *, with_baseline: bool) -> AsyncIterator[Part]:
+async def _parts(tools: Tools, about: About, *, with_baseline: bool) -> AsyncGenerator[Part, None]:
     """Everything that was measured, one part in memory at a time."""
     run, stored = about.run, set[int]()
     for child in about.children.objects:
@@ -165,16 +165,8 @@ async def _held(tools: Tools, about: About, child: Child) -> Mapping[str, object
 
 
 def _record_part(data: bytes, of: Child | Arrival, *, name: str, digest: str | None) -> Part:
-    return Part.of(
-        "record",
-        data,
-        name=name,
-        sequence=of.sequence,
-        stage_id=of.stage_id,
-        plan_digest=of.plan_digest,
-        ends_search=of.ends_search,
-        digest=digest,
-    )
+    stage = {"stage_id": of.stage_id, "plan_digest": of.plan_digest, "ends_search": of.ends_search}
+    return Part.of("record", data, name=name, sequence=of.sequence, digest=digest, **stage)
 
 
 def _decoded(held: object) -> bytes | None:
@@ -192,23 +184,25 @@ KINDS: Mapping[type[decision.Question[Any]], Kind] = {
     decision.LogTail: Kind(lambda tools, about, q: tools.cluster.log_tail(about.run.namespace, q), seconds=10.0),
     decision.ServerStart: Kind(_server_start, seconds=15.0),
 }
-K = TypeVar("K", bound=Hashable)  # how the caller names a run
 
 
-class LookUps(Generic[K]):
+@dataclass(eq=False)
+class LookUps:
     """Starts look-ups and keeps their answers. `news` is called when a run has a new one."""
 
-    def __init__(
-        self, tools: Tools, *, news: Callable[[K], None], kinds: Mapping[type[decision.Question[Any]], Kind] = KINDS
-    ) -> None:
-        self._tools = tools
-        self._news = news
-        self._kinds = kinds
-        self._tasks: dict[tuple[K, decision.Question[Any]], asyncio.Task[None]] = {}
-        self._failed_at: dict[tuple[K, decision.Question[Any]], float] = {}
-        self._places = {kind: asyncio.Semaphore(AT_ONCE) for kind in kinds}
+    tools: Tools
+    _: KW_ONLY
+    news: Callable[[Key], None]
+    kinds: Mapping[type[decision.Question[Any]], Kind] = field(default_factory=lambda: KINDS)
 
-    def ask(self, key: K, about: About, questions: Iterable[decision.Question[Any]], answers: decision.Answers) -> None:
+    def __post_init__(self) -> None:
+        self._tasks: dict[tuple[Key, decision.Question[Any]], asyncio.Task[None]] = {}
+        self._failed_at: dict[tuple[Key, decision.Question[Any]], float] = {}
+        self._places = {kind: asyncio.Semaphore(AT_ONCE) for kind in self.kinds}
+
+    def ask(
+        self, key: Key, about: About, questions: Iterable[decision.Question[Any]], answers: decision.Answers
+    ) -> None:
         """Answer these questions, but for those that are answered or being answered. Never raises, never waits."""
         for question in questions:
             if (key, question) not in self._tasks and not self._is_settled(key, question, answers):
@@ -222,7 +216,7 @@ class LookUps(Generic[K]):
         if question not in answers:
             answers[question] = await self._outcome(about, question, seconds)
 
-    def stop(self, key: K) -> None:
+    def stop(self, key: Key) -> None:
         """Leave everything that is being looked up for the run."""
         for each in [each for each in self._tasks if each[0] == key]:
             self._tasks.pop(each).cancel()
@@ -235,15 +229,17 @@ class LookUps(Generic[K]):
             self.stop(key)
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _is_settled(self, key: K, question: decision.Question[Any], answers: decision.Answers) -> bool:
-        answer, retry = answers.of(question), self._kinds[type(question)].retry_seconds
+    def _is_settled(self, key: Key, question: decision.Question[Any], answers: decision.Answers) -> bool:
+        answer, retry = answers.of(question), self.kinds[type(question)].retry_seconds
         if answer is None:
             return False
         waited = asyncio.get_running_loop().time() - self._failed_at.get((key, question), 0.0)
         return answer.value is not None or retry is None or waited < retry
 
-    async def _answer(self, key: K, about: About, question: decision.Question[Any], answers: decision.Answers) -> None:
-        seconds = self._kinds[type(question)].seconds
+    async def _answer(
+        self, key: Key, about: About, question: decision.Question[Any], answers: decision.Answers
+    ) -> None:
+        seconds = self.kinds[type(question)].seconds
         async with self._places[type(question)]:
             answer = await self._outcome(about, question, seconds)
         news = answers.of(question) != answer
@@ -252,13 +248,13 @@ class LookUps(Generic[K]):
         if answer.value is None:
             self._failed_at[key, question] = asyncio.get_running_loop().time()
         if news:
-            self._news(key)
+            self.news(key)
 
     async def _outcome(self, about: About, question: decision.Question[Any], seconds: float) -> decision.Answer[Any]:
         where = f"{about.run.namespace}/{about.run.name}: {type(question).__name__}"
         try:
             async with asyncio.timeout(seconds):
-                return decision.Answer(await self._kinds[type(question)].look_up(self._tools, about, question))
+                return decision.Answer(await self.kinds[type(question)].look_up(self.tools, about, question))
         except TimeoutError:
             problem = f"no answer within {seconds:g} s"
         except (ClusterError, NotFoundOut) as error:

@@ -20,7 +20,7 @@ import aiohttp
 from benchrun_client import contract
 
 from benchrun.decide import PullTarget
-from benchrun.effects.connection import Connection
+from benchrun.effects.connection import Connection, first_bytes
 from benchrun.effects.errors import ClusterError
 from benchrun.plan import Arrival, problem_with
 
@@ -39,34 +39,18 @@ class FetchError(Exception):
         self.status = status  # of an answer that was no success; None: there was none, or it is not known
 
 
+PROXY_CONNECTIONS = 256  # a followed client holds one for as long as it has nothing new to say
+
+
 class Fetcher:
-    """Reads and posts. Every method raises FetchError for anything but a complete answer within the limits."""
+    """Reads and posts. Every method raises FetchError for anything but a complete answer within the limits.
 
-    async def fetch(self, url: str, *, limit_bytes: int, timeout_seconds: float) -> str:
-        answer = await self.fetch_bytes(url, limit_bytes=limit_bytes, timeout_seconds=timeout_seconds)
-        return answer.decode(errors="replace")
+    Pods are reached directly: no proxy from the environment, no redirect followed, no cookie kept. Paths of the API
+    server need a connection to it. To be made in a running loop.
+    """
 
-    async def fetch_bytes(
-        self, url: str, *, limit_bytes: int, timeout_seconds: float, headers: Headers | None = None
-    ) -> bytes:
-        return await self.exchange("GET", url, None, limit_bytes, timeout_seconds, headers or {})
-
-    async def post(self, url: str, body: str, *, timeout_seconds: float, headers: Headers | None = None) -> None:
-        sent = {"Content-Type": "application/json", **(headers or {})}
-        await self.exchange("POST", url, body, MAX_ANSWER_BYTES, timeout_seconds, sent)
-
-    async def exchange(
-        self, method: str, url: str, body: str | None, limit_bytes: int, timeout_seconds: float, headers: Headers
-    ) -> bytes:
-        """One request and the bytes of its answer."""
-        raise NotImplementedError
-
-
-class HttpFetcher(Fetcher):
-    """Over aiohttp. Pods are reached directly: no proxy from the environment, no redirect followed, no cookie kept.
-    To be made in a running loop."""
-
-    def __init__(self) -> None:
+    def __init__(self, connection: Connection | None = None) -> None:
+        self._connection = connection
         self._session = aiohttp.ClientSession(
             # A connection that is kept is read whether there is a request or not, and what comes then knows no bound.
             connector=aiohttp.TCPConnector(limit=0, limit_per_host=CONNECTIONS_A_POD, force_close=True, ssl=False),
@@ -80,61 +64,54 @@ class HttpFetcher(Fetcher):
     async def close(self) -> None:
         await self._session.close()
 
-    async def exchange(
+    async def fetch(self, url: str, *, limit_bytes: int, timeout_seconds: float) -> str:
+        answer = await self.fetch_bytes(url, limit_bytes=limit_bytes, timeout_seconds=timeout_seconds)
+        return answer.decode(errors="replace")
+
+    async def fetch_bytes(
+        self, url: str, *, limit_bytes: int, timeout_seconds: float, headers: Headers | None = None
+    ) -> bytes:
+        return await self._exchange("GET", url, None, limit_bytes, timeout_seconds, headers or {})
+
+    async def post(self, url: str, body: str, *, timeout_seconds: float, headers: Headers | None = None) -> None:
+        sent = {"Content-Type": "application/json", **(headers or {})}
+        await self._exchange("POST", url, body, MAX_ANSWER_BYTES, timeout_seconds, sent)
+
+    async def _exchange(
         self, method: str, url: str, body: str | None, limit_bytes: int, timeout_seconds: float, headers: Headers
     ) -> bytes:
-        try:
-            async with (
-                asyncio.timeout(timeout_seconds),
-                self._session.request(method, url, data=body, headers=headers, allow_redirects=False) as answer,
-            ):
-                if not 200 <= answer.status < 300:
-                    raise FetchError(f"HTTP {answer.status}", status=answer.status)
-                encoding = answer.headers.get("Content-Encoding", AS_IT_IS)
-                if encoding != AS_IT_IS:
-                    raise FetchError(f"compressed: {encoding[:40]}")
-                page = bytearray()
-                async for chunk in answer.content.iter_any():
-                    page += chunk
-                    if len(page) > limit_bytes:
-                        raise FetchError(f"more than {limit_bytes} bytes")
-                return bytes(page)
-        except (aiohttp.ClientError, TimeoutError, ValueError, OSError) as error:
-            raise FetchError(str(error) or type(error).__name__) from error
-
-
-PROXY_CONNECTIONS = 256  # a followed client holds one for as long as it has nothing new to say
-
-
-class ProxyFetcher(Fetcher):
-    """Through the API server."""
-
-    def __init__(self, connection: Connection, *, direct: Fetcher) -> None:
-        self._connection = connection
-        self._direct = direct
-
-    async def exchange(
-        self, method: str, url: str, body: str | None, limit_bytes: int, timeout_seconds: float, headers: Headers
-    ) -> bytes:
-        if not url.startswith("/"):  # from the pod itself, without the operator's credentials
-            return await self._direct.exchange(method, url, body, limit_bytes, timeout_seconds, headers)
         path, _, query = url.partition("?")
         try:
-            page = await self._connection.request(
-                method,
-                path,
-                body=json.loads(body) if body is not None else None,
-                query=tuple(parse_qsl(query)),
-                accept="*/*",
-                limit_bytes=limit_bytes + 1,
-                timeout_seconds=timeout_seconds,
-                headers=headers,
-            )
+            if self._connection is not None and url.startswith("/"):
+                page = await self._connection.request(
+                    method,
+                    path,
+                    body=json.loads(body) if body is not None else None,
+                    query=tuple(parse_qsl(query)),
+                    accept="*/*",
+                    limit_bytes=limit_bytes + 1,
+                    timeout_seconds=timeout_seconds,
+                    headers=headers,
+                )
+            else:  # from the pod itself, without the operator's credentials
+                async with asyncio.timeout(timeout_seconds):
+                    page = await self._directly(method, url, body, limit_bytes + 1, headers)
         except ClusterError as error:
             raise FetchError(f"through the API server: {error}", status=error.code) from error
+        except (aiohttp.ClientError, TimeoutError, ValueError, OSError) as error:
+            raise FetchError(str(error) or type(error).__name__) from error
         if len(page) > limit_bytes:
             raise FetchError(f"more than {limit_bytes} bytes")
         return page
+
+    async def _directly(self, method: str, url: str, body: str | None, limit_bytes: int, headers: Headers) -> bytes:
+        async with self._session.request(method, url, data=body, headers=headers, allow_redirects=False) as answer:
+            if not 200 <= answer.status < 300:
+                raise FetchError(f"HTTP {answer.status}", status=answer.status)
+            encoding = answer.headers.get("Content-Encoding", AS_IT_IS)
+            if encoding != AS_IT_IS:
+                raise FetchError(f"compressed: {encoding[:40]}")
+            return await first_bytes(answer, limit_bytes)
 
 
 WAIT_SECONDS = 20  # how long a client holds an answer back when there is nothing new
@@ -156,21 +133,23 @@ class Pulled:
     refused: tuple[str, ...]  # why records were not taken, one text a record
 
 
+@dataclass(eq=False)
 class ClientRecords:
     """The record server of one run's client."""
 
-    def __init__(self, fetcher: Fetcher, target: PullTarget) -> None:
-        self._fetcher = fetcher
-        self._target = target
-        self._headers = {contract.TOKEN_HEADER: target.token}
+    fetcher: Fetcher
+    target: PullTarget
+
+    def __post_init__(self) -> None:
+        self._headers = {contract.TOKEN_HEADER: self.target.token}
 
     async def pull(self, *, from_sequence: int, seen_version: int) -> Pulled:
         """Wait for a record or news of the progress. Raises FetchError (no answer), or Refused: the answer is not our client's,
         or it does not know our token, or has another version of the contract."""
         query = urlencode({"from": from_sequence, "seen": seen_version, "wait": WAIT_SECONDS})
         try:
-            answer = await self._fetcher.fetch_bytes(
-                f"{self._target.url}/records?{query}",
+            answer = await self.fetcher.fetch_bytes(
+                f"{self.target.url}/records?{query}",
                 limit_bytes=contract.MAX_DELIVERY_BYTES,
                 timeout_seconds=WAIT_SECONDS + ANSWER_SECONDS,
                 headers=self._headers,
@@ -186,7 +165,7 @@ class ClientRecords:
         except ValueError as error:
             raise Refused(f"answer does not fit the contract: {error}") from error
         # A client that has not read its plan yet (or can't) does not know its run, and has nothing but its progress.
-        if delivery.run_uid != self._target.run_uid and (delivery.run_uid or delivery.records):
+        if delivery.run_uid != self.target.run_uid and (delivery.run_uid or delivery.records):
             raise Refused(f"answer is of run {delivery.run_uid!r}")
         arrivals, refused = [], []
         for e, body in zip(delivery.records, bodies, strict=True):
@@ -200,14 +179,14 @@ class ClientRecords:
         """Tell that all records below `through` are stored; False when the client did not hear."""
         body = contract.Acknowledgement(through=through).model_dump_json()
         try:
-            url = f"{self._target.url}/ack"
-            await self._fetcher.post(url, body, timeout_seconds=ACKNOWLEDGE_SECONDS, headers=self._headers)
+            url = f"{self.target.url}/ack"
+            await self.fetcher.post(url, body, timeout_seconds=ACKNOWLEDGE_SECONDS, headers=self._headers)
         except FetchError:
             return False
         return True
 
     def _problem_with(self, envelope: contract.Envelope, body: bytes) -> str | None:
-        target = self._target
+        target = self.target
         if envelope.run_uid != target.run_uid:
             return f"it is of run {envelope.run_uid!r}"
         if target.plan_digest is not None and envelope.plan_digest != target.plan_digest:

@@ -15,8 +15,7 @@ from benchrun_client.engines import ENGINE
 from benchrun.api import plain_text
 
 MAX_CHARS = 600
-MAX_READ_CHARS = 32 * 1024
-"""Read of a log: its end."""
+MAX_READ_CHARS = 32 * 1024  # of the end of a log
 MAX_LINES_OF_ERROR = 8
 _ERROR = re.compile(r"^(?:[A-Za-z_]\w*\.)*(?P<name>[A-Z]\w*(?:Error|Exception|Interrupt|Refused))(?:: (?P<text>.*))?$")
 _ARGPARSE = re.compile(r"^\S+(?: \w+)*: error: (?P<text>.+)$")

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from benchrun.api import Reason
 from benchrun.names import ROLE_CLIENT, ROLE_DECODE, ROLE_PREFILL, ROLE_PROXY
 from benchrun.observe.last_words import bounded, last_words
-from benchrun.observe.views import Child, Diagnosis, Pod, Termination
+from benchrun.observe.views import Child, Diagnosis, Pod
 
 _PATHS = {ROLE_CLIENT: "spec.client", ROLE_PROXY: "spec.server.disaggregated.proxy"}
 
@@ -28,19 +28,14 @@ class Evidence:
     words: str  # The error in it, without the traceback.
 
     @property
-    def ending(self) -> Termination | None:
-        """How the container ended last; of one that was started again, the time before."""
-        return self.pod.terminated or self.pod.last_terminated
-
-    @property
     def exit_code(self) -> int | None:
-        return None if self.ending is None else self.ending.exit_code
+        return None if self.pod.ending is None else self.pod.ending.exit_code
 
     @property
     def endings(self) -> int:
         """How often the container has ended; while it runs again, its restarts are its endings."""
         runs_now = self.pod.terminated is None and self.pod.waiting_reason is None
-        return 0 if self.ending is None else self.pod.restarts + (0 if runs_now else 1)
+        return 0 if self.pod.ending is None else self.pod.restarts + (0 if runs_now else 1)
 
     @property
     def spec_path(self) -> str:
@@ -75,10 +70,9 @@ Check = Callable[[Evidence], Diagnosis | None]
 def evidence_of(pod: Pod, log_tail: str | None) -> Evidence:
     """A pod's evidence. The fetched log speaks only where the termination message is silent or points further up: by the
     time it is fetched the container may run again."""
-    ending = pod.terminated or pod.last_terminated
-    message = ending.message if ending is not None else ""
+    message = pod.ending.message if pod.ending is not None else ""
     by_message = Evidence(pod=pod, log=message, words=last_words(message))
-    if ending is None or not log_tail or (message and not by_message.is_cause_hidden):
+    if pod.ending is None or not log_tail or (message and not by_message.is_cause_hidden):
         return by_message
     return Evidence(pod=pod, log=log_tail, words=last_words(log_tail))
 
@@ -90,15 +84,13 @@ def first_diagnosis(found: Iterable[Evidence], checks: Iterable[Check]) -> Diagn
     return min(filter(None, each), key=lambda diagnosis: not diagnosis.terminal, default=None)
 
 
-def diagnosis_of(
-    pods: Iterable[Pod], checks: Iterable[Check], *, if_deleted: Check, log_tail: str | None
-) -> Diagnosis | None:
-    """By all checks for pods that stay; by one for those being deleted, whose containers end because they are."""
+def diagnosis_of(pods: Iterable[Pod], checks: Iterable[Check], *, log_tail: str | None = None) -> Diagnosis | None:
+    """By all checks for pods that stay; by eviction alone for those being deleted, whose containers end because they are."""
     listed = list(pods)
     staying = (evidence_of(pod, log_tail) for pod in listed if not pod.deleting)
     leaving = (evidence_of(pod, None) for pod in listed if pod.deleting)
     found = first_diagnosis(staying, checks)
-    return found if found is not None and found.terminal else first_diagnosis(leaving, (if_deleted,)) or found
+    return found if found is not None and found.terminal else first_diagnosis(leaving, (evicted,)) or found
 
 
 def diagnosed(reason: str, what: str, remedy: str, *, terminal: bool = True) -> Diagnosis:
@@ -115,7 +107,7 @@ def crash_loop(evidence: Evidence) -> Diagnosis | None:
     pod = evidence.pod
     looping = pod.restarts >= _ENOUGH_RESTARTS or pod.waiting_reason == "CrashLoopBackOff"
     stuck = pod.waiting_reason in _CANNOT_START
-    if evidence.ending is None or not (looping or stuck or evidence.is_cause_hidden):
+    if evidence.pod.ending is None or not (looping or stuck or evidence.is_cause_hidden):
         return None
     words = evidence.words or bounded(pod.waiting_message or "") or "its log is empty"
     what = f"The container ended with exit code {evidence.exit_code}, {pod.restarts} restarts so far: {words}"
@@ -125,7 +117,7 @@ def crash_loop(evidence: Evidence) -> Diagnosis | None:
 
 def out_of_memory(evidence: Evidence) -> Diagnosis | None:
     """The kernel ended the container at its memory limit."""
-    if evidence.ending is None or evidence.ending.reason != "OOMKilled":
+    if evidence.pod.ending is None or evidence.pod.ending.reason != "OOMKilled":
         return None
     remedy = f"Raise the memory limit in {evidence.resources_path}; a server needs about twice the size of its weights."
     return diagnosed(Reason.OUT_OF_MEMORY, "The container was ended at its memory limit", remedy)
@@ -170,9 +162,8 @@ def rejected(child: Child | None) -> Diagnosis | None:
     return diagnosed(Reason.POD_REJECTED, what, remedy, terminal=False)
 
 
-_NEVER = ("InvalidImageName", "ErrImageNeverPull")
-_GIVEN_UP_ONCE = "ImagePullBackOff"
-"""The kubelet has tried, failed, and waits: an error that one more try mends does not get so far."""
+# With the back-off the kubelet has tried, failed, and waits: an error that one more try mends does not get so far.
+_NOT_PULLED = ("InvalidImageName", "ErrImageNeverPull", "ImagePullBackOff")
 _TRYING = ("ErrImagePull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed")
 _WRONG_USER = ("container has runAsNonRoot and image will run as root", "image has non-numeric user")
 _CONFIG = ("CreateContainerConfigError", "CreateContainerError")
@@ -181,7 +172,7 @@ _CONFIG = ("CreateContainerConfigError", "CreateContainerError")
 def image_pull(evidence: Evidence) -> Diagnosis | None:
     """The image is not available. A first failed pull may be a passing trouble of the registry."""
     reason = evidence.pod.waiting_reason
-    if reason not in (*_NEVER, _GIVEN_UP_ONCE, *_TRYING):
+    if reason not in (*_NOT_PULLED, *_TRYING):
         return None
     words = bounded(evidence.pod.waiting_message or reason)
     remedy = (
@@ -242,10 +233,9 @@ def is_structural(message: str) -> bool:
     """Whether every node of the cluster fails for a reason that only another spec or another node mends."""
 
     def never_mends(why: str) -> bool:
-        taint = _TAINT.match(why)
-        return (
-            why.rstrip(". ") in _STRUCTURAL if taint is None else not taint["key"].strip().startswith(_PASSING_TAINTS)
-        )
+        if (taint := _TAINT.match(why)) is not None:
+            return not taint["key"].strip().startswith(_PASSING_TAINTS)
+        return why.rstrip(". ") in _STRUCTURAL
 
     head = _HEAD.match(_TAIL.sub("", message))
     reasons = [] if head is None else [_REASON.match(part) for part in head["reasons"].rstrip(". ").split(", ")]
@@ -255,7 +245,7 @@ def is_structural(message: str) -> bool:
 
 def named_in_log(cause: LogCause, evidence: Evidence) -> Diagnosis | None:
     """The container has ended and its log names this cause."""
-    if evidence.ending is None or cause.exit_code not in (None, evidence.exit_code):
+    if evidence.pod.ending is None or cause.exit_code not in (None, evidence.exit_code):
         return None
     begins, words = cause.error_begins, evidence.words
     if begins is not None and evidence.is_cause_hidden:
@@ -282,12 +272,11 @@ SERVER_CHECKS: tuple[Check, ...] = (
 def diagnose_server(pods: Iterable[Pod], deployment: Child | None, *, log_tail: str | None = None) -> Diagnosis | None:
     """What is wrong with the server, or None. `log_tail` is the end of the failed container's log, once fetched."""
     listed = list(pods)
-    found = diagnosis_of(listed, SERVER_CHECKS, if_deleted=evicted, log_tail=log_tail)
+    found = diagnosis_of(listed, SERVER_CHECKS, log_tail=log_tail)
     return found or (rejected(deployment) if all(pod.deleting for pod in listed) else None)
 
 
-_BY_SIGNAL = (137, 143)
-"""128 + SIGKILL, 128 + SIGTERM."""
+_BY_SIGNAL = (137, 143)  # 128 + SIGKILL, 128 + SIGTERM
 
 
 def reported_failure(evidence: Evidence) -> Diagnosis | None:
@@ -302,20 +291,14 @@ def reported_failure(evidence: Evidence) -> Diagnosis | None:
     return Diagnosis(failure.reason, bounded(failure.message), True)
 
 
-def killed(evidence: Evidence) -> Diagnosis | None:
-    """A signal from outside ended it: it reports every failure of its own."""
-    ended = evidence.pod.terminated
-    if ended is None or ended.exit_code not in _BY_SIGNAL:
-        return None
-    remedy = "The events of its pod and its node may show by whom."
-    return diagnosed(Reason.CLIENT_GONE, f"The client was killed (exit code {ended.exit_code})", remedy)
-
-
 def exited(evidence: Evidence) -> Diagnosis | None:
-    """It ended in another way; a client is not restarted."""
+    """It ended without a report, by a signal from outside or in another way; a client is not restarted."""
     ended = evidence.pod.terminated
     if ended is None or ended.exit_code == 0:
         return None
+    if ended.exit_code in _BY_SIGNAL:
+        remedy = "The events of its pod and its node may show by whom."
+        return diagnosed(Reason.CLIENT_GONE, f"The client was killed (exit code {ended.exit_code})", remedy)
     what = f"The client ended with exit code {ended.exit_code}: {evidence.words or ended.reason or 'its log is empty'}"
     remedy = "kubectl logs of the client pod has more."
     return diagnosed(Reason.CLIENT_FAILED, what, remedy)
@@ -326,7 +309,6 @@ CLIENT_CHECKS: tuple[Check, ...] = (
     evicted,  # ahead of the exit code that eviction causes
     refused_by_node,
     out_of_memory,
-    killed,
     exited,
     image_pull,
     container_config,
@@ -337,7 +319,7 @@ CLIENT_CHECKS: tuple[Check, ...] = (
 def diagnose_client(pods: Iterable[Pod], job: Child | None) -> Diagnosis | None:
     """What is wrong with the client, or None."""
     listed = list(pods)
-    found = diagnosis_of(listed, CLIENT_CHECKS, if_deleted=evicted, log_tail=None)
+    found = diagnosis_of(listed, CLIENT_CHECKS)
     if found is not None and found.terminal:
         return found
     return job_failed(job, deleted=all(pod.deleting for pod in listed)) or found

@@ -19,8 +19,7 @@ HEADLINE_FIGURES = (
     "p99_tpot_ms", "p99_e2el_ms",
 )  # fmt: skip
 """Under the names they have in `status.results[].metrics`; throughput is that of the plateau, where there is one."""
-MAX_CELLS = 16
-"""Load points remembered of one run."""
+MAX_CELLS = 16  # load points remembered of one run
 _MAX_WORD_CHARS = 40
 _MAX_CELL_CHARS = 160
 
@@ -34,8 +33,7 @@ class CellFigures:
     axis: str
     value: str
     verdict: str
-    figures: tuple[float | None, ...]
-    """One for each of HEADLINE_FIGURES; None where nothing was measured, or too few requests bound it."""
+    figures: tuple[float | None, ...]  # of HEADLINE_FIGURES; None: nothing was measured, or too few requests bound it
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +100,7 @@ class SweptRun:
     deleting: bool
     reason: str = ""  # Why it ended early: the reason of its condition Failed.
     message: str = ""
-    held_seconds: float = 0.0
-    """How long a run that has ended held its server: from the server's scheduling to its release."""
+    held_seconds: float = 0.0  # of a run that has ended: from its server's scheduling to the server's release
 
     @property
     def ended(self) -> bool:

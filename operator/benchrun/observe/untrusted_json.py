@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 MAX_NAME_CHARS = 253
-MAX_MESSAGE_CHARS = 2048
-"""A termination message is at most 4,096 bytes; the end of a log kept in its place at most 2,048."""
-
-MAX_NUMBER = 10**15
-"""As many digits as are read of a string, too."""
-
+MAX_MESSAGE_CHARS = 2048  # a termination message is at most 4,096 bytes; the end of a log in its place 2,048
+MAX_NUMBER = 10**15  # as many digits as are read of a string, too
 MAX_SHARED_CHARS = 64
 MAX_SHARED_DEPTH = 32
-
 Object = Mapping[str, object]
+
+
+def parsed(data: bytes) -> object:
+    """What the bytes are as JSON; None for what is not valid, or nested too deep."""
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return None
 
 
 def mapping(value: object) -> Object:

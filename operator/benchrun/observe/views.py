@@ -22,20 +22,17 @@ class Child:
     name: str
     uid: str
     role: str
-    owner_uid: str | None
-    """Uid of the controlling BenchmarkRun; None when nobody (or somebody else's kind) controls it."""
+    owner_uid: str | None  # Uid of the controlling BenchmarkRun; None when nobody, or another kind, controls it.
     deleting: bool
     applied_hash: str | None  # Hash of the manifest that was applied last.
     sequence: int | None = None  # ConfigMaps of stages: position of the stage in the plan.
     record_digest: str | None = None
     stage_id: str | None = None
-    plan_digest: str | None = None
-    """The client's Job and ConfigMaps of stages: digest of the plan that the client was given."""
+    plan_digest: str | None = None  # Client's Job, ConfigMaps of stages: digest of the plan that the client was given.
     ends_search: str | None = None  # ConfigMaps of stages: the workload whose search ended with this one.
     stored_bytes: int = 0
     created_at: datetime | None = None
-    failure: str | None = None
-    """What is wrong by its own status (a Deployment's ReplicaFailure, a Job's Failed message); None: nothing."""
+    failure: str | None = None  # By its own status: a Deployment's ReplicaFailure, a Job's Failed message.
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +58,7 @@ class Pod:
     deleting: bool
     node: str | None
     scheduled_at: datetime | None  # When condition PodScheduled became True.
-    rank: int = 0
-    """Place among the pods of one server over several nodes, or of one client; the first, 0, is the one that answers."""
+    rank: int = 0  # Place among the pods of one server over several nodes, or of one client; 0 is the one that answers.
     created_at: datetime | None = None
     started_at: datetime | None = None  # When the main container last started.
     restarts: int = 0
@@ -71,13 +67,17 @@ class Pod:
     gpus: int = 0
     args: tuple[str, ...] = ()
     unschedulable: str | None = None  # Scheduler's message while PodScheduled is False.
-    waiting_reason: str | None = None
-    """Why the main container does not run: ErrImagePull, CrashLoopBackOff, CreateContainerConfigError ..."""
+    waiting_reason: str | None = None  # Why the main container does not run: ErrImagePull, CrashLoopBackOff ...
     waiting_message: str | None = None
     terminated: Termination | None = None  # How the main container ended, if it is not running now.
     last_terminated: Termination | None = None  # How the main container ended the time before (restarts > 0).
     pod_reason: str | None = None  # Why the whole pod ended, for example Evicted.
     pod_message: str | None = None
+
+    @property
+    def ending(self) -> Termination | None:
+        """How the main container ended last; of one that was started again, the time before."""
+        return self.terminated or self.last_terminated
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +118,7 @@ class Declared:
     status: dict[str, object] = field(default_factory=dict)
     created_at: datetime | None = None
     deleting: bool = False
-    version: str = field(default="", compare=False)
-    """The resourceVersion that was read: what is decided on it is written over it alone."""
+    version: str = field(default="", compare=False)  # resourceVersion: what is decided on it is written over it alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,47 +140,30 @@ View = Sweep | Run | Child | Pod
 _MAX_VERSION_CHARS = 40
 
 
-class RunKey(NamedTuple):
-    """Which run."""
-
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}"
-
-
-@dataclass(frozen=True, slots=True)
-class SweepKey:
-    """Which sweep. Never equal to a run's key."""
-
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"sweep {self.namespace}/{self.name}"
-
-
-Key = RunKey | SweepKey
-
-
-class ObjectKey(NamedTuple):
-    """Which object."""
+class Key(NamedTuple):
+    """Which object. What is queued is that of a run or a sweep."""
 
     kind: str
     namespace: str
     name: str
 
+    def __str__(self) -> str:
+        where = f"{self.namespace}/{self.name}"
+        return f"sweep {where}" if self.kind == SWEEP_KIND else where
 
-def object_of(key: Key) -> ObjectKey:
-    """The object that a key stands for."""
-    return ObjectKey(names.KIND if isinstance(key, RunKey) else SWEEP_KIND, key.namespace, key.name)
+
+def run_key(namespace: str, name: str) -> Key:
+    return Key(names.KIND, namespace, name)
+
+
+def sweep_key(namespace: str, name: str) -> Key:
+    return Key(SWEEP_KIND, namespace, name)
 
 
 class Identity(NamedTuple):
     """An object, its uid and its version."""
 
-    key: ObjectKey
+    key: Key
     uid: str
     version: int
 
@@ -194,22 +176,20 @@ def identity_of(kind: str, body: raw.Object) -> Identity | None:
     version = raw.text(meta.get("resourceVersion"), _MAX_VERSION_CHARS)
     if not (namespace and name and uid and version.isascii() and version.isdigit()):
         return None
-    return Identity(ObjectKey(kind, namespace, name), uid, int(version))
+    return Identity(Key(kind, namespace, name), uid, int(version))
 
 
-def belongs_to(key: ObjectKey, body: raw.Object) -> Key | None:
+def belongs_to(key: Key, body: raw.Object) -> Key | None:
     """The run or sweep to reconcile when the object changes; None: none."""
-    if key.kind == names.KIND:
-        return RunKey(key.namespace, key.name)
-    if key.kind == SWEEP_KIND:
-        return SweepKey(key.namespace, key.name)
+    if key.kind in (names.KIND, SWEEP_KIND):
+        return key
     name = raw.text(raw.mapping(raw.mapping(body.get("metadata")).get("labels")).get(names.LABEL_RUN))
-    return RunKey(key.namespace, name) if name else None
+    return run_key(key.namespace, name) if name else None
 
 
-def sweep_of_run(body: raw.Object) -> SweepKey | None:
+def sweep_of_run(body: raw.Object) -> Key | None:
     """The sweep that controls this run, if one does."""
     meta = raw.mapping(body.get("metadata"))
     owner = raw.controller(meta)
     namespace, name = raw.text(meta.get("namespace")), raw.text(owner.get("name"))
-    return SweepKey(namespace, name) if owner.get("kind") == SWEEP_KIND and namespace and name else None
+    return sweep_key(namespace, name) if owner.get("kind") == SWEEP_KIND and namespace and name else None

@@ -1,4 +1,4 @@
-"""Background tasks that never end by themselves: one that does is restarted, until `end`."""
+"""Background tasks that never end by themselves: one that does is restarted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import KW_ONLY, dataclass
 from itertools import repeat
 from typing import Any
 
@@ -26,54 +25,38 @@ def doubling(first_seconds: float, longest_seconds: float) -> Iterator[float]:
         pause = min(2 * pause, longest_seconds)
 
 
-@dataclass(eq=False)
-class BackgroundTask:
-    """One task, restarted whenever it ends, until `end`."""
+def keep_doing(name: str, work: Work, *, pauses: Iterator[float], restarted: Callable[[], None]) -> asyncio.Task[None]:
+    """Do this until the task is cancelled, and then wait for the work to end. Work that ends before, also by a
+    cancellation of its own, is begun anew after a pause; `restarted` is called."""
 
-    name: str
-    work: Work
-    _: KW_ONLY
-    pauses: Iterator[float]
-    restarted: Callable[[], None]  # called for each restart
+    async def again_and_again() -> None:
+        while True:
+            task = asyncio.create_task(work(), name=name)
+            try:
+                await asyncio.wait({task})
+            except asyncio.CancelledError:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+                raise
+            pause, error = next(pauses), None if task.cancelled() else task.exception()
+            logger.error("%s has ended and is restarted in %.0f s", name, pause, exc_info=error)
+            restarted()
+            await asyncio.sleep(pause)
 
-    def __post_init__(self) -> None:
-        self._is_over = False
-        self._pausing: asyncio.TimerHandle | None = None
-        self._start()
-
-    def end(self) -> asyncio.Task[None]:
-        """Never restart it. It has ended when the task has."""
-        self._is_over = True
-        if self._pausing is not None:
-            self._pausing.cancel()
-        self._task.cancel()
-        return self._task
-
-    def _start(self) -> None:
-        self._task = asyncio.create_task(self.work(), name=self.name)
-        self._task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        error = None if task.cancelled() else task.exception()
-        if self._is_over:
-            return
-        pause = next(self.pauses)
-        logger.error("%s has ended and is restarted in %.0f s", self.name, pause, exc_info=error)
-        self.restarted()
-        self._pausing = asyncio.get_running_loop().call_later(pause, self._start)
+    return asyncio.create_task(again_and_again(), name=f"{name}, kept going")
 
 
 class ProcessTasks:
     def __init__(self, restarted: Callable[[str], None]) -> None:
         """`restarted` is called with the name of every task that is restarted."""
         self._restarted = restarted
-        self._tasks: list[BackgroundTask] = []
+        self._tasks: list[asyncio.Task[None]] = []
         self._ends: dict[str, deque[float]] = {}
 
     def start(self, name: str, work: Work) -> None:
         """Do this from now on, until `close`."""
         pauses = repeat(RESTART_SECONDS)
-        self._tasks.append(BackgroundTask(name, work, pauses=pauses, restarted=lambda: self._note_end(name)))
+        self._tasks.append(keep_doing(name, work, pauses=pauses, restarted=lambda: self._note_end(name)))
 
     def problems(self) -> list[str]:
         """The tasks that end whenever they are started."""
@@ -82,7 +65,9 @@ class ProcessTasks:
         return [f"{name} keeps ending" for name in ends_often]
 
     async def close(self) -> None:
-        await asyncio.gather(*[task.end() for task in self._tasks], return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _note_end(self, name: str) -> None:
         self._restarted(name)

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -46,7 +47,6 @@ class Listing:
     """A list under way: what must not be undone by it."""
 
     kind: str
-    namespace: str | None
     listed: set[str] = field(default_factory=set)
     touched: set[str] = field(default_factory=set)  # uids that were heard of while it went on
     deleted: set[str] = field(default_factory=set)
@@ -58,21 +58,21 @@ class Indexes:
     def __init__(self, *, seconds: Callable[[], float] = time.monotonic, result_runs: int = 0) -> None:
         self.results = LatestResults(most=result_runs)
         self._seconds = seconds
-        self._seen: dict[views.ObjectKey, Seen] = {}
-        self._by_run: dict[views.Key, set[views.ObjectKey]] = {}
-        self._unconfirmed: dict[views.ObjectKey, tuple[int, float]] = {}
+        self._seen: dict[views.Key, Seen] = {}
+        self._by_run: dict[views.Key, set[views.Key]] = {}
+        self._unconfirmed: dict[views.Key, tuple[int, float]] = {}
         self._listings: list[Listing] = []
-        self.unreadable: set[views.ObjectKey] = set()  # known by their metadata only: the rest can't be read
+        self.unreadable: set[views.Key] = set()  # known by their metadata only: the rest can't be read
 
-    def run(self, key: views.RunKey) -> views.Run | None:
-        seen = self._seen.get(views.object_of(key))
+    def run(self, key: views.Key) -> views.Run | None:
+        seen = self._seen.get(key)
         return seen.view if seen is not None and isinstance(seen.view, views.Run) else None
 
-    def sweep(self, key: views.SweepKey) -> views.Sweep | None:
-        seen = self._seen.get(views.object_of(key))
+    def sweep(self, key: views.Key) -> views.Sweep | None:
+        seen = self._seen.get(key)
         return seen.view if seen is not None and isinstance(seen.view, views.Sweep) else None
 
-    def children(self, key: views.RunKey) -> views.Children:
+    def children(self, key: views.Key) -> views.Children:
         """Everything that carries the run's label, whoever owns it."""
         found = [self._seen[o].view for o in sorted(self._by_run.get(key, ()))]
         objects = tuple(v for v in found if isinstance(v, views.Child))
@@ -83,11 +83,11 @@ class Indexes:
         found = (self._seen[o].view for o in self._by_run.get(key, ()) if o.kind in SERVER_KINDS)
         return any(isinstance(v, views.Child) and v.role in names.SERVING_ROLES and not v.deleting for v in found)
 
-    def runs(self) -> list[views.RunKey]:
-        return [views.RunKey(key.namespace, key.name) for key in self._seen if key.kind == names.KIND]
+    def runs(self) -> list[views.Key]:
+        return [key for key in self._seen if key.kind == names.KIND]
 
-    def sweeps(self) -> list[views.SweepKey]:
-        return [views.SweepKey(key.namespace, key.name) for key in self._seen if key.kind == SWEEP_KIND]
+    def sweeps(self) -> list[views.Key]:
+        return [key for key in self._seen if key.kind == SWEEP_KIND]
 
     def runs_of(self, sweep_uid: str) -> tuple[views.Run, ...]:
         found = (seen.view for key, seen in self._seen.items() if key.kind == names.KIND)
@@ -131,7 +131,7 @@ class Indexes:
         identity = self._identity(kind, body)
         return None if identity is None else self._learnt(*identity, body)
 
-    def _learnt(self, key: views.ObjectKey, uid: str, version: int, body: Body) -> views.Key | None:
+    def _learnt(self, key: views.Key, uid: str, version: int, body: Body) -> views.Key | None:
         for listing in self._listings:
             listing.touched.add(uid)
         before = self._seen.get(key)
@@ -144,24 +144,32 @@ class Indexes:
 
     def mark_deleting(self, kind: str, namespace: str, name: str) -> None:
         """Its deletion was requested; the watch delivers when it is gone."""
-        key = views.ObjectKey(kind, namespace, name)
+        key = views.Key(kind, namespace, name)
         seen = self._seen.get(key)
         if seen is not None:
             self._seen[key] = replace(seen, view=replace(seen.view, deleting=True))
 
-    def drop(self, kind: str, namespace: str, name: str) -> None:
+    def drop(self, key: views.Key) -> None:
         """It turned out not to exist."""
-        key = views.ObjectKey(kind, namespace, name)
         self._unconfirmed.pop(key, None)
         seen = self._seen.get(key)
         if seen is not None:
             self._remove(key, seen.uid)
 
-    def begin_listing(self, kind: str, namespace: str | None) -> Listing:
-        """A list of a kind begins: from now on events take precedence over it."""
-        listing = Listing(kind, namespace)
+    @contextmanager
+    def listing(self, kind: str, namespace: str | None) -> Iterator[Listing]:
+        """While a list of a kind is read, events take precedence over it. Unless that raises, the list is complete:
+        what it did not hold, and nobody spoke of meanwhile, is gone."""
+        listing = Listing(kind)
         self._listings.append(listing)
-        return listing
+        try:
+            yield listing
+        finally:
+            self._listings.remove(listing)
+        alive = listing.listed | listing.touched
+        for key, seen in list(self._seen.items()):
+            if key.kind == kind and namespace in (None, key.namespace) and seen.uid not in alive:
+                self.drop(key)
 
     def listed(self, listing: Listing, body: Body) -> None:
         identity = self._identity(listing.kind, body)
@@ -173,18 +181,7 @@ class Indexes:
             self._learnt(*identity, body)
             self._note_result(key, uid, body)  # a place may have come free since it was heard
 
-    def end_listing(self, listing: Listing, *, complete: bool) -> None:
-        """The list is over. If it is complete, what it did not hold, and nobody spoke of meanwhile, is gone."""
-        self._listings.remove(listing)
-        if not complete:
-            return
-        alive = listing.listed | listing.touched
-        for key, seen in list(self._seen.items()):
-            in_scope = key.kind == listing.kind and listing.namespace in (None, key.namespace)
-            if in_scope and seen.uid not in alive:
-                self.drop(*key)
-
-    def _put(self, key: views.ObjectKey, uid: str, version: int, body: Body) -> views.Key | None:
+    def _put(self, key: views.Key, uid: str, version: int, body: Body) -> views.Key | None:
         before = self._seen.get(key)
         if before is not None and before.uid == uid and before.version >= version:
             return None
@@ -208,7 +205,7 @@ class Indexes:
             logger.warning("a %s does not say which object it is, or which version: passed over", kind)
         return found
 
-    def _view(self, key: views.ObjectKey, body: Body) -> views.View | None:
+    def _view(self, key: views.Key, body: Body) -> views.View | None:
         """The whole object's, or that of its metadata alone; None where not even these can be read."""
         try:
             view = view_of(key.kind, body)
@@ -225,7 +222,7 @@ class Indexes:
             logger.exception("%s %s/%s can't be read, not even its metadata: passed over", *key)
             return None
 
-    def _remove(self, key: views.ObjectKey, uid: str) -> views.Key | None:
+    def _remove(self, key: views.Key, uid: str) -> views.Key | None:
         seen = self._seen.get(key)
         if seen is None or seen.uid != uid:
             return None
@@ -233,24 +230,24 @@ class Indexes:
         self.unreadable.discard(key)
         self._leave(key, seen.belongs_to)
         if key.kind == names.KIND:
-            self.results.drop(views.RunKey(key.namespace, key.name))
+            self.results.drop(key)
             # They are not watched, so that no event will come.
             for child in [k for k in self._by_run.get(seen.belongs_to, ()) if not _watched(self._seen[k].view)]:
                 self._leave(child, seen.belongs_to)
                 del self._seen[child]
         return seen.belongs_to
 
-    def _leave(self, key: views.ObjectKey, owner: views.Key) -> None:
+    def _leave(self, key: views.Key, owner: views.Key) -> None:
         siblings = self._by_run.get(owner, set())
         siblings.discard(key)
         if not siblings:
             self._by_run.pop(owner, None)
 
-    def _note_result(self, key: views.ObjectKey, uid: str, body: Body) -> None:
+    def _note_result(self, key: views.Key, uid: str, body: Body) -> None:
         if key.kind == names.KIND:
             status = raw.mapping(body.get("status"))
             ended = finished_run_of(status) if is_finished(status) else None
-            self.results.note(views.RunKey(key.namespace, key.name), uid, ended)
+            self.results.note(key, uid, ended)
 
 
 def _watched(view: views.View) -> bool:

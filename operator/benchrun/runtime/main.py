@@ -47,7 +47,7 @@ class Sparing(logging.Filter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object an entry: time, level, logger, message, error, and the run it is about."""
+    """One JSON object an entry: time, level, logger, message and error."""
 
     def format(self, record: logging.LogRecord) -> str:
         entry = {
@@ -56,9 +56,6 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        run = getattr(record, "run", None)
-        if run is not None:
-            entry["run"] = str(run)
         if record.exc_info:
             entry["error"] = self.formatException(record.exc_info)
         return json.dumps(entry, ensure_ascii=False)

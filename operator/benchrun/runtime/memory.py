@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 from benchrun import names
 from benchrun.decide import Collected
 from benchrun.decide.sweep.sweep_state import SweepCollected
-from benchrun.observe import HEADLINE_FIGURES, MAX_CELLS, Children, FinishedRun, Key, RunKey, SweptRun
+from benchrun.observe import HEADLINE_FIGURES, MAX_CELLS, Children, FinishedRun, Key, SweptRun
 
 
 @dataclass(slots=True)
@@ -25,9 +25,7 @@ class Memory:
     """Of one object; its uid distinguishes it from namesakes."""
 
     uid: str
-
-    def leave(self) -> None:
-        """It is not needed any more: end what goes on for it."""
+    making: asyncio.Task[None] | None = None  # what goes on for it: the table of a sweep
 
 
 @dataclass(slots=True)
@@ -46,41 +44,31 @@ class RunMemory(Memory):
 @dataclass(slots=True)
 class SweepMemory(Memory):
     collected: SweepCollected = field(default_factory=SweepCollected)
-    making: asyncio.Task[None] | None = None  # the table that is being made
     settled: tuple[str, Mapping[str, SweptRun]] | None = None
     """Version of the sweep and its runs, as a pass left them that had nothing more to do. Most news of runs are live figures."""
-
-    def leave(self) -> None:
-        """Nobody will ask for its table."""
-        if self.making is not None:
-            self.making.cancel()
 
 
 M = TypeVar("M", bound=Memory)
 
 
-class Memories(Generic[M]):
+class Memories(dict[Key, M]):
     """The memory of every object of a kind that goes on."""
 
     def __init__(self, kind: type[M]) -> None:
         self._kind = kind
-        self._by_key: dict[Key, M] = {}
-
-    def __len__(self) -> int:
-        return len(self._by_key)
 
     def of(self, key: Key, uid: str) -> M:
         """The object's memory; one of the same name but another uid starts with none."""
-        memory = self._by_key.get(key)
+        memory = self.get(key)
         if memory is None or memory.uid != uid:
             self.drop(key)
-            memory = self._by_key[key] = self._kind(uid)
+            memory = self[key] = self._kind(uid)
         return memory
 
     def drop(self, key: Key) -> None:
-        memory = self._by_key.pop(key, None)
-        if memory is not None:
-            memory.leave()
+        memory = self.pop(key, None)
+        if memory is not None and memory.making is not None:
+            memory.making.cancel()
 
 
 MAX_RUNS = 100  # most that can be configured: of 16 load points and 8 figures each, 1 MB kept and 1.3 MB of metrics
@@ -91,12 +79,12 @@ class LatestResults:
 
     def __init__(self, *, most: int) -> None:
         self._most = most
-        self._kept: dict[RunKey, tuple[str, FinishedRun]] = {}  # uid, and how it ended
+        self._kept: dict[Key, tuple[str, FinishedRun]] = {}  # uid, and how it ended
 
-    def __iter__(self) -> Iterator[tuple[RunKey, FinishedRun]]:
+    def __iter__(self) -> Iterator[tuple[Key, FinishedRun]]:
         return iter([(key, run) for key, (_, run) in sorted(self._kept.items(), key=lambda item: item[0])])
 
-    def note(self, key: RunKey, uid: str, run: FinishedRun | None) -> None:
+    def note(self, key: Key, uid: str, run: FinishedRun | None) -> None:
         """How a run ended; None of a run that goes on, which may be a new one of an old name."""
         if run is not None:
             self._kept[key] = uid, run
@@ -105,16 +93,16 @@ class LatestResults:
         elif key in self._kept and self._kept[key][0] != uid:
             del self._kept[key]
 
-    def drop(self, key: RunKey) -> None:
+    def drop(self, key: Key) -> None:
         """The run is gone. An older one takes its place at the next list of all runs."""
         self._kept.pop(key, None)
 
 
+@dataclass(eq=False)
 class ResultMetrics(Collector):
     """`benchrun_run_*` and `benchrun_result*`, of what `results` holds at the scrape: never more than a known number."""
 
-    def __init__(self, results: LatestResults) -> None:
-        self._results = results
+    results: LatestResults
 
     def collect(self) -> Iterator[Metric]:
         """Every family, also those without a series."""
@@ -128,15 +116,15 @@ class ResultMetrics(Collector):
         result = _gauge(
             "result", "A headline figure of a load point, under its name in status.results[].metrics.", "cell", "metric"
         )
-        for key, run in self._results:
-            info.add_metric((*key, run.phase, run.verdict), 1)
-            ended.add_metric(key, run.ended_at.timestamp())
-            left_out.add_metric(key, run.cells_left_out)
+        for (_, *where), run in self.results:
+            info.add_metric((*where, run.phase, run.verdict), 1)
+            ended.add_metric(where, run.ended_at.timestamp())
+            left_out.add_metric(where, run.cells_left_out)
             for cell in run.cells:
-                cell_info.add_metric((*key, cell.cell, cell.workload, cell.axis, cell.value, cell.verdict), 1)
+                cell_info.add_metric((*where, cell.cell, cell.workload, cell.axis, cell.value, cell.verdict), 1)
                 for name, value in zip(HEADLINE_FIGURES, cell.figures, strict=True):
                     if value is not None:
-                        result.add_metric((*key, cell.cell, name), value)
+                        result.add_metric((*where, cell.cell, name), value)
         yield from (info, ended, left_out, cell_info, result)
 
 

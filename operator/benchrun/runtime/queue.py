@@ -18,9 +18,8 @@ import logging
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Generic, TypeVar
 
-from benchrun.observe import RunKey, SweepKey
+from benchrun.observe import Key
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +28,6 @@ LONGEST_RETRY_SECONDS = 120.0
 LONGEST_URGENT_RETRY_SECONDS = 15.0  # deadlines go on while passes fail, and servers are held
 STOP_SECONDS = 3.0
 PICKS_IN_A_ROW = 7  # urgent keys that are taken one after the other while other keys wait
-K = TypeVar("K", bound=RunKey | SweepKey)
 
 
 class Later(Exception):
@@ -40,28 +38,28 @@ class Later(Exception):
         self.seconds = seconds
 
 
-class Lane(Generic[K]):
+class Lane:
     """Keys that wait, each once. Namespaces take turns; within one, first come, first served."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, dict[K, None]] = {}  # by namespace, in the order of their turns
+        self._waiting: dict[str, dict[Key, None]] = {}  # by namespace, in the order of their turns
 
     def __len__(self) -> int:
         return sum(map(len, self._waiting.values()))
 
-    def __contains__(self, key: K) -> bool:
+    def __contains__(self, key: Key) -> bool:
         return key in self._waiting.get(key.namespace, ())
 
-    def add(self, key: K) -> None:
+    def add(self, key: Key) -> None:
         self._waiting.setdefault(key.namespace, {})[key] = None
 
-    def remove(self, key: K) -> None:
+    def remove(self, key: Key) -> None:
         keys = self._waiting[key.namespace]
         del keys[key]
         if not keys:
             del self._waiting[key.namespace]
 
-    def take(self) -> K | None:
+    def take(self) -> Key | None:
         for namespace, keys in self._waiting.items():
             key = next(iter(keys))
             self.remove(key)
@@ -75,25 +73,25 @@ class Lane(Generic[K]):
 
 
 @dataclass(eq=False)
-class WorkQueue(Generic[K]):
+class WorkQueue:
     """Keys to handle: deduplicated, one at a time per key, retried with back-off, fair between namespaces."""
 
-    handle: Callable[[K], Awaitable[float | None]]
+    handle: Callable[[Key], Awaitable[float | None]]
     _: KW_ONLY
     workers: int
-    urgent: Callable[[K], bool] = lambda _: False
+    urgent: Callable[[Key], bool] = lambda _: False
     jitter: Callable[[], float] = random.random
 
     def __post_init__(self) -> None:
-        self._urgent: Lane[K] = Lane()
-        self._others: Lane[K] = Lane()
+        self._urgent = Lane()
+        self._others = Lane()
         self._in_a_row = 0
         self._added = asyncio.Event()
         self._stopping = False
-        self._running: set[K] = set()
-        self._again: set[K] = set()
-        self._timers: dict[K, asyncio.TimerHandle] = {}
-        self._failures: dict[K, int] = {}
+        self._running: set[Key] = set()
+        self._again: set[Key] = set()
+        self._timers: dict[Key, asyncio.TimerHandle] = {}
+        self._failures: dict[Key, int] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -106,7 +104,7 @@ class WorkQueue(Generic[K]):
         """Whether a worker has ended that was not stopped."""
         return not self._stopping and any(worker.done() for worker in self._tasks)
 
-    def add(self, key: K) -> None:
+    def add(self, key: Key) -> None:
         """Handle the key as soon as a worker is free."""
         if key in self._running:
             self._again.add(key)
@@ -118,7 +116,7 @@ class WorkQueue(Generic[K]):
             (self._urgent if is_urgent else self._others).add(key)
             self._added.set()
 
-    def add_after(self, key: K, seconds: float) -> None:
+    def add_after(self, key: Key, seconds: float) -> None:
         """Handle the key in so many seconds; of several such requests the earliest wins."""
         if seconds <= 0:
             self.add(key)
@@ -152,13 +150,13 @@ class WorkQueue(Generic[K]):
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
 
-    def _next(self) -> K | None:
+    def _next(self) -> Key | None:
         others_turn = self._in_a_row >= PICKS_IN_A_ROW and len(self._others) > 0
         key = None if others_turn else self._urgent.take()
         self._in_a_row = self._in_a_row + 1 if key is not None else 0
         return key if key is not None else self._others.take()
 
-    async def _work(self, take: Callable[[], K | None]) -> None:
+    async def _work(self, take: Callable[[], Key | None]) -> None:
         while not self._stopping:
             key = take()
             if key is None:
@@ -179,7 +177,7 @@ class WorkQueue(Generic[K]):
             if delay is not None:
                 self.add_after(key, delay)
 
-    async def _handled(self, key: K) -> float | None:
+    async def _handled(self, key: Key) -> float | None:
         """Seconds until the key is due."""
         try:
             delay = await self.handle(key)
@@ -192,17 +190,17 @@ class WorkQueue(Generic[K]):
         self._failures.pop(key, None)
         return delay
 
-    def _back_off(self, key: K) -> float:
+    def _back_off(self, key: Key) -> float:
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         limit = LONGEST_URGENT_RETRY_SECONDS if self.urgent(key) else LONGEST_RETRY_SECONDS
         longest = min(limit, FIRST_RETRY_SECONDS * 2.0 ** min(failures - 1, 20))
         return longest * (0.5 + self.jitter() / 2)
 
-    def _due(self, key: K) -> None:
+    def _due(self, key: Key) -> None:
         self._timers.pop(key, None)
         self.add(key)
 
-    def _cancel_timer(self, key: K) -> None:
+    def _cancel_timer(self, key: Key) -> None:
         timer = self._timers.pop(key, None)
         if timer is not None:
             timer.cancel()

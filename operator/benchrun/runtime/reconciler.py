@@ -13,7 +13,7 @@ from typing import Any
 
 from benchrun.decide import Event, Ref
 from benchrun.effects import ClusterError, Conflict, KubernetesApi, NotFound, Throttled
-from benchrun.observe import Declared, Key, object_of
+from benchrun.observe import Declared, Key
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.queue import Later
 from benchrun.runtime.telemetry import Telemetry
@@ -75,10 +75,10 @@ class Reconciler:
 
     async def _refresh(self, key: Key) -> None:
         """Read what is there now from the API server, in case a watch is behind."""
-        kind, namespace, name = object_of(key)
+        kind, namespace, name = key
         try:
             self.indexes.learnt(kind, await self.cluster.get(kind, namespace=namespace, name=name))
         except NotFound:
-            self.indexes.drop(kind, namespace, name)
+            self.indexes.drop(key)
         except ClusterError as error:
             logger.info("%s: not read after a conflict: %s", key, error)

@@ -20,7 +20,7 @@ from benchrun.api import Reason, has_only_progress, status_changes, timestamp
 from benchrun.decide import RESULT_ROLES, SERVER_KINDS, Context, Decision, Event, Facts, Judging, Ref, RefusedObject
 from benchrun.decide.refusals import diagnose_refusal
 from benchrun.effects import About, ClusterError, Forbidden, Invalid, LookUps, NotServed, Occupied
-from benchrun.observe import Run, RunKey, is_finished
+from benchrun.observe import Key, Run, is_finished
 from benchrun.plan import TIMELINE_KEY
 from benchrun.runtime.memory import Memories, RunMemory
 from benchrun.runtime.queue import Later
@@ -46,15 +46,15 @@ LAST_WORDS_SECONDS = 1.0  # a failed server's release waits at most so long for 
 @dataclass(kw_only=True, eq=False)
 class RunReconciler(Reconciler):
     sessions: Sessions
-    lookups: LookUps[RunKey]
+    lookups: LookUps
     context: Context
     decide: Decide
 
     def __post_init__(self) -> None:
         self.memories = Memories(RunMemory)
-        self._failures: dict[RunKey, tuple[int, float]] = {}  # failed passes in a row, and since when (loop's time)
+        self._failures: dict[Key, tuple[int, float]] = {}  # failed passes in a row, and since when (loop's time)
 
-    async def __call__(self, key: RunKey) -> float | None:
+    async def __call__(self, key: Key) -> float | None:
         try:
             seconds = await self.guard(key, lambda: self._pass(key))
         except Exception as error:
@@ -66,7 +66,7 @@ class RunReconciler(Reconciler):
         self._failures.pop(key, None)
         return seconds
 
-    async def _pass(self, key: RunKey) -> float | None:
+    async def _pass(self, key: Key) -> float | None:
         run = self.indexes.run(key)
         if run is None or run.deleting:
             # The garbage collector removes the children, with or without us, but not before somebody's finalizer lets the run go.
@@ -80,7 +80,7 @@ class RunReconciler(Reconciler):
             decision = self.decide(facts)
         return await self._carry_out(key, facts, decision, memory)
 
-    async def _carry_out(self, key: RunKey, facts: Facts, decision: Decision, memory: RunMemory) -> float | None:
+    async def _carry_out(self, key: Key, facts: Facts, decision: Decision, memory: RunMemory) -> float | None:
         run, collected = facts.run, memory.collected
         collected.ending = decision.ending or collected.ending
         about = About(run, facts.children, tuple(collected.arrivals.values()), tuple(collected.samples.unstored))
@@ -130,7 +130,7 @@ class RunReconciler(Reconciler):
         return len(self.sessions) / RUNS_A_SECOND
 
     async def _apply(
-        self, key: RunKey, run: Run, decision: Decision, memory: RunMemory
+        self, key: Key, run: Run, decision: Decision, memory: RunMemory
     ) -> ClusterError | RefusedObject | None:
         """Why not everything is there now: an error that may be gone in a moment, or a refusal. Both are noted for the status."""
         collected, refused = memory.collected, None
@@ -159,7 +159,7 @@ class RunReconciler(Reconciler):
             await self.post(run, (Event(why.reason, why.message, warning=True),))
         return refused[0]
 
-    async def _apply_one(self, key: RunKey, run: Run, manifest: dict[str, Any], memory: RunMemory) -> None:
+    async def _apply_one(self, key: Key, run: Run, manifest: dict[str, Any], memory: RunMemory) -> None:
         kind, meta = manifest["kind"], manifest["metadata"]
         wanted_hash = (meta.get("annotations") or {}).get(names.ANNOTATION_APPLIED)
         known = self.indexes.children(key).named(kind, meta["name"])
@@ -202,13 +202,13 @@ class RunReconciler(Reconciler):
         memory.written_at, memory.outdated_since = now, None
         return None
 
-    def _forget(self, key: RunKey) -> None:
+    def _forget(self, key: Key) -> None:
         self.sessions.stop(key)
         self.lookups.stop(key)
         self.memories.drop(key)
         self.telemetry.forget(key)
 
-    async def _is_over(self, key: RunKey, error: Exception) -> bool:
+    async def _is_over(self, key: Key, error: Exception) -> bool:
         """Count a failed pass; True when the run is ended for it. What the API server does not do now does not count: only
         what it will never do, and errors of our own code."""
         cause = error.__cause__ if isinstance(error, Later) else error
@@ -222,7 +222,7 @@ class RunReconciler(Reconciler):
         logger.error("%s: let go after %d failed passes", key, count + 1, exc_info=cause)
         return await self._let_go(key) and await self._write_failed(key, cause or error)
 
-    async def _let_go(self, key: RunKey) -> bool:
+    async def _let_go(self, key: Key) -> bool:
         """Whether the deletion of everything that the run holds was requested."""
         run = self.indexes.run(key)
         if run is None:
@@ -236,7 +236,7 @@ class RunReconciler(Reconciler):
             logger.warning("%s: something it holds is not deleted yet: %s", key, error)
         return not failed
 
-    async def _write_failed(self, key: RunKey, error: BaseException) -> bool:
+    async def _write_failed(self, key: Key, error: BaseException) -> bool:
         """Whether the status says that the run has failed, and only that. One that has ended already is left as it is."""
         run = self.indexes.run(key)
         if run is None or is_finished(run.status):

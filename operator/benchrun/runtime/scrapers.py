@@ -170,7 +170,7 @@ class ClientPoller:
     news: Callable[[], None]
 
     def __post_init__(self) -> None:
-        self._records = ClientRecords(self.fetcher, self.target)
+        self.records = ClientRecords(self.fetcher, self.target)
         self._failures = self._unusable = 0
         self._good_at: float | None = None
 
@@ -185,10 +185,6 @@ class ClientPoller:
         finally:
             watch.cancel()
 
-    async def acknowledge(self, through: int) -> bool:
-        """Tell the client that all records below `through` are stored."""
-        return await self._records.acknowledge(through)
-
     async def _poll(self) -> float:
         """Seconds to pause before the next poll."""
         if self.collected.backlog_is_full:
@@ -197,7 +193,7 @@ class ClientPoller:
         progress = self.collected.client.progress
         seen = progress.version if progress is not None else -1
         try:
-            pulled = await self._records.pull(from_sequence=wanted, seen_version=seen)
+            pulled = await self.records.pull(from_sequence=wanted, seen_version=seen)
         except FetchError as error:
             self._failures += 1
             logger.log(logging.INFO if self._failures == 1 else logging.DEBUG, "client %s: %s", self.target.pod, error)

@@ -15,8 +15,8 @@ from functools import partial
 from benchrun import names
 from benchrun.decide import PullTarget, ScrapeTarget
 from benchrun.effects import LEADER_WORKER_SET, ClusterError, Fetcher, KubernetesApi, NotFound
-from benchrun.observe import Run, RunKey, untrusted_json as raw
-from benchrun.runtime.background_tasks import BackgroundTask, Work, doubling
+from benchrun.observe import Key, Run, untrusted_json as raw
+from benchrun.runtime.background_tasks import Work, doubling, keep_doing
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import RunMemory
 from benchrun.runtime.scrapers import ClientPoller, Scraper
@@ -32,10 +32,10 @@ GROUP_SECONDS = 5.0  # how often a LeaderWorkerSet is read: a cluster may lack t
 @dataclass(slots=True)
 class Session:
     memory: RunMemory
-    scrapers: dict[ScrapeTarget, BackgroundTask] = field(default_factory=dict)
+    scrapers: dict[ScrapeTarget, asyncio.Task[None]] = field(default_factory=dict)
     poller: ClientPoller | None = None
-    polling: BackgroundTask | None = None
-    group: BackgroundTask | None = None
+    polling: asyncio.Task[None] | None = None
+    group: asyncio.Task[None] | None = None
 
 
 @dataclass(kw_only=True, eq=False)
@@ -47,17 +47,17 @@ class Sessions:
     now: Callable[[], datetime]
     telemetry: Telemetry
     indexes: Indexes
-    enqueue: Callable[[RunKey], None]
+    enqueue: Callable[[Key], None]
 
     def __post_init__(self) -> None:
-        self._sessions: dict[RunKey, Session] = {}
+        self._sessions: dict[Key, Session] = {}
         self._ending: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def follow(
-        self, key: RunKey, run: Run, memory: RunMemory, *, scrape: tuple[ScrapeTarget, ...], pull: PullTarget | None
+        self, key: Key, run: Run, memory: RunMemory, *, scrape: tuple[ScrapeTarget, ...], pull: PullTarget | None
     ) -> None:
         """From now on do exactly this for the run."""
         session = self._sessions.get(key)
@@ -75,13 +75,13 @@ class Sessions:
         if not session.scrapers and session.poller is None:
             self.stop(key)
 
-    async def acknowledge(self, key: RunKey, through: int) -> bool:
+    async def acknowledge(self, key: Key, through: int) -> bool:
         """Tell the run's client that records below `through` are stored; False where it did not answer."""
         session = self._sessions.get(key)
         poller = session.poller if session is not None else None
-        return poller is not None and await poller.acknowledge(through)
+        return poller is not None and await poller.records.acknowledge(through)
 
-    def stop(self, key: RunKey) -> None:
+    def stop(self, key: Key) -> None:
         session = self._sessions.pop(key, None)
         if session is not None:
             self._end(*session.scrapers.values(), session.polling, session.group)
@@ -91,7 +91,7 @@ class Sessions:
             self.stop(key)
         await asyncio.gather(*self._ending, return_exceptions=True)
 
-    def _scrape(self, key: RunKey, session: Session, wanted: tuple[ScrapeTarget, ...]) -> None:
+    def _scrape(self, key: Key, session: Session, wanted: tuple[ScrapeTarget, ...]) -> None:
         collected, fetcher, news = session.memory.collected, self.fetcher, partial(self.enqueue, key)
         for target in session.scrapers.keys() - set(wanted):
             self._end(session.scrapers.pop(target))
@@ -99,7 +99,7 @@ class Sessions:
             scraper = Scraper(target, collected, fetcher=fetcher, now=self.now, telemetry=self.telemetry, news=news)
             session.scrapers[target] = self._start(scraper.run, "scrape", target.pod)
 
-    def _poll(self, key: RunKey, session: Session, wanted: PullTarget | None) -> None:
+    def _poll(self, key: Key, session: Session, wanted: PullTarget | None) -> None:
         current, collected, news = session.poller, session.memory.collected, partial(self.enqueue, key)
         if current is not None and wanted is not None:
             old = current.target
@@ -112,7 +112,7 @@ class Sessions:
             poller = ClientPoller(wanted, collected, fetcher=self.fetcher, telemetry=self.telemetry, news=news)
             session.poller, session.polling = poller, self._start(poller.run, "follow", wanted.pod)
 
-    async def _read_group(self, key: RunKey, run: Run) -> None:
+    async def _read_group(self, key: Key, run: Run) -> None:
         """Bring what is known of the run's LeaderWorkerSet up to date, now and then."""
         name = names.group_name(run.name, run.uid)
         while True:
@@ -121,7 +121,7 @@ class Sessions:
                 changed = self.indexes.learnt(LEADER_WORKER_SET, body) is not None
             except NotFound:
                 changed = self.indexes.children(key).named(LEADER_WORKER_SET, name) is not None
-                self.indexes.drop(LEADER_WORKER_SET, run.namespace, name)
+                self.indexes.drop(Key(LEADER_WORKER_SET, run.namespace, name))
             except ClusterError as error:
                 logger.debug("%s: its LeaderWorkerSet was not read: %s", key, error)
                 changed = False
@@ -129,12 +129,13 @@ class Sessions:
                 self.enqueue(key)
             await asyncio.sleep(GROUP_SECONDS)
 
-    def _start(self, work: Work, kind: str, what: str) -> BackgroundTask:
+    def _start(self, work: Work, kind: str, what: str) -> asyncio.Task[None]:
         pauses = doubling(FIRST_RESTART_SECONDS, LONGEST_RESTART_SECONDS)
         restarted = partial(self.telemetry.task_restarted, kind)
-        return BackgroundTask(f"{kind} {what}", work, pauses=pauses, restarted=restarted)
+        return keep_doing(f"{kind} {what}", work, pauses=pauses, restarted=restarted)
 
-    def _end(self, *running: BackgroundTask | None) -> None:
-        for task in [each.end() for each in running if each is not None]:
+    def _end(self, *running: asyncio.Task[None] | None) -> None:
+        for task in [each for each in running if each is not None]:
+            task.cancel()
             self._ending.add(task)
             task.add_done_callback(self._ending.discard)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from benchrun.decide.sweep.sweep_state import NotCreated, SweepDecision, SweepFa
 from benchrun.effects import ClusterError, Forbidden, Invalid, JudgeChild, NotFound, NotJudged, Occupied
 from benchrun.judge_process.job import Part, SweepJob
 from benchrun.names import KIND
-from benchrun.observe import Key, Sweep, SweepKey, run_of, swept_runs, untrusted_json as raw
+from benchrun.observe import Key, Sweep, run_key, run_of, swept_runs, untrusted_json as raw
 from benchrun.observe.last_words import bounded
 from benchrun.runtime.memory import Memories, SweepMemory
 from benchrun.runtime.reconciler import RETRY_SECONDS, Reconciler
@@ -38,10 +38,10 @@ class SweepReconciler(Reconciler):
     def __post_init__(self) -> None:
         self.memories = Memories(SweepMemory)
 
-    async def __call__(self, key: SweepKey) -> float | None:
+    async def __call__(self, key: Key) -> float | None:
         return await self.guard(key, lambda: self._pass(key))
 
-    async def _pass(self, key: SweepKey) -> float | None:
+    async def _pass(self, key: Key) -> float | None:
         sweep = self.indexes.sweep(key)
         if sweep is None or sweep.deleting:
             # The garbage collector removes the runs, with or without us.
@@ -91,7 +91,7 @@ class SweepReconciler(Reconciler):
         try:
             body = await self.cluster.get(KIND, namespace=sweep.namespace, name=name)
         except NotFound:
-            self.indexes.drop(KIND, sweep.namespace, name)
+            self.indexes.drop(run_key(sweep.namespace, name))
             return
         self._learnt(body)
         run = run_of(body)
@@ -103,14 +103,11 @@ class SweepReconciler(Reconciler):
             figures = BenchmarkRunStatus()  # written by another version of the API: there, but not to be compared
         memory.collected.measured[run.uid] = figures
 
-    async def _table(self, key: SweepKey, sweep: Sweep, wanted: TableWanted, memory: SweepMemory) -> None:
+    async def _table(self, key: Key, sweep: Sweep, wanted: TableWanted, memory: SweepMemory) -> None:
         job = SweepJob(spec=sweep.spec, baseline=wanted.baseline, runs=wanted.runs, missing=dict(wanted.missing))
-        measured = ((run.uid, memory.collected.measured[run.uid]) for run in wanted.runs)
-        packed = ((uid, status.model_dump_json(by_alias=True, exclude_none=True).encode()) for uid, status in measured)
-        parts = (Part.of("run", data, name=uid) for uid, data in packed)
         table, problem = None, ""
         try:
-            table = await self.judge.judge(job, parts, SweepTable)
+            table = await self.judge.judge(job, _parts(wanted, memory), SweepTable)
         except NotJudged as error:
             problem = str(error)
         except Exception as error:
@@ -160,6 +157,12 @@ class SweepReconciler(Reconciler):
         key = self.indexes.learnt(KIND, body) if body is not None else None
         if key is not None:
             self.enqueue(key)
+
+
+async def _parts(wanted: TableWanted, memory: SweepMemory) -> AsyncGenerator[Part, None]:
+    for run in wanted.runs:
+        status = memory.collected.measured[run.uid]
+        yield Part.of("run", status.model_dump_json(by_alias=True, exclude_none=True).encode(), name=run.uid)
 
 
 def _is_leftover(found: dict[str, Any], manifest: dict[str, Any]) -> bool:

@@ -12,7 +12,7 @@ import prometheus_client
 from aiohttp import web
 
 from benchrun.api import BenchmarkRunStatus
-from benchrun.observe import RunKey
+from benchrun.observe import Key
 
 MAX_LIVE_RUNS = 200  # runs with gauges of their own at a time; more would make the metrics too long
 _FAST = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -57,7 +57,7 @@ class Telemetry:
         self._unreadable = self._gauge("namespace_unreadable", "Whether it could not be read, last time.", "namespace")
         self.loop_lag_seconds = self._gauge("event_loop_lag_seconds", "How late the event loop ran its last tick.")
         self._live = {figure: self._gauge(name, meaning, "namespace", "run") for figure, name, meaning in _LIVE}
-        self._live_runs: set[RunKey] = set()
+        self._live_runs: set[Key] = set()
 
     def page(self) -> bytes:
         """Everything, in Prometheus' text format."""
@@ -84,7 +84,7 @@ class Telemetry:
         """A namespace was listed, or could not be."""
         self._unreadable.labels(namespace).set(unreadable)
 
-    def live(self, key: RunKey, status: BenchmarkRunStatus, *, ended: bool) -> None:
+    def live(self, key: Key, status: BenchmarkRunStatus, *, ended: bool) -> None:
         """Show a run's live figures, while it goes on."""
         room = key in self._live_runs or len(self._live_runs) < self._most_live_runs
         if ended or status.live is None or not room:
@@ -92,13 +92,13 @@ class Telemetry:
         self._live_runs.add(key)
         for name, gauge in self._live.items():
             value = getattr(status.live, name)
-            gauge.labels(*key).set(float("nan") if value is None else value)
+            gauge.labels(key.namespace, key.name).set(float("nan") if value is None else value)
 
-    def forget(self, key: RunKey) -> None:
+    def forget(self, key: Key) -> None:
         if key in self._live_runs:
             self._live_runs.remove(key)
             for gauge in self._live.values():
-                gauge.remove(*key)
+                gauge.remove(key.namespace, key.name)
 
     @contextmanager
     def _timed(

@@ -127,8 +127,9 @@ class Lister:
     indexes: Indexes
     namespaces: Iterable[str]
     _: KW_ONLY
-    turned: Callable[[str, bool], None] = lambda namespace, unreadable: None
-    """Called with every namespace when it is found readable or unreadable."""
+    turned: Callable[[str, bool], None] = lambda namespace, unreadable: (
+        None
+    )  # called with every namespace that was tried
     unreadable: dict[str, str] = field(default_factory=dict, init=False)  # why, by namespace
 
     def __post_init__(self) -> None:
@@ -176,14 +177,10 @@ class Lister:
         return "; ".join(problems)
 
     async def _list_kind(self, kind: str, namespace: Scope) -> None:
-        listing, complete = self.indexes.begin_listing(kind, namespace), False
         selector, lean = names.LABEL_RUN if kind in (*CHILD_KINDS, *EXTENSION_KINDS) else None, kind == "ConfigMap"
-        try:
+        with self.indexes.listing(kind, namespace) as listing:
             async for body in self.cluster.list(kind, namespace=namespace, selector=selector, metadata_only=lean):
                 self.indexes.listed(listing, body)
-            complete = True
-        finally:
-            self.indexes.end_listing(listing, complete=complete)
 
     def _note(self, scope: Scope, problems: str) -> None:
         shown = _shown(scope)

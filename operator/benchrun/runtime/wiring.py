@@ -11,8 +11,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from benchrun import effects
+from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.decide import Context
-from benchrun.observe import Key, RunKey, SweepKey
+from benchrun.observe import Key
 from benchrun.runtime.background_tasks import ProcessTasks
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import ResultMetrics
@@ -45,14 +46,13 @@ class Operator:
         self._pulse = Pulse(self.telemetry)
         self._tasks = ProcessTasks(self.telemetry.task_restarted)
         self._lister: Lister | None = None
-        self._queue: WorkQueue[Key] | None = None
+        self._queue: WorkQueue | None = None
         self._cleanup = contextlib.AsyncExitStack()
         self._opened = False
         self._makes_passes = False
         self._elector: effects.Elector | None = None
         self.is_superseded = False  # whether another process leads, so that this one is to end
-        self.ends = asyncio.Event()
-        """Set when this process is to end, and when it does: Kopf waits 5 s for whoever still waits for it."""
+        self.ends = asyncio.Event()  # set when this process is to end, and when it does: Kopf waits 5 s for its waiters
 
     def enqueue(self, key: Key) -> None:
         """Look at a run or a sweep soon, if passes are made here and all of its namespace is known."""
@@ -71,11 +71,10 @@ class Operator:
         self._cleanup.push_async_callback(self.health.stop)
         self._tasks.start("pulse", self._pulse.beat)
         connection = await self._connection()
-        direct = effects.HttpFetcher()
-        self._cleanup.push_async_callback(direct.close)
-        fetcher: effects.Fetcher = direct
-        if self._settings.pod_road == "Proxy":  # on connections of its own: long polls would take all that passes need
-            fetcher = effects.ProxyFetcher(await self._connection(effects.PROXY_CONNECTIONS), direct=direct)
+        # On connections of its own: long polls would take all that passes need.
+        by_proxy = self._settings.pod_road == "Proxy"
+        fetcher = effects.Fetcher(await self._connection(effects.PROXY_CONNECTIONS) if by_proxy else None)
+        self._cleanup.push_async_callback(fetcher.close)
         cluster = effects.KubernetesApi(connection, count=self.telemetry.count_write)
         namespaces = self._settings.namespaces
         lister = self._lister = Lister(cluster, self.indexes, namespaces, turned=self.telemetry.namespace_read)
@@ -150,13 +149,13 @@ class Operator:
         self._cleanup.push_async_callback(connection.close)
         return connection
 
-    def _assemble(self, cluster: effects.KubernetesApi, fetcher: effects.Fetcher, key: bytes) -> WorkQueue[Key]:
+    def _assemble(self, cluster: effects.KubernetesApi, fetcher: effects.Fetcher, key: bytes) -> WorkQueue:
         indexes, telemetry = self.indexes, self.telemetry
         common: dict[str, Any] = {"cluster": cluster, "indexes": indexes, "now": utc_now, "telemetry": telemetry}
         sessions = Sessions(fetcher=fetcher, enqueue=self.enqueue, **common)
         judge = effects.JudgeChild()
         tools = effects.Tools(cluster, judge, self._settings.gpu_exporters)
-        lookups: effects.LookUps[RunKey] = effects.LookUps(tools, news=self.enqueue)
+        lookups = effects.LookUps(tools, news=self.enqueue)
         for part in (sessions, judge, lookups):
             self._cleanup.push_async_callback(part.close)
         shared = {f.name: getattr(self._settings, f.name) for f in fields(Context) if hasattr(self._settings, f.name)}
@@ -167,7 +166,7 @@ class Operator:
         async def handle(key: Key) -> float | None:
             if not self._leads():
                 return NOT_LEADING_RETRY_SECONDS
-            return await (sweeps(key) if isinstance(key, SweepKey) else runs(key))
+            return await (sweeps(key) if key.kind == SWEEP_KIND else runs(key))
 
         queue = WorkQueue(handle, workers=self._settings.workers, urgent=indexes.holds_server)
         for name, meaning, value in (
@@ -188,7 +187,7 @@ class Operator:
         identity = self._settings.pod_name or socket.gethostname()
         return effects.Elector(leases, identity=identity, now=utc_now, monotonic=asyncio.get_running_loop().time)
 
-    async def _lead(self, elector: effects.Elector, lister: Lister, queue: WorkQueue[Key]) -> None:
+    async def _lead(self, elector: effects.Elector, lister: Lister, queue: WorkQueue) -> None:
         """Make passes from when we lead until another does. Then the process is to end: a new one waits for its turn."""
         await elector.acquire()
         if not self._makes_passes:
@@ -199,12 +198,12 @@ class Operator:
         await queue.stop()
         await asyncio.Event().wait()
 
-    def _begin_passes(self, lister: Lister, queue: WorkQueue[Key], *, list_first: bool) -> None:
+    def _begin_passes(self, lister: Lister, queue: WorkQueue, *, list_first: bool) -> None:
         """What happens from now on is put on the queue, which is started when everything is known."""
         self._makes_passes = True
         self._tasks.start("resync", lambda: self._resync(lister, queue, list_first=list_first))
 
-    async def _resync(self, lister: Lister, queue: WorkQueue[Key], *, list_first: bool) -> None:
+    async def _resync(self, lister: Lister, queue: WorkQueue, *, list_first: bool) -> None:
         """Now and then list everything and make a pass over every run, whatever the watches deliver."""
         loop = asyncio.get_running_loop()
         if list_first:
@@ -228,8 +227,7 @@ class Operator:
             await lister.verify_overdue()
 
     def _enqueue_all(self) -> None:
-        keys: tuple[Key, ...] = (*self.indexes.runs(), *self.indexes.sweeps())
-        for key in keys:
+        for key in (*self.indexes.runs(), *self.indexes.sweeps()):
             self.enqueue(key)
 
 

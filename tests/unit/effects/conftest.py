@@ -6,7 +6,7 @@ import socket
 from collections.abc import AsyncIterator
 
 import pytest
-from benchrun.effects import HttpFetcher
+from benchrun.effects import Fetcher
 from unit.effects.metrics_text import Pages
 
 
@@ -20,9 +20,9 @@ def unused_port() -> int:
 
 
 @pytest.fixture
-async def fetcher() -> AsyncIterator[HttpFetcher]:
+async def fetcher() -> AsyncIterator[Fetcher]:
     """The real fetcher, closed at the end."""
-    made = HttpFetcher()
+    made = Fetcher()
     yield made
     await made.close()
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from benchrun.decide import PullTarget
-from benchrun.effects import ClientRecords, FetchError, HttpFetcher, Refused
+from benchrun.effects import ClientRecords, Fetcher, FetchError, Refused
 from benchrun_client.contract import (
     ContractMismatch,
     Delivery,
@@ -72,7 +72,7 @@ async def url(ledger: Ledger) -> AsyncIterator[str]:
 
 
 @pytest.fixture
-async def link(url: str, fetcher: HttpFetcher) -> ClientRecords:
+async def link(url: str, fetcher: Fetcher) -> ClientRecords:
     """As the operator reads it."""
     return linked(fetcher, url)
 
@@ -118,9 +118,7 @@ async def test_acknowledgement_that_is_not_taken_says_so(ledger: Ledger, link: C
     assert await link.acknowledge(1) is False  # the client has no record yet
 
 
-async def test_a_client_of_another_token_is_told_from_a_silent_one(
-    ledger: Ledger, url: str, fetcher: HttpFetcher
-) -> None:
+async def test_a_client_of_another_token_is_told_from_a_silent_one(ledger: Ledger, url: str, fetcher: Fetcher) -> None:
     ledger.add(sealed(0))
     stranger = linked(fetcher, url, token="0" * 64)
     with pytest.raises(Refused, match="token"):
@@ -151,7 +149,7 @@ async def test_record_that_is_not_of_the_plan_is_rejected(
 
 
 async def test_where_nothing_tells_the_plans_digest_the_other_checks_stand(url: str, ledger: Ledger) -> None:
-    fetcher = HttpFetcher()
+    fetcher = Fetcher()
     ledger.add(sealed(0))
     ledger.add(sealed(1, run_uid="other"))
     pulled = await linked(fetcher, url, plan_digest=None).pull(from_sequence=0, seen_version=-1)

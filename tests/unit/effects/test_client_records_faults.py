@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from benchrun.effects import ACKNOWLEDGE_SECONDS, ANSWER_SECONDS, WAIT_SECONDS, FetchError, HttpFetcher, Refused
+from benchrun.effects import ACKNOWLEDGE_SECONDS, ANSWER_SECONDS, WAIT_SECONDS, Fetcher, FetchError, Refused
 from benchrun_client.contract import (
     MAX_BODIES_BYTES,
     MAX_DELIVERY_BYTES,
@@ -64,7 +64,7 @@ async def test_an_acknowledgement_carries_the_token_and_is_not_waited_for_long()
 
 @pytest.mark.parametrize("parts", [pytest.param(parts, id=name) for name, parts in BROKEN.items()])
 async def test_a_client_that_breaks_off_was_not_heard(parts: tuple[bytes, ...]) -> None:
-    fetcher = HttpFetcher()
+    fetcher = Fetcher()
     async with sending(*parts) as url:
         with pytest.raises(FetchError):
             await linked(fetcher, url).pull(from_sequence=0, seen_version=-1)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from benchrun.decide import Event
-from benchrun.effects import MAX_ENDPOINTS, addresses_of, controller_uid, event_body
-from benchrun.observe import Run
+from benchrun.effects import MAX_ENDPOINTS, addresses_of, event_body
+from benchrun.observe import Run, untrusted_json as raw
 
 RUN = Run(namespace="lab", name="chat", uid="uid-1", generation=1)
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -121,5 +121,5 @@ def test_an_event_steers_no_terminal() -> None:
 
 def test_controller_is_the_owner_that_controls() -> None:
     owners = [{"uid": "a"}, {"uid": "b", "controller": True}]
-    assert controller_uid({"metadata": {"ownerReferences": owners}}) == "b"
-    assert controller_uid({"metadata": {}}) is None
+    assert raw.controller({"ownerReferences": owners}) == {"uid": "b", "controller": True}
+    assert raw.controller({}) == {}

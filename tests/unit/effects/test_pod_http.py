@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from benchrun.effects import MAX_ANSWER_BYTES, Connection, FetchError, HttpFetcher, ProxyFetcher
+from benchrun.effects import MAX_ANSWER_BYTES, Connection, Fetcher, FetchError
 from benchrun_client.contract import TOKEN_HEADER
 from kubernetes.aio.client.configuration import Configuration
 from unit.effects.metrics_text import Pages
@@ -61,23 +61,24 @@ async def api() -> AsyncIterator[ApiServer]:
 
 
 @pytest.fixture
-async def fetcher(api: ApiServer) -> AsyncIterator[ProxyFetcher]:
+async def fetcher(api: ApiServer) -> AsyncIterator[Fetcher]:
     found = Configuration(host=api.url)
     found.api_key["BearerToken"] = "Bearer secret"
-    connection, direct = Connection(found), HttpFetcher()
-    yield ProxyFetcher(connection, direct=direct)
+    connection = Connection(found)
+    made = Fetcher(connection)
+    yield made
     await connection.close()
-    await direct.close()
+    await made.close()
 
 
-async def test_path_goes_to_the_api_server_with_its_credentials(api: ApiServer, fetcher: ProxyFetcher) -> None:
+async def test_path_goes_to_the_api_server_with_its_credentials(api: ApiServer, fetcher: Fetcher) -> None:
     page = await fetcher.fetch(f"{POD}/records?from=3&seen=-1&wait=20", limit_bytes=100, timeout_seconds=5)
     assert page == "x" * 100
     assert api.requests == [("GET", f"{POD}/records?from=3&seen=-1&wait=20", "")]
     assert api.tokens == {"Bearer secret"}
 
 
-async def test_word_is_posted_as_it_is(api: ApiServer, fetcher: ProxyFetcher) -> None:
+async def test_word_is_posted_as_it_is(api: ApiServer, fetcher: Fetcher) -> None:
     await fetcher.post(f"{POD}/ack", '{"through":2}', timeout_seconds=5, headers={TOKEN_HEADER: "t"})
     ((method, path, body),) = api.requests
     assert (method, path) == ("POST", f"{POD}/ack")
@@ -87,7 +88,7 @@ async def test_word_is_posted_as_it_is(api: ApiServer, fetcher: ProxyFetcher) ->
 
 @pytest.mark.parametrize("road", ["", "direct"])
 async def test_the_runs_token_goes_with_a_question_beside_our_credentials(
-    api: ApiServer, fetcher: ProxyFetcher, road: str
+    api: ApiServer, fetcher: Fetcher, road: str
 ) -> None:
     place = api.url if road else POD
     page = await fetcher.fetch_bytes(
@@ -99,14 +100,14 @@ async def test_the_runs_token_goes_with_a_question_beside_our_credentials(
     assert refused.value.status == 401
 
 
-async def test_url_is_reached_directly_and_without_the_credentials(api: ApiServer, fetcher: ProxyFetcher) -> None:
+async def test_url_is_reached_directly_and_without_the_credentials(api: ApiServer, fetcher: Fetcher) -> None:
     await fetcher.fetch(f"{api.url}/metrics", limit_bytes=100, timeout_seconds=5)
     await fetcher.post(f"{api.url}/ack", "{}", timeout_seconds=5)
     assert [path for _, path, _ in api.requests] == ["/metrics", "/ack"]
     assert api.tokens == {None}
 
 
-async def test_pod_cannot_send_the_operators_credentials_elsewhere(api: ApiServer, fetcher: ProxyFetcher) -> None:
+async def test_pod_cannot_send_the_operators_credentials_elsewhere(api: ApiServer, fetcher: Fetcher) -> None:
     with pytest.raises(FetchError, match="redirected"):
         await fetcher.fetch(f"{POD}/away", limit_bytes=100, timeout_seconds=5)
     assert [path for _, path, _ in api.requests] == [f"{POD}/away"]
@@ -121,7 +122,7 @@ async def test_pod_cannot_send_the_operators_credentials_elsewhere(api: ApiServe
     ],
 )
 async def test_anything_but_a_whole_answer_is_an_error(
-    fetcher: ProxyFetcher, what: str, path: str, limit_bytes: int
+    fetcher: Fetcher, what: str, path: str, limit_bytes: int
 ) -> None:
     with pytest.raises(FetchError, match=what):
         await fetcher.fetch(POD + path, limit_bytes=limit_bytes, timeout_seconds=0.5)
@@ -148,7 +149,7 @@ async def serve() -> AsyncIterator[Serve]:
         await server.close()
 
 
-async def test_page_without_end_is_given_up_at_the_limit(fetcher: HttpFetcher, serve: Serve) -> None:
+async def test_page_without_end_is_given_up_at_the_limit(fetcher: Fetcher, serve: Serve) -> None:
     sent = 0
 
     async def endless(request: web.Request) -> web.StreamResponse:
@@ -164,22 +165,22 @@ async def test_page_without_end_is_given_up_at_the_limit(fetcher: HttpFetcher, s
     assert sent < 50_000_000
 
 
-async def test_nobody_there_is_an_error(fetcher: HttpFetcher, unused_port: int) -> None:
+async def test_nobody_there_is_an_error(fetcher: Fetcher, unused_port: int) -> None:
     with pytest.raises(FetchError):
         await fetcher.fetch(f"http://127.0.0.1:{unused_port}/metrics", limit_bytes=100, timeout_seconds=5)
 
 
 @pytest.mark.parametrize("url", ["http://[::1", "ftp://127.0.0.1/metrics", "http://"])
-async def test_bad_url_is_an_error_like_any_other(fetcher: HttpFetcher, url: str) -> None:
+async def test_bad_url_is_an_error_like_any_other(fetcher: Fetcher, url: str) -> None:
     with pytest.raises(FetchError):
         await fetcher.fetch(url, limit_bytes=100, timeout_seconds=5)
 
 
 async def test_proxy_of_the_environment_is_not_used_for_pods(
-    fetcher: HttpFetcher, serve: Serve, unused_port: int, monkeypatch: pytest.MonkeyPatch
+    fetcher: Fetcher, serve: Serve, unused_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{unused_port}")
-    direct = HttpFetcher()
+    direct = Fetcher()
 
     async def page(_: web.Request) -> web.Response:
         return web.Response(text="up 1\n")
@@ -190,7 +191,7 @@ async def test_proxy_of_the_environment_is_not_used_for_pods(
         await direct.close()
 
 
-async def test_post_sends_json(fetcher: HttpFetcher, serve: Serve) -> None:
+async def test_post_sends_json(fetcher: Fetcher, serve: Serve) -> None:
     received: list[tuple[str, str, str]] = []
 
     async def take(request: web.Request) -> web.Response:
@@ -201,20 +202,20 @@ async def test_post_sends_json(fetcher: HttpFetcher, serve: Serve) -> None:
     assert received == [("POST", "application/json", '{"through": 1}')]
 
 
-async def fetched(fetcher: HttpFetcher, url: str, *, limit_bytes: int = 100, timeout_seconds: float = 5) -> str:
+async def fetched(fetcher: Fetcher, url: str, *, limit_bytes: int = 100, timeout_seconds: float = 5) -> str:
     return await fetcher.fetch(url, limit_bytes=limit_bytes, timeout_seconds=timeout_seconds)
 
 
 @pytest.mark.parametrize("parts", [pytest.param(parts, id=name) for name, parts in BROKEN.items()])
 @pytest.mark.parametrize("reset", [False, True])
-async def test_half_a_page_is_none(fetcher: HttpFetcher, parts: tuple[bytes, ...], reset: bool) -> None:
+async def test_half_a_page_is_none(fetcher: Fetcher, parts: tuple[bytes, ...], reset: bool) -> None:
     async with sending(*parts, reset=reset) as url:
         with pytest.raises(FetchError) as refused:
             await fetched(fetcher, f"{url}/metrics")
     assert str(refused.value), "the log says why"
 
 
-async def test_after_a_page_that_broke_off_the_next_is_read(fetcher: HttpFetcher) -> None:
+async def test_after_a_page_that_broke_off_the_next_is_read(fetcher: Fetcher) -> None:
     whole = HEAD + b"Content-Length: 5\r\n\r\n"
     async with sending(whole, b"up") as url:
         with pytest.raises(FetchError):
@@ -226,7 +227,7 @@ async def test_after_a_page_that_broke_off_the_next_is_read(fetcher: HttpFetcher
 
 
 @pytest.mark.parametrize(("limit", "fits"), [(5, True), (6, True), (4, False), (0, False)])
-async def test_a_page_may_be_as_long_as_its_bound(pages: Pages, fetcher: HttpFetcher, limit: int, fits: bool) -> None:
+async def test_a_page_may_be_as_long_as_its_bound(pages: Pages, fetcher: Fetcher, limit: int, fits: bool) -> None:
     if fits:
         assert await fetched(fetcher, pages.url, limit_bytes=limit) == "up 1\n"
     else:
@@ -234,7 +235,7 @@ async def test_a_page_may_be_as_long_as_its_bound(pages: Pages, fetcher: HttpFet
             await fetched(fetcher, pages.url, limit_bytes=limit)
 
 
-async def test_a_page_that_trickles_for_ever_is_given_up_in_time(fetcher: HttpFetcher) -> None:
+async def test_a_page_that_trickles_for_ever_is_given_up_in_time(fetcher: Fetcher) -> None:
     """Every byte comes soon after the one before: only the whole can be too slow."""
 
     async def trickle(request: web.Request) -> web.StreamResponse:
@@ -251,27 +252,25 @@ async def test_a_page_that_trickles_for_ever_is_given_up_in_time(fetcher: HttpFe
             await fetched(fetcher, str(server.make_url("/")), limit_bytes=2**40, timeout_seconds=0.05)
 
 
-async def test_invalid_utf_8_is_read_nevertheless(pages: Pages, fetcher: HttpFetcher) -> None:
+async def test_invalid_utf_8_is_read_nevertheless(pages: Pages, fetcher: Fetcher) -> None:
     pages.body = b"up 1\n\xff\n"
     assert await fetched(fetcher, pages.url) == "up 1\n\ufffd\n"
 
 
 @pytest.mark.parametrize("content_type", ["text/html", "application/json", "text/plain; charset=utf-16", "nonsense"])
-async def test_the_bytes_count_and_not_what_they_are_called(
-    pages: Pages, fetcher: HttpFetcher, content_type: str
-) -> None:
+async def test_the_bytes_count_and_not_what_they_are_called(pages: Pages, fetcher: Fetcher, content_type: str) -> None:
     pages.headers = {"Content-Type": content_type}
     assert await fetched(fetcher, pages.url) == "up 1\n"
 
 
-async def test_no_cookie_is_kept(pages: Pages, fetcher: HttpFetcher) -> None:
+async def test_no_cookie_is_kept(pages: Pages, fetcher: Fetcher) -> None:
     pages.headers = {"Set-Cookie": "session=1; Path=/"}
     await fetched(fetcher, pages.url)
     await fetched(fetcher, pages.url)
     assert [request.headers.get("Cookie") for request in pages.requests] == [None, None]
 
 
-async def test_a_page_is_requested_uncompressed(pages: Pages, fetcher: HttpFetcher) -> None:
+async def test_a_page_is_requested_uncompressed(pages: Pages, fetcher: Fetcher) -> None:
     """To compress it would cost the server that is measured time, once a second."""
     await fetched(fetcher, pages.url)
     (request,) = pages.requests
@@ -281,7 +280,7 @@ async def test_a_page_is_requested_uncompressed(pages: Pages, fetcher: HttpFetch
 
 @pytest.mark.parametrize("encoding", ["gzip", "br", "made-up"])
 async def test_a_page_that_is_compressed_all_the_same_is_not_unpacked(
-    pages: Pages, fetcher: HttpFetcher, encoding: str
+    pages: Pages, fetcher: Fetcher, encoding: str
 ) -> None:
     """A thousand times what came over the wire would pass by the bound."""
     pages.body, pages.headers = gzip.compress(b"x" * 10_000_000), {"Content-Encoding": encoding}
@@ -289,7 +288,7 @@ async def test_a_page_that_is_compressed_all_the_same_is_not_unpacked(
         await fetched(fetcher, pages.url, limit_bytes=50_000)
 
 
-async def test_nobody_is_listened_to_who_was_not_asked(fetcher: HttpFetcher) -> None:
+async def test_nobody_is_listened_to_who_was_not_asked(fetcher: Fetcher) -> None:
     """Once: who went on answering on a connection that was kept filled the operator's memory, 25 MiB a second."""
     received = asyncio.Event()
 
@@ -308,14 +307,14 @@ async def test_nobody_is_listened_to_who_was_not_asked(fetcher: HttpFetcher) -> 
 
 
 @pytest.mark.parametrize("status", [200, 201, 204])
-async def test_any_success_will_do(pages: Pages, fetcher: HttpFetcher, status: int) -> None:
+async def test_any_success_will_do(pages: Pages, fetcher: Fetcher, status: int) -> None:
     pages.status, pages.body = status, b""
     await fetcher.post(pages.url, "{}", timeout_seconds=5)
     assert [(request.method, request.content_type) for request in pages.requests] == [("POST", "application/json")]
 
 
 @pytest.mark.parametrize("status", [300, 301, 302, 303, 307, 400, 403, 404, 409, 413, 429, 500, 503])
-async def test_only_success_counts(pages: Pages, fetcher: HttpFetcher, status: int) -> None:
+async def test_only_success_counts(pages: Pages, fetcher: Fetcher, status: int) -> None:
     pages.status, pages.headers = status, {"Location": "/elsewhere", "Retry-After": "1"}
     with pytest.raises(FetchError, match=f"HTTP {status}"):
         await fetcher.post(pages.url, "{}", timeout_seconds=5)
@@ -324,7 +323,7 @@ async def test_only_success_counts(pages: Pages, fetcher: HttpFetcher, status: i
     assert len(pages.requests) == 2, "nothing is retried, no redirect followed"
 
 
-async def test_the_answer_to_what_was_posted_is_bounded_too(pages: Pages, fetcher: HttpFetcher) -> None:
+async def test_the_answer_to_what_was_posted_is_bounded_too(pages: Pages, fetcher: Fetcher) -> None:
     pages.body = b"x" * MAX_ANSWER_BYTES
     await fetcher.post(pages.url, "{}", timeout_seconds=5)
     pages.body += b"x"
@@ -332,7 +331,7 @@ async def test_the_answer_to_what_was_posted_is_bounded_too(pages: Pages, fetche
         await fetcher.post(pages.url, "{}", timeout_seconds=5)
 
 
-async def test_a_server_that_reports_nothing_to_it_is_given_up_in_time(fetcher: HttpFetcher) -> None:
+async def test_a_server_that_reports_nothing_to_it_is_given_up_in_time(fetcher: Fetcher) -> None:
     async with sending(stays=True) as url:
         with pytest.raises(FetchError, match="TimeoutError"):
             await fetcher.post(url, "{}", timeout_seconds=0.05)

@@ -21,13 +21,13 @@ from benchrun.effects import (
     Tools,
     Unavailable,
 )
-from benchrun.observe import Children, Run, RunKey
+from benchrun.observe import Children, Key, Run, run_key
 from unit.runtime.bodies import KEY, NAMESPACE, UID
 from unit.runtime.fast_time import now, passing, run_fast
 from unit.runtime.judges import Judge
 from unit.runtime.memory_cluster import MemoryCluster
 
-OTHER = RunKey(NAMESPACE, "other")
+OTHER = run_key(NAMESPACE, "other")
 ABOUT = About(Run(namespace=NAMESPACE, name="chat", uid=UID, generation=1), Children())
 SECONDS = 5.0
 AGAIN_SECONDS = 4.0
@@ -55,15 +55,15 @@ class Desk:
         self.requests: list[float] = []
         self.at_once = self.most_at_once = 0
         self.answers = Answers()
-        self.news: list[tuple[RunKey, float]] = []
+        self.news: list[tuple[Key, float]] = []
         kinds: dict[type[Question[Any]], Kind] = {
             Slow: Kind(self._look_up, seconds=SECONDS),
             Repeated: Kind(self._look_up, seconds=SECONDS, retry_seconds=AGAIN_SECONDS),
         }
         tools = Tools(MemoryCluster(), Judge())
-        self.lookups: LookUps[RunKey] = LookUps(tools, news=lambda key: self.news.append((key, now())), kinds=kinds)
+        self.lookups: LookUps = LookUps(tools, news=lambda key: self.news.append((key, now())), kinds=kinds)
 
-    def ask(self, *questions: Question[Any], key: RunKey = KEY, answers: Answers | None = None) -> None:
+    def ask(self, *questions: Question[Any], key: Key = KEY, answers: Answers | None = None) -> None:
         self.lookups.ask(key, ABOUT, questions, self.answers if answers is None else answers)
 
     async def _look_up(self, tools: Tools, about: About, question: Question[Any]) -> str:
@@ -185,7 +185,7 @@ async def test_the_answer_before_stands_while_it_is_retried() -> None:
 async def test_few_of_a_kind_are_looked_up_at_once_over_all_runs() -> None:
     desk, slots = Desk(), 3
     for number in range(slots * AT_ONCE):
-        desk.ask(Slow(str(number)), key=RunKey(NAMESPACE, str(number)), answers=Answers())
+        desk.ask(Slow(str(number)), key=run_key(NAMESPACE, str(number)), answers=Answers())
     await passing(slots + 0.5)
     assert (desk.most_at_once, len(desk.news)) == (8, slots * AT_ONCE)
 

@@ -9,7 +9,7 @@ import hashlib
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 
 import pytest
@@ -57,10 +57,15 @@ def fake(tmp_path: Path, script: str) -> tuple[str, ...]:
     return (sys.executable, str(path))
 
 
+async def given(*parts: Part) -> AsyncGenerator[Part, None]:
+    for each in parts:
+        yield each
+
+
 async def reason(child: JudgeChild, *parts: Part) -> str:
     """Why a job is not judged."""
     with pytest.raises(NotJudged) as raised:
-        await child.judge(job(), parts, Judgement)
+        await child.judge(job(), given(*parts), Judgement)
     await child.close()
     return str(raised.value)
 
@@ -68,7 +73,7 @@ async def reason(child: JudgeChild, *parts: Part) -> str:
 async def test_a_judgement_is_that_of_the_judge_itself() -> None:
     child = JudgeChild()
     parts = [*records(), timeline(sample(1000.5), sample(1001.5))]
-    judgement = await child.judge(job(), parts, Judgement)
+    judgement = await child.judge(job(), given(*parts), Judgement)
     await child.close()
     duration = {"duration_seconds": judgement.duration_seconds}
     assert judgement == judge_job(job(), parts).model_copy(update=duration)
@@ -83,12 +88,14 @@ async def test_a_run_and_a_sweep_are_judged_by_one_process() -> None:
         Part.of("run", status_of("any", [each]).status.model_dump_json(by_alias=True).encode(), name=run.uid)
         for run, each in zip(runs, figures, strict=True)
     ]
-    table = await child.judge(SweepJob(spec=sweep_body(), baseline="base", runs=runs, missing={}), parts, SweepTable)
+    table = await child.judge(
+        SweepJob(spec=sweep_body(), baseline="base", runs=runs, missing={}), given(*parts), SweepTable
+    )
     assert [(row.variant, row.runs, row.metrics["output_throughput"]) for row in table.results] == [
         ("base", 1, 1000.0),
         ("wide", 1, 2000.0),
     ]
-    assert (await child.judge(job(), records(), Judgement)).measured_anything
+    assert (await child.judge(job(), given(*records()), Judgement)).measured_anything
     assert len(children()) == 1
     await child.close()
 
@@ -98,7 +105,7 @@ async def test_a_sweep_of_what_is_no_status_is_not_judged() -> None:
     run = TabledRun(variant="base", name="run", uid="base")
     part = Part.of("run", b'{"results": 5}', name="base")
     with pytest.raises(NotJudged):
-        await child.judge(SweepJob(spec=sweep_body(), baseline="base", runs=(run,)), [part], SweepTable)
+        await child.judge(SweepJob(spec=sweep_body(), baseline="base", runs=(run,)), given(part), SweepTable)
     await child.close()
 
 
@@ -106,7 +113,7 @@ async def test_jobs_one_after_the_other_are_judged_by_one_process() -> None:
     child = JudgeChild()
     seen = []
     for _ in range(3):
-        await child.judge(job(), records(), Judgement)
+        await child.judge(job(), given(*records()), Judgement)
         seen.append(children())
     await child.close()
     assert len(seen[0]) == 1
@@ -115,18 +122,18 @@ async def test_jobs_one_after_the_other_are_judged_by_one_process() -> None:
 
 async def test_jobs_that_come_together_wait_for_each_other() -> None:
     child = JudgeChild()
-    jobs = [child.judge(job(name=f"run-{n}"), records(), Judgement) for n in range(4)]
+    jobs = [child.judge(job(name=f"run-{n}"), given(*records()), Judgement) for n in range(4)]
     assert all(judgement.measured_anything for judgement in await asyncio.gather(*jobs))
     await child.close()
 
 
 async def test_a_judge_without_work_ends_by_itself() -> None:
     child = JudgeChild(idle_seconds=0)
-    await child.judge(job(), records(), Judgement)
+    await child.judge(job(), given(*records()), Judgement)
     async with asyncio.timeout(30):
         while children():  # noqa: ASYNC110  nothing tells that a process of others has ended
             await asyncio.sleep(0.01)
-    assert (await child.judge(job(), records(), Judgement)).measured_anything
+    assert (await child.judge(job(), given(*records()), Judgement)).measured_anything
     await child.close()
 
 
@@ -136,7 +143,7 @@ async def test_what_unfolds_is_rejected_and_the_rest_is_judged() -> None:
     digest = hashlib.sha256(gaps).hexdigest()
     bomb = Part.of("record", gaps, name="bomb", sequence=0, stage_id=STAGES[0], digest=digest)
     many = forged_timeline('"at":[' + "0," * 1_900_000 + "0]")
-    judgement = await child.judge(job(), [bomb, many, part(measured(1))], Judgement)
+    judgement = await child.judge(job(), given(bomb, many, part(measured(1))), Judgement)
     await child.close()
     assert (judgement.refused_count, judgement.measured_anything) == (2, True)
 
@@ -144,7 +151,7 @@ async def test_what_unfolds_is_rejected_and_the_rest_is_judged() -> None:
 async def test_a_judge_that_needs_too_much_memory_gives_up_and_the_next_run_is_judged() -> None:
     small, whole = JudgeChild(memory_bytes=60 * MIB), JudgeChild()
     assert "MemoryError" in await reason(small, large())
-    assert (await whole.judge(job(), [large()], Judgement)).measured_anything
+    assert (await whole.judge(job(), given(large()), Judgement)).measured_anything
     await whole.close()
 
 
@@ -194,7 +201,7 @@ async def test_a_judge_that_cannot_be_started_is_none() -> None:
 async def test_a_judge_that_is_killed_costs_its_run_and_no_other() -> None:
     child = JudgeChild()
 
-    async def killing() -> AsyncIterator[Part]:
+    async def killing() -> AsyncGenerator[Part, None]:
         yield records()[0]
         (process,) = children()
         while not (forks := children(process)):  # noqa: ASYNC110
@@ -203,7 +210,7 @@ async def test_a_judge_that_is_killed_costs_its_run_and_no_other() -> None:
 
     with pytest.raises(NotJudged, match="SIGKILL"):
         await child.judge(job(), killing(), Judgement)
-    assert (await child.judge(job(), records(), Judgement)).measured_anything
+    assert (await child.judge(job(), given(*records()), Judgement)).measured_anything
     await child.close()
 
 
@@ -211,7 +218,7 @@ async def test_an_operator_that_ends_does_not_wait_for_its_judge() -> None:
     child = JudgeChild()
     begun = asyncio.Event()
 
-    async def endless() -> AsyncIterator[Part]:
+    async def endless() -> AsyncGenerator[Part, None]:
         begun.set()
         yield records()[0]
         await asyncio.Event().wait()
@@ -228,7 +235,7 @@ async def test_a_job_that_is_given_up_leaves_nothing_behind() -> None:
     child = JudgeChild()
     begun = asyncio.Event()
 
-    async def endless() -> AsyncIterator[Part]:
+    async def endless() -> AsyncGenerator[Part, None]:
         yield records()[0]
         begun.set()
         await asyncio.Event().wait()
@@ -239,7 +246,7 @@ async def test_a_job_that_is_given_up_leaves_nothing_behind() -> None:
     with pytest.raises(asyncio.CancelledError):
         await judging
     assert children() == []
-    assert (await child.judge(job(), records(), Judgement)).measured_anything
+    assert (await child.judge(job(), given(*records()), Judgement)).measured_anything
     await child.close()
 
 
@@ -247,20 +254,20 @@ async def test_a_job_that_is_given_up_leaves_nothing_behind() -> None:
 async def test_what_cannot_be_read_is_the_readers_own_matter(error: type[Exception]) -> None:
     child = JudgeChild()
 
-    async def unreadable() -> AsyncIterator[Part]:
+    async def unreadable() -> AsyncGenerator[Part, None]:
         yield records()[0]
         raise error
 
     with pytest.raises(error):
         await child.judge(job(), unreadable(), Judgement)
-    assert (await child.judge(job(), records(), Judgement)).measured_anything
+    assert (await child.judge(job(), given(*records()), Judgement)).measured_anything
     await child.close()
 
 
 async def test_an_invalid_spec_is_reported() -> None:
     child = JudgeChild()
     with pytest.raises(NotJudged, match="ValidationError"):
-        await child.judge(job({"model": 5}), records(), Judgement)
+        await child.judge(job({"model": 5}), given(*records()), Judgement)
     await child.close()
 
 

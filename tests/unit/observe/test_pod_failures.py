@@ -14,7 +14,6 @@ from benchrun.observe import (
     diagnose_server,
     diagnosed,
     diagnosis_of,
-    evicted,
     evidence_of,
     first_diagnosis,
     is_structural,
@@ -102,7 +101,7 @@ def test_which_diagnosis_wins(reason: str | None, logs: list[str]) -> None:
     ],
 )
 def test_pods_that_are_being_deleted(reason: str | None, pods: list[Pod]) -> None:
-    found = diagnosis_of(pods, [HOPEFUL, HOPELESS], if_deleted=evicted, log_tail=None)
+    found = diagnosis_of(pods, [HOPEFUL, HOPELESS])
     assert (found.reason if found else None) == reason
 
 

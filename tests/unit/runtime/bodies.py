@@ -6,13 +6,13 @@ from typing import Any
 
 from benchrun import names
 from benchrun.names import API_VERSION, KIND
-from benchrun.observe import RunKey
+from benchrun.observe import run_key
 
 Json = dict[str, Any]
 
 NAMESPACE = "lab"
 UID = "run-uid-1"
-KEY = RunKey(NAMESPACE, "chat")
+KEY = run_key(NAMESPACE, "chat")
 
 
 def run_body(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Iterable
+from collections.abc import AsyncGenerator
 
 from benchrun.api import Judgement
 from benchrun.effects import A, JudgeChild
@@ -18,11 +18,10 @@ class Judge(JudgeChild):
         self.parts: list[list[Part]] = []  # of each job
         self._outcomes = list(outcomes)
 
-    async def judge(self, job: Job | SweepJob, parts: Iterable[Part] | AsyncIterable[Part], answer: type[A]) -> A:
+    async def judge(self, job: Job | SweepJob, parts: AsyncGenerator[Part, None], answer: type[A]) -> A:
         assert isinstance(job, Job)
         self.jobs.append(job)
         self.parts.append([])
-        assert isinstance(parts, AsyncIterable)
         async for part in parts:
             self.parts[-1].append(part)
         outcome = self._outcomes.pop(0)

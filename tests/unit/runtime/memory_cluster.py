@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import Any
 
 from benchrun.decide import Compilations, Event, ExporterPod, GpuExporters, LogTail, Ref, ServerStart
-from benchrun.effects import ClusterError, Conflict, KubernetesApi, NotFound, Occupied, controller_uid
+from benchrun.effects import ClusterError, Conflict, KubernetesApi, NotFound, Occupied
 from benchrun.names import KIND
-from benchrun.observe import Declared
+from benchrun.observe import Declared, untrusted_json as raw
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.watching import Lister
 from unit.runtime.bodies import NAMESPACE
@@ -52,7 +52,7 @@ class MemoryCluster(KubernetesApi):
         key = (kind, meta["namespace"], meta["name"])
         there = self.objects.get(key)
         if there is not None:
-            if controller_uid(there) != controller_uid(manifest):
+            if raw.controller(there["metadata"]).get("uid") != raw.controller(manifest["metadata"]).get("uid"):
                 raise Occupied(f"{kind} {meta['name']} exists and is not ours", found=there)
             return there
         body = copy.deepcopy(manifest)

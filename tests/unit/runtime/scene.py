@@ -12,7 +12,7 @@ from benchrun.decide import Collected, Context, Decision, Facts, GpuExporters, P
 from benchrun.effects import LookUps, Tools
 from benchrun.measure import bucketed, encode
 from benchrun.measure.exposition import Sample
-from benchrun.observe import RunKey
+from benchrun.observe import Key
 from benchrun.plan import Arrival, Owner, TimelinePart, metadata, stage_config_map, stamped
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.run_reconciler import RunReconciler
@@ -85,7 +85,7 @@ class Scene:
         self.sessions = Background(self.cluster.log)
         self.telemetry = Telemetry()
         self.judge = Judge()
-        self.news: list[RunKey] = []
+        self.news: list[Key] = []
         self.lookups = LookUps(Tools(self.cluster, self.judge, gpu_exporters), news=self.news.append)
         self.facts_seen: list[Facts] = []
         self.decide: Callable[[Facts], Decision] = lambda facts: Decision(status=RUNNING)

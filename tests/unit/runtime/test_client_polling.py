@@ -326,7 +326,7 @@ def test_questions_and_acknowledgements_carry_the_token_and_nothing_else_does() 
     async def both() -> Scene:
         scene = Scene(answer())
         await scene.go_on(0.1)
-        assert await scene.follower.acknowledge(2) is True
+        assert await scene.follower.records.acknowledge(2) is True
         return scene
 
     scene = run_fast(both())

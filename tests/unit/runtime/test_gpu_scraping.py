@@ -9,7 +9,7 @@ from dataclasses import replace
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from benchrun.decide import Collected, GpuEndpoint, ScrapeTarget
-from benchrun.effects import FetchError, HttpFetcher
+from benchrun.effects import Fetcher, FetchError
 from benchrun.measure.exposition import Sample
 from benchrun.runtime.scrapers import Scraper
 from benchrun.runtime.telemetry import Telemetry
@@ -131,7 +131,7 @@ async def test_over_real_http_what_the_exporter_serves_is_what_is_kept() -> None
 
     app = web.Application()
     app.router.add_get("/{path:.*}", answer)
-    collected, fetcher, server = Collected(), HttpFetcher(), TestServer(app)
+    collected, fetcher, server = Collected(), Fetcher(), TestServer(app)
     async with server:
         url = str(server.make_url("/"))
         target = replace(TARGET, url=f"{url}metrics", gpus=GpuEndpoint(f"{url}exporter", namespace="lab"))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from benchrun import names
 from benchrun.effects import LEADER_WORKER_SET, ClusterError, Forbidden, NotFound, NotServed, Unavailable
-from benchrun.observe import Child, RunKey, SweepKey, child_of, is_finished, sweep_of_run, view_builders
+from benchrun.observe import Child, child_of, is_finished, run_key, sweep_key, sweep_of_run, view_builders
 from benchrun.runtime.indexes import Body, Indexes
 from benchrun.runtime.watching import Lister
 from unit.runtime.bodies import KEY, NAMESPACE, UID, child_body, pod_body, run_body, stage_body
@@ -60,7 +62,7 @@ def test_an_object_whose_label_is_changed_belongs_to_the_other_run(indexes: Inde
     """Once: the first run could not be looked at any more when the object was gone, and was let go."""
     indexes.heard("Service", child_body(version=200), deleted=False)
     other = indexes.heard("Service", child_body(version=201, run="other"), deleted=False)
-    assert other == RunKey(KEY.namespace, "other")
+    assert other == run_key(KEY.namespace, "other")
     assert (len(indexes.children(KEY).objects), len(indexes.children(other).objects)) == (0, 1)
     indexes.heard("Service", child_body(version=202, run="other"), deleted=True)
     assert (indexes.children(KEY).objects, indexes.children(other).objects) == ((), ())
@@ -148,11 +150,11 @@ def test_results_of_a_run_that_ended_are_not_kept_in_memory(indexes: Indexes) ->
 def test_the_table_of_a_sweep_that_ended_is_not_kept_in_memory(indexes: Indexes) -> None:
     status = {"phase": "Completed", "results": [{}], "variants": [{}], "best": [{}], "front": [{}]}
     ended = {"conditions": [{"type": "Complete", "status": "True"}]}
-    assert indexes.heard("BenchmarkSweep", run_body("s", status=status | ended), deleted=False) == SweepKey("lab", "s")
-    sweep = indexes.sweep(SweepKey("lab", "s"))
+    assert indexes.heard("BenchmarkSweep", run_body("s", status=status | ended), deleted=False) == sweep_key("lab", "s")
+    sweep = indexes.sweep(sweep_key("lab", "s"))
     assert sweep is not None
     assert sweep.status == {"phase": "Completed"} | ended
-    assert indexes.sweeps() == [SweepKey("lab", "s")]
+    assert indexes.sweeps() == [sweep_key("lab", "s")]
     assert indexes.runs() == []
 
 
@@ -244,10 +246,9 @@ def test_nobody_owes_what_is_not_watched(indexes: Indexes, seconds: Seconds) -> 
 
 
 def listed(indexes: Indexes, kind: str, *bodies: dict[str, object], namespace: str | None = None) -> None:
-    listing = indexes.begin_listing(kind, namespace)
-    for body in bodies:
-        indexes.listed(listing, body)
-    indexes.end_listing(listing, complete=True)
+    with indexes.listing(kind, namespace) as listing:
+        for body in bodies:
+            indexes.listed(listing, body)
 
 
 def test_list_fills_and_removes_what_it_does_not_hold(indexes: Indexes) -> None:
@@ -265,31 +266,28 @@ def test_list_of_a_namespace_reports_nothing_of_another(indexes: Indexes) -> Non
 
 def test_list_that_broke_off_removes_nothing(indexes: Indexes) -> None:
     indexes.heard("Job", child_body(), deleted=False)
-    listing = indexes.begin_listing("Job", None)
-    indexes.end_listing(listing, complete=False)
+    with suppress(TimeoutError), indexes.listing("Job", None):
+        raise TimeoutError
     assert len(indexes.children(KEY).objects) == 1
 
 
 def test_object_deleted_while_the_list_was_read_stays_deleted(indexes: Indexes) -> None:
     indexes.heard("Job", child_body(version=5), deleted=False)
-    listing = indexes.begin_listing("Job", None)
-    indexes.heard("Job", child_body(version=6), deleted=True)
-    indexes.listed(listing, child_body(version=5))
-    indexes.end_listing(listing, complete=True)
+    with indexes.listing("Job", None) as listing:
+        indexes.heard("Job", child_body(version=6), deleted=True)
+        indexes.listed(listing, child_body(version=5))
     assert indexes.children(KEY).objects == ()
 
 
 def test_object_made_while_the_list_was_read_stays(indexes: Indexes) -> None:
-    listing = indexes.begin_listing("Job", None)
-    indexes.heard("Job", child_body(), deleted=False)
-    indexes.end_listing(listing, complete=True)
+    with indexes.listing("Job", None):
+        indexes.heard("Job", child_body(), deleted=False)
     assert len(indexes.children(KEY).objects) == 1
 
 
 def test_our_own_write_while_the_list_was_read_stays(indexes: Indexes) -> None:
-    listing = indexes.begin_listing("ConfigMap", None)
-    indexes.learnt("ConfigMap", stage_body())
-    indexes.end_listing(listing, complete=True)
+    with indexes.listing("ConfigMap", None):
+        indexes.learnt("ConfigMap", stage_body())
     assert [c.role for c in indexes.children(KEY).objects] == [names.ROLE_STAGE]
 
 
@@ -309,7 +307,7 @@ def test_what_a_list_finds_gone_is_owed_no_more(indexes: Indexes, seconds: Secon
 
 def test_names_of_runs_do_not_mix_between_namespaces(indexes: Indexes) -> None:
     indexes.heard("BenchmarkRun", run_body(), deleted=False)
-    assert indexes.run(RunKey("prod", "chat")) is None
+    assert indexes.run(run_key("prod", "chat")) is None
 
 
 @pytest.mark.parametrize(
@@ -405,7 +403,7 @@ def test_run_holds_a_server_while_there_is_one_that_was_not_deleted(
 
 def test_sweep_holds_no_server(indexes: Indexes) -> None:
     indexes.heard("BenchmarkSweep", run_body("s"), deleted=False)
-    assert not indexes.holds_server(SweepKey("lab", "s"))
+    assert not indexes.holds_server(sweep_key("lab", "s"))
 
 
 GROUP = names.group_name("chat", UID)

@@ -58,14 +58,13 @@ def test_json_line_holds_everything(capsys: pytest.CaptureFixture[str]) -> None:
     try:
         raise ValueError("broken")
     except ValueError:
-        logging.getLogger("benchrun.x").exception("pass %s", "failed", extra={"run": "lab/chat"})
+        logging.getLogger("benchrun.x").exception("pass %s", "failed")
     entry = json.loads(capsys.readouterr().err)
     assert entry["time"].endswith("+00:00")
-    assert {key: entry[key] for key in ("level", "logger", "message", "run")} == {
+    assert {key: entry[key] for key in ("level", "logger", "message")} == {
         "level": "error",
         "logger": "benchrun.x",
         "message": "pass failed",
-        "run": "lab/chat",
     }
     assert "ValueError: broken" in entry["error"]
 

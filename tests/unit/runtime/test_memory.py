@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from benchrun import names
-from benchrun.observe import Child, Children, RunKey
+from benchrun.observe import Child, Children, run_key
 from benchrun.plan import Arrival
 from benchrun.runtime.memory import Memories, RunMemory
 
@@ -65,10 +65,10 @@ def test_stored_records_take_no_memory(memory: RunMemory) -> None:
 
 def test_memories_are_by_run_and_uid() -> None:
     memories = Memories(RunMemory)
-    key = RunKey("lab", "chat")
+    key = run_key("lab", "chat")
     first = memories.of(key, "uid-1")
     assert memories.of(key, "uid-1") is first
-    assert memories.of(RunKey("prod", "chat"), "uid-9") is not first
+    assert memories.of(run_key("prod", "chat"), "uid-9") is not first
     second = memories.of(key, "uid-2")
     assert second is not first
     assert memories.of(key, "uid-2") is second

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import pairwise
 
 import pytest
-from benchrun.observe import RunKey
+from benchrun.observe import Key, run_key
 from benchrun.runtime.queue import (
     FIRST_RETRY_SECONDS,
     LONGEST_RETRY_SECONDS,
@@ -23,12 +23,12 @@ from benchrun.runtime.queue import (
 )
 from unit.runtime.fast_time import in_fast_time, now, passing, run_fast
 
-Handle = Callable[[RunKey], Awaitable[float | None]]
+Handle = Callable[[Key], Awaitable[float | None]]
 
 
-def run(name: str, namespace: str = "lab") -> RunKey:
+def run(name: str, namespace: str = "lab") -> Key:
     """The key of a run."""
-    return RunKey(namespace, name)
+    return run_key(namespace, name)
 
 
 def highest() -> float:
@@ -46,7 +46,7 @@ class Passes:
         self._answers = list(answers)
         self._takes_seconds = takes_seconds
 
-    async def __call__(self, key: RunKey) -> float | None:
+    async def __call__(self, key: Key) -> float | None:
         self.calls.append((key.name, now()))
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
@@ -65,7 +65,7 @@ class Passes:
         return [round(at, 3) for _, at in self.calls]
 
 
-async def running(handle: Handle, *, workers: int = 2, jitter: Callable[[], float] = highest) -> WorkQueue[RunKey]:
+async def running(handle: Handle, *, workers: int = 2, jitter: Callable[[], float] = highest) -> WorkQueue:
     queue = WorkQueue(handle, workers=workers, jitter=jitter)
     queue.start()
     await passing(0)
@@ -234,7 +234,7 @@ async def test_jitter_shortens_a_pause_to_no_less_than_half() -> None:
 
 
 def test_failure_of_one_key_does_not_hold_up_another(caplog: pytest.LogCaptureFixture) -> None:
-    async def handle(key: RunKey) -> float | None:
+    async def handle(key: Key) -> float | None:
         handled.append(key.name)
         if key.name == "bad":
             raise RuntimeError("broken")
@@ -282,7 +282,7 @@ async def test_stop_does_not_wait_for_ever() -> None:
 
 @in_fast_time
 async def test_dead_worker_is_noticed() -> None:
-    async def dies(_: RunKey) -> float | None:
+    async def dies(_: Key) -> float | None:
         raise asyncio.CancelledError
 
     queue = await running(dies, workers=2)
@@ -312,7 +312,7 @@ async def test_namespaces_take_turns_however_much_one_of_them_asks_for() -> None
     await queue.stop()
 
 
-def is_urgent(key: RunKey) -> bool:
+def is_urgent(key: Key) -> bool:
     return key.name.startswith("holds")
 
 
@@ -334,7 +334,7 @@ async def test_urgent_keys_go_before_all_others() -> None:
 async def test_one_pick_in_eight_is_left_to_the_others() -> None:
     order: list[str] = []
 
-    async def handle(key: RunKey) -> float | None:
+    async def handle(key: Key) -> float | None:
         order.append(key.name)
         await passing(1)
         return None

@@ -46,7 +46,7 @@ def observe(indexes: Indexes, name: str, status: dict[str, Any], *, version: int
 
 def shown(indexes: Indexes) -> list[str]:
     """Names of the runs with figures."""
-    return [name for (_, name), _ in indexes.results]
+    return [key.name for key, _ in indexes.results]
 
 
 def samples(indexes: Indexes) -> list[Sample]:
@@ -95,16 +95,16 @@ def test_figures_leave_with_the_run_and_the_next_list_fills_the_place(indexes: I
         observe(indexes, name, ended(minute))
     observe(indexes, "third", ended(2), version=2, deleted=True)
     assert shown(indexes) == ["second"]
-    listing = indexes.begin_listing("BenchmarkRun", None)
-    for minute, name in enumerate(("first", "second")):
-        indexes.listed(listing, run_body(name, uid=name, version=1, status=ended(minute)))
-    indexes.end_listing(listing, complete=True)
+    with indexes.listing("BenchmarkRun", None) as listing:
+        for minute, name in enumerate(("first", "second")):
+            indexes.listed(listing, run_body(name, uid=name, version=1, status=ended(minute)))
     assert shown(indexes) == ["first", "second"]
 
 
 def test_figures_leave_with_a_run_that_a_list_no_longer_holds(indexes: Indexes) -> None:
     observe(indexes, "chat", ended())
-    indexes.end_listing(indexes.begin_listing("BenchmarkRun", None), complete=True)
+    with indexes.listing("BenchmarkRun", None):
+        pass
     assert shown(indexes) == []
 
 

@@ -12,7 +12,7 @@ import pytest
 from benchrun import names
 from benchrun.decide import PullTarget, ScrapeTarget
 from benchrun.effects import LEADER_WORKER_SET, ClusterError, Forbidden, Unavailable
-from benchrun.observe import Run, RunKey
+from benchrun.observe import Key, Run, run_key
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import RunMemory
 from benchrun.runtime.sessions import FIRST_RESTART_SECONDS, GROUP_SECONDS, LONGEST_RESTART_SECONDS, Sessions
@@ -23,7 +23,7 @@ from unit.runtime.fast_time import passing, run_fast
 from unit.runtime.memory_cluster import MemoryCluster
 from unit.runtime.test_client_polling import TARGET as PULL, answer, sealed
 
-OTHER = RunKey("lab", "other")
+OTHER = run_key("lab", "other")
 RUN = Run(namespace=NAMESPACE, name="chat", uid=UID, generation=1)
 GROUP = names.group_name("chat", UID)
 
@@ -38,7 +38,7 @@ class Background:
     def __init__(self) -> None:
         self.web = Web(metrics=PAGE, version='{"version": "1"}', records=lambda: answer(sealed(0)))
         self.cluster, self.indexes, self.telemetry = MemoryCluster(), Indexes(), Telemetry()
-        self.enqueued: list[RunKey] = []
+        self.enqueued: list[Key] = []
         self.memory = RunMemory(uid=UID)
         self.sessions = Sessions(
             cluster=self.cluster,
@@ -53,7 +53,7 @@ class Background:
         self,
         *scrape: ScrapeTarget,
         pull: PullTarget | None = None,
-        key: RunKey = KEY,
+        key: Key = KEY,
         run: Run = RUN,
         memory: RunMemory | None = None,
     ) -> None:

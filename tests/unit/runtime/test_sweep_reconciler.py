@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import AsyncIterable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,7 +15,7 @@ from benchrun.effects import A, Conflict, Forbidden, Invalid, JudgeChild, NotJud
 from benchrun.judge_process.job import END, Job, Part, SweepJob, read_job
 from benchrun.judge_process.opened_job import table_job
 from benchrun.names import API_VERSION, KIND
-from benchrun.observe import Key, RunKey, SweepKey, sweep_of_run
+from benchrun.observe import Key, run_key, sweep_key, sweep_of_run
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.queue import Later
 from benchrun.runtime.sweep_reconciler import LEFTOVER_SECONDS, NOT_CREATED_RETRY_SECONDS, SweepReconciler
@@ -25,7 +25,7 @@ from unit.runtime.memory_cluster import MemoryCluster, list_everything
 from unit.sweep.sweeps import NAME, NAMESPACE, UID, ended, failed, sweep_body
 
 Json = dict[str, Any]
-SWEEP = SweepKey(NAMESPACE, NAME)
+SWEEP = sweep_key(NAMESPACE, NAME)
 FIRST, SECOND = "seqs-v1-r1", "seqs-v2-r1"
 
 
@@ -38,12 +38,11 @@ class JudgeAtHand(JudgeChild):
         self.may_answer = asyncio.Event()
         self.may_answer.set()
 
-    async def judge(self, job: Job | SweepJob, parts: Iterable[Part] | AsyncIterable[Part], answer: type[A]) -> A:
+    async def judge(self, job: Job | SweepJob, parts: AsyncGenerator[Part, None], answer: type[A]) -> A:
         await self.may_answer.wait()
         if self.problem is not None:
             raise NotJudged(self.problem)
-        assert isinstance(parts, Iterable)
-        sent = [job.line(), *(part.head.line() + part.data for part in parts), END]
+        sent = [job.line(), *[part.head.line() + part.data async for part in parts], END]
         found = read_job(io.BytesIO(b"".join(sent)))
         assert found is not None
         verb, received = found
@@ -126,8 +125,8 @@ async def test_a_created_run_is_enqueued(scene: Scene) -> None:
         ("status", SWEEP_KIND, NAME),
         ("event", "Running", NAME),
     ]
-    assert scene.enqueued == [RunKey(NAMESPACE, FIRST)]
-    run = scene.indexes.run(RunKey(NAMESPACE, FIRST))
+    assert scene.enqueued == [run_key(NAMESPACE, FIRST)]
+    run = scene.indexes.run(run_key(NAMESPACE, FIRST))
     assert run is not None
     assert run.spec["workloads"]
     assert run.sweep_uid == UID
@@ -185,11 +184,11 @@ async def test_an_answer_that_was_lost_is_made_good_by_the_run_that_is_found(sce
     await scene.reconcile(SWEEP)
     await list_everything(scene.cluster, scene.indexes, ())
     await scene.reconcile(SWEEP)
-    scene.indexes.drop(KIND, NAMESPACE, FIRST)
+    scene.indexes.drop(run_key(NAMESPACE, FIRST))
     scene.reconcile.memories.drop(SWEEP)
     await scene.reconcile(SWEEP)
     assert list(scene.run_names()) == [FIRST]
-    assert scene.indexes.run(RunKey(NAMESPACE, FIRST)) is not None
+    assert scene.indexes.run(run_key(NAMESPACE, FIRST)) is not None
 
 
 async def test_cancel_is_told_to_what_runs_and_waited_for() -> None:
@@ -338,13 +337,13 @@ async def test_a_sweep_that_is_gone_is_forgotten(scene: Scene) -> None:
 
 
 def test_a_sweeps_key_is_never_that_of_a_run() -> None:
-    keys: set[Key] = {SweepKey("a", "b"), RunKey("a", "b")}
+    keys: set[Key] = {sweep_key("a", "b"), run_key("a", "b")}
     assert len(keys) == 2
 
 
 def test_a_run_tells_its_sweep_by_its_controller_alone() -> None:
     controller = {"kind": SWEEP_KIND, "name": "other", "uid": "y"}
-    assert sweep_of_run(foreign(controller)) == SweepKey(NAMESPACE, "other")
+    assert sweep_of_run(foreign(controller)) == sweep_key(NAMESPACE, "other")
     assert sweep_of_run(foreign(None)) is None
 
 

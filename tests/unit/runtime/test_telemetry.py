@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator
 import pytest
 from aiohttp import ClientSession
 from benchrun.api import BenchmarkRunStatus, Live
-from benchrun.observe import RunKey
+from benchrun.observe import run_key
 from benchrun.runtime.telemetry import MAX_LIVE_RUNS, Health, Pulse, Telemetry
 from prometheus_client.parser import text_string_to_metric_families
 from unit.runtime.fast_time import in_fast_time, passing
 
-KEY = RunKey("lab", "chat")
+KEY = run_key("lab", "chat")
 STATUS = BenchmarkRunStatus(live=Live(at="now", running=3, waiting=None, kv_cache_percent=12.5))
 LABELS = {"namespace": "lab", "run": "chat"}
 
@@ -78,7 +78,7 @@ def test_run_without_figures_shows_none(telemetry: Telemetry) -> None:
 
 
 def test_number_of_runs_with_figures_is_bounded_and_places_are_given_back(telemetry: Telemetry) -> None:
-    keys = [RunKey("lab", str(n)) for n in range(MAX_LIVE_RUNS + 5)]
+    keys = [run_key("lab", str(n)) for n in range(MAX_LIVE_RUNS + 5)]
     for key in keys:
         telemetry.live(key, STATUS, ended=False)
     assert value(telemetry, "run_requests_running", namespace="lab", run=keys[-1].name) is None

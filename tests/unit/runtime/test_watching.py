@@ -9,7 +9,7 @@ from typing import Any
 import kopf
 import pytest
 from benchrun.effects import CHILD_KINDS, RESOURCES
-from benchrun.observe import Key, SweepKey
+from benchrun.observe import Key, sweep_key
 from benchrun.runtime import watching
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.telemetry import Telemetry
@@ -78,13 +78,13 @@ def test_an_event_of_a_run_enqueues_its_sweep(scene: Scene) -> None:
     body = run_body(ownerReferences=[owner])
     scene.indexes.learnt("BenchmarkRun", body)
     scene.send("BenchmarkRun", "MODIFIED", body)
-    assert scene.enqueued == [SweepKey(KEY.namespace, "s")]
+    assert scene.enqueued == [sweep_key(KEY.namespace, "s")]
 
 
 def test_event_of_a_sweep_enqueues_it(scene: Scene) -> None:
     scene.send("BenchmarkSweep", "ADDED", run_body("s"))
-    assert scene.enqueued == [SweepKey(KEY.namespace, "s")]
-    assert scene.indexes.sweep(SweepKey(KEY.namespace, "s")) is not None
+    assert scene.enqueued == [sweep_key(KEY.namespace, "s")]
+    assert scene.indexes.sweep(sweep_key(KEY.namespace, "s")) is not None
 
 
 def test_deleted_child_is_gone_from_the_index_and_its_run_is_looked_at(scene: Scene) -> None:

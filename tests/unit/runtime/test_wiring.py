@@ -13,7 +13,7 @@ from benchrun import effects
 from benchrun.api import Live
 from benchrun.decide import Decision
 from benchrun.effects import LEASE_SECONDS, WATCH_SECONDS, Unavailable
-from benchrun.observe import RunKey
+from benchrun.observe import run_key
 from benchrun.runtime.background_tasks import ENDS_REMEMBERED, ENDS_WITHIN_SECONDS, RESTART_SECONDS
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.settings import Settings
@@ -202,7 +202,7 @@ async def test_resync_goes_on_where_one_namespace_is_not_readable_any_more(clust
         cluster.fenced.add("closed")
         cluster.add("BenchmarkRun", run_body("late", uid="2", status=EDITED))
         await passing(SETTINGS.resync_seconds)
-        assert RunKey(NAMESPACE, "late") in operator.indexes.runs()
+        assert run_key(NAMESPACE, "late") in operator.indexes.runs()
         assert len(operator.remarks()) == 1
 
 
@@ -271,7 +271,7 @@ async def test_the_standby_takes_over_with_what_is_there_then(cluster: Fenced, l
         await passing(WATCH_SECONDS + 1)
         assert counted(standby, "benchrun_leader") == 1
         assert passes(standby) == 2
-        assert RunKey(NAMESPACE, "late") in standby.indexes.runs()
+        assert run_key(NAMESPACE, "late") in standby.indexes.runs()
 
 
 @in_fast_time

@@ -62,7 +62,7 @@ def _go_on(state: SweepState, end: Ending | None, starting: tuple[PlannedRun, ..
     phase, reason, message = _step(state, end, starting)
     rows, facts = condition_table.sweep_going_on(reason, message), state.facts
     status = condition_table.standing(counted, rows, phase, message, of=facts.sweep, now=facts.now)
-    is_news = phase != "Pending" and state.status.phase != phase
+    is_news = state.status.phase != phase
     return SweepDecision(
         status=status,
         table=wanted if made is None else None,
@@ -167,10 +167,7 @@ def counted_anew(state: SweepState, *, tabled: int) -> BenchmarkSweepStatus:
     """The status with the counts of now, and the table that it has."""
     states = [run.state for run in state.in_order]
     counts = api.RunCounts(
-        running=states.count("Running"),
-        completed=states.count("Completed"),
-        failed=states.count("Failed"),
-        cancelled=states.count("Cancelled"),
+        **{word.lower(): states.count(word) for word in ("Running", "Completed", "Failed", "Cancelled")},
         skipped=len(state.skipped),
         waiting=len(state.waiting),
         lost=state.lost(),
