@@ -1,7 +1,5 @@
 """How a benchmark ends: progress on standard error, its figures as one JSON object on standard output, and its limits."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time

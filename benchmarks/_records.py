@@ -1,7 +1,5 @@
 """Records of stages as the client writes them, made up from latencies."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -7,8 +7,6 @@ Needs the embedded cluster with the operator installed (KUBECONFIG, DEVCLUSTER_D
 the last line on standard output is one JSON object. Exits 1 when a limit is not kept, 2 when something went wrong.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import os

@@ -5,8 +5,6 @@ Reading is what can't be avoided: unpacking and checking the record that the cli
 the last line on standard output is one JSON object. Exits 1 when a limit is not kept.
 """
 
-from __future__ import annotations
-
 import asyncio
 import multiprocessing
 import random

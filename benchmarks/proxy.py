@@ -6,8 +6,6 @@ Progress goes to standard error; the last line on standard output is one JSON ob
 (`proxy_kit.figures.Figures`). Exits 1 when a limit is not kept, 2 when something went wrong.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import os

@@ -5,8 +5,6 @@ standard error; the last line on standard output is one JSON object. Exits 1 whe
 each section is photographed, too: light, dark, and on a phone.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import sys

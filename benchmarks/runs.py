@@ -5,8 +5,6 @@ the operator is measured. Needs KUBECONFIG, kubectl and helm. Progress goes to s
 output is one JSON object (`runs_kit.figures.Figures`). Exits 1 when a limit is not kept, 2 when something went wrong.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import sys

@@ -7,8 +7,6 @@ for CPUs that `python3 devcluster vllm` installs. Progress goes to standard erro
 object. Exits 1 when a limit is not kept.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import os

@@ -6,8 +6,6 @@ own truth; the client, its load engine, the rules and the comparison are the rea
 standard error; the last line on standard output is one JSON object. Exits 1 when a limit is not kept.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

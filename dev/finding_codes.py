@@ -1,15 +1,11 @@
 """`api/codes.py`: a code for each page of docs/findings. Imports nothing of benchrun, which imports what is written here."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
 PAGES = Path(__file__).parents[1] / "docs/findings"
 _MODULE = '''\
 """Codes of findings: stable names that pipelines match on."""
-
-from __future__ import annotations
 
 from enum import StrEnum
 

@@ -3,8 +3,6 @@ is out of date.
 
 Codes are written first: everything else imports them, and is therefore imported where it is rendered."""
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import sys

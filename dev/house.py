@@ -1,7 +1,5 @@
 """The size of the source: `make house` prints it and fails where a limit of CONTRIBUTING.md is exceeded."""
 
-from __future__ import annotations
-
 import ast
 import sys
 from collections import Counter

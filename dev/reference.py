@@ -1,7 +1,5 @@
 """The reference pages of runs and sweeps, written from the schemas that the API server checks by."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """With CI=true nothing is skipped: a check that did not run fails the session, and says which."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -4,8 +4,6 @@ The end of the idle time is the arrival of the watch event that shows the Deploy
 milliseconds after the request, in both arms.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

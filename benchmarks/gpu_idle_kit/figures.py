@@ -1,7 +1,5 @@
 """From exchanges to seconds: when the server had a request, and when it held a GPU for nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """The objects of both arms. The stages are the same: load points x repeats, so many requests each."""
 
-from __future__ import annotations
-
 import copy
 import os
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Where an arm's time went, stretch by stretch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from gpu_idle_kit.figures import Seen

@@ -1,7 +1,5 @@
 """Packets -> TCP streams -> HTTP messages -> exchanges: what was asked, from its first byte to the last one of the answer."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

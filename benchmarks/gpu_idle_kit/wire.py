@@ -4,8 +4,6 @@ The node's end of the pod's cable is where each packet passes exactly once: to t
 comes in. The same packet on the bridge, or on the cable of whoever the pod talks to, is left out by direction.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import socket

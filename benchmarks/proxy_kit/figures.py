@@ -1,7 +1,5 @@
 """What the proxy's benchmark finds, and what it should find."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from statistics import median

@@ -1,7 +1,5 @@
 """Completions sent when they are due, two ways: through the proxy, or by a client that asks both servers itself."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

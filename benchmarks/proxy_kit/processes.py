@@ -1,7 +1,5 @@
 """Two simulated servers and the proxy before them, as processes of this machine."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

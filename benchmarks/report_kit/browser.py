@@ -1,7 +1,5 @@
 """Headless Chromium with nothing of its own going on: no updates, no look-ups, nothing but the page."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,8 +1,6 @@
 """A stage played through: requests in a queue before a server that has a number of places, and works slower the more of them
 are taken. So latencies bend where they would on a real one."""
 
-from __future__ import annotations
-
 import heapq
 import random
 from itertools import accumulate

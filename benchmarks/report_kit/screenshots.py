@@ -1,7 +1,5 @@
 """Each section of a page as a picture, for people to look at."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A finished run as the operator leaves it, of any number of stages; the same ones each time. Judged by the real rules."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ It says what a real client says, in the same order: waiting, healthy, warming up
 moment after the next has begun.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 import time

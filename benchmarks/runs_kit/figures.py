@@ -1,7 +1,5 @@
 """What the benchmark finds, and the limits it must keep."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The runs, and what the benchmark writes into the status of their pods in a kubelet's and the scheduler's place."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The operator as a process of its own, with its own identity and no more rights than the chart gives it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -6,8 +6,6 @@ plain HTTP on loopback; every connection gets one to the API server, over TLS. R
 answers are passed on byte by byte, unread, so that watches stream and no error of ours can change what the operator hears.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """The story: apply all runs, let them wait for GPUs, give them servers, read those for minutes, let them finish."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

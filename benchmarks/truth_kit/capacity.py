@@ -1,7 +1,5 @@
 """More and more streams at one client process, until it can't keep up: is it called that before its TTFT lies?"""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 from truth_kit.lab import Experiment, Outcome

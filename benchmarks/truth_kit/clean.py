@@ -1,7 +1,5 @@
 """Loads without a mistake, of many kinds: what the judge must keep silent about."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, cycle, islice

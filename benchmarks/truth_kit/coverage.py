@@ -5,8 +5,6 @@ there will ever be. A test that never decides would pass, so its power is told a
 true percentile is Met at half load of several servers.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

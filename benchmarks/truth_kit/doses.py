@@ -4,8 +4,6 @@ Harm is the difference between a figure of the row and the same figure without t
 runs without any. What a dose harms is thus measured, not assumed.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

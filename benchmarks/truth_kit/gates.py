@@ -4,8 +4,6 @@ A figure of a server is drawn around its true value with a deviation of 1.5 %, o
 server: a slow machine is slow in everything. Truth is exact: both sides differ by what was put between them.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -5,8 +5,6 @@ core, ahead of every other process, finds that it woke late. A core that halts w
 process keeps each one awake. Needs root.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 Where a mistake brings others with it (a throttled client is saturated too), only the named ones are asked for.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -6,8 +6,6 @@ load point differs once more; arm B takes 5 % longer for everything. A pair has 
 Every such server goes through the real judge, every pair through the real comparison. Some pairs are run for real.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

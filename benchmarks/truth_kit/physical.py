@@ -3,8 +3,6 @@
 Needs root. Nothing outside of this benchmark's own processes is touched: packets are lost in a network namespace of its own.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import os

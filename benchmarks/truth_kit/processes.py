@@ -1,7 +1,5 @@
 """Simulated servers and the real client, as processes of this machine."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket

@@ -3,8 +3,6 @@
 Only public functions that a run uses as well; a change of the product's interface is followed here and nowhere else.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any

@@ -3,8 +3,6 @@
 Arrivals are Poisson, served in order of arrival by k equal servers. Times are in units of the mean service time.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

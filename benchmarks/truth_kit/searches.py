@@ -5,8 +5,6 @@ and k places. The limit is the percentile of the response time (E2EL) at the loa
 from a simulation of a million requests for M/G/k. A stage begins with an empty server, as real ones do.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import random

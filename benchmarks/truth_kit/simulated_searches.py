@@ -1,7 +1,5 @@
 """Where the simulated searches of `truth_kit.searches` come into the benchmark."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.util import find_spec

@@ -1,7 +1,5 @@
 """Simulated work in parallel processes, at idle priority: what is measured at the same time is not disturbed by it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor

@@ -1,7 +1,5 @@
 """The client's figures held against the server's own log, stage by stage."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Exit codes: 0 measured and acknowledged, 2 the plan or what it names is wrong, 1 everything else; 128 + n on a signal.
 """
 
-from __future__ import annotations
-
 import argparse
 import logging
 import sys

@@ -1,7 +1,5 @@
 """Why a run could not be measured: one exception, stable reasons, one way to report them to people: no traceback, no HTML."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

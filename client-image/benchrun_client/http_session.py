@@ -4,8 +4,6 @@ Proxies: with `trust_env`, aiohttp looks up netrc and proxy variables in the def
 measured TTFT (35 to 480 ms of it with 64 to 512 streams). It is on only where a proxy variable is set.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

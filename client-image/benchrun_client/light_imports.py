@@ -6,8 +6,6 @@ what is not used. Calling one raises, so that nothing is ever computed with it; 
 imported whole.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import sys

@@ -4,8 +4,6 @@ Between two stages the server idles, so as little as possible happens there: the
 opening one, and a copy of the numbers into the pipe of the process that makes records.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

@@ -3,8 +3,6 @@
 Questions and answers are bytes, one answer a question, in order. The child lives as long as its input and yields to the load.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

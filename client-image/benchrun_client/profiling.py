@@ -3,8 +3,6 @@
 Nothing here ends the run: what goes wrong is in the record, and the whole is given up after its own deadline.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

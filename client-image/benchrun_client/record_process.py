@@ -4,8 +4,6 @@ Checking, serialising and compressing a stage holds the interpreter lock for up 
 So the measuring process only copies its lists into a pipe.
 """
 
-from __future__ import annotations
-
 import json
 import pickle
 from collections.abc import Sequence

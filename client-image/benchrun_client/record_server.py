@@ -4,8 +4,6 @@ A long poll is held back until there is something new, at most `MAX_WAIT_SECONDS
 token: whoever reads a record could acknowledge it, and an acknowledged record is forgotten.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from functools import partial

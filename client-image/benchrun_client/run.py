@@ -6,8 +6,6 @@ warm up -> stage, stage, stage                     | meanwhile: serve records, m
 wait until all is acknowledged
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import gc

@@ -3,8 +3,6 @@
 Written by the thread that measures, read by the thread that serves; every method may be called from any thread.
 """
 
-from __future__ import annotations
-
 import hmac
 import threading
 from collections.abc import Callable

@@ -4,8 +4,6 @@ Rows of a file are drawn before the client is ready, so that a dataset that is m
 Random prompts, which cannot be missing, are written while the server loads its weights.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, cycle, islice

@@ -1,7 +1,5 @@
 """The record of a stage, from the result of the load engine. Pure."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from collections import Counter

@@ -1,7 +1,5 @@
 """The model's tokenizer: loading it, and counting tokens the way the server will: with special tokens and the chat template."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Names: of the API group and its kinds, and of everything that a run owns, labels and annotations included."""
 
-from __future__ import annotations
-
 import hashlib
 
 GROUP = "benchrun.dev"

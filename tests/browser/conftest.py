@@ -1,7 +1,5 @@
 """A real browser, and pages for it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

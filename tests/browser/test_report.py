@@ -1,7 +1,5 @@
 """Reports in a real browser: light, dark, on a phone, without a network, and against strings that want to be code."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal

@@ -1,7 +1,5 @@
 """What a tab says and asks for while it is open."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from playwright.sync_api import Dialog, Page

@@ -1,7 +1,5 @@
 """What the operator really exposes, and promtool to hold queries against it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The chart as Helm renders it: values in, objects out."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -3,8 +3,6 @@
 What their rules refuse is put to a real API server in tests/cluster/test_admission_policy.py.
 """
 
-from __future__ import annotations
-
 import pytest
 from chart.rendering import MODES, NAMESPACE, Object, render
 from chart.test_permissions import named

@@ -1,7 +1,5 @@
 """The alerts: they fire when they should, by promtool's own tests, and each has a page that says what to do."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The CustomResourceDefinitions travel in the chart, unchanged but for labels and the policy that keeps them."""
 
-from __future__ import annotations
-
 import pytest
 import yaml
 from benchrun.api import BenchmarkRunSpec

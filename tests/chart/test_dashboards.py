@@ -1,7 +1,5 @@
 """The dashboards ask only for what the operator exposes: every query is evaluated by Prometheus' own engine over it."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

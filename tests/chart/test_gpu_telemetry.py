@@ -1,7 +1,5 @@
 """Figures of GPUs: off unless asked for; then the operator is told where exporters are, and may see just those pods."""
 
-from __future__ import annotations
-
 from benchrun.decide import GpuExporters
 from benchrun.runtime.settings import Settings
 from chart.rendering import NAMESPACE, NAMESPACED, PROXY, Object, only, refusal, render

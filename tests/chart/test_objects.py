@@ -1,7 +1,5 @@
 """What the chart renders is what Kubernetes accepts, with every combination of options people use."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import kubernetes_validate

@@ -1,7 +1,5 @@
 """The operator's image is made of what the project pins."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 

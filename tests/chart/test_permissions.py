@@ -1,7 +1,5 @@
 """What the chart grants, to the operator and to users: exactly this and nothing more."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import pytest

@@ -1,7 +1,5 @@
 """The operator's pod under the restricted Pod Security Standard, and a little stricter."""
 
-from __future__ import annotations
-
 import pytest
 from chart.rendering import MODES, Object, only, render
 

@@ -1,7 +1,5 @@
 """The second pair of hands: on by default, with no right that it does not need, and never taken for the operator."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The values: documented one by one, refused when unknown, passed on when known."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """These tests need the Python that has vLLM; where it is missing they fail, saying how to get it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

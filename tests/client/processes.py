@@ -1,7 +1,5 @@
 """The real client process and the simulated server it measures, both with the Python that has vLLM."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -3,8 +3,6 @@
 Runs in the Python that has vLLM. One folder a model, named as in SHAPES.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Data that can't be used ends the real client before it is ready: no server is ever made for it."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Servers that are wrong, slow or die: told early, measured as far as it goes, and never waited for in vain."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 Two files with the same rows make two stages send the same prompts: without a reset the second is served from the cache.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What a model's class fills in for keys that config.json leaves out: our defaults are those of the transformers library."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 

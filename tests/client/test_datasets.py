@@ -3,8 +3,6 @@
 One client process measures for all tests of this file.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

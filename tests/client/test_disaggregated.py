@@ -4,8 +4,6 @@ The blocks go through a folder (ExampleConnector), which works without a GPU. De
 test can turn aside.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """The engine by itself, in the Python that has vLLM."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """What `benchrun export` writes for vLLM's tools, read by them; and the file that vLLM itself writes, held against ours."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

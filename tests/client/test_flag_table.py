@@ -1,7 +1,5 @@
 """The flags that `benchrun check` knows are those that the installed vLLM tells of itself."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

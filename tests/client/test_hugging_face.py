@@ -1,7 +1,5 @@
 """`huggingFace` data with the real library `datasets`, reading a directory as it would read the hub."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

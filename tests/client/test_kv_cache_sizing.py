@@ -1,7 +1,5 @@
 """`benchrun kv-cache` against vLLM itself: with a cache of known size, how many tokens does it hold?"""
 
-from __future__ import annotations
-
 import json
 import os
 import re

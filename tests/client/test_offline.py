@@ -1,7 +1,5 @@
 """vLLM's own engine without its API server, and the client that gives it loads: what `vllm bench` says of it, we say too."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

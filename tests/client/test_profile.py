@@ -1,7 +1,5 @@
 """A run with a profile at its end: of a real vLLM on CPU, and of a server that has no profiler."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

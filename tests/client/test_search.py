@@ -4,8 +4,6 @@ One client process searches twice, first for users, then for a rate. What it gav
 plan is made from a spec, records are held against it as they would come in, and judged.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median

@@ -1,7 +1,5 @@
 """vLLM's API server started by a command as older images need it, with a chat template: both sides render and count alike."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 The same plan is measured by one process and by two.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """The generator VLLM beside vLLM's own `random` dataset, with a real tokenizer."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

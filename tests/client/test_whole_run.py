@@ -3,8 +3,6 @@
 One client process measures for all tests of this file.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Runs in the Python that has vLLM. Input: JSON, a list of models with the flags o
 model. Engines in one process: of the minute that a server takes to start, most goes into importing vLLM three times.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What the API server says to a manifest: what it would store, or which fields it refuses and why."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """A real API server: the one that KUBECONFIG names, with the CustomResourceDefinitions of this checkout."""
 
-from __future__ import annotations
-
 import os
 import uuid
 from collections.abc import AsyncIterator, Iterator

@@ -3,8 +3,6 @@
 The accounts of this test are given every right there is, so that whatever is refused is refused by a policy.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Iterator, Mapping

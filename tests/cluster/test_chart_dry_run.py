@@ -1,7 +1,5 @@
 """A real API server takes everything the chart renders: defaults, CEL rules and names checked, nothing stored."""
 
-from __future__ import annotations
-
 import json
 import os
 

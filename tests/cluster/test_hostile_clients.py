@@ -1,7 +1,5 @@
 """Clients and servers that mean harm, one run each: their own run ends, the operator lives, and others notice nothing."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

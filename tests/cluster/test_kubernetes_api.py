@@ -1,7 +1,5 @@
 """The operator's words to a real API server: what is ours is written, what is somebody else's is never touched."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -4,8 +4,6 @@ Each right is taken away from a role of its own, which somebody has who exists f
 asks the API server in their name.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import UTC, datetime

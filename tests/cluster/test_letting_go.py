@@ -1,7 +1,5 @@
 """The GPU is let go whatever else fails: each test takes something away that the operator would like to have."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

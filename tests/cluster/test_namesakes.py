@@ -1,7 +1,5 @@
 """A run that is made anew under its name, while what the old one owned is still there."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

@@ -1,7 +1,5 @@
 """The operator as a process beside a real API server: it starts, works, leaves no trace on the user's object, and goes."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

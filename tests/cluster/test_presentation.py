@@ -1,7 +1,5 @@
 """What people see of a run: `kubectl explain`, `kubectl get`, and a whole status written and read again."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -3,8 +3,6 @@
 How fast, how large and how busy is asserted by `make bench-runs` alone.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 The table of specs is shared with `tests/unit/sweep/test_spec.py`: both sides must agree on every one of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

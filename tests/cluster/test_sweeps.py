@@ -3,8 +3,6 @@
 Runs are not measured here: the test writes the status with which each of them ends.
 """
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The operator as users install it: by Helm, from its image, in the cluster that KUBECONFIG names."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,8 +1,6 @@
 """Input that can't work ends the run with a sentence that says what to change, before a GPU is taken where that can be known. What
 is wrong with data that are not in the cluster, test_dataset_sources.py shows."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

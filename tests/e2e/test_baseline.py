@@ -1,7 +1,5 @@
 """A run held against another: the condition that a pipeline gates on is True for an equal server and False for a slower one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

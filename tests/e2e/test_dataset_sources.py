@@ -1,7 +1,5 @@
 """Datasets from everywhere they can be, read by the real client: every row is accounted for, and what can't be read takes no GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,8 +1,6 @@
 """`make demo` with real vLLM, as one types it: two workloads x two load points x two repeats against one server, told live,
 shown as a table, and every word about how to go on holds."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

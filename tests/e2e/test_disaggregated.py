@@ -1,7 +1,5 @@
 """Prefill here and decode there, between simulated servers: the KV cache is handed over and counted, or it is not, and it is said."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

@@ -1,7 +1,5 @@
 """An existing server is measured and left alone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

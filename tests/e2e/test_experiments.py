@@ -1,7 +1,5 @@
 """Real vLLM: an experiment of docs/experiments, applied as it is, with what its report says. The longer ones are in tests/long."""
 
-from __future__ import annotations
-
 import pytest
 from kit.examples import LATENCIES, PERCENTILES, benchrun, example, finding, measured, on_a_busy_machine, rows
 from kit.kubectl import Namespace

@@ -1,7 +1,5 @@
 """Cancel and delete free the GPU at once, whether or not an operator is there to see it."""
 
-from __future__ import annotations
-
 import time
 from contextlib import nullcontext
 

@@ -1,7 +1,5 @@
 """Servers that answer nonsense, all at once: refused, counted, no crash, and never a number without saying so."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Real vLLM without its API server: throughput and latency of the engine, and its own words when it can't start."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 """The operator's process is killed at the worst moments: the same stages, the same records, nothing twice. While a real vLLM loads,
 test_which_run_is_true.py kills it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Several servers of one kind: requests take turns over them, and the result tells of each share."""
 
-from __future__ import annotations
-
 import base64
 
 import pytest

@@ -1,7 +1,5 @@
 """A run that is deleted and applied again under its name measures anew, whatever of the old one is still there."""
 
-from __future__ import annotations
-
 import pytest
 from kit.kubectl import RUN, Namespace
 from kit.runs import finished, phase, simulated_run

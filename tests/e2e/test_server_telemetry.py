@@ -3,8 +3,6 @@
 The exporter is a small web server with a page in the form of NVIDIA's; the operator has rights in one namespace alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Two pods of the client send one load: one record a stage of all requests; and with either pod the stage is lost."""
 
-from __future__ import annotations
-
 import base64
 import time
 

@@ -1,7 +1,5 @@
 """An operator with rights in one namespace and nowhere else, as docs/install.md installs it: it works there and only there."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -3,8 +3,6 @@
 Most of what such runs do is wait, so they do it together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Sweeps with real pods: the table comes out by itself, whoever is killed on the way."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Two replicas of the operator: one of them works, and the other takes over when it is killed."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterator

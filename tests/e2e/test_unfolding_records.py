@@ -1,7 +1,5 @@
 """A run whose client image serves records that unfold beyond the operator's memory ends alone: no other tenant notices."""
 
-from __future__ import annotations
-
 import pytest
 from kit.hostile_runs import LOADS_FOR_EVER, hostile_program, hostile_run
 from kit.installed import SELECTOR

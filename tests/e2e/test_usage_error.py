@@ -1,7 +1,5 @@
 """Real vLLM: a typo in the arguments is told within a minute, in vLLM's own words."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

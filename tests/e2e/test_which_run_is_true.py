@@ -1,8 +1,6 @@
 """Real vLLM: the questions of people who were misled by their own numbers, each answered by the result itself, though the operator
 is killed while the server loads. That the same prompts come from the cache and new ones do not, is shown in tests/long."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

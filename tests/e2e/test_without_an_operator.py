@@ -1,7 +1,5 @@
 """No operator runs, and a server has been held longer than it may be: somebody else lets go of it."""
 
-from __future__ import annotations
-
 import pytest
 from kit.hostile_runs import LOADS_FOR_EVER, hostile_program, hostile_run
 from kit.installed import HOME, INSTALLED, taken_away

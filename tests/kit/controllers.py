@@ -1,7 +1,5 @@
 """The embedded cluster's controllers, stopped for a while: nothing is collected, and no Job gets a pod."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

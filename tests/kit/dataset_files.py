@@ -1,7 +1,5 @@
 """Files of datasets and everywhere they can be: on a claim, at a URL, in an object store, in a ConfigMap."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import io

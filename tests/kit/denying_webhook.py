@@ -1,7 +1,5 @@
 """A validating webhook that denies everything with HTTP 503, and one that is dead."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

@@ -1,7 +1,5 @@
 """That a run whose operator was killed lost nothing and did nothing twice."""
 
-from __future__ import annotations
-
 import json
 
 from kit.kubectl import Namespace, Object

@@ -1,7 +1,5 @@
 """The manifests of `examples/`, as a person applies them, and what the command prints of them."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -5,8 +5,6 @@ store, for those who sign what they ask for (AWS Signature Version 4). The signa
 nothing of the client that is under test.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import os

@@ -5,8 +5,6 @@ An operator that asks with a token speaks version 2 of the contract (a line of J
 speaks version 1 (JSON with the bodies in base64). Both are answered in their own words, so that nothing is refused for its form.
 """
 
-from __future__ import annotations
-
 import argparse
 import base64
 import gzip

@@ -1,8 +1,6 @@
 """Runs whose client is the program of `hostile_client`, in a pod of the simulator's image: no vLLM is imported, so it is ready at
 once. It waits until its server answers, and goes off then: with a server that never does, it harms nobody."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The operator as Helm installs it, and the cluster without it for a while."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """kubectl for tests: apply, read, and wait until a condition holds, watched and not polled."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import threading

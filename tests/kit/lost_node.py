@@ -1,7 +1,5 @@
 """A node whose kubelet can't be reached: pods are bound to it, and no log of theirs can be read."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -2,8 +2,6 @@
 controllers are real, and no container runs. Everything a pod could do, a hostile one included, is played within milliseconds.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Waiting for what another process brings about by itself, and tells nobody of."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 

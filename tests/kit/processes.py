@@ -1,7 +1,5 @@
 """Ending a container's process the hard way, from outside its pod."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """BenchmarkRuns for tests, and what their status says."""
 
-from __future__ import annotations
-
 import copy
 import os
 from datetime import datetime

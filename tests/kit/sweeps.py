@@ -1,7 +1,5 @@
 """A small BenchmarkSweep for tests whose table is known beforehand, and what its status says."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from kit.kubectl import RUN, Namespace, Object

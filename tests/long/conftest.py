@@ -1,7 +1,5 @@
 """The operator as the end-to-end tests install it."""
 
-from __future__ import annotations
-
 from e2e.conftest import namespace, operator
 
 __all__ = ["namespace", "operator"]

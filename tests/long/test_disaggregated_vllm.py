@@ -1,7 +1,5 @@
 """Real vLLM: prefill on one server and decode on another, held against two that do both; and what is said when the cache is lost."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 

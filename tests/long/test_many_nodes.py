@@ -3,8 +3,6 @@
 Installs LeaderWorkerSet into the embedded cluster, and takes it away once, to see what a run says without it.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Real vLLM: one long prompt or many short ones, with what the report says of it."""
 
-from __future__ import annotations
-
 import pytest
 from kit.examples import benchrun, example, measured, on_a_busy_machine
 from kit.kubectl import Namespace

@@ -1,7 +1,5 @@
 """Real vLLM: a run with a profile, and the same run without one, whose figures are the same."""
 
-from __future__ import annotations
-
 import pytest
 from kit.examples import benchrun, example, measured, on_a_busy_machine, rows
 from kit.kubectl import Namespace

@@ -1,7 +1,5 @@
 """Real vLLM: which of two runs is true, where the prompts of the second are those of the first, applied as docs/experiments has it."""
 
-from __future__ import annotations
-
 import pytest
 from kit.examples import LATENCIES, PERCENTILES, benchrun, example, finding, measured, on_a_busy_machine, rows
 from kit.kubectl import RUN as RUN_KIND, Namespace

@@ -1,7 +1,5 @@
 """Real vLLM servers on CPUs that are all alike: does the comparison find a difference between them?"""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

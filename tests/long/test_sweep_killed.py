@@ -4,8 +4,6 @@ Five sweeps, four kills each. A moment is a change that a watch tells of: a new 
 many of them pass before each kill, who is killed and how, is drawn from a seed, which is printed; SEED=<number> draws it again.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field

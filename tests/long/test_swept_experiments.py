@@ -1,8 +1,6 @@
 """Real vLLM: the sweeps of docs/experiments, applied as they are, with the tables that they print. Minutes each, since every
 variant gets a server of its own."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

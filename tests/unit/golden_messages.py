@@ -3,8 +3,6 @@
 After a wanted change: `UPDATE_GOLDEN=1 pytest` with the tests that fail, in one process; then read the diff.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -16,8 +16,6 @@ Field names are the JSON names. All durations of requests are integer microsecon
 client's clock. Unknown fields are refused on both sides. Every list, text and number has its bounds.
 """
 
-from __future__ import annotations
-
 from benchrun_client.contract.base import *
 from benchrun_client.contract.certainty import *
 from benchrun_client.contract.datasets import *

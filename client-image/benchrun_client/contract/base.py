@@ -1,7 +1,5 @@
 """What all parts of the contract are made of: the base of its messages, and bounded numbers and texts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Literal

@@ -1,7 +1,5 @@
 """The probabilities on which both sides decide whether a percentile keeps its limit, and the ranks of its interval."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from collections.abc import Callable

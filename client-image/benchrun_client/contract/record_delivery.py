@@ -4,8 +4,6 @@ On the wire a delivery is one line of JSON, its head, and behind it the packed r
 envelope states. The envelope has all that the operator needs to know of a record.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from itertools import accumulate, pairwise

@@ -9,8 +9,6 @@ With several turns a conversation is sent as it grows: each request has all of t
 one conversation are far apart, so that each finds the one before it in the cache as long as fewer users than conversations send.
 """
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass
 from datetime import date, timedelta

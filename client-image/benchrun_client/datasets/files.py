@@ -3,8 +3,6 @@
 What is wrong with a file is a RunFailure everywhere here: `DatasetNotFound` or `DatasetInvalid`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import hmac

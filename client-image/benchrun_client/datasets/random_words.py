@@ -6,8 +6,6 @@ that are one token each keep the count exact: what is missing or too much after 
 Each stage has its own prefixes, which its requests take in turns; between stages nothing is shared.
 """
 
-from __future__ import annotations
-
 import importlib
 import random
 from collections.abc import Collection, Iterable, Iterator, Sequence

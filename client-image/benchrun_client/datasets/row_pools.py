@@ -4,8 +4,6 @@ Once, because a row that is sent twice is served from the prefix cache. Which ro
 cannot be used are left out and counted, by reason.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import random

@@ -3,8 +3,6 @@
 Files are read before the client is ready: a dataset that is missing, broken or too small never takes a GPU.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from importlib import import_module

@@ -6,8 +6,6 @@ Python's `hash`, and takes as many blocks as there are; here they are drawn by t
 prefix cache, and prompts are filled up to their length.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass

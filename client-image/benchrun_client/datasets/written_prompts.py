@@ -6,8 +6,6 @@ of 2048 tokens in all. Rows of the hub are streamed up to a bound: a dataset of 
 texts stand before the instruction that they share: no two prompts of a run share their beginning.
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import importlib

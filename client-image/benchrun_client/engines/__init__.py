@@ -3,8 +3,6 @@
 Operator and client both import from here; the folder imports nothing but the standard library.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from benchrun_client.engines.engine import Engine, LogCause, ServedFiles, StartupPhases

@@ -1,7 +1,5 @@
 """What benchrun has to know of a server engine: how it starts, where it answers, its metrics, and the words of its log."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

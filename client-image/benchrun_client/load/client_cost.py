@@ -5,8 +5,6 @@ event loop comes to ticks at even intervals. CPU limits show in the kernel's cou
 that gives the CPUs to others in the time that it stole.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import time

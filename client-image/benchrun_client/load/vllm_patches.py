@@ -1,7 +1,5 @@
 """What takes the place of parts of vLLM's benchmark, which trusts every server and every environment."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 import time

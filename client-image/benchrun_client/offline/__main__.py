@@ -3,8 +3,6 @@
 Exit codes: 2 a flag that vLLM does not know, 1 the engine could not be loaded or died; 128 + n on a signal.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.metadata
 import os

@@ -1,7 +1,5 @@
 """The client's side: a load goes to the engine as a whole, and comes back as if each request had been sent and answered."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import time
 from statistics import fmean

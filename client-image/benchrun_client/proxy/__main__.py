@@ -3,8 +3,6 @@
 Exit codes: 2 a flag that does not make sense, 1 the port could not be opened; 128 + n on a signal.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import resource

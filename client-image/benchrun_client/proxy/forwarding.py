@@ -5,8 +5,6 @@ its blocks are, and that goes into the request to the decode server. Connectors 
 the kind, and the decode server gets the client's own bytes.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

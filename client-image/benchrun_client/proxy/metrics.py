@@ -1,7 +1,5 @@
 """The proxy's metrics, as Prometheus reads them. All names begin with `benchrun_proxy_`, but for the process's own."""
 
-from __future__ import annotations
-
 import time
 from bisect import bisect_left
 from collections import Counter

@@ -4,8 +4,6 @@ Until then the names are looked up repeatedly, for a pod that comes back has ano
 and a server that is not healthy takes readiness away until there is a new proof.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import uuid

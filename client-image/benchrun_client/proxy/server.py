@@ -6,8 +6,6 @@ POST /reset_prefix_cache                                 done by every server of
 GET  /health, /metrics                                   the proxy's own
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 from collections.abc import AsyncIterator, Sequence

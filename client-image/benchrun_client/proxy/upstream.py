@@ -1,7 +1,5 @@
 """The servers of one role, and one request to one of them: sent, relayed as it comes, and what goes wrong on the way."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping

@@ -3,8 +3,6 @@
 Most of the work is the tokenizer's and holds the interpreter lock: a thread would stand in the way of the first tokens.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Emptying the prefix caches of all servers before a stage."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ Counters are taken between stages, when the server is idle: what one stage leave
 snapshot serves both. Metrics that are missing, endless or garbage give None, never an error: the measurement does not depend on them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

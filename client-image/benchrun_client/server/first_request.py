@@ -4,8 +4,6 @@ A server can be healthy and still answer no request: wrong model name, missing k
 its first forward pass. Reported here, in the server's own words, it costs one request and not a run of failures.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

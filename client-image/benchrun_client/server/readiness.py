@@ -4,8 +4,6 @@ A headless Service is resolved until it has all its addresses, once; from then o
 within a measurement and every figure belongs to a known server.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket

@@ -4,8 +4,6 @@ One request at a time on a connection that is open already, so neither a queue n
 hundred microseconds in which a server answers its health check are.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import math

@@ -1,7 +1,5 @@
 """Which shard a process is, which others it starts, and how shard 0 measures with the others."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

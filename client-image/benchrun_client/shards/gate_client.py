@@ -1,7 +1,5 @@
 """A shard's connection to the gate of shard 0. Everything but construction happens in one event loop, not the measuring one."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

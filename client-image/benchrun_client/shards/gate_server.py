@@ -3,8 +3,6 @@
 Everything but construction happens in one event loop, not the measuring one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import hmac

@@ -5,8 +5,6 @@ slot under it; without a cap to a user of its own. Users take turns over the sha
 exactly, and every shard works from the first request to the last.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -5,8 +5,6 @@ and definitions are those of vLLM's `calculate_metrics`: percentiles linear betw
 of answers with more than one, the standard deviation of the population. Figures that a record can't give are left out.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections import Counter

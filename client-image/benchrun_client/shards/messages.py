@@ -3,8 +3,6 @@
 A connection shows the plan's token digest, which can't be guessed, and its run, plan and shard; any other is refused unread.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, NamedTuple
 
 from aiohttp import ClientWebSocketResponse, WSMsgType, web

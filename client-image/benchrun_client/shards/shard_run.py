@@ -5,8 +5,6 @@ import the load engine, write all prompts
 at the gate before every stage -> our share of it -> our part to the gate
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

@@ -1,7 +1,5 @@
 """Building blocks of the API models: casing, closedness, rules between fields, decimals as strings, text that is safe to show."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

@@ -3,8 +3,6 @@
 CEL is read by Python's own parser once its signs, words and names are Python's. Tests hold every rule against Google's CEL.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Callable, Iterator, Mapping

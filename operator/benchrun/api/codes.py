@@ -1,8 +1,6 @@
 # Generated from the names of the pages in docs/findings by: python -m dev.generate
 """Codes of findings: stable names that pipelines match on."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 

@@ -1,7 +1,5 @@
 """`spec.baseline` and `spec.cost`, `status.comparison` and `status.cost`; the keys of the metrics that are compared and priced."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 

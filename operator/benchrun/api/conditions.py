@@ -1,7 +1,5 @@
 """Conditions with their reasons: stable names that pipelines match on."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Annotated, Literal
 

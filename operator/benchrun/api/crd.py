@@ -5,8 +5,6 @@ spells "optional" as a union with null, and leaves out defaults made by a factor
 place in that tree is an error here, not something the API server finds out, or silently forgets.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """`spec.workloads[].dataset`: where prompts come from. Most datasets are derived from the contract's models."""
 
-from __future__ import annotations
-
 from types import new_class
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 

@@ -1,7 +1,5 @@
 """`spec.measurement`, `spec.objectives`, `spec.validity`, `spec.client`."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, WithJsonSchema

@@ -1,8 +1,6 @@
 """`spec.model` and where its files come from; `spec.server`, `spec.offline` and `spec.endpoint`: the vLLM to start, or that runs; and
 what a container of a run gets and how its pod is placed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal, Self
 

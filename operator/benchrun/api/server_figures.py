@@ -4,8 +4,6 @@ A figure is declared here alone: a field of `RoleFigures` with what it is comput
 and, where no sample has its source yet, a field of `Sample`. An engine's names of the series are in `benchrun_client.engines`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar

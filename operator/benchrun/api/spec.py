@@ -1,7 +1,5 @@
 """`BenchmarkRun.spec`: the whole experiment, and what may still change once it is written."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from benchrun_client.engines import ENGINE

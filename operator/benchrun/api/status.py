@@ -1,8 +1,6 @@
 """`BenchmarkRun.status`: what the operator found, and the judgement that is a part of it. Always under 100 kB; lists say when they were
 cut."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field, WithJsonSchema

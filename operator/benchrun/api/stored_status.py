@@ -1,7 +1,5 @@
 """A stored status: read leniently, since another version of the operator may have written it, and changed by a JSON merge patch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar, get_args
 

@@ -1,7 +1,5 @@
 """`spec.workloads`: what is sent, how fast, how often; and `load.search`, which looks for the highest load that meets the objectives."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal

@@ -1,7 +1,5 @@
 """The `benchrun` command, also `kubectl benchrun`."""
 
-from __future__ import annotations
-
 import argparse
 import io
 import os

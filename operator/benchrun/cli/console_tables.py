@@ -1,7 +1,5 @@
 """Tables on a terminal, and the console that every command writes to."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 
 from rich.console import Console, ConsoleOptions, RenderableType

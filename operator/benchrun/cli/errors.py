@@ -1,7 +1,5 @@
 """The errors that end a command, and kubectl's messages as one clear line with the remedy."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches

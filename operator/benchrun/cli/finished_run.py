@@ -1,7 +1,5 @@
 """A finished run with what it stored, from the cluster or from files."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterable, Sequence
 from pathlib import Path

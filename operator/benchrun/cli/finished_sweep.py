@@ -1,7 +1,5 @@
 """A finished sweep with its whole table, on the terminal, as Markdown, or as one HTML file."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from contextlib import suppress

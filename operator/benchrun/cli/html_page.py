@@ -1,7 +1,5 @@
 """A finished run or sweep as one HTML page. Needs the packages of the extra `report`."""
 
-from __future__ import annotations
-
 import json
 from importlib.metadata import version
 

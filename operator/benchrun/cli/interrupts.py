@@ -1,7 +1,5 @@
 """What Ctrl-C and SIGTERM do to a command."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 from collections.abc import Coroutine, Iterator

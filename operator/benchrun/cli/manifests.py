@@ -1,7 +1,5 @@
 """Objects in files or on standard input: read, and brought into the cluster."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator, Sequence

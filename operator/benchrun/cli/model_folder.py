@@ -1,7 +1,5 @@
 """A model's config.json and the size of its weights, from a folder, a file, or the local cache of the Hugging Face hub."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """Followed runs and sweeps: as lines for a pipe, or as a display that is drawn anew on a terminal."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime

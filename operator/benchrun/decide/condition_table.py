@@ -1,7 +1,5 @@
 """Where a run stands: phase, reason and progress; and the conditions of runs and sweeps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime

@@ -7,8 +7,6 @@ plan, up to the first that does not fit; chunks of the timeline likewise, in hal
 timeline with it. The last ones are deleted first, so that an operator that dies in between leaves what the next one would keep too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from benchrun_client.contract import digest_of_token

@@ -4,8 +4,6 @@ Instants are noted in the status, and three deadlines are counted from them: wai
 that no node could take have a grace, since an autoscaler may add one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta

@@ -3,8 +3,6 @@
 A pass that knows that the run ends requests the servers' deletion, whatever else it requests: the runtime deletes first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any

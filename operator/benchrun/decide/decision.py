@@ -6,8 +6,6 @@ answer is kept under it until the run is forgotten. A look-up that fails is an a
 All that was collected can be lost: a restarted operator reads it anew from the cluster and the client.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime

@@ -1,7 +1,5 @@
 """What ends a run before its time. Each check looks at one thing; the first that fires is the reason."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """Refusals: objects that the API server does not take, and a Job whose pod is not made."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime, timedelta
 

@@ -1,7 +1,5 @@
 """One pass's facts, worked out once: the checked spec, and where a run stands, derived from what can be seen."""
 
-from __future__ import annotations
-
 from collections.abc import Set
 from dataclasses import dataclass, replace
 from datetime import datetime

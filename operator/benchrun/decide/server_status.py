@@ -4,8 +4,6 @@ How a server started is looked up once it is healthy, and not at the end: events
 when the log is rotated.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 

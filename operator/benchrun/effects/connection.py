@@ -4,8 +4,6 @@ The client library's transport is used (certificates, tokens, exec plugins), nev
 cost 110 MiB.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Mapping

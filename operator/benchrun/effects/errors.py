@@ -1,7 +1,5 @@
 """Errors of the API server, by HTTP status."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

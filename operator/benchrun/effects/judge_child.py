@@ -1,7 +1,5 @@
 """Judging, in a child process: what a tenant's pod sent is opened there and nowhere else."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

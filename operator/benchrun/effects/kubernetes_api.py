@@ -4,8 +4,6 @@ Objects are created once and never corrected: `apply` sends a POST, which fails 
 name is returned as it is when it is ours (by controller uid), and never touched when it is somebody else's.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import secrets

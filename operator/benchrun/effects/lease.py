@@ -9,8 +9,6 @@ all: until then nobody else held it. When somebody else holds it, this process h
 goes wrong where two believe that they lead (docs/architecture.md).
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable

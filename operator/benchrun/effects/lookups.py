@@ -4,8 +4,6 @@ They run beside the queue's workers, each in a task of its own, bounded in time,
 question in `benchrun.decide.decision`, a function here, and a line in `KINDS`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

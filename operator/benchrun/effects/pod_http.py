@@ -6,8 +6,6 @@ endpoint's for example, is requested directly. It takes the right to get and cre
 Of a client's answers the envelopes of its records are checked; no record is opened here.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """The pages of findings, docs/findings/<Code>.md: what a finding means and what to do about it."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from functools import cache

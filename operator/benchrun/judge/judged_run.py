@@ -1,7 +1,5 @@
 """A run judged, or re-evaluated: from its records to everything in its status that is computed from them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple

@@ -5,8 +5,6 @@ An objective is met or missed with 95 % certainty or not at all, by a test that 
 is one of them, the objective is missed.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

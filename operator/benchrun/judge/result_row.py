@@ -1,7 +1,5 @@
 """One row of the results: the figures of a cell, how sure they are, what they cost, and what they mean."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """The judged results of a run: cell by cell, one row each, in the order of the plan."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ The client chose the loads; its own conclusion is not used. A load point whose n
 is a load that was confirmed, by stages that took no part in choosing it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Literal

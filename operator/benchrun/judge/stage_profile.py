@@ -1,7 +1,5 @@
 """The expected load of a stage, and its profile: what its requests show, computed once for all rules."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

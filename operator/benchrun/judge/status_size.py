@@ -5,8 +5,6 @@ be 500 kB. The records, which are kept whole, have all of it. Never cut, while t
 throughput and mean latencies, the digest of the traffic, and the mark on an uncertain percentile that is shown.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """The thresholds of all rules, with their reasons. A run names the digest of its thresholds."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import asdict, dataclass

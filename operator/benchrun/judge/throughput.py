@@ -1,7 +1,5 @@
 """Which throughput of a load point is compared, priced and shown: that of the plateau, of the arrivals, or of the whole stage."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -5,8 +5,6 @@ that loading takes is paid once for runs that end together, and no run meets wha
 ends as well: what is left of the job in the pipe is of no use to the next one.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import resource

@@ -1,7 +1,5 @@
 """A job judged: its parts are opened and checked, what does not fit is left out and counted, and the rest goes to the judge."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

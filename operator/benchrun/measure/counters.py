@@ -3,8 +3,6 @@
 A counter that fell, or another start time, is another process: that is a reset, and never clamped to 0.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

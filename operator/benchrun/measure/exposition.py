@@ -4,8 +4,6 @@ An endpoint has some 800 lines, of which a dozen matter: lines are picked by the
 which costs a hundredth of parsing everything. A value that no server can have is left out, and counted.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Figures of GPUs: the text of NVIDIA's DCGM exporter read for one pod, and its samples summed up over a stage."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The plateau of a stage: how many requests were under way, and where the load stands at its target."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 from collections.abc import Sequence

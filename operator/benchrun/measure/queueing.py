@@ -1,7 +1,5 @@
 """Why requests wait in a server: what its samples show (Pressure), and its own limits (ServerLimits)."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Those of one stage are vLLM's own. Those of several are what one long stage woul
 throughput as totals over summed durations. Failed requests count in `failed` alone, and in `answered_percent`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Whether a server did more when it had more to do, and how fast it went."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """Statistical tests: Student and Welch, Hochberg's correction, order and trend of series, agreement of repeats, and the power
 of a comparison."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Packed form: gzip of JSON, one object a server, one column a figure. Instants ar
 to the one before, which compresses to next to nothing.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import zlib

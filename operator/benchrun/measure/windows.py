@@ -1,7 +1,5 @@
 """Which samples of the timeline belong to a stage, and the figures of its servers: by role, and one by one."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Why a server can't serve and why a client can't measure: checks of a pod's evidence, pure, and silent unless sure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

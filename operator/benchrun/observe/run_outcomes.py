@@ -3,8 +3,6 @@
 Total functions: whatever is missing or of another type is left out; nothing raises.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime

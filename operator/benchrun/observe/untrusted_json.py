@@ -1,7 +1,5 @@
 """Reading values out of objects that anybody may have written: never raises, never keeps more than the limit."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence

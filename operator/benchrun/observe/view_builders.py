@@ -3,8 +3,6 @@
 Total functions: whatever is missing, of another type or too long becomes None, empty or cut; nothing raises.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import replace

@@ -3,8 +3,6 @@
 Small on purpose: a hundred runs' worth stay in memory.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar, NamedTuple

@@ -1,7 +1,5 @@
 """What every child of a run has in common: its name, labels and owner, how its pod is placed and locked down, and how long it may live."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

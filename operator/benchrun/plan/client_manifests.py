@@ -1,7 +1,5 @@
 """The client's ConfigMap, Job and Service, and how many processes and pods send the load."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from decimal import Decimal
 from math import ceil

@@ -1,7 +1,5 @@
 """The client's plan, made from a spec."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from decimal import Decimal

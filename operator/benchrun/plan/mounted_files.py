@@ -1,7 +1,5 @@
 """Where the files of models, datasets, chat templates and certificates are inside a pod, and what brings them there."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

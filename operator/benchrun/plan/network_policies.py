@@ -1,7 +1,5 @@
 """Who may connect to the pods of a run: its NetworkPolicies."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

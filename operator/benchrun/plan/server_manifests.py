@@ -1,8 +1,6 @@
 """Server roles: what a run starts. One, `server`, with vLLM's API server or without; or `prefill`, `decode` and `proxy`; and what makes
 their pods: Deployment or LeaderWorkerSet, and the headless Service."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """A pod whose main container is the server engine: its arguments, without its API server, over several nodes, and profiled."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files

@@ -1,8 +1,6 @@
 """The order of measurement: a spec made into cells and stages, their seeds, and what they will cost; and searches for the highest load,
 whose cells and stages only their records tell."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """ConfigMaps that keep what was measured: a stage's record with the timeline up to it, chunks within long stages."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The matrix of a sweep laid over its template: variants, their order, and the manifest of each run."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence

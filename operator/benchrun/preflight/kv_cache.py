@@ -1,7 +1,5 @@
 """Whether the KV cache has room for the load, and whether a server's parallel processes fill its nodes and GPUs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Runs and sweeps before they are applied: everything that can be known, in one report."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """One thing worth saying about a manifest."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal

@@ -1,7 +1,5 @@
 """The volume of a run: its requests and their length, and whether they are enough for its percentiles."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The same models make the schema that the API server checks by, so both find the 
 problem; here all kinds are reported.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches

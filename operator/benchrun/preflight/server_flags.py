@@ -4,8 +4,6 @@ vLLM ends with an error on a flag it does not know, but only once the pod has it
 vllm_flags/, one file each, made by dev/vllm_flags.py.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence

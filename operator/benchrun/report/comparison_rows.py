@@ -1,7 +1,5 @@
 """Tables of a comparison, and of two judgements of one run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

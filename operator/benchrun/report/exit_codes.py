@@ -1,7 +1,5 @@
 """How a command ends when a run has ended, so that a pipeline can gate on it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from benchrun.api import BenchmarkRunStatus, Condition, Reason, find_condition, is_true

@@ -9,8 +9,6 @@ The knee is the measured load point with the greatest power, never a point betwe
 as much power, they are not distinguishable from it, and the knee is a range.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple

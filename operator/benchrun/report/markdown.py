@@ -1,7 +1,5 @@
 """Results as Markdown, for a pull request, a wiki or the summary of a CI job."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Rows of `benchrun get`: what one wants to know of each of many runs or sweeps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """One run or sweep on half a screen: what was measured, on what, how long each part took, what came out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Literal, NamedTuple

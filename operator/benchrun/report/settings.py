@@ -1,7 +1,5 @@
 """Which settings are the server's and which the client's, and the KV cache as the server reported it at its start."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

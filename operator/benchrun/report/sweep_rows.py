@@ -1,7 +1,5 @@
 """Tables of a sweep and its variants, and remarks on them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 from benchrun.api import KEYS, OUTPUT_COST, SHOWN_FIGURES, TOKENS_PER_JOULE, ComparedMetric

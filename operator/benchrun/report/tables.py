@@ -1,7 +1,5 @@
 """Tables that people read: columns, rows and figures, and the tables of one run's results."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

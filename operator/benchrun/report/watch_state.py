@@ -1,7 +1,5 @@
 """The state of a watched run or sweep: its status, and the samples, stages and runs seen so far."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime

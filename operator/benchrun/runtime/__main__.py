@@ -1,7 +1,5 @@
 """`python -m benchrun.runtime`, and the console script `benchrun-operator`."""
 
-from __future__ import annotations
-
 import sys
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec

@@ -1,7 +1,5 @@
 """Background tasks that never end by themselves: one that does is restarted."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections import deque

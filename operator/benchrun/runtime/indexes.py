@@ -10,8 +10,6 @@ An object that can't be read is kept by its metadata, so that it can still be de
 Nothing that an object holds raises here.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable, Collection, Iterator

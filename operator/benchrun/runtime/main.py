@@ -1,7 +1,5 @@
 """Starting the operator: settings, logging, then Kopf with our parts around it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -3,8 +3,6 @@
 All of it can be lost: a restarted operator reads it anew from the cluster and the client. What is stored is let go.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -11,8 +11,6 @@ Keys wait in two lanes, and in each lane the namespaces take turns. Urgent keys 
 is left to the others. One spare worker takes urgent keys only, so that slow passes over the others never hold them up.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import random

@@ -3,8 +3,6 @@
 What the API server refused is raised to the queue, which retries. What it did is put into the index at once.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ A run over which no pass succeeds is ended. For that neither its spec nor its st
 or its client could have spoilt.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Callable

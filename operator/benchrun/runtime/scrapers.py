@@ -1,7 +1,5 @@
 """Reading a run's pods: its servers' metrics (and those of GPU exporters) are scraped, its client is polled for records and progress."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

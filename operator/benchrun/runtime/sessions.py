@@ -3,8 +3,6 @@
 A task that ends is restarted: nothing that a server or a client answers may end it for good.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """One pass over one sweep: look, decide, cancel and create runs, write the status once, post events. All can be repeated."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterable

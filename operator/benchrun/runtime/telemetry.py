@@ -1,7 +1,5 @@
 """The process's own metrics and health: /healthz, /readyz and /metrics over HTTP."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Iterator

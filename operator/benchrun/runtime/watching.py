@@ -3,8 +3,6 @@
 `on.event` is the only kind of handler used: it writes nothing on the user's object, no finalizer and no annotation.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass, field

@@ -1,7 +1,5 @@
 """The parts of a running operator, put together; started before Kopf watches, stopped after."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

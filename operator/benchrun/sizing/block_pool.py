@@ -5,8 +5,6 @@ takes blocks of its own for a sequence. Where groups differ, blocks are made equ
 to 1 full one has 6 groups with one block table each, and its layers are dealt out to them.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 

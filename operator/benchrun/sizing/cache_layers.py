@@ -1,7 +1,5 @@
 """What one layer of a model keeps of each token, and in how many bytes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal

@@ -4,8 +4,6 @@ The keys are those of the transformers library. Where a model leaves keys out be
 stands here; where config.json describes an attention that is not known here, that is an error, never a guess.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, TypeVar
 

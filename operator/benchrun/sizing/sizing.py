@@ -1,7 +1,5 @@
 """The KV cache of one model in one engine: the figures that a table or a program shows, and why."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

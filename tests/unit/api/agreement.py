@@ -1,7 +1,5 @@
 """What the operator's models and the definitions' schemas say of a spec, in one form, so that both can be compared."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any

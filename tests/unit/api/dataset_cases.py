@@ -1,7 +1,5 @@
 """Datasets that must be accepted, and ones that must be refused: the field that is named, and our words where they are ours."""
 
-from __future__ import annotations
-
 from typing import Any
 
 Dataset = dict[str, Any]

@@ -1,7 +1,5 @@
 """Every object of every file in `examples/`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A status with something in every field, whatever fields there are: none can be forgotten where all must be seen."""
 
-from __future__ import annotations
-
 import types
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin

@@ -1,7 +1,5 @@
 """Specs whose fields are each of the right type and within their bounds, and which keep or break rules between them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Specs that must be accepted and specs that must be refused: by pydantic in the operator, and by the API server alike."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass

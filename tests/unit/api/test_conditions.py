@@ -1,7 +1,5 @@
 """Conditions: how one is set, found and dated, and reasons that never change their names."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import get_args
 

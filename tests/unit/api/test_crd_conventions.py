@@ -1,7 +1,5 @@
 """The CustomResourceDefinitions keep Kubernetes' conventions: everything described, bounded, and without floats in the spec."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Every manifest on the page of datasets is one that the operator takes, and every dataset has one."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Files that tiny examples bring along have rows for every stage and warm-up, and some to spare. A run that lacks one is refused."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The manifests that people begin with: each is accepted, brings along what it reads, and is told of in the docs."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """The files made from the models are up to date, and the tool that makes them tells when they are not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Every whole object of ours that a page spells out is one that the API takes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A status of another version is read as far as it can be: one unreadable value costs that value, never the run."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Names and labels of everything a run owns: written down once more, since what they were called stays in clusters."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun import names
 from benchrun.api import is_gpu, json_name

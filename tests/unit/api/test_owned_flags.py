@@ -1,7 +1,5 @@
 """Flags and commands that would make another server than the run measures: refused with the spec, naming what to set instead."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The line that says what is wrong with a spec that the operator was handed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Every manifest on the page of recipes is one that its API takes, and the page's table of GPUs is the code's."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

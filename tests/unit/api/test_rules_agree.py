@@ -3,8 +3,6 @@
 `tests/cluster/test_validation.py` and `test_sweep_validation.py` put the same specs to an API server.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 

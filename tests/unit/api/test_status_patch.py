@@ -1,7 +1,5 @@
 """The least change between two statuses, and that it ends where it was meant to."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """From a model to a structural schema: what is translated, and what is refused."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 import pytest

@@ -1,7 +1,5 @@
 """Text that others wrote: shown, never obeyed."""
 
-from __future__ import annotations
-
 import re
 import time
 

@@ -3,8 +3,6 @@
 The API server reads the same patterns as RE2, where a line break or a digit of another script is no exception.
 """
 
-from __future__ import annotations
-
 from decimal import Decimal as Exact
 from typing import Annotated, Any
 

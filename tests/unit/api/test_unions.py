@@ -1,7 +1,5 @@
 """Unions of named members: exactly one, and whoever sets none or two is told which there are, by operator and API server alike."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import combinations
 from typing import Any

@@ -1,7 +1,5 @@
 """Searches on simulated queues: the load found is not above the true one, and not absurdly far below it."""
 
-from __future__ import annotations
-
 import math
 import random
 

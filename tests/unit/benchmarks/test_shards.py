@@ -1,7 +1,5 @@
 """Which figures the benchmark of several client processes lets pass."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The truths that bench-truth holds the product against, and what it lets pass."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import time

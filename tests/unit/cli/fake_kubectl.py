@@ -1,7 +1,5 @@
 """A `kubectl` on PATH that says what it is told to: a real process, so that pipes, signals and ends are real, too."""
 
-from __future__ import annotations
-
 import json
 import stat
 import sys

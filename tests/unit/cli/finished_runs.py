@@ -1,7 +1,5 @@
 """A finished run of two load points, measured twice each, and the ConfigMaps that keep its measurement."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Runs as `kubectl get` writes them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

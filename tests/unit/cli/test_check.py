@@ -1,7 +1,5 @@
 """`benchrun check`: a manifest before it is applied."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

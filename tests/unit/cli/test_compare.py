@@ -1,7 +1,5 @@
 """`benchrun compare` on files and on what kubectl gives."""
 
-from __future__ import annotations
-
 import io
 import json
 import stat

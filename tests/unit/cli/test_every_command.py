@@ -1,7 +1,5 @@
 """Every command under the same troubles: a cluster that is none, an output that is full or closed. One line, one code."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`benchrun explain`: the pages of findings, from a checkout and from an installed package; no cluster is asked."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`benchrun export`: from what a run has stored to files, a file or standard output, and what is said of the rest."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

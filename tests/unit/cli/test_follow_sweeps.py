@@ -1,7 +1,5 @@
 """`benchrun run -f` and `benchrun watch` on sweeps; with a kubectl that is a real process."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json

@@ -1,7 +1,5 @@
 """`benchrun get`: the list and the summary."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.cli.__main__ import main
 from unit.cli.fake_kubectl import FakeKubectl

@@ -1,7 +1,5 @@
 """Ctrl-C and SIGTERM while a run is followed: what is said, what becomes of the run, and that no process is left."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """`benchrun judge` on files and on what kubectl gives: the same rules, other lines, and what is left of the records."""
 
-from __future__ import annotations
-
 import json
 import stat
 from collections.abc import Callable

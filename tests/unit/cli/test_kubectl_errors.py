@@ -1,7 +1,5 @@
 """kubectl's words, as kubectl 1.29 to 1.36 writes them, made into one line with a remedy."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.cli.__main__ import main
 from benchrun.cli.errors import explained, no_such

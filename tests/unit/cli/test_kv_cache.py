@@ -1,7 +1,5 @@
 """`benchrun kv-cache`: from files to tables."""
 
-from __future__ import annotations
-
 import json
 import struct
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`benchrun logs`: of pods that are there, that come, and that are gone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Files that `run -f` takes, and those it does not."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

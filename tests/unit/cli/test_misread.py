@@ -1,7 +1,5 @@
 """Files, arguments and programs that are not what they should be: one line that names it, exit code 1, and no traceback."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

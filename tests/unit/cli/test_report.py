@@ -1,7 +1,5 @@
 """`benchrun report` on files: as Markdown, as one HTML file, and what it says when it can't."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

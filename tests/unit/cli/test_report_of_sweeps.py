@@ -1,7 +1,5 @@
 """`benchrun report` of sweeps: on files and on what kubectl gives."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`benchrun run -f`: applied, followed, told; with a kubectl that is a real process."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The display of a run that goes on: laid out for widths and heights, and on a real terminal."""
 
-from __future__ import annotations
-
 import io
 import os
 import pty

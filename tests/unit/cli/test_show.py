@@ -1,7 +1,5 @@
 """A result on a terminal."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """The page about sizing shows what the command prints."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """`benchrun watch`: a run followed through everything that may happen to a watch."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The size of weights, from what safetensors files say of themselves."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Plans, stages and records to test with: small, valid, changed by keyword."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """A small web server of a test's own making, on a free port."""
 
-from __future__ import annotations
-
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager

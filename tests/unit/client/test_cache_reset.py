@@ -1,7 +1,5 @@
 """Emptying the prefix caches before a stage."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import aiohttp

@@ -1,7 +1,5 @@
 """The test of percentiles on queues whose truth is known in closed form: how often it is wrong, and how often it decides."""
 
-from __future__ import annotations
-
 import gc
 import heapq
 import math

@@ -1,7 +1,5 @@
 """The client's account of itself: what it cost, and how late it came, from the first send to the last answer."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The contract on the wire: what is taken, what is refused, and how little it costs to refuse it."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Failures and other texts of bounded length; the plan file."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import get_args

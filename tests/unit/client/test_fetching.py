@@ -1,7 +1,5 @@
 """Fetching a data file: bounded, and clear about what came instead."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The first request, and what servers answer in the wild."""
 
-from __future__ import annotations
-
 import json
 
 import aiohttp

@@ -1,7 +1,5 @@
 """Proxies, keys and certificates: used where they are given, and nowhere else."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What servers say of themselves: equal words for equally configured ones, None where they say nothing."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What libraries import for names alone is not loaded, and what they call is."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The process as a whole, as far as it goes without vLLM: it tells why it ends, and ends at once when told to."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """A profile taken of a server: what it is asked, in which order, and what is told where it can't be taken."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

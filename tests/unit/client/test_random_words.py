@@ -1,7 +1,5 @@
 """Random prompts: exact in length, the same for the same seed, and never alike at their start within a run."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import NormalDist, fmean, pstdev
 

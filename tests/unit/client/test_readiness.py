@@ -1,7 +1,5 @@
 """Finding the servers: all addresses, pinned once, and waited for until they are up."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import ssl

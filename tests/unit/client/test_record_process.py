@@ -1,7 +1,5 @@
 """The recorder process: records come back in order, and its death is told."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

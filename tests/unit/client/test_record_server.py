@@ -1,7 +1,5 @@
 """The record server: long polls, tokens, acknowledgements, and readers that break off."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator

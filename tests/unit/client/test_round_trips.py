@@ -1,7 +1,5 @@
 """The serial probe of the path: one small request after the other, bounded in time, and never an error."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """The state: progress, and the records not yet acknowledged, for any number of threads."""
 
-from __future__ import annotations
-
 import hashlib
 import threading
 

@@ -1,7 +1,5 @@
 """Reading a metrics page: the wanted counters, summed over engines; anything else is None and never an error."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """From the engine's lists to a record: exact microseconds, exact gap counts, bounded size."""
 
-from __future__ import annotations
-
 import json
 import math
 import random

@@ -1,7 +1,5 @@
 """Counting as the server counts, finding words of one token, and telling why a tokenizer cannot be had."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys

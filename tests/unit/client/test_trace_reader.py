@@ -1,7 +1,5 @@
 """What a trace of torch's profiler says: real ones of vLLM, made-up ones of a GPU, and files that are none."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

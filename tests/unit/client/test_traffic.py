@@ -1,7 +1,5 @@
 """A run's traffic: rows and prompts for every stage and warm-up, and no request longer than the context."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

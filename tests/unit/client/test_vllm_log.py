@@ -1,7 +1,5 @@
 """vLLM's log: phases of the start by the words of several versions and processes, and kernels compiled while serving."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.api import Reason
 from benchrun_client.engines import ENGINE, StartupPhases

@@ -1,7 +1,5 @@
 """What takes the place of parts of vLLM's benchmark: bounded metrics, our certificates, nothing left open, users one by one."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 from typing import Any

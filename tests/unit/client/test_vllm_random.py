@@ -1,7 +1,5 @@
 """The generator VLLM: prompts by a seed that stages and workloads may share; `tests/client` compares them with vLLM's own."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun_client.contract import CachePolicy, MixData, MixPart, Plan, RandomData
 from benchrun_client.datasets.random_words import vllm_prompts

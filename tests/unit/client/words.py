@@ -1,7 +1,5 @@
 """A tokenizer of words: every known word is a token, so that lengths can be checked by counting."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

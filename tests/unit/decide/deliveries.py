@@ -1,7 +1,5 @@
 """Records as a client delivers them: small, sealed, of this run."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Any
 

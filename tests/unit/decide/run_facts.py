@@ -3,8 +3,6 @@
 A case is a milestone of a run and a few things that came over it, all by name: a failing example reads as a story.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property

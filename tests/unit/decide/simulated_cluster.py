@@ -3,8 +3,6 @@
 It knows nothing of decisions. Time passes by `tick`; everything else happens through `create`, `delete` and the client's port.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property

@@ -3,8 +3,6 @@
 It carries decisions out in the order that `Decision` promises, and can be cut off between any two of its actions.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Decisions in a few words, for whole comparisons."""
 
-from __future__ import annotations
-
 from benchrun.api import BenchmarkRunStatus, ConditionType, find_condition
 from benchrun.decide import Decision
 

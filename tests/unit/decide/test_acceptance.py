@@ -1,7 +1,5 @@
 """A spec that can't be acted on is refused with the field's path, and nothing is started for it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The last record releases the server, in the same pass that stores and judges it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What is ours is known by its owner, never by a label or a name."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

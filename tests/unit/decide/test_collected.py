@@ -1,7 +1,5 @@
 """What is collected of a run, and that it does not grow without bound."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """A run with a baseline: a regression is a condition of its own, and takes nothing from the measurement."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A comparison keeps to its share: the status stays under 100 kB with the largest one."""
 
-from __future__ import annotations
-
 from benchrun.api import KEYS, ComparedMetric
 from benchrun.observe import Run
 from unit.decide.scenes import Scene

@@ -1,7 +1,5 @@
 """The table of conditions, row by row: what pipelines and GitOps tools read."""
 
-from __future__ import annotations
-
 from typing import get_args
 
 import pytest

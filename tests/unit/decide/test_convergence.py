@@ -1,7 +1,5 @@
 """Whatever is lost, late or repeated, a run ends as it would have ended: every stage once, the same records, the same verdict."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """The deadlines: just before, at, and none where the spec says 0. Arithmetic in comments is seconds of the scene."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Prefill, decode and proxy: all of them are the server, and any one's fault is the run's."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.api import Reason
 from benchrun.decide import Decision

@@ -1,7 +1,5 @@
 """What ends a run early, which reason wins, and what is asked for first."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

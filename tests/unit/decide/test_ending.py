@@ -1,7 +1,5 @@
 """The end of a run: the servers go first, then what is left is stored, looked up, judged and written, each as long as it takes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """An endpoint's pods are looked up before the plan is written, and again after a restart without disturbing the run."""
 
-from __future__ import annotations
-
 from benchrun.decide import EndpointPods
 from unit.decide.scenes import SERVICE_ENDPOINT, URL_ENDPOINT, Scene
 from unit.decide.summaries import applied, deleted

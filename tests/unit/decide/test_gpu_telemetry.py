@@ -1,7 +1,5 @@
 """The exporter on a server's node is looked for once, and its page is read beside the server's own."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

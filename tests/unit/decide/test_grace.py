@@ -1,7 +1,5 @@
 """A pod that no node could ever take: it is waited for a node to be added, with the reason, then the run ends."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

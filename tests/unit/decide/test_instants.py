@@ -1,7 +1,5 @@
 """Instants read from elsewhere: none raises, and none moves a deadline."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """A server over several nodes: all its pods must live, one of them answers, and what they have is summed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

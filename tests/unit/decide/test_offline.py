@@ -1,7 +1,5 @@
 """A run of an engine without API server goes the way of a run with a server; what it says names its own field."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.decide import ScrapeTarget
 from unit.decide.scenes import OFFLINE, SERVER_DIED, Scene

@@ -1,7 +1,5 @@
 """The operator starts anew, with the cluster and the status and nothing else: nothing is lost, nothing is done twice."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

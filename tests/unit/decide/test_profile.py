@@ -1,7 +1,5 @@
 """A profile comes after everything was measured: the server waits for it, and nothing that was measured depends on it."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun_client.contract import PROFILE_STAGE, GapCounts, Profile, RequestColumns, StageRecord
 from unit.decide.deliveries import record

@@ -1,7 +1,5 @@
 """What holds for every decision, whatever the facts. All is checked on each facts: making one costs more than checking it."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from dataclasses import replace
 from datetime import timedelta

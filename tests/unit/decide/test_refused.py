@@ -1,7 +1,5 @@
 """Objects that the API server does not take: the status says so, and waits or ends."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.decide import RefusedObject
 from unit.decide.scenes import DEPLOYMENT, JOB, PLAN, SERVICE, Scene, instant

@@ -1,7 +1,5 @@
 """Several servers of one kind: all must have a node, any one's fault is the run's, and what they have is summed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

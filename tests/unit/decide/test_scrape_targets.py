@@ -1,7 +1,5 @@
 """What is read from now on, and when a pass is wanted without an event."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """A search whose operator is cut off, restarted or late ends as it would have ended: nobody knew beforehand with how many stages."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import pytest

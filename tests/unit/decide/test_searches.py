@@ -1,7 +1,5 @@
 """A run that searches: how long nobody knows, and when it has ended the records tell, to this operator or to the next."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from benchrun import names

@@ -1,7 +1,5 @@
 """`status.servers` says what really ran, and still does when the pods are gone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from benchrun.measure import ServerFacts

@@ -1,7 +1,5 @@
 """A client of several pods: one to the operator, but ready only when all are, and lost with any of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Where the time to ready went: asked for once, when the server is healthy, and kept."""
 
-from __future__ import annotations
-
 from benchrun.api import Startup
 from benchrun.decide import Answer, ServerStart, Start
 from benchrun_client.engines import StartupPhases

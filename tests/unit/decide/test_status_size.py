@@ -1,7 +1,5 @@
 """The status stays under 100 kB, whatever the spec asks for and whatever the world answers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import pytest

@@ -1,7 +1,5 @@
 """`status.live`: the latest figures, gone with the run."""
 
-from __future__ import annotations
-
 import pytest
 from unit.decide.scenes import URL_ENDPOINT, Scene
 

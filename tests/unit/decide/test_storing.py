@@ -1,7 +1,5 @@
 """A record is stored in the pass it comes in, and only then the client is told."""
 
-from __future__ import annotations
-
 import base64
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """From a fresh object to its results: what is created at each step, and in which order."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun import plan
 from unit.decide.scenes import DEPLOYMENT, JOB, PLAN, SERVICE, TWO_STAGES, URL_ENDPOINT, Scene

@@ -1,7 +1,5 @@
 """The project's own commands, started as a person would: none of what a `make` around these tests has set reaches them."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Mapping

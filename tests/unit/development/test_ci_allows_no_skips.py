@@ -1,7 +1,5 @@
 """`.ci/run` fails when a check was skipped, wherever the skip was said, and says which."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What `dev/demo.sh` can't show it says in one line, before it builds or installs anything."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`make install`: which image it takes, and what it takes from whom."""
 
-from __future__ import annotations
-
 import shlex
 
 import pytest

@@ -1,7 +1,5 @@
 """Packages that are imported as one: a name is that of the module which defines it, whatever other modules import."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 from collections.abc import Iterator

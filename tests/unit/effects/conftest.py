@@ -1,7 +1,5 @@
 """Fixtures of the tests of effects."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import AsyncIterator
 

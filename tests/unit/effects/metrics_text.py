@@ -1,7 +1,5 @@
 """A server of pages that keeps what it was asked."""
 
-from __future__ import annotations
-
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 

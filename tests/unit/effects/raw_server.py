@@ -1,7 +1,5 @@
 """A TCP server that sends bytes and ends: what no web framework would send, a peer may."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import struct

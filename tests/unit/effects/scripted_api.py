@@ -1,7 +1,5 @@
 """A real HTTP server in the API server's place: answers one after the other, as told, and keeps what it was asked."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """The operator's key: made once, found again, and never told."""
 
-from __future__ import annotations
-
 import base64
 import logging
 

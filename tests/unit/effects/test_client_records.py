@@ -1,7 +1,5 @@
 """Reading records of the client, against the client's own record server: what fits is taken, everything else is refused."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What is asked of a client, within which bounds, and what becomes of every way in which it may not answer."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs, urlsplit

@@ -1,7 +1,5 @@
 """How the API server is found, and the bounds of one request."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Each refusal of the API server becomes the one error that says what to do about it."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is made of a run's event, and what is read out of EndpointSlices."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

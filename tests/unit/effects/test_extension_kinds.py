@@ -1,7 +1,5 @@
 """Kinds that a cluster may lack: what is said where they are missing, and how they are deleted."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.decide import Ref
 from benchrun.effects import Forbidden, NotFound, NotServed

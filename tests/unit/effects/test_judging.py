@@ -1,7 +1,5 @@
 """The judgement of a run: everything that was measured goes to the judge in order, unopened, one part at a time. Time jumps."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

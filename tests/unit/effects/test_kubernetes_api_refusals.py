@@ -1,7 +1,5 @@
 """Every operation against every refusal of the API server: what is an error, what is an answer, and what is counted."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any

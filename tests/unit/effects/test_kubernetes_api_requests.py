@@ -1,7 +1,5 @@
 """What goes over the wire for each thing that the operator asks of the API server: method, path, query, forms and body."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest

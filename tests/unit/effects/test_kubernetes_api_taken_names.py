@@ -1,7 +1,5 @@
 """A name that is taken: what is ours is returned as it is, what somebody else controls is never touched."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

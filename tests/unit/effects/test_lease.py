@@ -1,7 +1,5 @@
 """The Lease as it goes over the wire."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta

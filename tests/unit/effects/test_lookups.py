@@ -1,7 +1,5 @@
 """Each kind of look-up against a cluster in memory: what it finds, and what it says where there is nothing."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Pods behind the API server's proxy: a real HTTP server stands for it."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 from collections.abc import AsyncIterator, Awaitable, Callable

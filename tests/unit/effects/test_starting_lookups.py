@@ -1,7 +1,5 @@
 """Look-ups: each question is answered once, within its time, whatever happens to it; the answer is told once. Time jumps."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass

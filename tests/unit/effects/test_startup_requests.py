@@ -1,7 +1,5 @@
 """What is asked of the API server about a server beside vLLM: how it started, and who tells of its GPUs."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.decide import ExporterPod, GpuExporters, ServerStart
 from benchrun.effects import LIST_PAGE, LOG_HEAD_BYTES

@@ -1,7 +1,5 @@
 """Load points as a server's readings and a client's records show them, judged whole."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

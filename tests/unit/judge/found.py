@@ -1,7 +1,5 @@
 """A finding of every code, by the records or the scene that shows it."""
 
-from __future__ import annotations
-
 from benchrun.api import Finding
 from benchrun.judge.results import results
 from benchrun.judge.rules.rule import Code

@@ -5,8 +5,6 @@ from request to request, and now and then one is held up, as on a real machine. 
 vLLM does it. Nothing here is wrong with the measurement unless the caller makes it so.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Runs in which one thing is wrong that a single record does not show: several repeats, another load, readings, a log."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Specs for judging: the smallest valid one, changed by name."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from benchrun.api import BenchmarkRunSpec

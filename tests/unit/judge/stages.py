@@ -1,7 +1,5 @@
 """What rules are given: contexts that ask for four requests a second, changed by name; and what they gave back, sorted."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any

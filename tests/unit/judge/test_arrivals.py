@@ -1,7 +1,5 @@
 """The load that was asked for: its rate, its users, and what a cap or the lack of one does to latencies."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

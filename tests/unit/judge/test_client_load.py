@@ -1,7 +1,5 @@
 """A client beyond its capacity, told by four figures; and one that the kernel held back."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

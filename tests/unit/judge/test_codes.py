@@ -1,7 +1,5 @@
 """The list of codes is whole: each can be found, is explained, and fits the status."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

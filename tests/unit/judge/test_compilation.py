@@ -1,7 +1,5 @@
 """An engine that compiles while it is measured, and first requests that are slow for no other reason than being first."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

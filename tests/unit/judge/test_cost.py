@@ -1,7 +1,5 @@
 """What a million tokens cost: by hand, and where it can't be told."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Prefill here and decode there: which counts belong to the client's requests, and what each role is called by itself."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pytest

@@ -1,7 +1,5 @@
 """Every finding carries the figure that decided and the line it crossed, so that a reader can redo the judgement."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

@@ -1,8 +1,6 @@
 """Answers to the questions that people ask of a first benchmark: which repeat is true, cache or compilation, why answers are short,
 whether max-model-len holds requests back."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

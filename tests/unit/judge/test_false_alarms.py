@@ -4,8 +4,6 @@ The queue is simulated, the seeds are fixed: these are measurements of the rules
 WindowTooShort wants them, and each is one of four repeats of a cell, which is judged as a run of its own.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace

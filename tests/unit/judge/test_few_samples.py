@@ -1,7 +1,5 @@
 """Percentiles that so few requests don't bound, told once a cell."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal

@@ -1,7 +1,5 @@
 """Findings over a run: missing records, one entry a code, verdicts by the worst."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """Answers that were broken off or stopped, prompts of another length, speculation on random text, and users in step."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from random import Random
 from statistics import fmean

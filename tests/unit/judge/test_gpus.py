@@ -1,7 +1,5 @@
 """Clocks, errors and neighbours of the servers' GPUs, by what their exporter reports."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count

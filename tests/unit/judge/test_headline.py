@@ -1,7 +1,5 @@
 """The two figures of the printer columns."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.api import Headline, Result, Verdict
 from benchrun.judge.results import headline, p99_ttft, shown

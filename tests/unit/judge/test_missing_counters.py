@@ -1,7 +1,5 @@
 """A rule that compares counters needs them of every server at both ends of the stage; otherwise it is NotChecked."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.judge.rules.failures_and_tokens import token_counts_disagree
 from benchrun.judge.rules.kv_cache import preempted, prefix_cache

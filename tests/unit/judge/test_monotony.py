@@ -1,7 +1,5 @@
 """Judging has no surprises: order does not matter, and worse input never has a better verdict."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from benchrun.api import Verdict

@@ -1,7 +1,5 @@
 """Objectives: met or missed with certainty, or not at all."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import pytest

@@ -1,7 +1,5 @@
 """What the judge expects of an engine that is given whole loads: no gaps between tokens, no plateau of batches."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.api import BenchmarkRunSpec
 from benchrun.judge.rules.client import client_saturated, client_throttled

@@ -2,8 +2,6 @@
 sizes of a step. Running, waiting and KV cache differ as much as they can; throughput does not. So compute is the limit, and it
 must be said for each configuration by itself."""
 
-from __future__ import annotations
-
 import pytest
 from unit.judge.explained import LoadPoint, answered, judged
 

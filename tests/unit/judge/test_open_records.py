@@ -1,7 +1,5 @@
 """However many stages a run has, no more of its records are open at a time than one load point's."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Answers shorter than asked for, and streams without an end."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.api import Severity
 from benchrun.judge.rules.failures_and_tokens import (

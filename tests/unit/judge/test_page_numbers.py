@@ -1,7 +1,5 @@
 """What pages say of the lines that rules draw is what the rules compare with."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, fields

@@ -1,7 +1,5 @@
 """Why TTFT is longer at the client than at the server: the path, the API server, the client itself, or nobody knows."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

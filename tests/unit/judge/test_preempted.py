@@ -1,7 +1,5 @@
 """Preemptions: one is worth knowing, more than a few are in the tail."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.api import Severity
 from benchrun.judge.rules.kv_cache import preempted

@@ -1,7 +1,5 @@
 """Prompts that should be new to the server: hits of the prefix cache are somebody else's doing, or a reset failed."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.api import Severity
 from benchrun.judge.rules.kv_cache import cache_reset, prefix_cache

@@ -1,7 +1,5 @@
 """What a profile says, by its numbers alone; and that no figure of the measurement depends on it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

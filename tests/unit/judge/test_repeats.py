@@ -1,7 +1,5 @@
 """Repeats of one load point: agreeing, disagreeing, and too noisy to tell; and runs that drift."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Several servers: alike or not, evenly loaded or not."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from typing import Any

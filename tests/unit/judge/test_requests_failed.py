@@ -1,7 +1,5 @@
 """Failed requests: none, few, too many, all; and answers without a token."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

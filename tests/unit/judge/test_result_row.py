@@ -1,7 +1,5 @@
 """What a row of the results says beside its verdict."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from typing import Any

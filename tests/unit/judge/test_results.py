@@ -1,7 +1,5 @@
 """The judged rows of a run, in the order of the plan, and their place in the status."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Readings of the servers: enough of them, and agreeing with what the client waited for."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The answer of a search, by its judged load points."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A server replaced in the middle of a stage, seen by its start time or by falling counters."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

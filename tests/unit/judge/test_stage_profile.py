@@ -1,7 +1,5 @@
 """What rules share about a stage: worked out once, of answered requests only."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.judge.stage_profile import ExpectedLoad, StageProfile
 from benchrun.measure import NoPlateau, Plateau

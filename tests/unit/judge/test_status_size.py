@@ -1,7 +1,5 @@
 """Results cut to their room, the least missed first, never more than needed, and never in silence."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import pytest

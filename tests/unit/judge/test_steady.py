@@ -1,7 +1,5 @@
 """Loads that should stand: queues that grow, latencies that creep, and those that only waver."""
 
-from __future__ import annotations
-
 import random
 from collections import deque
 from collections.abc import Callable

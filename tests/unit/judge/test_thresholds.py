@@ -1,7 +1,5 @@
 """The lines that rules draw: what the spec sets, and a digest that tells two judgements apart."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 
 import pytest

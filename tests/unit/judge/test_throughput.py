@@ -1,7 +1,5 @@
 """Which throughput a load point is compared, priced and shown by: of the plateau, of the arrivals, or of the whole stage."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.api import KEYS, THROUGHPUTS, Result, ThroughputOf
 from benchrun.api.sweep import essence

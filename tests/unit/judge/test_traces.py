@@ -1,7 +1,5 @@
 """A load that follows a trace: an open loop without a rate, which nobody expects to stand."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.api import BenchmarkRunSpec, Cell, Severity
 from benchrun.judge.rules.client import client_saturated

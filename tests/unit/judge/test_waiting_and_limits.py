@@ -1,7 +1,5 @@
 """Why requests waited and what limits, from records and readings to the sentences of a row."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

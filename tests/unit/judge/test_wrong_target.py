@@ -1,7 +1,5 @@
 """Servers that are not the run's own, and models that nobody asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

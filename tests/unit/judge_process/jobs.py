@@ -1,7 +1,5 @@
 """Jobs as the operator sends them: a small run, and its parts."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """The judge's process as the operator sees it: a judgement comes or NotJudged is raised, in time, and nothing is left behind."""
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import gzip

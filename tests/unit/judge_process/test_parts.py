@@ -1,7 +1,5 @@
 """Parts of a job that are not what they say, or can't be reckoned with: left out, counted, and no reason to end."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

@@ -5,8 +5,6 @@ clock reasons and double-bit errors are not among the figures that it has by def
 Kubernetes mapping. Bits of the reasons: `nvmlClocksEventReason*` in NVML's nvml.h.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Stages played through by rule: closed loops of users, and arrivals at a rate, at a server of known speed."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Series with known properties, from a fixed seed: what the tests of intervals, trends and repeats are tried on."""
 
-from __future__ import annotations
-
 import heapq
 from random import Random
 

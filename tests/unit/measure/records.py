@@ -1,7 +1,5 @@
 """Builders of records, edges, samples and cells: valid by default, changed by name."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import compress

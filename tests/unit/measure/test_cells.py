@@ -1,7 +1,5 @@
 """Pooled figures of a cell: for one stage they are vLLM's own, for several those of one long stage."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections import Counter

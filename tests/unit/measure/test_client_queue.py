@@ -1,7 +1,5 @@
 """Latencies with the wait in the client."""
 
-from __future__ import annotations
-
 from benchrun.measure import QUEUED_LATENCIES, pools_of
 from unit.measure.records import record, requests
 

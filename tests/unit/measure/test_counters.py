@@ -1,7 +1,5 @@
 """Counters between the edges of a stage: how far they rose, and whether it was one server all along."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.measure import (
     GENERATION_TOKENS,

@@ -1,7 +1,5 @@
 """A metrics page read: figures of every vLLM since 0.8, missing ones as None, anything else refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

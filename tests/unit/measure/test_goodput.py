@@ -1,7 +1,5 @@
 """Good requests a second. The default stage has two requests in ten seconds: TTFT 20 and 30, E2EL 120 and 130, TPOT 10 ms."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.measure import RequestLimits, goodput
 from unit.measure.records import record, requests

@@ -1,7 +1,5 @@
 """Whose GPUs a page tells of, and what they do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Pages of a server that means harm: values that no server can have are refused and counted, and no page costs much."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import time

@@ -1,7 +1,5 @@
 """The number in flight: a step function whose area is the requests' time, whatever the order of the columns."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.measure import InFlight, in_flight
 from benchrun_client.contract import RequestColumns

@@ -1,7 +1,5 @@
 """Intervals of percentiles: published ranks, exact probabilities, and how often they hold."""
 
-from __future__ import annotations
-
 import math
 from random import Random
 

@@ -1,7 +1,5 @@
 """Distributions: exact, equal to numpy's default formula, and the same over values and over counts."""
 
-from __future__ import annotations
-
 import statistics
 from collections import Counter
 from random import Random

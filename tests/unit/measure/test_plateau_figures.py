@@ -1,7 +1,5 @@
 """Figures of the plateau are those of a stage that never ends: no ramp, no drain, no slow answer left out."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

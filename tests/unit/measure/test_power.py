@@ -1,7 +1,5 @@
 """What a comparison could find: told before, and true."""
 
-from __future__ import annotations
-
 import math
 from random import Random
 

@@ -1,7 +1,5 @@
 """What held requests back, reading by reading."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """Repeats that differ are told from repeats whose own noise sets them apart."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Sequence

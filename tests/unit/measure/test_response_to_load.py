@@ -1,7 +1,5 @@
 """Whether a server did more when it had more at hand."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

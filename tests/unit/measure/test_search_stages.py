@@ -1,7 +1,5 @@
 """Loads that a search chose: those that it may choose are taken, forged ones are not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Distributions and tests against scipy; what is not in scipy against worked examples, and how often it errs."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Sequence

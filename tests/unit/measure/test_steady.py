@@ -1,7 +1,5 @@
 """Where the plateau of a stage begins and ends, for each kind of load, and when there is none."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The timeline: packed and read back the same, thinned without losing extremes, summed up for status.live."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import tracemalloc

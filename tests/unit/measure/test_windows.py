@@ -1,7 +1,5 @@
 """Which readings belong to a stage. The default record runs from second 1000 to 1010 and generates tokens 0 to 22."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any

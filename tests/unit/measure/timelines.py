@@ -1,7 +1,5 @@
 """Readings of one server through a stage, made of what it ran and how fast it went."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Raw objects as a real API server (1.36) gave them, with one thing changed at a time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from benchrun.observe import Child, Pod, pod_of

@@ -1,7 +1,5 @@
 """Why a server can't serve. Texts of logs are vLLM 0.32's and torch's, those of Kubernetes are a 1.36 cluster's."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Pods that LeaderWorkerSet made: whose they are, and which of them answers."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.observe import child_of, pod_of
 from unit.runtime.bodies import UID, Json, child_body, pod_body

@@ -1,7 +1,5 @@
 """The wait for an image, out of the kubelet's events."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

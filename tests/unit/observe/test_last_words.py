@@ -1,7 +1,5 @@
 """The one sentence that names the cause, out of real ends of vLLM 0.32's log."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

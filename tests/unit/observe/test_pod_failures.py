@@ -1,7 +1,5 @@
 """The frame of the checks: which ending counts, how often it happened, which diagnosis wins."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What is remembered of a run that has ended: the headline figures, of few load points, from whatever a status holds."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

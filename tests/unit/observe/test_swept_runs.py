@@ -1,7 +1,5 @@
 """Runs as their sweep sees them: where each stands, why it failed, and how long it held its server."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Views of objects that anybody may have written: any JSON whatever becomes one, within bounds."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

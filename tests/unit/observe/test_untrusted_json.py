@@ -1,7 +1,5 @@
 """Values read out of objects that anybody may have written."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """Raw objects trimmed to views: what is kept, what is believed, and that nothing odd ever raises."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """The experiments whose manifests are kept as golden files: every source, every dataset, every target."""
 
-from __future__ import annotations
-
 from unit.plan.specs import Json, concurrencies, endpoint_body, rates, spec_body, workload
 
 

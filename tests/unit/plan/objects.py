@@ -1,7 +1,5 @@
 """All objects of a run as the planner makes them, in one list."""
 
-from __future__ import annotations
-
 from benchrun.api import BenchmarkRunSpec
 from benchrun.plan import (
     Arrival,

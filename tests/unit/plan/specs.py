@@ -1,7 +1,5 @@
 """Specs as users write them, small, for the tests of plans and decisions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from benchrun.api import BenchmarkRunSpec

@@ -1,7 +1,5 @@
 """What holds of the plan of every valid spec: stages told apart, seeds of their own, objects that fit together."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from decimal import ROUND_CEILING, Decimal

@@ -1,7 +1,5 @@
 """A chat template: one file at one place in server and client, whatever holds it."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.plan import TEMPLATE_FILE, plan_of_client, started_args
 from unit.client.plans import TOKEN_DIGEST

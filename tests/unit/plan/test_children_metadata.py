@@ -1,7 +1,5 @@
 """Every child says whose it is, and what it was made from."""
 
-from __future__ import annotations
-
 import copy
 
 from benchrun.plan import Manifest, stamped

@@ -1,7 +1,5 @@
 """The plan the client is handed: a spec in the client's words."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.api import BenchmarkRunSpec
 from benchrun.plan import plan_of_client

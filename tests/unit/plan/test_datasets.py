@@ -1,7 +1,5 @@
 """Every dataset in the client's words, and its file where the pod has it."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.api import Workload
 from benchrun.api.cel import python_name

@@ -1,7 +1,5 @@
 """vLLM's development endpoints: open for a reset of the prefix cache only, and only behind a fence."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A server in two roles: what each is told, and where the client and the proxy find them."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """No member of a union is without a golden file: its way into a manifest was looked at by somebody."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -4,8 +4,6 @@ After a wanted change: `UPDATE_GOLDEN=1 pytest tests/unit/plan/test_golden_manif
 so that it can't be the one that is trusted.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How long a server may be held stands on what makes its pods, for whoever releases it without an operator."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun import names
 from benchrun.plan import Manifest, server_roles, workload

@@ -1,7 +1,5 @@
 """The Job's own end, for when no operator is there: later than any deadline of the run, and there even without those."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.api import BenchmarkRunSpec
 from benchrun.plan import client_job

@@ -1,7 +1,5 @@
 """A server over several nodes: groups of pods of which one answers, told apart by what LeaderWorkerSet gives them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

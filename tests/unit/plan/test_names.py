@@ -1,7 +1,5 @@
 """Names of children fit wherever Kubernetes puts them."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The NetworkPolicies of a run: who may connect to its servers and to its client, and nobody else."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import kubernetes_validate

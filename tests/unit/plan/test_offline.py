@@ -1,7 +1,5 @@
 """The pod of an engine without API server: the user's image and flags, the client's code beside it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Envelopes of a search's stages: those that the search may choose are taken, forged ones are not."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.effects import Pulled
 from benchrun.plan import problem_with

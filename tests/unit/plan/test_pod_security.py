@@ -1,7 +1,5 @@
 """Pods hold to the restricted Pod Security Standard, carry no token, and stay where they are."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import pytest

@@ -1,7 +1,5 @@
 """What pods have in common: variables, amounts, placement."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Searches in the plan: what the client is asked for, and the cells that came of it."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.plan import cells, estimate, objective_error, plan_of_client, planned_stages, probed_cells, searched
 from benchrun_client.contract import Limit, Probe, StageRecord, open_stage_id

@@ -1,7 +1,5 @@
 """Seeds: equal where traffic must be equal, different where it must not be, and unmoved by what is added beside them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What `vllm serve` is told: ours first, the user's own flags last, so that theirs win."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """A command in place of the image's entry point: what it carries is not repeated, and what it gives is read like arguments."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """How many processes a spec wants, and in how many pods."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

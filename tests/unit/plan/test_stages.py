@@ -1,7 +1,5 @@
 """The order of measurement: stages, cells, counts and estimates."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -1,7 +1,5 @@
 """ConfigMaps of what was measured: what is put in comes out, and what else is in there is an error and no record."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun import names
 from benchrun.plan import (

@@ -1,7 +1,5 @@
 """A server that can be profiled: what it is given, the container beside it, and the load that it gets."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

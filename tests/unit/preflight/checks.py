@@ -1,7 +1,5 @@
 """A manifest checked in one call, and what was said of a field."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

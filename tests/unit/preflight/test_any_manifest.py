@@ -1,7 +1,5 @@
 """Whatever is in a manifest: an answer, never a traceback; and what the operator would refuse, `check` refuses at that field."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from benchrun.api import BenchmarkRunSpec

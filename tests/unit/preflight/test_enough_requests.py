@@ -1,7 +1,5 @@
 """What is said of too few requests, held against the intervals themselves."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

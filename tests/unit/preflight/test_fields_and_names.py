@@ -1,7 +1,5 @@
 """Fields that do not exist, values of another type, names: where each is, what was meant, what there is."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The KV cache against the load that is asked for."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Requests against the longest sequence."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """How long the requests of each dataset get."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Several objects in a manifest."""
 
-from __future__ import annotations
-
 from benchrun.preflight.manifest_checks import Known, check_object
 from unit.preflight.checks import manifest
 

@@ -1,7 +1,5 @@
 """Servers over several nodes: parallel sizes that the nodes share, and flags that are the operator's."""
 
-from __future__ import annotations
-
 import pytest
 from unit.preflight.checks import checked, messages
 

@@ -1,7 +1,5 @@
 """Arguments of an engine without API server are read like a server's, and told at their own field."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from unit.api.spec_cases import absent

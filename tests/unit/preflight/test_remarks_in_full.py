@@ -1,7 +1,5 @@
 """Every remark about a run, word for word: its level, the field it names, and what there is to do."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How large a run is."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.preflight.request_volume import volume_of
 from unit.preflight.checks import checked, messages, spec

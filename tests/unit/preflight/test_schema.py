@@ -3,8 +3,6 @@
 The table of specs is the one that the API server itself is asked about, in tests/cluster/test_validation.py.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

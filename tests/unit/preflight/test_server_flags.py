@@ -1,7 +1,5 @@
 """Server arguments held against the flags that vLLM 0.32 told of itself."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.preflight.remark import Remark
 from benchrun.preflight.server_flags import (

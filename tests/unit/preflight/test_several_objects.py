@@ -1,7 +1,5 @@
 """Objects of several kinds in one manifest, and sweeps: what is said of each, and of all variants together."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

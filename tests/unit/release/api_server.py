@@ -1,7 +1,5 @@
 """An API server of a few kinds, over HTTP: what a release sees of a cluster, and what it did to it."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A cluster, and looks at it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

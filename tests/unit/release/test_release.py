@@ -1,7 +1,5 @@
 """Servers that are held longer than they may be are deleted, by metadata alone, and whatever else fails."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Sweeps that were measured, as the operator leaves them: made by its own decisions, of figures that a test gives."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random

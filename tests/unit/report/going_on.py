@@ -1,7 +1,5 @@
 """Runs that have not ended, as statuses and as objects."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

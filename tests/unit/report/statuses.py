@@ -1,7 +1,5 @@
 """A finished run's status, small and readable."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from benchrun.api import BenchmarkRunStatus, Bottleneck, ProfileStatus, Result, RoleFigures, Waiting

@@ -1,7 +1,5 @@
 """Sweeps that have not ended, and their runs, as objects."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from benchrun import names

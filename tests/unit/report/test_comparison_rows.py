@@ -1,7 +1,5 @@
 """The table of a comparison, cell by cell, and the sentences that go with it."""
 
-from __future__ import annotations
-
 from typing import Any, get_args
 
 import pytest

@@ -1,7 +1,5 @@
 """Exit codes of runs and sweeps."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

@@ -1,7 +1,5 @@
 """How figures, lengths of time and sparklines are written."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

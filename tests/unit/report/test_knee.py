@@ -1,7 +1,5 @@
 """Where the knee is, and when there is none."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.report.knee import CurvePoint, knee
 from hypothesis import given, strategies as st

@@ -1,7 +1,5 @@
 """What a screen shows of a run that goes on."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A followed run in the log of a pipeline."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from benchrun.report.live_view import Log

@@ -1,7 +1,5 @@
 """A result as Markdown, and what its strings can't do."""
 
-from __future__ import annotations
-
 import html
 import re
 

@@ -1,7 +1,5 @@
 """Configurations against datasets, and texts in all against texts a prompt, as people draw them by hand."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.api import Result
 from benchrun.report.sweep_rows import change_rows, configuration_change_rows, configuration_rows

@@ -1,7 +1,5 @@
 """The tables of a result, as text."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

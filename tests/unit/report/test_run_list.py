@@ -1,7 +1,5 @@
 """Runs in a table, and one on half a screen."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A run in a row, word by word: what nobody knows is a dash."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The steps of a run, its start in words, and what it did not keep."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """Which settings are the server's and which the client's, and what the server reported of its KV cache."""
 
-from __future__ import annotations
-
 from benchrun.api import BenchmarkRunStatus, ServerStatus
 from benchrun.report.settings import kv_cache_text, settings_rows
 from unit.plan.specs import spec_body, workload

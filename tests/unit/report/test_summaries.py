@@ -1,7 +1,5 @@
 """A run on half a screen, at its edges: what nobody knows is left out, and nothing is said twice."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

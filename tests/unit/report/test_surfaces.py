@@ -3,8 +3,6 @@
 After a wanted change: `UPDATE_GOLDEN=1 pytest tests/unit/report/test_surfaces.py`, then read the diff. Such a run fails.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import re

@@ -1,7 +1,5 @@
 """The tables of a sweep, as text."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

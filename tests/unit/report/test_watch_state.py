@@ -1,7 +1,5 @@
 """What is known of a sweep that is followed, and how it is shown while it goes on."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """The way of a run and its screen at their edges: parts that nobody wrote down, scales, and what may still come."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """Objects as the API server gives them, small: valid by default, changed by name."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from benchrun import names

@@ -1,7 +1,5 @@
 """Where a pass begins."""
 
-from __future__ import annotations
-
 import pytest
 from unit.runtime.scene import Scene
 

@@ -1,7 +1,5 @@
 """Stand-ins for the network and the clock."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """An event loop whose time jumps to the next timer instead of waiting for it: hours pass in milliseconds."""
 
-from __future__ import annotations
-
 import asyncio
 import selectors
 from collections.abc import Callable, Coroutine

@@ -1,7 +1,5 @@
 """A cluster in memory of which some may not be read."""
 
-from __future__ import annotations
-
 from benchrun.effects import Forbidden
 from unit.runtime.memory_cluster import MemoryCluster
 

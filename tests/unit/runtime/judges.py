@@ -1,7 +1,5 @@
 """The judge's process, without a process."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator
 
 from benchrun.api import Judgement

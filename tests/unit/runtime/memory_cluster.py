@@ -1,7 +1,5 @@
 """A cluster in memory with what passes rely on: uids, versions, conflicts, controllers. Reality is tested in tests/cluster."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 from collections.abc import AsyncIterator, Iterable

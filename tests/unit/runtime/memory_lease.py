@@ -1,7 +1,5 @@
 """A Lease in memory with what electors rely on: a write of a version that was replaced meanwhile is a conflict."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 

@@ -1,7 +1,5 @@
 """A run in a cluster held in memory, and a reconciler that decides what a test says."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any

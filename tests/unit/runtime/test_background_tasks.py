@@ -1,7 +1,5 @@
 """Work that is kept going: what ends is begun anew, whatever it ended by, and who stops it waits for it."""
 
-from __future__ import annotations
-
 import asyncio
 from itertools import repeat
 

@@ -1,7 +1,5 @@
 """Following a client: every record once, every change told, nothing asked in a hurry, and no client disables deadlines. Time jumps."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace

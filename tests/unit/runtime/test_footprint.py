@@ -1,7 +1,5 @@
 """What the operator costs before it does anything."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

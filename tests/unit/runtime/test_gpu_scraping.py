@@ -1,7 +1,5 @@
 """An exporter's page is read beside a server's, and never in its way. Time jumps, but for the one over real HTTP."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace

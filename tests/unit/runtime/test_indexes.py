@@ -1,7 +1,5 @@
 """What the cluster holds, told in any order: the newest version stands, the dead stay dead, silence is noticed."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 import pytest

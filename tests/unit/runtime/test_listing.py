@@ -1,7 +1,5 @@
 """Listing everything, in as few bytes as it takes."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun import names
 from benchrun.effects import CHILD_KINDS, EXTENSION_KINDS, Forbidden, Unavailable

@@ -1,7 +1,5 @@
 """What is set up around the operator before it runs."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,7 +1,5 @@
 """What memory holds of a run: records until they are stored, of the run that they came from."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

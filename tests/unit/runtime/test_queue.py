@@ -3,8 +3,6 @@
 Time jumps, nothing sleeps.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence

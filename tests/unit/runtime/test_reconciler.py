@@ -1,7 +1,5 @@
 """What the API server said no to becomes a wait for the queue, and a word in the metrics."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

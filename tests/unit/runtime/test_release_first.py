@@ -1,7 +1,5 @@
 """The servers of a run that ends are deleted before anything else of a pass, whatever else fails in it."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """The newest finished runs: as many as asked for, gone with their object, and as Prometheus reads them."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """One pass: what is decided is done, in order, once, and told in the status."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Reading a metrics page at every tick, and telling only what a decision may turn on. Time jumps."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from itertools import pairwise

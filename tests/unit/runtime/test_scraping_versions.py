@@ -1,7 +1,5 @@
 """The version that a server says of itself, and every way in which it may say none."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

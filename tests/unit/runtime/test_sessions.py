@@ -1,7 +1,5 @@
 """What goes on in the background is what was decided last, for each run by itself."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Settings come from BENCHRUN_* variables; what can't be used is named."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.decide import GpuExporters
 from benchrun.runtime.settings import BadSetting, Settings

@@ -1,7 +1,5 @@
 """What is stored of a run in a pass: a record is an arrival until its ConfigMap is there, samples until they are written."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A sweep in a cluster held in memory: what passes ask of the API server, and what they do about its answers."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 from collections.abc import AsyncGenerator, Iterator

@@ -1,7 +1,5 @@
 """The operator's own metrics: counted what happened, live figures only while a run goes on, bounded."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import AsyncIterator

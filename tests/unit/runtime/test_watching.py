@@ -1,7 +1,5 @@
 """Kopf's part: which objects are watched, that nothing is written on them, and that an event reaches index and queue."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 from typing import Any

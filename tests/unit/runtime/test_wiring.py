@@ -1,7 +1,5 @@
 """What a running operator says is wrong with itself: exactly what a restart may cure."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """When the status is written: what a person waits for at once, what follows closely together, progress now and then. Time jumps."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Coroutine
 from typing import Any
 

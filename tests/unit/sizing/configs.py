@@ -1,7 +1,5 @@
 """config.json of published models, cut to what sizing reads."""
 
-from __future__ import annotations
-
 from typing import Any
 
 Config = dict[str, Any]

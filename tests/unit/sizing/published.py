@@ -1,7 +1,5 @@
 """More config.json of published models, cut to what sizing reads: one for each way in which layers are told of."""
 
-from __future__ import annotations
-
 from unit.sizing.configs import Config
 
 LLAMA_2_7B: Config = {

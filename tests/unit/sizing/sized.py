@@ -1,7 +1,5 @@
 """A config.json sized with flags, in one call."""
 
-from __future__ import annotations
-
 from benchrun.sizing import ServeArgs, Sizing, engine_of, model_shape, sizing_of
 from unit.sizing.configs import Config
 

@@ -1,7 +1,5 @@
 """Which layer attends to what, key by key."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

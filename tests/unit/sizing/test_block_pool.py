@@ -1,7 +1,5 @@
 """Blocks of vLLM's pool, counted by hand: one table or several, windows, padding, stages of a pipeline."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Bytes of a head in each type that vLLM keeps a cache in."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.sizing import KNOWN, Layer, UnknownCacheType, head_bytes, is_quantized
 

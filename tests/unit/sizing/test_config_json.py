@@ -1,7 +1,5 @@
 """The shape of a cache, as config.json tells it."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """A --max-model-len against what the model is made for."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Bytes a token of published models: layers x KV heads x (key + value) x bytes of a number, written out by hand."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.sizing import model_shape
 from unit.sizing import configs, published

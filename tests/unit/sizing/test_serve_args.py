@@ -1,7 +1,5 @@
 """The arguments of a server, read as vLLM reads them."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.sizing import ServeArgs, UnreadableValue, bytes_of, is_flag, memory, share_of, tokens_of
 from hypothesis import given, strategies as st

@@ -1,7 +1,5 @@
 """What must hold of every size, whatever the model and the flags."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -3,8 +3,6 @@
 Against vLLM itself: tests/client/test_kv_cache_sizing.py.
 """
 
-from __future__ import annotations
-
 import pytest
 from benchrun.sizing import Memory, ServeArgs, UnknownCacheType, changes, engine_of, model_shape, sizing_of
 from unit.sizing import configs

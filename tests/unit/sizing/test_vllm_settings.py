@@ -1,7 +1,5 @@
 """A server's flags as sizing reads them: each one, its default, its short name, and what is wrong with it."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 from typing import Any
 

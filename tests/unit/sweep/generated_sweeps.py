@@ -1,7 +1,5 @@
 """Sweeps whose fields are each of the right type and within their bounds, and which keep or break rules between them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """A cluster in which runs of a sweep are created, go on and end as a test wills, and an operator that may die at any step."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any

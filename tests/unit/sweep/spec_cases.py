@@ -1,7 +1,5 @@
 """Sweeps that must be refused, and where: by pydantic in the operator, and by the API server alike."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from unit.api.spec_cases import Refused, absent, minimal

@@ -1,7 +1,5 @@
 """Sweeps and their runs, made of a few words."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

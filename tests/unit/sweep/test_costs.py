@@ -1,7 +1,5 @@
 """What a million tokens cost in the table of a sweep: runs together, and who did best."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.api import OUTPUT_COST, TOTAL_COST
 from benchrun.api.sweep import essence

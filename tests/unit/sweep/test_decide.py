@@ -1,7 +1,5 @@
 """What happens next to a sweep."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

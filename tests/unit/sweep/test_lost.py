@@ -1,7 +1,5 @@
 """Runs that were lost with a server or client: measured anew, under other names, as often as is allowed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

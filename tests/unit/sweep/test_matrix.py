@@ -1,7 +1,5 @@
 """The matrix: how many variants it makes, in which order, and what they are called."""
 
-from __future__ import annotations
-
 import math
 from itertools import permutations
 from typing import Any

@@ -1,7 +1,5 @@
 """In which order runs are started, and what they are called."""
 
-from __future__ import annotations
-
 from benchrun.api import BenchmarkRunSpec
 from benchrun.api.sweep import MAX_NAME, MAX_RETRIES
 from benchrun.names import MAX_RUN_NAME

@@ -1,7 +1,5 @@
 """What holds for every sweep, however its runs end and however often the operator dies on the way."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from benchrun.api.sweep import BenchmarkSweepStatus

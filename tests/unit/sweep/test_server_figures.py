@@ -1,7 +1,5 @@
 """What servers ran, kept waiting and found in their caches, variant by variant."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.api import SHOWN_FIGURES, RoleFigures
 from benchrun.api.sweep import essence

@@ -1,7 +1,5 @@
 """The variants of a matrix: how many, and their names."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.api.sweep import BenchmarkSweepSpec, combinations, named
 from unit.sweep.spec_cases import ACCEPTED, Spec

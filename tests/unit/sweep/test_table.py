@@ -1,7 +1,5 @@
 """The table: every variant beside the baseline, and who did best."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from random import Random
 from statistics import fmean

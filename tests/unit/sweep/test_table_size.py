@@ -1,7 +1,5 @@
 """The status stays small, whatever the sweep is."""
 
-from __future__ import annotations
-
 import json
 
 from benchrun.api import Change

@@ -1,7 +1,5 @@
 """What the matrix makes of the template."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

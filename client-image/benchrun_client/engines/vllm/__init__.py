@@ -1,7 +1,5 @@
 """vLLM: how it is started, its endpoints, its metrics and the words of its log."""
 
-from __future__ import annotations
-
 import json
 
 from benchrun_client.engines.engine import Engine

@@ -1,7 +1,5 @@
 """How vLLM is started: the arguments and variables that benchrun sets, and flags that users had better leave alone."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

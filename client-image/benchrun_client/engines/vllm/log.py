@@ -1,7 +1,5 @@
 """What vLLM's log holds: why it failed, how long the phases of its start took, and which kernels it compiled while it served."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping

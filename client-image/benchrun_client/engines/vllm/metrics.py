@@ -1,7 +1,5 @@
 """Series of vLLM's metrics endpoint."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

@@ -6,8 +6,6 @@ A trace may have hundreds of MB, and whoever wrote it is not trusted: it is read
     python trace_reader.py DIRECTORY PORT       GET /  a `contract.TraceSummary` as JSON; 404 and a sentence: there is none
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

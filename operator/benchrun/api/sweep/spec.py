@@ -1,7 +1,5 @@
 """`BenchmarkSweep.spec`: a run template, what is varied in it, how the variants are called, and how far the sweep may go."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Annotated, Literal
 

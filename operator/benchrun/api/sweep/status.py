@@ -1,7 +1,5 @@
 """`BenchmarkSweep.status`: the table, its summary, and what is kept of a run to make it."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """`benchrun check -f FILE`: everything that can be known of a benchmark before a GPU is asked for. Needs no cluster."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections import Counter

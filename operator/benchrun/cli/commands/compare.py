@@ -1,7 +1,5 @@
 """`benchrun compare BASELINE CANDIDATE`: two configurations side by side, from the cluster or from files."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Callable, Mapping, Sequence

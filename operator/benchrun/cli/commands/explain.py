@@ -1,7 +1,5 @@
 """`benchrun explain CODE`: the page of a finding. Needs no cluster."""
 
-from __future__ import annotations
-
 import argparse
 
 from rich.console import Console

@@ -1,7 +1,5 @@
 """`benchrun export NAME --format FORMAT`: what a finished run has measured, in the formats of other tools."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from argparse import ArgumentTypeError

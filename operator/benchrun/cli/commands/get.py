@@ -1,7 +1,5 @@
 """`benchrun get`: all runs and sweeps in tables, or one on half a screen."""
 
-from __future__ import annotations
-
 import argparse
 from datetime import UTC, datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """`benchrun judge NAME`: a finished run re-evaluated from its stored records, with other thresholds if given."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import textwrap

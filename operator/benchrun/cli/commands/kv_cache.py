@@ -1,7 +1,5 @@
 """`benchrun kv-cache MODEL`: how large the KV cache of a model is, and how much fits. Needs no cluster and no GPU."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Sequence

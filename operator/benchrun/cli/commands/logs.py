@@ -1,7 +1,5 @@
 """`benchrun logs NAME`: what the server and the client of a run write."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """`benchrun report NAME`: the result of a run or a sweep, on the terminal, as Markdown, or as one HTML file."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

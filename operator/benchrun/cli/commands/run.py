@@ -1,7 +1,5 @@
 """`benchrun run -f FILE`: objects applied, runs followed to their ends."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """`benchrun watch NAME`: runs and sweeps, followed to their ends."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Mapping, MutableMapping
 from contextlib import suppress

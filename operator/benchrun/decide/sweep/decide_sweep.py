@@ -1,7 +1,5 @@
 """One pass over one sweep. Read `decide` from top to bottom; each step may end the pass."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What a pass over one sweep reads, its facts worked out once, and what it decides."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime

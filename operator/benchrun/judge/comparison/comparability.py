@@ -1,7 +1,5 @@
 """Whether runs may be compared at all: what must be the same on both sides, where model and dataset come from included."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence

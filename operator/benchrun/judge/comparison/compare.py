@@ -1,7 +1,5 @@
 """Two groups of runs compared, load point by load point, all questions corrected together; a run against its baseline."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from statistics import fmean

@@ -4,8 +4,6 @@ The unit is a fresh server: with several runs a side, each run's figure is one v
 its repeats, which share that server's luck.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -9,8 +9,6 @@ It has its own tests, against the limit and one-sided; those of the words are ag
 - Inconclusive: neither, near the limit; or something could not be compared.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

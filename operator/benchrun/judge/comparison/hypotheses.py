@@ -1,7 +1,5 @@
 """The questions of a comparison: did a figure change? All of them are answered together."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The bottleneck of a load point, in a sentence with its numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ weights is read once a step and used for each of the step's tokens, so that byte
 for memory. Attention over long contexts is not in that count.
 """
 
-from __future__ import annotations
-
 from benchrun_client.contract import Profile, TraceSummary
 
 from benchrun.api import ProfileLimit, ProfileStatus, Result, plain_text

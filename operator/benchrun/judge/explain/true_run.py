@@ -1,8 +1,6 @@
 """Answers to what people ask of a load point: which repeat is true (prefix cache or compilation), why answers are short, what
 --max-model-len limits."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from itertools import chain, compress

@@ -1,7 +1,5 @@
 """Why requests waited in the server, in a sentence with its numbers."""
 
-from __future__ import annotations
-
 from benchrun.api import Waiting, WaitingReason
 from benchrun.judge.rules.load import Overload
 from benchrun.judge.rules.rule import number

@@ -1,7 +1,5 @@
 """All rules in their order, applied to stages, cells and runs; the verdict, the list and the sentences of what they find."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from itertools import islice
 

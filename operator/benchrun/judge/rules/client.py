@@ -1,8 +1,6 @@
 """A client that has more to do than it can, or whose processes did not begin together; TTFT that is longer at the client than at the
 server and not by the client: a slow path, a busy API server, or neither."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import NamedTuple

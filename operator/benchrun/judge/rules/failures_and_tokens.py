@@ -1,7 +1,5 @@
 """Requests that failed or were rejected, answers that ended early, and tokens that client and servers count differently."""
 
-from __future__ import annotations
-
 from itertools import compress
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """What was generated: answers that the server broke off, prompts of another length, speculation on random text, users in step."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean

@@ -3,8 +3,6 @@
 Nothing is found, and nothing missed, where the run starts no server with GPUs.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Mapping, Sequence
 from statistics import fmean

@@ -1,7 +1,5 @@
 """The KV cache: unexpected prefix hits, failed resets, preemptions, and prompts computed twice despite a transfer."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from benchrun.api import FAILED_TRANSFERS, Severity

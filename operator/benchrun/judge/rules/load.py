@@ -1,7 +1,5 @@
 """Whether the load was the expected one: its rate, its users, and whether the server completes it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Several servers behind one load: are they alike, did each get its share, and what did the proxy add?"""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Too few requests for a percentile, repeats that disagree, and stages that were never measured."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection
 from statistics import fmean

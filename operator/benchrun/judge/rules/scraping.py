@@ -1,7 +1,5 @@
 """Samples of the servers' metrics: whether there are enough, and whether they agree with the client."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Which servers were measured: not the run's own, with another model, restarted during the stage, or with foreign traffic."""
 
-from __future__ import annotations
-
 import ipaddress
 import posixpath
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """No steady state: a stage too short, a growing queue, latencies with a trend, or figures that drift from repeat to repeat."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """An engine that was not warm: it compiled, its first requests were slow, or its warm-up was incomplete."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import takewhile

@@ -1,7 +1,5 @@
 """A variant with its runs; the best variant by each objective, and the Pareto front of throughput per GPU against TPOT."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

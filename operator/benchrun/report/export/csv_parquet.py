@@ -1,7 +1,5 @@
 """The tables of an exported run as CSV and as Parquet: stages, servers, replicas and requests, column by column."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 

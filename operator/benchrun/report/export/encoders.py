@@ -1,7 +1,5 @@
 """Bytes of an export: tables with typed columns as CSV or Parquet, and JSON."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -3,8 +3,6 @@
 Every module of this package adds its own to `FORMATS`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ https://github.com/llm-d/llm-d-benchmark, llmdbenchmark/analysis/benchmark_repor
 `stage` is the place in the order of measurement.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -7,8 +7,6 @@ Fields whose name begins with `benchrun_` are added, as vLLM adds those of its `
 Left out: `generated_texts`, which are not kept, and `itls`, which are kept only as counts over all requests.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from benchrun.judge.result_row import intervals

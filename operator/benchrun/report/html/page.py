@@ -1,7 +1,5 @@
 """The HTML pages of a run and of a sweep: without a script, and without anything that would have to be fetched."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from hashlib import sha256

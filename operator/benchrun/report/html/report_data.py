@@ -1,7 +1,5 @@
 """A finished run or sweep with the data of its page: spec, status, records and samples."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace

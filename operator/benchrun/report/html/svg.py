@@ -1,7 +1,5 @@
 """SVG of a chart as markup for a page: only the elements and attributes that a chart needs."""
 
-from __future__ import annotations
-
 import re
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element

@@ -1,7 +1,5 @@
 """Data files to test with, and portions that read them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`agent` data: copies of one conversation that differ in their date, or don't; the same whenever they are made."""
 
-from __future__ import annotations
-
 import json
 import re
 from datetime import date, timedelta

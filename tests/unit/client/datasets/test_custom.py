@@ -1,7 +1,5 @@
 """`custom` data: a prompt a line; a line that can't be one is named with its field."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`mix` data: several datasets in one stream, in the shares asked for."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

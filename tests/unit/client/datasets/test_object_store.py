@@ -1,7 +1,5 @@
 """An object of a store: asked for where it is, with or without credentials; what can't be had is told."""
 
-from __future__ import annotations
-
 import pytest
 from aiohttp import web
 from benchrun_client.contract import DataFile, S3Object

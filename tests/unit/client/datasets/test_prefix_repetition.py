@@ -1,7 +1,5 @@
 """`prefixRepetition` data: as many beginnings as asked for, exact in length, different in every stage."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun_client.contract import Api, PrefixRepetitionData
 from benchrun_client.datasets.random_words import WordWriter, write_prefix_repetition

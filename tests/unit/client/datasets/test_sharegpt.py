@@ -1,7 +1,5 @@
 """Rows of a ShareGPT file: each used once, over-long ones dropped and counted, a broken file refused by entry."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Signing a request for an object store, by AWS's own published examples."""
 
-from __future__ import annotations
-
 from benchrun_client.datasets.files import Credentials, signed_headers
 
 EXAMPLE = Credentials("AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")

@@ -1,7 +1,5 @@
 """`texts` data: so many texts of a column to a prompt, an instruction behind them, each prompt sent once or more."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

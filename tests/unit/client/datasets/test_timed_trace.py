@@ -1,7 +1,5 @@
 """`timedTrace` data: lengths and instants as recorded, in common what was in common; a trace that can't be is refused by line."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

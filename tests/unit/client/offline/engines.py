@@ -1,7 +1,5 @@
 """Stand-ins for what vLLM's engine returns: a call's outputs with the times that it notes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """The client's side of a load, against a port of the engine's kind."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The engine's port: what a client and a scraper look for, and loads one after the other."""
 
-from __future__ import annotations
-
 import threading
 
 import aiohttp

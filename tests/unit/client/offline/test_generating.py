@@ -1,7 +1,5 @@
 """What becomes of the engine's own notes: instants, latencies and tokens, one entry a prompt."""
 
-from __future__ import annotations
-
 import sys
 from types import ModuleType, SimpleNamespace
 from typing import Any

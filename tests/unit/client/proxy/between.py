@@ -1,7 +1,5 @@
 """A proxy between servers of a test's own making: each notes what it was asked and answers as it is told."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """A completion goes to prefill for one token, to decode for all of them, and comes back as it is; what else is answered."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

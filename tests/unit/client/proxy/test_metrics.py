@@ -1,7 +1,5 @@
 """The metrics text: as Prometheus reads it, and true."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from itertools import count

@@ -1,7 +1,5 @@
 """At most so many at once; the others wait in the order of their arrival, and not all of them."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

@@ -1,7 +1,5 @@
 """The proxy as a process, and its flags."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

@@ -1,7 +1,5 @@
 """Ready: a request has gone through every server, and all of them are healthy."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager

@@ -1,7 +1,5 @@
 """Searches for tests."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from benchrun_client.contract import CONFIRMATIONS, Limit, RandomData, Search

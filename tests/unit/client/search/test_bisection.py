@@ -1,7 +1,5 @@
 """The course of a search: the next load, and the confirmation of the one found."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal

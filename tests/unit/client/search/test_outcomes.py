@@ -1,7 +1,5 @@
 """Whether the stages of a load meet the objectives of a search: as the operator judges the same records."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """The stages of a search, and what is sent in them."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Sequence
 from concurrent.futures import Future

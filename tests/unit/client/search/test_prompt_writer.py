@@ -1,7 +1,5 @@
 """The process that writes prompts, for real: it reads a tokenizer, writes what is asked, and tells why it can't."""
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The gate's clock, from a few questions."""
 
-from __future__ import annotations
-
 from benchrun_client.shards.messages import Answer, offset_of
 from hypothesis import given, strategies as st
 

@@ -1,7 +1,5 @@
 """Shards at the gate: who is let in, when all go, and what becomes of one that is lost."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Coroutine

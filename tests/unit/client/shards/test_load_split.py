@@ -1,7 +1,5 @@
 """Whose request is whose, when each is due, and which shard a process is."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Parts of a stage put together say what the stage itself would have said, to the last digit."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 from collections.abc import Sequence

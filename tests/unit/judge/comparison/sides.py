@@ -1,7 +1,5 @@
 """Runs to compare, made of a few words: `run("a", OutputThroughput=100)`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any

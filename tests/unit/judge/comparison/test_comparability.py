@@ -1,7 +1,5 @@
 """What must be the same on both sides, and what is said when it is not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """How often the words are wrong: 5 fresh servers a side, each figure with a CV of 1.5 %."""
 
-from __future__ import annotations
-
 from random import Random
 
 from benchrun.api import DEFAULT_METRICS

@@ -1,7 +1,5 @@
 """A comparison keeps to its share of the status: what got worse stays."""
 
-from __future__ import annotations
-
 from benchrun.api import ComparedCell, ComparedMetric
 from benchrun.judge.status_size import MAX_COMPARISON_BYTES, fitted_cells
 from unit.judge.comparison.sides import TYPICAL, compared, row, run

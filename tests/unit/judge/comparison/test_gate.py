@@ -1,7 +1,5 @@
 """The regression gate: passed, failed, too weak to tell, or it can't be told."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from random import Random

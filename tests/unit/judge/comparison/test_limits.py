@@ -1,7 +1,5 @@
 """A step of 10,000 tokens beside one of 80,000: eight times as much runs, and no more comes out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Where model and dataset come from: what must be the same, what can be told by digests, and what is only said."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

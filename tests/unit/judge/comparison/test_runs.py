@@ -1,7 +1,5 @@
 """A run as it stands in the cluster, made into a side of a comparison."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.judge.comparison.comparability import measured_run, results_digest
 from benchrun.observe import Run

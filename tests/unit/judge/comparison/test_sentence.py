@@ -1,7 +1,5 @@
 """What is said of a comparison: counts, the most marked change, and no more than was measured."""
 
-from __future__ import annotations
-
 from unit.judge.comparison.sides import compared, repeated, run
 
 

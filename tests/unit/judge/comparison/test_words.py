@@ -1,7 +1,5 @@
 """Better, Worse, no detectable difference, or not to be told; and an interval that says the same."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

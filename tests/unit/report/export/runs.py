@@ -3,8 +3,6 @@
 `measured.json` is what `vllm bench serve` 0.32 gave against a server of known timing, in the columns of a record.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The same stages behind a proxy: two servers that prefill, one that decodes on as many GPUs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is exported, what is left out and why, and the order of it all."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest

@@ -1,7 +1,5 @@
 """Bytes of JSON and CSV: what stands for what, and what is refused."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

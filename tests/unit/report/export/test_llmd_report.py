@@ -1,7 +1,5 @@
 """llm-d benchmark reports, held against the schema that llm-d publishes."""
 
-from __future__ import annotations
-
 import copy
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Parquet, read back by pyarrow."""
 
-from __future__ import annotations
-
 import io
 import sys
 from datetime import UTC

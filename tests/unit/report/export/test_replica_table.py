@@ -1,7 +1,5 @@
 """The table of replicas: a row a stage and server."""
 
-from __future__ import annotations
-
 from benchrun.measure.exposition import Sample
 from benchrun.report.export.csv_parquet import replica_table, server_table
 from benchrun.report.export.encoders import Value

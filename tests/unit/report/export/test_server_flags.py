@@ -1,7 +1,5 @@
 """What the arguments of `vllm serve` tell."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.api import BenchmarkRunStatus
 from benchrun.report.export.formats import flags_of, parallelism_of, parsed

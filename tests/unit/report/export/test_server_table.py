@@ -1,7 +1,5 @@
 """The table of servers: a row a stage and role."""
 
-from __future__ import annotations
-
 from benchrun.api import BenchmarkRunStatus
 from benchrun.measure.exposition import Sample
 from benchrun.report.export.csv_parquet import server_table, stage_table

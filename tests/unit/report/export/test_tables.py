@@ -1,7 +1,5 @@
 """The tables of stages and requests, and what becomes of them as CSV."""
 
-from __future__ import annotations
-
 import csv
 import io
 from functools import partial

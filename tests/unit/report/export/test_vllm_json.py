@@ -1,7 +1,5 @@
 """The files of `vllm bench serve`: vLLM's own figures, the requests behind them, and the mark of the judge."""
 
-from __future__ import annotations
-
 import json
 from statistics import mean, median
 from typing import Any

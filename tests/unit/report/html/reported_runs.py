@@ -1,7 +1,5 @@
 """Simulated runs as a page takes them, and a hand that draws nothing."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """Sweeps as a page takes them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 

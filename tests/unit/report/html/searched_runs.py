@@ -1,7 +1,5 @@
 """A run whose load was searched, as a page takes it; of what its server did meanwhile nothing was read."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Axes: linear or logarithmic, with ticks that can be read, and not flattened by one wide interval."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

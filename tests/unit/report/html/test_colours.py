@@ -1,7 +1,5 @@
 """Contrast in light and in dark, by WCAG 2.2: 4.5 for text, 3 for what is drawn."""
 
-from __future__ import annotations
-
 import re
 from importlib.resources import files
 

@@ -1,7 +1,5 @@
 """Pages with their charts really drawn."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

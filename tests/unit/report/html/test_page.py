@@ -1,7 +1,5 @@
 """The page as a whole: its order, what it may not hold, and that strings of others stay strings."""
 
-from __future__ import annotations
-
 import re
 from base64 import b64encode
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """Figures that a large run's status had no room for, and its records have."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What of a drawing may stand in a page."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.report.html.svg import UnsafeSvg, inline_svg
 

@@ -1,7 +1,5 @@
 """What is kept of many points."""
 
-from __future__ import annotations
-
 import random
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """A run or variants beside the baseline, and the Pareto front of a sweep."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

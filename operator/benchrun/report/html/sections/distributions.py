@@ -1,7 +1,5 @@
 """How latencies are distributed: cumulative, a line a load point."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """What a run or sweep was measured with, and the manifest that repeats it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 

@@ -1,7 +1,5 @@
 """The figures of every load point, and what limits them."""
 
-from __future__ import annotations
-
 from benchrun.report import html, tables
 from benchrun.report.run_list import template
 from benchrun.report.sweep_rows import LEGEND, configuration_rows, cuts, left_out, variant_rows

@@ -1,7 +1,5 @@
 """The first sections: whether the numbers of a run or sweep can be trusted, findings, and which variant is best."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from benchrun.api import BenchmarkRunStatus, Finding, find_condition

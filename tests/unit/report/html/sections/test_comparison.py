@@ -1,7 +1,5 @@
 """The run beside its baseline."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.report.html.sections.comparison import comparison_section
 from unit.report.html.reported_runs import charts_of, compared, data_of, reported

@@ -1,7 +1,5 @@
 """Distributions and the timeline: what is drawn, and what the tables hold."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Latency against load, and where the knee is marked."""
 
-from __future__ import annotations
-
 import math
 
 from benchrun.report.html.sections.curves import load_curves_section

@@ -1,7 +1,5 @@
 """What was measured with what."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import yaml

@@ -1,7 +1,5 @@
 """The figures, and what was cut of them."""
 
-from __future__ import annotations
-
 from benchrun.api import Truncated
 from benchrun.report.html.sections.results import limits_section, results_section
 from unit.report.html.reported_runs import RATES, measured, prose_of, reported, tables_of, with_status

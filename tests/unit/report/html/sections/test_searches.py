@@ -1,7 +1,5 @@
 """Where a load was searched: which loads were tried, in which order, and what became of each."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from benchrun.report.html import Section

@@ -1,7 +1,5 @@
 """The first section: the verdict, and what goes with it."""
 
-from __future__ import annotations
-
 import pytest
 from benchrun.api import Condition, SearchResult
 from benchrun.judge.rules.rule import SEVERITIES
