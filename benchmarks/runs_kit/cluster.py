@@ -1,14 +1,12 @@
 """The benchmark's own way to the API server, which is not counted, and its picture of one namespace."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import ssl
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import aiohttp
 from benchrun.effects import configuration
@@ -40,7 +38,7 @@ class Cluster:
         """File with the certificate that signed the API server's; None for the system's own."""
 
     @classmethod
-    async def connect(cls) -> Cluster:
+    async def connect(cls) -> Self:
         """Log in with the kubeconfig."""
         found = await configuration()
         tls = ssl.create_default_context(cafile=found.ssl_ca_cert)

@@ -1,7 +1,5 @@
 """One experiment: servers, client, scraping once a second, and the judge at the end, as in a real run but without a cluster."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -14,7 +12,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import httpx
 from benchrun.api import MAX_COMPILATIONS, BenchmarkRunSpec, CompiledKernels, ServerStatus, Severity
@@ -113,7 +111,7 @@ class Outcome:
         servers = [ServerStatus(role="server", compilations=known)]
         return results(kept, self.records, self.samples, spec=self.spec, servers=servers)
 
-    def only(self, kept: Callable[[StageRecord], bool]) -> Outcome:
+    def only(self, kept: Callable[[StageRecord], bool]) -> Self:
         """As if the other stages had not been planned."""
         return replace(self, records=tuple(filter(kept, self.records)))
 

@@ -27,8 +27,7 @@ ANNOTATION_VARIANT = f"{GROUP}/variant"
 ANNOTATION_HOLD = f"{GROUP}/hold-seconds"
 """How long a server may be held once scheduled, for whoever releases it without an operator."""
 
-LABEL_COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
-"""Which pod of an indexed Job a pod is."""
+LABEL_COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"  # Which pod of an indexed Job a pod is.
 LABEL_WORKER_INDEX = "leaderworkerset.sigs.k8s.io/worker-index"
 """Which pod of its group a pod is, where LeaderWorkerSet made it; the leader, which answers, is 0."""
 
@@ -38,10 +37,8 @@ ROLE_DECODE = "decode"
 ROLE_PROXY = "proxy"
 SERVING_ROLES = (ROLE_SERVER, ROLE_PREFILL, ROLE_DECODE, ROLE_PROXY)
 """Whatever stands between the client's request and its answer."""
-ANSWERING_ROLES = (ROLE_SERVER, ROLE_DECODE)
-"""Those that write answers: what they count, the client counts."""
-PREFILLING_ROLES = (ROLE_SERVER, ROLE_PREFILL)
-"""Those that compute prompts."""
+ANSWERING_ROLES = (ROLE_SERVER, ROLE_DECODE)  # Those that write answers: what they count, the client counts.
+PREFILLING_ROLES = (ROLE_SERVER, ROLE_PREFILL)  # Those that compute prompts.
 ROLE_CLIENT = "client"
 ROLE_PLAN = "plan"
 ROLE_STAGE = "stage"

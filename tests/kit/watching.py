@@ -1,7 +1,5 @@
 """All objects of some kinds in a namespace, watched beside a test: who was ever created, and what happens."""
 
-from __future__ import annotations
-
 import json
 import queue
 import subprocess
@@ -9,6 +7,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import Self
 
 from kit.kubectl import Namespace, Object
 
@@ -27,7 +26,7 @@ class Watch:
         self._processes: dict[str, subprocess.Popen[str]] = {}
         self._threads = [threading.Thread(target=self._follow, args=(kind,), daemon=True) for kind in kinds]
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> Self:
         for thread in self._threads:
             thread.start()
         return self

@@ -17,8 +17,6 @@ Where a stage is too short for step 1, nothing is certain, except that the perce
 than any steady state allows (A. A. Markov's inequality), or the queue grows all along.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
@@ -29,7 +27,7 @@ from functools import cached_property
 from itertools import accumulate, chain, compress, pairwise
 from operator import mul
 from statistics import fmean, pvariance
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
 from benchrun_client.contract import probability
 from benchrun_client.contract.record import GapCounts, GapSlices
@@ -200,7 +198,7 @@ class _Scatter(NamedTuple):
     freedom: float  # Effective degrees of freedom of that.
 
     @classmethod
-    def of(cls, sizes: Sequence[int], hits: Sequence[int]) -> _Scatter:
+    def of(cls, sizes: Sequence[int], hits: Sequence[int]) -> Self:
         count, total, parts = sum(sizes), sum(hits), len(sizes)
         if not 0 < total < count or parts < 2:
             return cls(1.0, max(1.0, parts - 1.0))

@@ -4,9 +4,7 @@ The API derives the datasets of a spec from these models (`benchrun.api.datasets
 wherever a spec can name one. Docstrings and descriptions are those of the CustomResourceDefinition.
 """
 
-from __future__ import annotations
-
-from typing import Annotated, ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal, Self, get_args
 
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
@@ -35,7 +33,7 @@ class DataFile(Message):
     s3: S3Object | None = None
 
     @model_validator(mode="after")
-    def _is_somewhere(self) -> DataFile:
+    def _is_somewhere(self) -> Self:
         if sum(place is not None for place in (self.path, self.url, self.s3)) != 1:
             raise ValueError("a file has exactly one of path, url and s3")
         return self

@@ -1,12 +1,10 @@
 """The contract's plan: everything a client needs to measure one run, its searches included."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
 from decimal import ROUND_CEILING, Decimal
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -61,7 +59,7 @@ class Search(Requests):
     ignore_eos: bool = True
 
     @model_validator(mode="after")
-    def _is_whole(self) -> Search:
+    def _is_whole(self) -> Self:
         if len(self.seeds) != self.most_stages:
             raise ValueError(f"{self.most_stages} stages need as many seeds, got {len(self.seeds)}")
         if (self.requests is None) == (self.duration_seconds is None):
@@ -200,7 +198,7 @@ class Plan(Message):
     """How long to wait for /health, the run's startupDeadlineSeconds for an endpoint; 0: the operator ends the wait."""
 
     @model_validator(mode="after")
-    def _measures_something(self) -> Plan:
+    def _measures_something(self) -> Self:
         if not self.stages and not self.searches:
             raise ValueError("neither stages nor searches: there is nothing to measure")
         return self

@@ -4,12 +4,10 @@ Whoever opens a record opens what a tenant's pod made. So every list has a great
 `open_record` refuses a document that is too large to be one before it is parsed.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import zlib
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import FailFast, Field, model_validator
 from pydantic_core import from_json
@@ -80,7 +78,7 @@ class RequestColumns(Message):
     ok: Flags
 
     @model_validator(mode="after")
-    def _equal_lengths(self) -> RequestColumns:
+    def _equal_lengths(self) -> Self:
         lengths = {name: len(getattr(self, name)) for name in type(self).model_fields}
         if len(set(lengths.values())) != 1:
             raise ValueError(f"columns must be equally long, got {lengths}")
@@ -176,7 +174,7 @@ class GapCounts(Message):
     count: Annotated[tuple[Count, ...], Field(max_length=MAX_GAP_VALUES), FailFast()] = ()
 
     @model_validator(mode="after")
-    def _ascending(self) -> GapCounts:
+    def _ascending(self) -> Self:
         if len(self.us) != len(self.count):
             raise ValueError("us and count must be equally long")
         if any(a >= b for a, b in zip(self.us, self.us[1:], strict=False)):
@@ -193,7 +191,7 @@ class GapSlices(Message):
     """How many gaps are above each edge: those of the first slice, then those of the second ..."""
 
     @model_validator(mode="after")
-    def _within(self) -> GapSlices:
+    def _within(self) -> Self:
         edges = len(self.edges_us)
         if len(self.above) != len(self.gaps) * edges:
             raise ValueError("above must have an entry for each edge of each slice")
@@ -277,7 +275,7 @@ class StageRecord(Message):
     profile: Profile | None = None  # Of the stage that is profiled; nothing else in its record is measured.
 
     @model_validator(mode="after")
-    def _is_whole(self) -> StageRecord:
+    def _is_whole(self) -> Self:
         if not self.requests.ok and self.profile is None:
             raise ValueError("a stage has at least one request")
         if (self.profile is None) == (self.stage_id == PROFILE_STAGE):

@@ -16,8 +16,6 @@ With prompts handed out, `main_async` seeds its random state and nothing draws f
 those of `vllm bench serve` with that seed.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import contextlib
@@ -27,7 +25,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, Self
 
 from benchrun_client.contract import GREEDY, Api, Engine as EngineName, LoadPoint, Sampling
 from benchrun_client.datasets.row_pools import Sample
@@ -72,7 +70,7 @@ class Load:
     sampling: Sampling = GREEDY
 
     @property
-    def own(self) -> Load:
+    def own(self) -> Self:
         """What of it this process sends."""
         if self.divided is None:
             return self

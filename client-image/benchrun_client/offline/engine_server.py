@@ -4,8 +4,6 @@ GET  /health, /version, /v1/models, /metrics     as vLLM's API server answers th
 POST /load                                       an `OfflineLoad`; empty lines while it is generated, then an `OfflineAnswer`
 """
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 import queue
@@ -13,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from itertools import chain, pairwise
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from aiohttp import web
 from pydantic import Field, ValidationError, model_validator
@@ -40,7 +38,7 @@ class OfflineLoad(Message):
     sampling: Sampling = GREEDY
 
     @model_validator(mode="after")
-    def _equally_long(self) -> OfflineLoad:
+    def _equally_long(self) -> Self:
         if len(self.prompts) != len(self.output_tokens):
             raise ValueError("prompts and output_tokens must be equally long")
         return self

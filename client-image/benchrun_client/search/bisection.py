@@ -11,8 +11,6 @@ certain, lower loads are confirmed in its place. The error is shared out over al
 Whether a percentile keeps its limit is decided by the operator's test of a load point (`benchrun_client.contract.certainty`).
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,7 +34,7 @@ class LoadResult:
     """Only where the search has an objective on ITL."""
 
 
-def load_result(search: contract.Search, here: Position, raw: RawStage) -> LoadResult:
+def load_result(search: contract.Search, here: "Position", raw: RawStage) -> LoadResult:
     columns = request_columns(raw)
     due, ends = map(sub, columns.start_us, columns.queue_us), map(add, columns.start_us, columns.e2el_us)
     users = int(here.value) if search.axis == "concurrency" else None
@@ -58,7 +56,7 @@ def _values(metric: str, columns: contract.RequestColumns) -> list[float | None]
     return [value if ok else math.inf for value, ok in zip(values, columns.ok, strict=True)]
 
 
-def outcome_of(search: contract.Search, here: Position, results: Sequence[LoadResult]) -> contract.Outcome:
+def outcome_of(search: contract.Search, here: "Position", results: Sequence[LoadResult]) -> contract.Outcome:
     """Of all stages of a load together. Met: every objective for certain. Missed: one of them for certain, or more requests failed
     than a valid number may have."""
     requests, failed = sum(len(each.parts.order) for each in results), sum(each.failed for each in results)

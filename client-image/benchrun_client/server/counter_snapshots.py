@@ -48,8 +48,7 @@ class Snapshot:
     running: float | None
 
 
-Snapshots = Sequence[Snapshot | None]
-"""One of each server; None: its metrics could not be read."""
+Snapshots = Sequence[Snapshot | None]  # One of each server; None: its metrics could not be read.
 
 
 def parse_metrics(text: str) -> Snapshot | None:

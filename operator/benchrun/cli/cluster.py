@@ -1,7 +1,5 @@
 """The cluster as kubectl reaches it. kubectl knows every way to log in; the command needs none of its own."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import codecs
@@ -12,7 +10,7 @@ import subprocess
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 from benchrun import names
 from benchrun.api.sweep import spec
@@ -34,7 +32,7 @@ class Kubectl:
     namespace: str | None = None
     context: str | None = None
 
-    def within(self, namespace: str | None) -> Kubectl:
+    def within(self, namespace: str | None) -> Self:
         """The same cluster, another namespace."""
         return replace(self, namespace=namespace or self.namespace)
 

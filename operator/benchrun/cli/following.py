@@ -1,7 +1,5 @@
 """Runs and sweeps followed to their ends: kubectl watches them, and a reporter shows what is known of them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterable, MutableMapping
 from contextlib import aclosing, suppress
@@ -64,7 +62,7 @@ class TimeIsUp(errors.CommandError):
 
 async def follow(
     targets: MutableMapping[str, Target], reporter: Reporter, *, timeout_seconds: float | None = None
-) -> Following:
+) -> "Following":
     """All by name, until each has ended; one that can't be read is kept among the errors. What turns out to be a sweep becomes one
     among the targets. Raises TimeIsUp."""
     if len(targets) > MAX_TARGETS:

@@ -5,11 +5,9 @@ it says; an empty line ends the job. On its standard output: the `Judgement` as 
 module, so that nothing of the judge itself is imported here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, BinaryIO, Literal
+from typing import Annotated, Any, BinaryIO, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
@@ -82,7 +80,7 @@ class Part:
     data: bytes
 
     @classmethod
-    def of(cls, kind: PartKind, data: bytes, *, name: str, **of_record: Any) -> Part:
+    def of(cls, kind: PartKind, data: bytes, *, name: str, **of_record: Any) -> Self:
         """A part of these bytes. Raises ValueError where they are too many."""
         return cls(PartHead(kind=kind, size=len(data), name=name, **of_record), data)
 

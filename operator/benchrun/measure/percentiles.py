@@ -4,8 +4,6 @@ Percentiles interpolate linearly between the two nearest values, as numpy (and w
 the deviation is the population's, as vLLM's is. An empty distribution has no figures: None, never 0.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
@@ -13,6 +11,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from operator import mul, sub
 from statistics import fmean
+from typing import Self
 
 from benchrun_client.contract import ERROR, interpolated
 
@@ -26,13 +25,13 @@ class Distribution:
     through: Sequence[int]
 
     @classmethod
-    def of(cls, values: Iterable[float]) -> Distribution:
+    def of(cls, values: Iterable[float]) -> Self:
         """From single values, in any order."""
         ordered = tuple(sorted(values))
         return cls(ordered, range(1, len(ordered) + 1))
 
     @classmethod
-    def of_counts(cls, pairs: Iterable[tuple[float, int]]) -> Distribution:
+    def of_counts(cls, pairs: Iterable[tuple[float, int]]) -> Self:
         """From (value, count) pairs in any order, values repeated or not: several stages' pairs chained are pooled."""
         counts: dict[float, int] = {}
         for value, count in pairs:

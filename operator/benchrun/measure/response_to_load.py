@@ -150,8 +150,7 @@ def within(stretches: Iterable[Stretch], *, always_busy: bool) -> Comparison | N
 # steps then hold, for each running request, its prompt's and its output's tokens shared among these steps.
 
 FULL_STEP_TOKENS = 1024  # Three times what it takes for arithmetic to outlast the reading of weights.
-PROMPT_TO_OUTPUT = 10
-"""From so many prompt tokens for one of output, nine tenths of each step are prompts."""
+PROMPT_TO_OUTPUT = 10  # From so many prompt tokens for one of output, nine tenths of each step are prompts.
 STEADY_PERCENT = 10.0  # By how much the prompt throughput of the two halves of a queue may differ.
 MIN_PACES = 3
 

@@ -4,11 +4,9 @@ A server that fails leaves up to three tracebacks, in two processes, each line b
 names the cause; everything else they can read in the log.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from benchrun_client.engines import ENGINE
 
@@ -53,7 +51,7 @@ class _Line(NamedTuple):
     text: str
 
     @classmethod
-    def of(cls, line: str) -> _Line:
+    def of(cls, line: str) -> Self:
         found = ENGINE.log_prefix.match(line)
         end = found.end() if found else 0
         return cls(line[:end], line[end:])

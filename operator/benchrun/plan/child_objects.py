@@ -134,10 +134,8 @@ def stamped(manifest: Manifest) -> Manifest:
 
 
 MAX_HOLD_SECONDS = 86_400  # The bound where the chart sets no other.
-MARGIN_SECONDS = 60
-"""The operator acts first: a release that comes at the same instant would only confuse."""
-MAX_PENDING_SECONDS = 604_800
-"""In place of a pendingDeadlineSeconds of 0; the greatest that may be written."""
+MARGIN_SECONDS = 60  # The operator acts first: a release that comes at the same instant would only confuse.
+MAX_PENDING_SECONDS = 604_800  # In place of a pendingDeadlineSeconds of 0; the greatest that may be written.
 LEEWAY_SECONDS = 86_400  # Beyond the deadlines the operator keeps, for the time it may be down.
 
 

@@ -13,8 +13,7 @@ from benchrun.plan.child_objects import Mounted, Owner, mounted_at
 DATA_DIRECTORY = "/data"
 MODEL_DIRECTORY = "/model"  # The same place in server and client.
 TEMPLATE_DIRECTORY, TEMPLATE_KEY = "/etc/benchrun-template", "chat-template.jinja"
-TEMPLATE_FILE = f"{TEMPLATE_DIRECTORY}/{TEMPLATE_KEY}"
-"""The chat template, at the same place in server and client."""
+TEMPLATE_FILE = f"{TEMPLATE_DIRECTORY}/{TEMPLATE_KEY}"  # The chat template, at the same place in server and client.
 CA_DIRECTORY, _CA_KEY = "/etc/benchrun-ca", "ca.crt"
 CA_FILE = f"{CA_DIRECTORY}/{_CA_KEY}"
 _CREDENTIALS = ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN")

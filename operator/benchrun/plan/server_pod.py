@@ -15,8 +15,7 @@ from benchrun.plan.child_objects import Owner
 from benchrun.plan.mounted_files import TEMPLATE_FILE, model_files, model_path, served_name, template_files
 
 TERMINATION_GRACE_SECONDS = 10
-CODE_DIRECTORY = "/opt/benchrun-client"
-"""Where an engine without API server finds the client's code."""
+CODE_DIRECTORY = "/opt/benchrun-client"  # Where an engine without API server finds the client's code.
 IMAGE_CODE_DIRECTORY = "/opt/benchrun"  # Where the client's image has it.
 
 

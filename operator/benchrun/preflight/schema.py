@@ -79,8 +79,7 @@ def _problem(found: Any, schema: Schema) -> Remark:
     return error(path + found.get("ctx", {}).get("path", ""), f"{found['msg']}{shown}")
 
 
-_OURS = ("rule", "duplicate", "value_error")
-"""Types of problems whose messages name the value where it matters."""
+_OURS = ("rule", "duplicate", "value_error")  # Types of problems whose messages name the value where it matters.
 
 
 def _unknown(path: str, name: str, known: Sequence[str]) -> Remark:

@@ -3,8 +3,6 @@
 Metadata does not show when a pod was scheduled, so a ConfigMap keeps when one of a server's was first seen on a node.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -84,7 +82,7 @@ def seen(metadata: Json) -> Seen:
 class Look:
     """One look at the servers of some namespaces. Nothing that fails keeps it from anything else."""
 
-    def __init__(self, api: Api, state: str, *, max_hold_seconds: int, now: int) -> None:
+    def __init__(self, api: "Api", state: str, *, max_hold_seconds: int, now: int) -> None:
         self._api, self._bound, self._now = api, max_hold_seconds, now
         self._own_namespace, _, self._own_name = state.partition("/")
 

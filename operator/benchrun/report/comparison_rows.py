@@ -7,8 +7,7 @@ from benchrun.api import KEYS, THROUGHPUTS, BenchmarkRunStatus, Change, Code, Co
 from benchrun.judge.rules.all_rules import worst
 from benchrun.report.tables import ABSENT, Rows, figure
 
-WORDS = {"NoDetectableDifference": "not detected"}
-"""Short enough for a column."""
+WORDS = {"NoDetectableDifference": "not detected"}  # Short enough for a column.
 GATES: Mapping[Gate, str] = {
     "NotRegressed": "not regressed: no figure got worse by more than is allowed",
     "Regressed": "regressed: a figure got worse by more than is allowed",

@@ -1,7 +1,5 @@
 """A followed run or sweep: as a screen shows it, without layout, and as lines for a log."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
@@ -48,7 +46,7 @@ class LiveView:
     stage: str | None = None  # Under way.
     stages: tuple[StageLine, ...] = ()
     gauges: tuple[Gauge, ...] = ()
-    under_way: tuple[LiveView, ...] = ()  # Runs of a sweep, called by their variants.
+    under_way: "tuple[LiveView, ...]" = ()  # Runs of a sweep, called by their variants.
     ended: tuple[FollowedRun, ...] = ()  # Runs of a sweep that ended while it was followed.
 
 

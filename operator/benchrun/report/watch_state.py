@@ -13,8 +13,7 @@ from benchrun.observe import untrusted_json as raw
 from benchrun.report.exit_codes import exit_code
 from benchrun.report.tables import figure, texts_per_prompt
 
-MAX_SAMPLES = 120
-"""Live figures kept of a run: at one in five seconds ten minutes, and more than a terminal is wide."""
+MAX_SAMPLES = 120  # Live figures kept of a run: at one in five seconds ten minutes, and more than a terminal is wide.
 MAX_STAGES = 64
 _FIGURES = {
     "request_throughput": "{} req/s", "output_throughput": "{} tok/s", "median_ttft_ms": "TTFT p50 {} ms", "p99_ttft_ms": "p99 {} ms",

@@ -1,10 +1,8 @@
 """Settings of the process, from its environment."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, ValidationError
 from pydantic.fields import FieldInfo
@@ -100,7 +98,7 @@ class Settings(BaseModel):
     pod_name: str = ""  # names the holder of the Lease; the host's name if empty
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str]) -> Settings:
+    def from_environment(cls, environment: Mapping[str, str]) -> Self:
         """Read `BENCHRUN_*`. Raises BadSetting."""
         variables = {name: _NAMED_OTHERWISE.get(name, f"BENCHRUN_{name.upper()}") for name in cls.model_fields}
         given = {name: environment[v].strip() for name, v in variables.items() if v in environment}

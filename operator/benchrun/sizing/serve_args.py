@@ -1,11 +1,9 @@
 """The arguments of `vllm serve`, and the settings that follow; amounts as people write them: 32k tokens, 48GiB of memory."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from benchrun_client.engines import ENGINE
 
@@ -72,7 +70,7 @@ class ServeArgs:
     given: Mapping[str, str | None]
 
     @classmethod
-    def of(cls, arguments: Iterable[str]) -> ServeArgs:
+    def of(cls, arguments: Iterable[str]) -> Self:
         """From a command line. Words that belong to no flag are passed over."""
         given: dict[str, str | None] = {}
         last: str | None = None

@@ -1,6 +1,6 @@
 """What the idle benchmark makes of packets: exchanges, whatever way their bytes were cut, and seconds without any."""
 
-from __future__ import annotations
+from typing import Self
 
 import pytest
 from gpu_idle_kit.figures import NotAsExpected, seen
@@ -23,13 +23,13 @@ class Talk:
             self._add(to_server, b"", flags=SYN)
             self._next[to_server] = (sequence + 1) % (1 << 32)
 
-    def ask(self, *pieces: bytes) -> Talk:
+    def ask(self, *pieces: bytes) -> Self:
         return self._say(True, pieces)
 
-    def answer(self, *pieces: bytes) -> Talk:
+    def answer(self, *pieces: bytes) -> Self:
         return self._say(False, pieces)
 
-    def _say(self, to_server: bool, pieces: tuple[bytes, ...]) -> Talk:
+    def _say(self, to_server: bool, pieces: tuple[bytes, ...]) -> Self:
         for piece in pieces:
             self._add(to_server, piece)
             self._next[to_server] = (self._next[to_server] + len(piece)) % (1 << 32)

@@ -3,14 +3,12 @@
 Every method returns a new scene. Instants are seconds after `T0`; a scene's own is that of the pass that will look at it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 from benchrun import names
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, Judgement
@@ -109,7 +107,7 @@ class Scene:
     def decide(self) -> Decision:
         return decide(self.facts())
 
-    def settled(self) -> Scene:
+    def settled(self) -> Self:
         """After a pass has written its status; what it asked for was not carried out."""
         return self.with_status(self.decide().status)
 
@@ -117,7 +115,7 @@ class Scene:
         """The decision once everything was answered that the end of a run waits for: no log can be read, the judge has judged."""
         return self.answered(baseline).decide()
 
-    def answered(self, baseline: Run | None = None) -> Scene:
+    def answered(self, baseline: Run | None = None) -> Self:
         """Everything that the end of a run waits for is answered."""
         decision = self.decide()
         questions = [
@@ -150,37 +148,37 @@ class Scene:
 
     # ---- the run ---------------------------------------------------------------------------------------------------
 
-    def with_spec(self, **changes: Any) -> Scene:
+    def with_spec(self, **changes: Any) -> Self:
         return replace(self, spec={**self.spec, **changes})
 
-    def with_status(self, status: BenchmarkRunStatus) -> Scene:
+    def with_status(self, status: BenchmarkRunStatus) -> Self:
         return replace(self, status=status.model_dump(mode="json", by_alias=True, exclude_none=True))
 
-    def at(self, seconds: float) -> Scene:
+    def at(self, seconds: float) -> Self:
         return replace(self, seconds=seconds)
 
-    def operator_restarted(self) -> Scene:
+    def operator_restarted(self) -> Self:
         """What was in memory is lost."""
         return replace(self, collected=Collected())
 
     # ---- children --------------------------------------------------------------------------------------------------
 
-    def having(self, *identities: tuple[str, str], **changes: Any) -> Scene:
+    def having(self, *identities: tuple[str, str], **changes: Any) -> Self:
         """Objects by kind and role."""
         return replace(self, objects=(*self.objects, *(_child(kind, role, **changes) for kind, role in identities)))
 
-    def without(self, kind: str, role: str) -> Scene:
+    def without(self, kind: str, role: str) -> Self:
         """The object is gone, and its pods with it."""
         objects = tuple(c for c in self.objects if (c.kind, c.role) != (kind, role))
         takes_pods = kind in ("Deployment", "LeaderWorkerSet", "Job")
         return replace(self, objects=objects, pods=tuple(p for p in self.pods if not (takes_pods and p.role == role)))
 
-    def another_server(self, name: str, **changes: Any) -> Scene:
+    def another_server(self, name: str, **changes: Any) -> Self:
         """One more pod of the server role, like the one there is."""
         like = next(p for p in self.pods if p.role == names.ROLE_SERVER)
         return replace(self, pods=(*self.pods, replace(like, name=name, uid=f"{name}-uid", **changes)))
 
-    def pod(self, role: str, **changes: Any) -> Scene:
+    def pod(self, role: str, **changes: Any) -> Self:
         """The pod of that role, made or changed."""
         old = next((p for p in self.pods if p.role == role), None) or _pod(role)
         others = tuple(p for p in self.pods if p.role != role)
@@ -188,14 +186,14 @@ class Scene:
 
     # ---- the way through a run -------------------------------------------------------------------------------------
 
-    def client_created(self) -> Scene:
+    def client_created(self) -> Self:
         """Plan, Job and Service are there, and the client's pod runs."""
         service = (SERVICE,) if self._starts else ()
         scene = self.having(PLAN, *service, JOB).pod(names.ROLE_CLIENT)
         found = scene.endpoint_found("10.0.0.7:8000") if self.spec.get("endpoint", {}).get("serviceRef") else scene
         return found.at(max(self.seconds, CLIENT_CREATED))
 
-    def client_ready(self) -> Scene:
+    def client_ready(self) -> Self:
         """The client has found all it needs, and said so."""
         scene = self if self._has(*JOB) else self.client_created()
         return (
@@ -205,23 +203,23 @@ class Scene:
             .settled()
         )
 
-    def server_pending(self) -> Scene:
+    def server_pending(self) -> Self:
         """The Deployment (or LeaderWorkerSet) is there; its pod has no node."""
         workload = GROUPS if self.spec.get("server", {}).get("nodesPerReplica", 1) > 1 else DEPLOYMENT
         return self.client_ready().having(workload).pod(names.ROLE_SERVER).at(SERVER_CREATED).settled()
 
-    def server_loading(self) -> Scene:
+    def server_loading(self) -> Self:
         """The server's pod runs and loads its weights."""
         started = {"node": "n1", "ip": "10.0.0.9", "phase": "Running"}
         times = {"scheduled_at": instant(SCHEDULED), "started_at": instant(SCHEDULED)}
         return self.server_pending().pod(names.ROLE_SERVER, **started, **times).at(SCHEDULED).settled()
 
-    def server_healthy(self) -> Scene:
+    def server_healthy(self) -> Self:
         """The client has had a healthy answer and warms up."""
         scene = self.server_loading().pod(names.ROLE_SERVER, ready=True) if self._starts else self.client_ready()
         return scene.reports(phase="WarmingUp", healthy_unix_us=unix_us(HEALTHY)).at(HEALTHY).settled()
 
-    def measuring(self) -> Scene:
+    def measuring(self) -> Self:
         """The first stage is being measured."""
         return (
             self.server_healthy()
@@ -230,23 +228,23 @@ class Scene:
             .settled()
         )
 
-    def arrived(self, *sequences: int, **changes: Any) -> Scene:
+    def arrived(self, *sequences: int, **changes: Any) -> Self:
         """Records have come; they are in no ConfigMap yet."""
         if changes:
             return self.delivered(*(record(s, *self._place(s), **changes) for s in sequences))
         return self._with(*(plain(s, *self._place(s)) for s in sequences))
 
-    def delivered(self, *records: StageRecord) -> Scene:
+    def delivered(self, *records: StageRecord) -> Self:
         return self._with(*((measured, sealed(measured)) for measured in records))
 
-    def stored(self, *sequences: int) -> Scene:
+    def stored(self, *sequences: int) -> Self:
         """Records are in ConfigMaps, and no longer in memory."""
         maps = tuple(_stage_map(s) for s in sequences)
         left = {s: a for s, a in self.collected.arrivals.items() if s not in sequences}
         measured = {s: plain(s, *self._place(s))[0] for s in sequences} | dict(self.measured)
         return replace(self, objects=(*self.objects, *maps), measured=measured).knowing(arrivals=left)
 
-    def _with(self, *deliveries: tuple[StageRecord, Arrival]) -> Scene:
+    def _with(self, *deliveries: tuple[StageRecord, Arrival]) -> Self:
         collected = deepcopy(self.collected)
         for _, came in deliveries:
             collected.arrivals[came.sequence] = came
@@ -261,35 +259,35 @@ class Scene:
 
     # ---- what was heard --------------------------------------------------------------------------------------------
 
-    def knowing(self, **changes: Any) -> Scene:
+    def knowing(self, **changes: Any) -> Self:
         """Fields of what was collected, replaced."""
         return replace(self, collected=replace(self.collected, **changes))
 
-    def with_answers(self, answers: Mapping[Question[Any], Answer[Any]]) -> Scene:
+    def with_answers(self, answers: Mapping[Question[Any], Answer[Any]]) -> Self:
         return self.knowing(answers=Answers({**self.collected.answers, **answers}))
 
-    def log_read(self, text: str | None = None) -> Scene:
+    def log_read(self, text: str | None = None) -> Self:
         """The server's last words were looked for."""
         return self.with_answers({LogTail("server-1", "vllm", previous=False): Answer(text)})
 
-    def endpoint_found(self, *addresses: str) -> Scene:
+    def endpoint_found(self, *addresses: str) -> Self:
         """The pods behind the Service were looked up."""
         return self.with_answers({EndpointPods("prod", 8000): Answer(addresses or None)})
 
-    def client(self, **changes: Any) -> Scene:
+    def client(self, **changes: Any) -> Self:
         """What is known of the line to the client."""
         return self.knowing(client=replace(self.collected.client, **changes))
 
-    def reports(self, **changes: Any) -> Scene:
+    def reports(self, **changes: Any) -> Self:
         """The client's latest word; what it said before still holds."""
         old = self.collected.client.progress or Progress(version=0, phase="Preparing")
         return self.client(progress=old.model_copy(update={**changes, "version": old.version + 1}))
 
-    def fails(self, reason: str, message: str) -> Scene:
+    def fails(self, reason: str, message: str) -> Self:
         """The client says that it can't measure."""
         return self.reports(phase="Failed", failure=Failure(reason=reason, message=message))
 
-    def sampled(self, *seconds: float) -> Scene:
+    def sampled(self, *seconds: float) -> Self:
         """The server's page was read at these instants, and nothing of it is stored yet."""
         samples = deepcopy(self.collected.samples)
         for s in seconds:

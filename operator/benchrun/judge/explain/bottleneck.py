@@ -126,8 +126,7 @@ class Observed:
     """All that is known of one load point."""
 
     waiting: Waiting
-    point: OperatingPoint | None
-    """Its place among the others of its workload; None without samples or throughput."""
+    point: OperatingPoint | None  # Its place among the others of its workload; None without samples or throughput.
     pressure: Pressure | None
     stretches: Sequence[Stretch]
     lengths: Lengths | None

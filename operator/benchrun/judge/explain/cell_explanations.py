@@ -1,7 +1,5 @@
 """Why requests waited and the bottleneck, for every cell of a run: alone, then among those of its workload."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from itertools import compress
 from typing import NamedTuple
@@ -33,7 +31,7 @@ class Explanation(NamedTuple):
 
     waiting: Waiting
     bottleneck: Bottleneck
-    by_role: Mapping[str, Explanation] = {}  # Of a cell where prompts are prefilled elsewhere.
+    by_role: Mapping[str, "Explanation"] = {}  # Of a cell where prompts are prefilled elsewhere.
 
 
 Seen = Mapping[str, Observed]  # By role: what the explanation of a cell rests on.

@@ -5,8 +5,6 @@ guesses: where its input is missing it returns `NotChecked`, because "not checke
 Each file of this folder has a family of rules, and lists them with the sentences of their codes in `RULES` at its end.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import defaultdict
@@ -87,7 +85,7 @@ class CellContext:
         all_answered = all(all(record.requests.ok) for record in self.records)
         return self.samples if all_answered else expected_samples(self.records, self.expected, failed=False)
 
-    def summary(self) -> list[StageSummary]:
+    def summary(self) -> "list[StageSummary]":
         """What the rules of a run need of it."""
         return [StageSummary(s.id, s.record.sequence, s.record.probe, s.batches, s.gpus) for s in self.stages]
 

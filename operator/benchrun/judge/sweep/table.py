@@ -3,8 +3,6 @@
 All words of the table are corrected together, as those of two runs are: the chance of any false one stays at 5 %.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from statistics import fmean, geometric_mean
@@ -219,11 +217,11 @@ def fitted(whole: SweepTable, *, max_bytes: int = MAX_BYTES) -> SweepTable:
     return kept.model_copy(update={"truncated": cut})
 
 
-def _without(word: api.Word) -> _Cut:
+def _without(word: api.Word) -> "_Cut":
     return lambda found: found.model_copy(update={"results": without_changes(found.results, word)})
 
 
-def _of_rows(field: str, value_of: Callable[[Row], object]) -> _Cut:
+def _of_rows(field: str, value_of: Callable[[Row], object]) -> "_Cut":
     """With another value of a field in every row."""
 
     def cut(found: SweepTable) -> SweepTable:
@@ -233,7 +231,7 @@ def _of_rows(field: str, value_of: Callable[[Row], object]) -> _Cut:
     return cut
 
 
-def _without_figures(names: Collection[str]) -> _Cut:
+def _without_figures(names: Collection[str]) -> "_Cut":
     return _of_rows("metrics", lambda row: {key: value for key, value in row.metrics.items() if key not in names})
 
 

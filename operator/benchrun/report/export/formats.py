@@ -176,8 +176,7 @@ def engine_figures(stage: ExportedStage) -> Mapping[str, float | int | None]:
 
 
 _SHORT = {"-tp": "--tensor-parallel-size", "-pp": "--pipeline-parallel-size", "-dp": "--data-parallel-size"}
-Flags = Mapping[str, str | None]
-"""Values by flag, dashes throughout; None for a switch. The last of several holds."""
+Flags = Mapping[str, str | None]  # Values by flag, dashes throughout; None for a switch. The last of several holds.
 
 
 def flags_of(run: ExportedRun, role: str | None = None) -> Flags:

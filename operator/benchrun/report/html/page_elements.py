@@ -1,7 +1,5 @@
 """What a section is built of. An element says what is shown; the template of its name says how."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -63,7 +61,7 @@ class Fold(NamedTuple):
     """Elements that a click on the summary shows."""
 
     summary: str
-    elements: tuple[Element, ...]
+    elements: "tuple[Element, ...]"
 
 
 class FindingCard(NamedTuple):

@@ -1,7 +1,5 @@
 """How all charts look: colours, axes, and how many points they show."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby, pairwise
@@ -143,8 +141,7 @@ CDF_POINTS = 200
 _EVEN, _TAIL = 120, 80
 SPANS = 600  # Of a timeline as wide as the page.
 FINE_SPANS = 2400  # Of one that scrolls.
-MIN_SAMPLES_A_SPAN = 2
-"""Spans are at least as long as so many samples are apart: an empty one is a gap, not jitter."""
+MIN_SAMPLES_A_SPAN = 2  # Spans are at least as long as so many samples are apart: an empty one is a gap, not jitter.
 
 
 def cdf_points(distribution: Distribution) -> list[tuple[float, float]]:
@@ -167,9 +164,9 @@ class Span(NamedTuple):
 
     start: float  # Seconds since the origin.
     end: float
-    running: Band | None
-    waiting: Band | None
-    kv_cache_percent: Band | None
+    running: "Band | None"
+    waiting: "Band | None"
+    kv_cache_percent: "Band | None"
 
 
 class Band(NamedTuple):

@@ -221,11 +221,9 @@ SHAPES = (
     "circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "triangle-right", "triangle-left"
 )  # fmt: skip
 """So that variants can be told apart without colours."""
-LEGEND_COLUMNS, LEGEND_ROW_HEIGHT, LABEL_WIDTH = 2, 18, 130
-"""Pixels."""
+LEGEND_COLUMNS, LEGEND_ROW_HEIGHT, LABEL_WIDTH = 2, 18, 130  # Pixels.
 MARGIN = 1.1
-FROM_ZERO = "datum.value === 0 ? '0' : format(datum.value, '~s')"
-"""How a tick of tokens reads (a Vega expression)."""
+FROM_ZERO = "datum.value === 0 ? '0' : format(datum.value, '~s')"  # How a tick of tokens reads (a Vega expression).
 
 
 class Point(NamedTuple):

@@ -1,7 +1,5 @@
 """Latency and throughput against load, with the knee; and the course of each search."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from itertools import compress, cycle
@@ -86,7 +84,7 @@ def _latency(curve: Curve, rows: Sequence[Result], latency: str, found: Knee) ->
     return html.Chart(name, chart, f"{curve.workload}: {what} The figures are in the results table.")
 
 
-def _levels(row: Result, latency: str) -> list[LoadValue]:
+def _levels(row: Result, latency: str) -> "list[LoadValue]":
     """The median and the highest percentile; of a capped rate with the wait in the client's queue, as it counts."""
     name = latency if f"median_{latency}{_QUEUED}_ms" not in row.metrics else f"{latency}{_QUEUED}"
     suffix = f"_{name}_ms"
@@ -101,7 +99,7 @@ def _levels(row: Result, latency: str) -> list[LoadValue]:
     ]
 
 
-def _load_value(row: Result, line: str, value: float, interval: Sequence[float] | None) -> LoadValue:
+def _load_value(row: Result, line: str, value: float, interval: Sequence[float] | None) -> "LoadValue":
     between = f", 95 % interval {figure(interval[0])} to {figure(interval[1])}" if interval else ""
     text = f"{row.cell}: {line} {figure(value)} ms{between}; {row.verdict}"
     return LoadValue(float(row.value), line, value, row.verdict, text, *(interval or ()))

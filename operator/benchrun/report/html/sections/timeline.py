@@ -1,7 +1,5 @@
 """A run or the variants of a sweep over time: stages, what the servers ran, what waited, and how full their KV cache was."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -77,7 +75,7 @@ def side_by_side_section(sweep: html.ReportedSweep) -> html.Section | None:
 
 
 def _timeline(
-    run: Reported, stages: Sequence[StageBar], origin: float, title: str, *, at_most: int, width: int
+    run: Reported, stages: "Sequence[StageBar]", origin: float, title: str, *, at_most: int, width: int
 ) -> html.Chart:
     """Panels of one time axis."""
     spans = theme.spans(run.samples, origin=origin, at_most=at_most)
@@ -114,7 +112,7 @@ def _lead(run: Reported) -> str:
     )
 
 
-def _bar(record: StageRecord, origin: float, row: Result | None, *, named: bool) -> StageBar:
+def _bar(record: StageRecord, origin: float, row: Result | None, *, named: bool) -> "StageBar":
     """Labelled by its load, and by its workload where there are several."""
     start, end = record.first_send_unix_us / 1e6 - origin, record.last_receive_unix_us / 1e6 - origin
     label = "" if row is None else f"{row.workload} {row.value}" if named else row.value
