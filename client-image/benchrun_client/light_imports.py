@@ -1,9 +1,7 @@
 """Transformers and vLLM's benchmark without torch: 3 s of CPU and 160 MB instead of 14 s and 970 MB (vLLM 0.32).
 
-A client counts tokens and sends requests; it computes nothing with tensors. Both libraries import torch nevertheless, and the
-benchmark much of a server, for names that stand in annotations and base classes. While they are imported, placeholders stand for
-what is not used. Calling one raises, so that nothing is ever computed with it; a version that calls one while it is imported is
-imported whole.
+Both import torch, and the benchmark much of a server, for names in annotations and base classes. While they are imported,
+placeholders stand for what is not used. Calling one raises; a version that does so while it is imported is imported whole.
 """
 
 import logging

@@ -48,13 +48,9 @@ MAX_RUN_NAME = 40
 
 
 def child_name(run: str, uid: str, role: str) -> str:
-    """`br-<run>-<eight hexadecimal digits of the uid>-<role>`: deterministic, and never one that vLLM would read a variable
-    from.
-
-    Children of a deleted run are collected some seconds later. Those of the next run of that name must not meet them: a name
-    would be taken, kubelet would mount the old plan for the new one, and DNS would lead to the old server. At most 63
-    characters, since Services and the host names of an indexed Job's pods must be labels: parts have at most 10.
-    """
+    """`br-<run>-<eight hexadecimal digits of the uid>-<role>`: never a name that vLLM would read a variable from, nor one that a
+    deleted run's children still have, which are collected some seconds later. At most 63 characters, as for labels: parts
+    have at most 10."""
     return f"br-{run}-{_digits(uid)[:8]}-{role}"
 
 

@@ -1,20 +1,10 @@
 """Whether a percentile keeps its limit for certain, and its confidence interval, where requests share a queue. Pure.
 
-Requests that meet at a server wait for the same batch, so their latencies are alike: a thousand of them may be worth fifty
-independent ones. Both sides decide by the same test, in three steps:
-
-1. A stage is cut into parts that know (almost) nothing of each other. An open loop: into the cycles of its queue, from one
-   instant at which the number of requests in the system rises above its median to the next (regenerative method: M. A. Crane
-   and D. L. Iglehart, 1975). A closed loop, whose number in the system is constant, and an open one whose latency hardly
-   depends on that number: into batches of two rounds of all requests in flight. Requests sent all at once: not at all.
-2. How the shares of values above a threshold scatter from part to part, as a ratio estimator (W. G. Cochran, Sampling
-   Techniques, 1977), gives the variance of the whole share, and how many times larger it is than that of independent values:
-   the inflation. It is taken at the limit and at the percentile of the sample, the larger one, at the upper end of its own
-   uncertainty. The number of values over it is the number of independent observations.
-3. The binomial test of C. J. Clopper and E. S. Pearson (1934) with that many observations.
-
-Where a stage is too short for step 1, nothing is certain, except that the percentile is above its limit: where more values are
-than any steady state allows (A. A. Markov's inequality), or the queue grows all along.
+Latencies of requests in one queue are alike: a thousand may be worth fifty independent ones. A stage is cut into parts that are
+almost independent: cycles of its queue (M. A. Crane and D. L. Iglehart, 1975) or batches of two rounds of all requests in flight.
+The scatter of shares from part to part, as a ratio estimator (W. G. Cochran, Sampling Techniques, 1977), over that of independent
+values is the inflation; values over inflation is the number of independent observations of the binomial test (C. J. Clopper and
+E. S. Pearson, 1934). docs/measurement.md has the steps, what is required of a stage, and the errors.
 """
 
 import math

@@ -1,12 +1,9 @@
 """`agent` data: one long conversation, sent many times with date and time in front of its first user turn.
 
-That is how agents talk to a model: a long history that hardly changes, and a clock that does. With a static prefix all requests
-of a stage carry the same date, so all but the first are the same. With a dynamic one each goes a day further back, so they have
-in common what stands before the date, and no more: a system turn, if there is one, of which the built-in conversation has a
-line. The time of day is the stage's own: stages don't meet in the prefix cache.
-
-With several turns a conversation is sent as it grows: each request has all of the one before, with the recorded answer. Requests of
-one conversation are far apart, so that each finds the one before it in the cache as long as fewer users than conversations send.
+With a static prefix all requests of a stage carry the same date, so all but the first are the same. With a dynamic one each goes
+a day further back: they share what stands before the date, the system turn. The time of day is the stage's own, so that stages
+don't meet in the prefix cache. With several turns each request has all of the one before, with the recorded answer; requests of
+one conversation are far apart, so that each finds the one before it as long as fewer users than conversations send.
 """
 
 import random

@@ -1,9 +1,7 @@
 """`random` and `prefixRepetition` data: random words that make prompts exact in length, none of which begins like another.
 
-vLLM's own random dataset counts up through the vocabulary from a random start, so it has only as many prompts as tokens, and
-two that start alike share everything; a later stage would be served from the prefix cache. Here every word is drawn. Words
-that are one token each keep the count exact: what is missing or too much after counting is added or dropped as words.
-Each stage has its own prefixes, which its requests take in turns; between stages nothing is shared.
+vLLM's own random dataset counts up through the vocabulary from a random start: prompts repeat, and hit the prefix cache. Here every
+word is drawn, and each stage has its own prefixes, which its requests take in turns. Words of one token each keep the count exact.
 """
 
 import importlib

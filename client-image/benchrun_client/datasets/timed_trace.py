@@ -1,9 +1,7 @@
 """`timedTrace` data: what was recorded of real traffic, without its words.
 
-A line is a request: when it came, how long prompt and answer were, and which blocks its prompt was made of. Equal blocks become
-equal words, so prompts have in common what they had in common when they were recorded. vLLM's own reader draws the words by
-Python's `hash`, and takes as many blocks as there are; here they are drawn by the stage's seed, so that stages don't meet in the
-prefix cache, and prompts are filled up to their length.
+A line is a request: when it came, how long prompt and answer were, and the blocks of its prompt. Equal blocks become equal words.
+Unlike vLLM's reader, words are drawn by the stage's seed, and prompts are filled up to their length.
 """
 
 import random

@@ -1,8 +1,7 @@
 """What the client costs, and how late it is, from a stage's first send to its last answer.
 
-A client that is late sends late and reads tokens late, and the server looks slow. So a probe notes how late the load's own
-event loop comes to ticks at even intervals. CPU limits show in the kernel's count of throttled periods, and a hypervisor
-that gives the CPUs to others in the time that it stole.
+A client that is late makes the server look slow. So a probe notes how late the load's own event loop comes to even ticks. CPU
+limits show in the kernel's count of throttled periods, and a hypervisor that gives the CPUs to others in the time that it stole.
 """
 
 import asyncio

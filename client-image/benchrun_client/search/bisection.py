@@ -1,14 +1,9 @@
 """How a search proceeds: whether a load meets the objectives, and which load to measure next. Pure.
 
-From the lowest load on it doubles until a load does not meet the objectives, then halves the bracket, in ratios. So a server
-never gets more than twice the load that it has borne. A load whose outcome is Inconclusive is measured again, up to a bound;
-if it is still Inconclusive, it bounds the search from above as a missed one does.
-
-These looks only steer: of many loads the highest that met is likely one that was lucky. So new stages, with prompts of their own,
-then measure the load found once more, later than what led there; only they count. Where they do not meet the objectives for
-certain, lower loads are confirmed in its place. The error is shared out over all looks at confirmations.
-
-Whether a percentile keeps its limit is decided by the operator's test of a load point (`benchrun_client.contract.certainty`).
+From the lowest load on it doubles until a load does not meet the objectives, then halves the bracket, in ratios: a server never
+gets more than twice the load that it has borne. An Inconclusive load is measured again, up to a bound, and then counts as missed.
+These looks only steer: of many loads the highest that met is likely one that was lucky. New stages, with prompts of their own,
+measure the load found once more; only they count, and the error is shared out over all looks at them.
 """
 
 import math

@@ -9,25 +9,13 @@ from benchrun_client.engines import ENGINE
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from benchrun.api.base import (
-    ATOMIC,
-    DnsLabel,
-    Key,
-    KubernetesObject,
-    ObjectName,
-    Rule,
-    SpecModel,
-    T,
-    Text,
-    Unique,
-    exactly_one,
-)
+from benchrun.api import base
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL
 
-Args = Annotated[list[Annotated[str, Field(max_length=4096)]], Field(max_length=128, json_schema_extra=ATOMIC)]
+Args = Annotated[list[Annotated[str, Field(max_length=4096)]], Field(max_length=128, json_schema_extra=base.ATOMIC)]
 """Command-line arguments, one an item."""
 StringMap = Annotated[dict[str, Annotated[str, Field(max_length=253)]], Field(max_length=64)]
-ObjectList = Annotated[list[KubernetesObject], Field(max_length=32, json_schema_extra=ATOMIC)]
+ObjectList = Annotated[list[base.KubernetesObject], Field(max_length=32, json_schema_extra=base.ATOMIC)]
 Quantity = (
     Annotated[int, Field(ge=0)]
     | Annotated[str, Field(max_length=24, pattern=r"^[0-9]+(\.[0-9]+)?(m|k|[MGTPE]|[KMGTPE]i|e[0-9]{1,2})?$")]
@@ -40,15 +28,15 @@ _SOURCES = ("secretKeyRef", "configMapKeyRef", "fieldRef", "resourceFieldRef")
 EnvSource = Annotated[
     dict[str, Annotated[dict[str, Annotated[str, Field(max_length=253)]], Field(max_length=4)]],
     Field(min_length=1, max_length=1),
-    Rule(cel=f"self.all(source, source in {list(_SOURCES)})", message=f"must be one of {', '.join(_SOURCES)}"),
+    base.Rule(cel=f"self.all(source, source in {list(_SOURCES)})", message=f"must be one of {', '.join(_SOURCES)}"),
 ]
 """Kubernetes' EnvVarSource, without `optional`: a benchmark with a setting missing is another benchmark."""
 
 
-class EnvVar(SpecModel):
+class EnvVar(base.SpecModel):
     """An environment variable; secrets by reference only."""
 
-    rules = (exactly_one("value", "value_from"),)
+    rules = (base.exactly_one("value", "value_from"),)
     name: Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$")]
     """Name of the variable."""
     value: Annotated[str, Field(max_length=4096)] | None = Field(None, description="Its value. Never a secret.")
@@ -56,10 +44,10 @@ class EnvVar(SpecModel):
     """Where its value comes from, for example secretKeyRef: {name: s, key: k}; also configMapKeyRef, fieldRef and resourceFieldRef."""
 
 
-Env = Annotated[list[EnvVar], Field(max_length=64), Unique("name")]
+Env = Annotated[list[EnvVar], Field(max_length=64), base.Unique("name")]
 
 
-class Resources(SpecModel):
+class Resources(base.SpecModel):
     """In Kubernetes' own terms of requests and limits."""
 
     limits: Quantities = Field(default_factory=dict, description="Limits by resource, for example nvidia.com/gpu: 1.")
@@ -79,102 +67,108 @@ def _without_token(volumes: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return volumes
 
 
-class PodOverrides(SpecModel):
+class PodOverrides(base.SpecModel):
     """How the pod is placed and what it mounts. Whoever may set this may do what a creator of pods may."""
 
     node_selector: StringMap | None = Field(None, description="Labels a node must have.")
     tolerations: ObjectList | None = Field(None, description="Kubernetes tolerations.")
-    affinity: KubernetesObject | None = Field(None, description="Kubernetes affinity.")
+    affinity: base.KubernetesObject | None = Field(None, description="Kubernetes affinity.")
     volumes: Annotated[ObjectList, AfterValidator(_without_token)] | None = Field(None, description="More volumes.")
     volume_mounts: ObjectList | None = Field(None, description="Mounts of these volumes in the main container.")
-    runtime_class_name: ObjectName | None = Field(None, description="RuntimeClass of the pod.")
-    priority_class_name: ObjectName | None = Field(None, description="PriorityClass of the pod.")
-    scheduler_name: ObjectName | None = Field(None, description="Scheduler that places the pod.")
-    service_account_name: ObjectName | None = Field(None, description="ServiceAccount of the pod; no token is mounted.")
-    security_context: KubernetesObject | None = None
+    runtime_class_name: base.ObjectName | None = Field(None, description="RuntimeClass of the pod.")
+    priority_class_name: base.ObjectName | None = Field(None, description="PriorityClass of the pod.")
+    scheduler_name: base.ObjectName | None = Field(None, description="Scheduler that places the pod.")
+    service_account_name: base.ObjectName | None = Field(
+        None, description="ServiceAccount of the pod; no token is mounted."
+    )
+    security_context: base.KubernetesObject | None = None
     """Kubernetes PodSecurityContext in place of the default, which is non-root with seccomp RuntimeDefault."""
-    image_pull_secrets: Annotated[list[ObjectName], Field(max_length=8), Unique()] | None = None
+    image_pull_secrets: Annotated[list[base.ObjectName], Field(max_length=8), base.Unique()] | None = None
     """Names of Secrets for pulling the image."""
 
 
-class SecretKeyRef(SpecModel):
+class SecretKeyRef(base.SpecModel):
     """A key of a Secret in the run's namespace, which pods read and the operator never does."""
 
-    name: ObjectName = Field(description="Name of the Secret.")
-    key: Key = Field("token", description="Key within the Secret.")
+    name: base.ObjectName = Field(description="Name of the Secret.")
+    key: base.Key = Field("token", description="Key within the Secret.")
 
 
-class HubSource(SpecModel):
+class HubSource(base.SpecModel):
     """Server and client each download the files."""
 
     token_secret_ref: SecretKeyRef | None = Field(None, description="Hub token for gated models; becomes HF_TOKEN.")
 
 
-class PvcSource(SpecModel):
+class PvcSource(base.SpecModel):
     """The claim is mounted read-only into server and client."""
 
-    claim_name: ObjectName = Field(description="Name of the PersistentVolumeClaim.")
+    claim_name: base.ObjectName = Field(description="Name of the PersistentVolumeClaim.")
     path: Annotated[str, Field(max_length=512, pattern=r"^[^/].*$")] | None = None
     """Directory of the model within the claim; its root if left out."""
 
 
-class ImageVolumeSource(SpecModel):
+class ImageVolumeSource(base.SpecModel):
     """The artifact is mounted read-only into server and client; needs Kubernetes 1.35."""
 
-    reference: Text = Field(description="Image reference of the artifact.")
+    reference: base.Text = Field(description="Image reference of the artifact.")
     path: Annotated[str, Field(max_length=512, pattern=r"^[^/].*$")] | None = None
     """Directory of the model within the artifact; its root if left out."""
 
 
-class PathSource(SpecModel):
+class PathSource(base.SpecModel):
     """It is at the same path in server and client."""
 
     path: Annotated[str, Field(max_length=512, pattern=r"^/.*$")] = Field(description="Path of the model directory.")
 
 
-class ModelSource(SpecModel):
+class ModelSource(base.SpecModel):
     """Exactly one of `hub`, `pvc`, `imageVolume` and `path`."""
 
-    rules = (exactly_one("hub", "pvc", "image_volume", "path"),)
+    rules = (base.exactly_one("hub", "pvc", "image_volume", "path"),)
     hub: HubSource | None = Field(None, description="From the Hugging Face hub.")
     pvc: PvcSource | None = Field(None, description="From a PersistentVolumeClaim.")
     image_volume: ImageVolumeSource | None = Field(None, description="From an OCI artifact.")
     path: PathSource | None = Field(None, description="From a directory that the images bring along.")
 
 
-class Model(SpecModel):
+class Model(base.SpecModel):
     """The model under test."""
 
-    rules = (Rule(cel="!has(self.revision) || has(self.source.hub)", message="revision needs source hub; remove it"),)
+    rules = (
+        base.Rule(cel="!has(self.revision) || has(self.source.hub)", message="revision needs source hub; remove it"),
+    )
     name: Annotated[str, Field(min_length=1, max_length=256)]
     """Model name, for example Qwen/Qwen3-4B. With source hub it is the hub's id."""
-    revision: Text | None = Field(None, description="Revision on the hub: a branch, tag or commit.")
+    revision: base.Text | None = Field(None, description="Revision on the hub: a branch, tag or commit.")
     served_name: Annotated[str, Field(min_length=1, max_length=256)] | None = None
     """Name the server answers to; `name` if left out."""
-    tokenizer: Text | None = Field(None, description="Hub id or path of the tokenizer; the model's own if left out.")
+    tokenizer: base.Text | None = Field(
+        None, description="Hub id or path of the tokenizer; the model's own if left out."
+    )
     source: ModelSource = Field(default_factory=lambda: ModelSource(hub=HubSource()))
     """Where the files come from."""
 
 
-class TemplateKey(SpecModel):
+class TemplateKey(base.SpecModel):
     """In the run's namespace."""
 
     name: Annotated[str, Field(max_length=253)] = Field(description="Its name.")
     key: Annotated[str, Field(max_length=253)] = Field(description="Its key.")
 
 
-class ChatTemplate(SpecModel):
+class ChatTemplate(base.SpecModel):
     """Either `inline` or `configMap`."""
 
-    rules = (exactly_one("inline", "config_map"),)
+    rules = (base.exactly_one("inline", "config_map"),)
     inline: str | None = Field(None, min_length=1, max_length=MAX_TEMPLATE_CHARACTERS, description="The template.")
     config_map: TemplateKey | None = Field(None, description="ConfigMap that holds it.")
 
 
-def _refusing(problem_of: Callable[[list[T]], tuple[int, str] | None]) -> AfterValidator:
+def _refusing(problem_of: Callable[[list[base.T]], tuple[int, str] | None]) -> AfterValidator:
     """A check of a list that CEL can't make, word by word of every variant: `problem_of` gives the place of an entry and why not."""
 
-    def check(given: list[T]) -> list[T]:
+    def check(given: list[base.T]) -> list[base.T]:
         if (problem := problem_of(given)) is not None:
             raise PydanticCustomError("rule", "{text}", {"text": problem[1], "path": f"[{problem[0]}]"})
         return given
@@ -195,7 +189,7 @@ def is_script(command: Sequence[str]) -> bool:
 ServerFlags = Annotated[Args, _refusing(ENGINE.owned_flag)]
 
 
-class RoleServers(SpecModel):
+class RoleServers(base.SpecModel):
     """Servers of one role. Shared settings are in `server`."""
 
     replicas: Annotated[int, Field(ge=1, le=16)] = Field(1, description="Servers of this role, each in its own pod.")
@@ -203,10 +197,10 @@ class RoleServers(SpecModel):
     resources: Resources = Field(default_factory=Resources, description="What each server of this role gets.")
 
 
-class Proxy(SpecModel):
+class Proxy(base.SpecModel):
     """What the client talks to: it has a prompt prefilled by one server and hands the request to another, which decodes."""
 
-    image: Text | None = None
+    image: base.Text | None = None
     """Image of another proxy, which serves on port 8000. The variables PREFILL_URL and DECODE_URL tell it where the servers are. Left
     out: benchrun's own."""
     args: Args = Field(default_factory=list)
@@ -215,7 +209,7 @@ class Proxy(SpecModel):
     """Of the proxy; 500m of CPU and 256Mi by default."""
 
 
-class KVTransfer(SpecModel):
+class KVTransfer(base.SpecModel):
     """How the KV cache comes from one to the other: vLLM's --kv-transfer-config, written for both roles. What is not here can be
     given whole as --kv-transfer-config in the args of each role, which then takes the place of ours."""
 
@@ -224,11 +218,11 @@ class KVTransfer(SpecModel):
     roles: Literal["Both", "ProducerConsumer"] = "Both"
     """vLLM's kv_role. Both: kv_both everywhere, as NixlConnector wants it. ProducerConsumer: kv_producer where prompts are prefilled
     and kv_consumer where answers are decoded."""
-    extra_config: KubernetesObject | None = None
+    extra_config: base.KubernetesObject | None = None
     """Settings of the connector itself (kv_connector_extra_config), by its own names, for example {shared_storage_path: /kv}."""
 
 
-class Disaggregated(SpecModel):
+class Disaggregated(base.SpecModel):
     """Prefill here, decode there."""
 
     prefill: RoleServers = Field(default_factory=RoleServers, description="Servers that compute prompts' KV cache.")
@@ -241,10 +235,10 @@ class Disaggregated(SpecModel):
         return {ROLE_PREFILL: self.prefill, ROLE_DECODE: self.decode}[role]
 
 
-class Started(SpecModel):
+class Started(base.SpecModel):
     """Pods of vLLM that a run starts, measures and removes."""
 
-    image: Text = Field(description="Image with the entry point `vllm serve`. Pin it by tag or digest.")
+    image: base.Text = Field(description="Image with the entry point `vllm serve`. Pin it by tag or digest.")
     args: ServerFlags = Field(default_factory=list)
     """Flags of `vllm serve`; the operator adds model, served name and port."""
     env: Annotated[Env, _refusing(_refused_variable)] = Field(default_factory=list)
@@ -275,7 +269,7 @@ class Server(Started):
         return self
 
     rules = (
-        Rule(
+        base.Rule(
             cel="!has(self.disaggregated) || (self.replicas == 1 && "
             "(!has(self.resources) || ((!has(self.resources.limits) || size(self.resources.limits) == 0) && "
             "(!has(self.resources.requests) || size(self.resources.requests) == 0))))",
@@ -283,7 +277,7 @@ class Server(Started):
             "and disaggregated.decode instead",
             path=".disaggregated",
         ),
-        Rule(
+        base.Rule(
             cel="!has(self.disaggregated) || self.nodesPerReplica == 1",
             message="disaggregated has servers of one node each: leave nodesPerReplica at 1",
             path=".nodesPerReplica",
@@ -313,29 +307,29 @@ class Server(Started):
 class Offline(Started):
     """vLLM's engine without its API server: each load is one call, as in `vllm bench throughput` and `vllm bench latency`."""
 
-    image: Text = Field(description="Image with vLLM, whose Python runs the engine and the client's code.")
+    image: base.Text = Field(description="Image with vLLM, whose Python runs the engine and the client's code.")
     args: ServerFlags = Field(default_factory=list)
     """Flags of `vllm bench throughput`; the operator adds the model."""
 
 
-class ServiceRef(SpecModel):
+class ServiceRef(base.SpecModel):
     """A Service in the run's namespace."""
 
-    name: DnsLabel = Field(description="Name of the Service.")
+    name: base.DnsLabel = Field(description="Name of the Service.")
     port: Annotated[int, Field(ge=1, le=65535)] = Field(8000, description="Port of the Service.")
 
 
-class ConfigMapKeyRef(SpecModel):
+class ConfigMapKeyRef(base.SpecModel):
     """A key of a ConfigMap in the run's namespace."""
 
-    name: ObjectName = Field(description="Name of the ConfigMap.")
-    key: Key = Field("ca.crt", description="Key within the ConfigMap.")
+    name: base.ObjectName = Field(description="Name of the ConfigMap.")
+    key: base.Key = Field("ca.crt", description="Key within the ConfigMap.")
 
 
-class Endpoint(SpecModel):
+class Endpoint(base.SpecModel):
     """It is measured and otherwise left alone. Exactly one of `serviceRef` and `url`."""
 
-    rules = (exactly_one("service_ref", "url"),)
+    rules = (base.exactly_one("service_ref", "url"),)
     service_ref: ServiceRef | None = None
     """Service of the server; its pods are scraped for running, waiting and KV cache."""
     url: Annotated[str, Field(max_length=1024, pattern=r"^https?://[^/?#@\s]+(/[^?#\s]*)?$")] | None = None
@@ -346,8 +340,8 @@ class Endpoint(SpecModel):
     """Allow cachePolicy Reset to empty its prefix cache, for all users."""
 
 
-class Profile(SpecModel):
+class Profile(base.SpecModel):
     """Seconds of the last workload's highest load under vLLM's torch profiler."""
 
     seconds: int = Field(5, ge=1, le=30, description="How long; the server is held for 300 s at most.")
-    claim_name: ObjectName | None = Field(None, description="PersistentVolumeClaim that keeps the trace.")
+    claim_name: base.ObjectName | None = Field(None, description="PersistentVolumeClaim that keeps the trace.")

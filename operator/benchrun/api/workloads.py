@@ -7,18 +7,7 @@ from typing import Annotated, Literal
 from benchrun_client.contract import CONFIRMATIONS
 from pydantic import Field
 
-from benchrun.api.base import (
-    DIFFERENT_NUMBERS,
-    NUMBER,
-    Decimal,
-    PositiveDecimal,
-    Rate,
-    Rule,
-    SpecModel,
-    T,
-    Unique,
-    WorkloadName,
-)
+from benchrun.api import base
 from benchrun.api.datasets import Dataset
 
 MAX_PROBES = 32
@@ -30,33 +19,33 @@ LEAST_TO_CONFIRM = 479
 """The same for a confirmation of one stage: -100 x ln `confirmation_error(1)`."""
 
 _WHOLE = "'^[0-9]+$'"
-_TOLERANCE = Rule(
-    cel=f"!self.matches({NUMBER}) || (double(self) >= 1.0 && double(self) <= 100.0)",
+_TOLERANCE = base.Rule(
+    cel=f"!self.matches({base.NUMBER}) || (double(self) >= 1.0 && double(self) <= 100.0)",
     message="must be between 1 and 100",
 )
-_ARE_NUMBERS = f"self.from.matches({NUMBER}) && self.to.matches({NUMBER})"
+_ARE_NUMBERS = f"self.from.matches({base.NUMBER}) && self.to.matches({base.NUMBER})"
 
 
-class Search(SpecModel):
+class Search(base.SpecModel):
     """From the lowest load on it doubles until the objectives are not met, then halves the bracket, in ratios; then new stages
     confirm the load found."""
 
     rules = (
-        Rule(
+        base.Rule(
             cel=f"self.axis != 'Concurrency' || (self.from.matches({_WHOLE}) && self.to.matches({_WHOLE}))",
             message="from and to are whole numbers where the axis is Concurrency",
         ),
-        Rule(
-            cel=f"self.axis != 'Concurrency' || !self.to.matches({NUMBER}) || double(self.to) <= {MAX_USERS}.0",
+        base.Rule(
+            cel=f"self.axis != 'Concurrency' || !self.to.matches({base.NUMBER}) || double(self.to) <= {MAX_USERS}.0",
             message=f"to must be at most {MAX_USERS} where the axis is Concurrency",
         ),
-        Rule(cel=f"!({_ARE_NUMBERS}) || double(self.from) < double(self.to)", message="from must be below to"),
+        base.Rule(cel=f"!({_ARE_NUMBERS}) || double(self.from) < double(self.to)", message="from must be below to"),
     )
     axis: Literal["RequestRate", "Concurrency"] = Field(description="Varies requests a second, or concurrent users.")
-    from_: PositiveDecimal = Field(alias="from")
+    from_: base.PositiveDecimal = Field(alias="from")
     """Lowest load, measured first; it should meet the objectives."""
-    to: PositiveDecimal = Field(description="Highest load; the search ends there if it meets the objectives.")
-    tolerance_percent: Annotated[Decimal, _TOLERANCE] = "5"
+    to: base.PositiveDecimal = Field(description="Highest load; the search ends there if it meets the objectives.")
+    tolerance_percent: Annotated[base.Decimal, _TOLERANCE] = "5"
     """The search ends once the bracket is so narrow."""
     max_probes: Annotated[int, Field(ge=1, le=MAX_PROBES)] = Field(
         12, description=f"Most load points; up to {CONFIRMATIONS} are then measured to confirm the load found."
@@ -80,42 +69,42 @@ MOST_PROBES = f"(w.load.search.maxProbes + {CONFIRMATIONS})"
 """CEL for the load points of a search, confirmations included."""
 _REQUESTS = (
     "(has(w.requests) ? double(w.requests) : "
-    f"has(w.durationSeconds) && w.load.search.from.matches({NUMBER}) ? "
+    f"has(w.durationSeconds) && w.load.search.from.matches({base.NUMBER}) ? "
     "double(w.durationSeconds) * double(w.load.search.from) : 0.0)"
 )
 _ENOUGH = (
-    f"!has(self.objectives) || self.objectives.all(o, o.metric == 'ITL' || !o.percentile.matches({NUMBER}) || "
+    f"!has(self.objectives) || self.objectives.all(o, o.metric == 'ITL' || !o.percentile.matches({base.NUMBER}) || "
     f"{_REQUESTS} * (100.0 - double(o.percentile)) >= "
     f"(w.load.search.maxRepeats > 1 ? {LEAST_BEYOND}.0 : {LEAST_TO_CONFIRM}.0))"
 )
 
 
 WORKLOAD_RULES = (
-    Rule(
+    base.Rule(
         cel=f"!self.workloads.exists(w, {_SEARCH}) || (has(self.objectives) && size(self.objectives) > 0)",
         message="load.search looks for the highest load that meets the objectives: set at least one",
         path=".objectives",
     ),
-    Rule(
+    base.Rule(
         cel=f"!self.workloads.exists(w, {_SEARCH}) || self.repeats == 1",
         message="load.search decides itself how often a load is measured (maxRepeats); leave repeats at 1",
         path=".repeats",
     ),
-    Rule(
+    base.Rule(
         cel=f"self.workloads.all(w, !{_SEARCH} || ({_ENOUGH}))",
         message="a search needs requests (or durationSeconds x from) for its percentiles: at least 369 a stage for the 99th, "
         "74 for the 95th, 37 for the 90th, in general 369 / (100 - percentile), or 479 where maxRepeats is 1; ITL needs "
         "no such number",
         path=".workloads",
     ),
-    Rule(
+    base.Rule(
         cel="self.workloads.all(w, !has(w.dataset.mix) || w.dataset.mix.all(p, self.workloads.exists(o, "
         "o.name == p.workload && !has(o.dataset.mix) && !has(o.dataset.timedTrace))))",
         message="dataset.mix names other workloads of this spec, whose dataset is neither mix nor timedTrace: add the workload, "
         "or correct its name",
         path=".workloads",
     ),
-    Rule(
+    base.Rule(
         cel=f"self.workloads.all(w, {_LOADS.format('w.load')} > 0 || has(w.requests) || has(w.durationSeconds) || "
         "self.workloads.exists(m, "
         "has(m.dataset.mix) && m.dataset.mix.exists(p, p.workload == w.name)))",
@@ -133,34 +122,36 @@ MAX_STAGES = 256
 MAX_REQUESTS = 50_000  # Requests of one stage.
 
 Concurrency = Annotated[int, Field(ge=1, le=100_000)]
-LoadPoints = Annotated[list[T], Field(min_length=1, max_length=MAX_LOAD_POINTS), Unique()]
+LoadPoints = Annotated[list[base.T], Field(min_length=1, max_length=MAX_LOAD_POINTS), base.Unique()]
 
 
-class Load(SpecModel):
+class Load(base.SpecModel):
     """Load points, exactly one of: request rates (open loop), concurrencies (closed loop), a search for the highest load, the
     speeds at which a trace is replayed, or batch sizes (with `offline`)."""
 
     rules = (
-        Rule(
+        base.Rule(
             cel=f"{_LOADS.format('self')} <= 1",
             message="must set exactly one of requestRates, concurrencies, search, traceSpeeds and batchSizes",
         ),
-        Rule(
+        base.Rule(
             cel="!has(self.maxConcurrency) || has(self.requestRates)",
             message="maxConcurrency caps requestRates; remove it",
         ),
-        Rule(cel="!has(self.burstiness) || has(self.requestRates)", message="burstiness needs requestRates; remove it"),
+        base.Rule(
+            cel="!has(self.burstiness) || has(self.requestRates)", message="burstiness needs requestRates; remove it"
+        ),
     )
-    request_rates: Annotated[LoadPoints[Rate], DIFFERENT_NUMBERS] | None = None
+    request_rates: Annotated[LoadPoints[base.Rate], base.DIFFERENT_NUMBERS] | None = None
     """Requests a second, each a load point: decimals above 0, or "inf" for all at once."""
     max_concurrency: Concurrency | None = None
     """Most requests in flight; further ones wait in the client."""
-    burstiness: PositiveDecimal | None = None
+    burstiness: base.PositiveDecimal | None = None
     """Distribution of the gaps between arrivals: 1 is Poisson (the default), below 1 is burstier, above 1 more even."""
     concurrencies: LoadPoints[Concurrency] | None = None
     """Users that each send the next request when the last was answered; each a load point."""
     search: Search | None = Field(None, description="Looks for the highest load that meets the objectives.")
-    trace_speeds: Annotated[LoadPoints[PositiveDecimal], DIFFERENT_NUMBERS] | None = None
+    trace_speeds: Annotated[LoadPoints[base.PositiveDecimal], base.DIFFERENT_NUMBERS] | None = None
     """Replays the instants of dataset.timedTrace, each speed a load point: 1 as recorded, 2 twice as fast."""
     batch_sizes: LoadPoints[Annotated[int, Field(ge=1, le=MAX_REQUESTS)]] | None = None
     """With offline: requests that the engine is given in one call, the next when all are answered; each a load point."""
@@ -170,11 +161,11 @@ _Share = Annotated[str, Field(max_length=8, pattern=r"^(0\.0*[1-9][0-9]*|1(\.0+)
 _UP_TO_2 = r"1(\.[0-9]+)?|2(\.0+)?)$"
 
 
-class Sampling(SpecModel):
+class Sampling(base.SpecModel):
     """Sent in full: unset fields are off; no default of model or server applies."""
 
     rules = (
-        Rule(
+        base.Rule(
             cel="!(has(self.topP) || has(self.topK)) || self.temperature.matches('[1-9]')",
             message="topP and topK narrow what is drawn from; set temperature above 0",
         ),
@@ -186,50 +177,52 @@ class Sampling(SpecModel):
     repetition_penalty: Annotated[str, Field(max_length=8, pattern=rf"^(0\.0*[1-9][0-9]*|{_UP_TO_2}")] | None = None
     """Up to 2; above 1 repeats less."""
     stop: (
-        Annotated[list[Annotated[str, Field(min_length=1, max_length=64)]], Field(min_length=1, max_length=4), Unique()]
+        Annotated[
+            list[Annotated[str, Field(min_length=1, max_length=64)]], Field(min_length=1, max_length=4), base.Unique()
+        ]
         | None
     ) = Field(None, description="Texts that end an answer.")
 
 
-class Workload(SpecModel):
+class Workload(base.SpecModel):
     """One kind of traffic, measured at every load point; without a load it is only part of a mix."""
 
     rules = (
-        Rule(
+        base.Rule(
             cel=f"{_LOADS.format('self.load')} == 0 || has(self.requests) != has(self.durationSeconds)",
             message="must set exactly one of requests and durationSeconds",
         ),
-        Rule(
+        base.Rule(
             cel=f"{_LOADS.format('self.load')} > 0 || (!has(self.requests) && !has(self.durationSeconds))",
             message="load must set exactly one of requestRates, concurrencies, search, traceSpeeds and batchSizes; "
             "a workload that is only part of a mix has no load, requests or durationSeconds",
             path=".load",
         ),
-        Rule(
+        base.Rule(
             cel="!has(self.load.traceSpeeds) || has(self.dataset.timedTrace)",
             message="load.traceSpeeds replays instants, which only dataset.timedTrace has",
         ),
-        Rule(
+        base.Rule(
             cel="!has(self.durationSeconds) || (has(self.load.requestRates) && self.load.requestRates.all(r, r != 'inf')) || "
             "(has(self.load.search) && self.load.search.axis == 'RequestRate')",
             message="durationSeconds needs finite requestRates; use requests instead",
         ),
-        Rule(
+        base.Rule(
             cel="!has(self.durationSeconds) || !has(self.load.requestRates) || self.load.requestRates.all("
             f"r, r == 'inf' || double(r) * double(self.durationSeconds) <= {MAX_REQUESTS}.0)",
             message=f"rate x durationSeconds must be at most {MAX_REQUESTS} requests a stage",
         ),
-        Rule(
-            cel=f"!has(self.durationSeconds) || !has(self.load.search) || !self.load.search.to.matches({NUMBER}) || "
+        base.Rule(
+            cel=f"!has(self.durationSeconds) || !has(self.load.search) || !self.load.search.to.matches({base.NUMBER}) || "
             f"double(self.load.search.to) * double(self.durationSeconds) <= {MAX_REQUESTS}.0",
             message=f"load.search.to x durationSeconds must be at most {MAX_REQUESTS} requests a stage",
         ),
-        Rule(
+        base.Rule(
             cel="!has(self.sampling) || !has(self.sampling.stop) || !self.ignoreEOS",
             message="sampling.stop ends answers early; set ignoreEOS: false",
         ),
     )
-    name: WorkloadName = Field(description="Name of the workload, part of every stage id.")
+    name: base.WorkloadName = Field(description="Name of the workload, part of every stage id.")
     dataset: Dataset = Field(description="What the requests say.")
     load: Load = Field(default_factory=Load)
     """How the requests arrive. Left out: the workload is not measured by itself, it is only part of a mix."""

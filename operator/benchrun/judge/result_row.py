@@ -8,24 +8,13 @@ from typing import NamedTuple
 
 from benchrun_client.contract import StageRecord, interval
 
-from benchrun import api
+from benchrun import api, measure
 from benchrun.judge.explain.cell_explanations import Explanation
 from benchrun.judge.explain.true_run import figures_by_repeat, length_explanations
 from benchrun.judge.objectives import TRUSTED, inconclusive, objective_results, request_limits
 from benchrun.judge.rules.all_rules import verdict_of_findings
 from benchrun.judge.rules.rule import SEVERITIES, CellContext, Code, StageFinding
 from benchrun.judge.throughput import throughput_of, throughputs
-from benchrun.measure import (
-    GpuFigures,
-    Plateau,
-    Samples,
-    counters,
-    gpu_figures,
-    request_figures,
-    rounded_figures,
-    significance,
-    windows,
-)
 from benchrun.names import ROLE_PROXY
 from benchrun.plan import objective_error
 
@@ -37,26 +26,26 @@ class Intervals(NamedTuple):
     uncertain: list[str]  # Measured, but by too few or too similar requests to be bounded on both sides.
 
 
-def intervals(samples: Samples, percentiles: Sequence[str]) -> Intervals:
+def intervals(samples: measure.Samples, percentiles: Sequence[str]) -> Intervals:
     """Of every percentile of every latency. What was not measured is neither."""
     found = Intervals({}, [])
     for latency, sample in samples.items():
         for percentile in percentiles if sample.count else ():
-            key = f"p{request_figures.percentile_word(percentile)}_{latency}_ms"
+            key = f"p{measure.request_figures.percentile_word(percentile)}_{latency}_ms"
             ends = interval(sample, float(percentile))
             if ends is None:
                 found.uncertain.append(key)
             else:
                 found.intervals[key] = [
-                    end for each in ends if (end := request_figures.rounded(each / 1000)) is not None
+                    end for each in ends if (end := measure.request_figures.rounded(each / 1000)) is not None
                 ]
     return found
 
 
-def tokens_per_joule(gpus: GpuFigures, roles: Sequence[api.RoleFigures]) -> dict[str, float | None]:
+def tokens_per_joule(gpus: measure.GpuFigures, roles: Sequence[api.RoleFigures]) -> dict[str, float | None]:
     """Nothing where no exporter was read. None where the power of a role is not known: the tokens are the work of all."""
     read = any(role.gpu_power_mean_watts is not None or role.no_power_reason is not None for role in roles)
-    return {api.TOKENS_PER_JOULE: request_figures.rounded(gpus.output_tokens_per_joule)} if read else {}
+    return {api.TOKENS_PER_JOULE: measure.request_figures.rounded(gpus.output_tokens_per_joule)} if read else {}
 
 
 def row(measured: api.Result, found: Sequence[StageFinding], explanation: Explanation | None) -> api.Result:
@@ -89,9 +78,11 @@ def measured_row(context: CellContext, found: Sequence[StageFinding], *, spec: a
     sampled = [window for stage in context.stages for window in stage.windows]
     roles = role_figures(sampled)
     metrics = _metrics(context, shown, spec) | token_costs(records, spec.cost)
-    plateaus = [(s.record, s.plateau) for s in context.stages if isinstance(s.plateau, Plateau)]
+    plateaus = [(s.record, s.plateau) for s in context.stages if isinstance(s.plateau, measure.Plateau)]
     on_plateaus = len(plateaus) == len(records)
-    noise = significance.repeat_cv_percent(records, [throughputs([s], on_plateaus=on_plateaus) for s in context.stages])
+    noise = measure.significance.repeat_cv_percent(
+        records, [throughputs([s], on_plateaus=on_plateaus) for s in context.stages]
+    )
     digests = "\n".join(record.prompts_digest for record in records)
     verdict = verdict_of_findings(found)
     return api.Result(
@@ -101,10 +92,10 @@ def measured_row(context: CellContext, found: Sequence[StageFinding], *, spec: a
         value=cell.value,
         repeats=len(records),
         repeats_planned=len(cell.stage_ids),
-        metrics=metrics | tokens_per_joule(gpu_figures(sampled), roles),
+        metrics=metrics | tokens_per_joule(measure.gpu_figures(sampled), roles),
         intervals=sure.intervals,
         uncertain=sure.uncertain,
-        steady=request_figures.plateau_metrics(plateaus, context.percentiles) if plateaus else {},
+        steady=measure.request_figures.plateau_metrics(plateaus, context.percentiles) if plateaus else {},
         throughput_of=throughput_of(context.stages, found),
         repeat_cv_percent={name: cv for name, cv in noise.items() if name != "mean_itl_ms" or "itl" in shown},
         traffic=hashlib.sha256(digests.encode()).hexdigest() if records else None,
@@ -124,22 +115,22 @@ def _sampling(records: Sequence[StageRecord]) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-def role_figures(stage_windows: Sequence[windows.Window]) -> list[api.RoleFigures]:
+def role_figures(stage_windows: Sequence[measure.windows.Window]) -> list[api.RoleFigures]:
     """Server figures by role, over all these stages."""
     found = []
     for role in dict.fromkeys(window.role for window in stage_windows):
         own = [window for window in stage_windows if window.role == role]
-        gpus = asdict(gpu_figures(own))
+        gpus = asdict(measure.gpu_figures(own))
         del gpus[api.TOKENS_PER_JOULE]
-        found.append(rounded_figures(windows.figures(own).model_copy(update=gpus)))
+        found.append(measure.rounded_figures(measure.windows.figures(own).model_copy(update=gpus)))
     return found
 
 
 def proxy_role(records: Sequence[StageRecord]) -> list[api.RoleFigures]:
     """What the proxy did over all these stages; nothing where requests went straight to a server."""
-    if (found := counters.proxy_figures(records)) is None:
+    if (found := measure.counters.proxy_figures(records)) is None:
         return []
-    added_ms, cores = request_figures.rounded(found.added_mean_ms), request_figures.rounded(found.cores)
+    added_ms, cores = measure.request_figures.rounded(found.added_mean_ms), measure.request_figures.rounded(found.cores)
     return [api.RoleFigures(role=ROLE_PROXY, added_mean_ms=added_ms, cores=cores)]
 
 
@@ -149,15 +140,17 @@ def _codes(found: Sequence[StageFinding]) -> list[str]:
     return list(dict.fromkeys(finding.code.value for finding in ordered))
 
 
-def _metrics(context: CellContext, shown: request_figures.Pools, spec: api.BenchmarkRunSpec) -> dict[str, float | None]:
-    metrics = request_figures.pooled_metrics(context.records, shown, context.percentiles)
+def _metrics(
+    context: CellContext, shown: measure.request_figures.Pools, spec: api.BenchmarkRunSpec
+) -> dict[str, float | None]:
+    metrics = measure.request_figures.pooled_metrics(context.records, shown, context.percentiles)
     if spec.objectives:
         limits = request_limits(spec.objectives)
-        metrics["request_goodput"] = request_figures.rounded(
-            request_figures.goodput(context.records, limits, since_due=context.expected.capped)
+        metrics["request_goodput"] = measure.request_figures.rounded(
+            measure.request_figures.goodput(context.records, limits, since_due=context.expected.capped)
         )
     for name, pool in context.queued.items():
-        metrics |= request_figures.level_metrics(pool, name, context.percentiles)
+        metrics |= measure.request_figures.level_metrics(pool, name, context.percentiles)
     return metrics
 
 
@@ -175,7 +168,7 @@ def with_throughput_per_gpu(row: api.Result, gpus: int) -> api.Result:
     if not gpus:
         return row
     throughput = row.figure("output_throughput")
-    each = None if throughput is None else request_figures.rounded(throughput / gpus)
+    each = None if throughput is None else measure.request_figures.rounded(throughput / gpus)
     return row.model_copy(update={"metrics": row.metrics | {PER_GPU: each}})
 
 
@@ -193,7 +186,7 @@ def cost_status(cost: api.Cost | None, servers: Sequence[api.ServerStatus]) -> a
     if (tokens := cost.per_million_tokens) is not None:
         prices = f"{tokens.input} input, {tokens.cached_input} cached, {tokens.output} output"
         return api.CostStatus(currency=cost.currency, per_million_tokens=prices)
-    by_gpu = request_figures.rounded(float(cost.per_gpu_hour or 0) * gpus) if gpus else None
+    by_gpu = measure.request_figures.rounded(float(cost.per_gpu_hour or 0) * gpus) if gpus else None
     return api.CostStatus(currency=cost.currency, per_hour=by_gpu if cost.per_hour is None else float(cost.per_hour))
 
 
@@ -210,7 +203,7 @@ def costs(rates: Mapping[str, float | None], cost: api.CostStatus | None) -> dic
     keys = {api.OUTPUT_COST: "output_throughput", api.TOTAL_COST: "total_token_throughput"}
     a_second = None if cost.per_hour is None else cost.per_hour / 3600
     return {
-        name: request_figures.rounded(request_figures.ratio(a_second, rates.get(key), 1e6))
+        name: measure.request_figures.rounded(measure.request_figures.ratio(a_second, rates.get(key), 1e6))
         for name, key in keys.items()
     }
 
@@ -229,15 +222,18 @@ def token_costs(records: Sequence[StageRecord], cost: api.Cost | None) -> dict[s
         return {}
     prompts, cached, outputs = 0.0, 0.0, 0.0
     for record in records:
-        columns, lookups = record.requests, counters.prefix_lookups(counters.prefilling(record.servers))
+        columns, lookups = record.requests, measure.counters.prefix_lookups(measure.counters.prefilling(record.servers))
         if lookups is None:
             return {api.OUTPUT_COST: None, api.TOTAL_COST: None}
         looked_up, *found = lookups
-        share = min(1.0, max(0.0, request_figures.ratio(sum(found), looked_up) or 0.0))
+        share = min(1.0, max(0.0, measure.request_figures.ratio(sum(found), looked_up) or 0.0))
         tokens = sum(compress(columns.input_tokens, columns.ok))
         prompts, cached = prompts + tokens, cached + share * tokens
         outputs += sum(compress(columns.output_tokens, columns.ok))
     price = (prompts - cached) * float(prices.input) + cached * float(prices.cached_input)
     price += outputs * float(prices.output)
     whole = {api.OUTPUT_COST: outputs, api.TOTAL_COST: prompts + outputs}
-    return {key: request_figures.rounded(request_figures.ratio(price, tokens)) for key, tokens in whole.items()}
+    return {
+        key: measure.request_figures.rounded(measure.request_figures.ratio(price, tokens))
+        for key, tokens in whole.items()
+    }

@@ -11,19 +11,9 @@ from typing import Literal
 
 from benchrun_client.contract import RequestColumns, ServerEdge, StageRecord
 
+from benchrun import measure
 from benchrun.api import BenchmarkRunSpec, CachePolicy, Cell, Sample, ServerStatus, datasets_of
 from benchrun.judge.thresholds import Thresholds
-from benchrun.measure import (
-    InFlight,
-    NoPlateau,
-    Plateau,
-    Window,
-    counters,
-    find_plateau,
-    in_flight,
-    percentiles,
-    request_figures,
-)
 from benchrun.plan import model_path, role_replicas, served_name
 
 
@@ -113,7 +103,7 @@ class StageProfile:
     record: StageRecord
     expected: ExpectedLoad
     thresholds: Thresholds = field(default_factory=Thresholds)
-    windows: tuple[Window, ...] = ()  # The operator's samples of the servers during the stage, by role.
+    windows: tuple[measure.Window, ...] = ()  # The operator's samples of the servers during the stage, by role.
     servers: Sequence[ServerStatus] = ()  # One entry a role, from the status.
 
     @property
@@ -149,7 +139,7 @@ class StageProfile:
     @property
     def seconds(self) -> float:
         """From the first request to the last answer."""
-        return request_figures.duration_seconds(self.record)
+        return measure.request_figures.duration_seconds(self.record)
 
     @cached_property
     def due_us(self) -> Sequence[int]:
@@ -157,23 +147,23 @@ class StageProfile:
         return list(map(sub, self.requests.start_us, self.requests.queue_us))
 
     @cached_property
-    def flight(self) -> InFlight:
+    def flight(self) -> measure.InFlight:
         """Requests in flight, from their sending on."""
-        return in_flight(self.requests)
+        return measure.in_flight(self.requests)
 
     @cached_property
-    def demand(self) -> InFlight:
+    def demand(self) -> measure.InFlight:
         """Requests in flight or held back by the client's cap."""
-        return in_flight(self.requests, with_client_queue=True) if self.expected.capped else self.flight
+        return measure.in_flight(self.requests, with_client_queue=True) if self.expected.capped else self.flight
 
     @cached_property
-    def plateau(self) -> Plateau | NoPlateau:
+    def plateau(self) -> measure.Plateau | measure.NoPlateau:
         """Where the expected load holds."""
         if self.expected.follows_trace:
-            return NoPlateau.FOLLOWS_TRACE
+            return measure.NoPlateau.FOLLOWS_TRACE
         if self.expected.whole_batches:
-            return NoPlateau.WHOLE_BATCHES
-        return find_plateau(
+            return measure.NoPlateau.WHOLE_BATCHES
+        return measure.find_plateau(
             self.requests,
             self.flight,
             request_rate=math.inf if self.expected.rate is None else self.expected.rate,
@@ -205,9 +195,11 @@ class StageProfile:
         """The servers' own mean, where it is of the requests that the client saw answered. Of a disaggregated server it is the
         proxy's, which includes the transfer between the roles."""
         answered = len(self.answered)
-        total, count = (counters.rise(self.edges, each) for each in (counters.TTFT_SUM, counters.TTFT_COUNT))
-        if counters.proxy_edges(self.record):
-            total, count = counters.proxy_ttft(self.record)
+        total, count = (
+            measure.counters.rise(self.edges, each) for each in (measure.counters.TTFT_SUM, measure.counters.TTFT_COUNT)
+        )
+        if measure.counters.proxy_edges(self.record):
+            total, count = measure.counters.proxy_ttft(self.record)
         if total is None or not count or abs(count - answered) > COUNTS_AGREE_PERCENT / 100 * answered:
             return None
         return 1000 * total / count
@@ -233,13 +225,15 @@ class StageProfile:
     @cached_property
     def tpot_us(self) -> Sequence[float]:
         """Of requests answered with more than one token, in order of sending."""
-        return request_figures.known(request_figures.request_values(self.requests, "tpot", failed=None))
+        return measure.request_figures.known(measure.request_figures.request_values(self.requests, "tpot", failed=None))
 
     @cached_property
     def batches(self) -> Mapping[str, Sequence[float]]:
         """The figures in which repeats are compared, each as means of batches in order of time; without values, none."""
         latencies = {"meanTtftMs": self.ttft_us, "meanTpotMs": self.tpot_us, "meanE2elMs": self.e2el_us}
-        batches = {name: [mean / 1000 for mean in percentiles.batch_means(us)] for name, us in latencies.items()}
+        batches = {
+            name: [mean / 1000 for mean in measure.percentiles.batch_means(us)] for name, us in latencies.items()
+        }
         return {**batches, "outputTokensPerSecond": self._throughput_batches()}
 
     def _throughput_batches(self) -> list[float]:

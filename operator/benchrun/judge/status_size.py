@@ -1,7 +1,6 @@
 """What does not fit its share of the status is cut, the least missed first, and every cut is reported in `truncated`.
 
-The status stays under 100 kB whatever the spec asks for: 64 cells of 96 figures, their intervals and 16 objectives would
-be 500 kB. The records, which are kept whole, have all of it. Never cut, while their row stays: the verdict,
+The status stays under 100 kB whatever the spec asks for; the records have all of it. Never cut, while their row stays: the verdict,
 throughput and mean latencies, the digest of the traffic, and the mark on an uncertain percentile that is shown.
 """
 

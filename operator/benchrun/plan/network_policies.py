@@ -23,12 +23,9 @@ def network_policy_manifests(
     extra_peers: Sequence[Manifest] = (),
     servers_only: bool = False,
 ) -> list[Manifest]:
-    """One for all pods of the run, or for its servers only. Servers admit the run's client, the operator, which scrapes,
-    and `extra_peers`; the client admits the operator to its records, and its own pods to the gate. kubelet's probes come
-    from the node, which NetworkPolicies admit.
-
-    Pods that serve reach each other on every port: those of one server, and roles that hand over the KV cache, choose theirs.
-    """
+    """One for all pods of the run, or for its servers only. Servers admit the run's client, the operator, which scrapes, and
+    `extra_peers`; the client admits the operator to its records, and its own pods to the gate. Pods that serve reach each
+    other on every port: those of one server, and roles that hand over the KV cache, choose theirs."""
     operator, replicas = _operator_peers(operator_namespace), role_replicas(spec)
     servers = tuple(replicas)
     # A peer without a namespace is one of the run's own namespace.

@@ -1,12 +1,8 @@
-"""The knee of a load: up to where more load brings more throughput than it costs in latency.
+"""The knee of a load: the measured load point of the greatest power, throughput / mean response time.
 
-By Kleinrock's power, throughput / mean response time (L. Kleinrock, "Power and Deterministic Rules of Thumb for Probabilistic
-Problems in Computer Communications", ICC 1979). Below the knee one percent more throughput costs less than one percent more
-response time, above it more; at the knee power is greatest. It needs no scaling of the axes: unlike a distance from a chord
-(Kneedle), it does not move when a load point far beyond saturation is added.
-
-The knee is the measured load point with the greatest power, never a point between two. Where the repeats of its neighbours reach
-as much power, they are not distinguishable from it, and the knee is a range.
+Below it one percent more throughput costs less than one percent more response time, above it more (L. Kleinrock, "Power and
+Deterministic Rules of Thumb for Probabilistic Problems in Computer Communications", ICC 1979). It needs no scaling of the axes.
+Where the repeats of its neighbours reach as much power, they are not distinguishable from it, and the knee is a range.
 """
 
 import math

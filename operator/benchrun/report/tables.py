@@ -8,15 +8,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
-from benchrun.api import (
-    OUTPUT_COST,
-    SHOWN_FIGURES,
-    TOKENS_PER_JOULE,
-    TOTAL_COST,
-    BenchmarkRunStatus,
-    CostStatus,
-    Result,
-)
+from benchrun import api
 from benchrun.api.sweep import Row
 from benchrun.judge.result_row import PER_GPU, gpus_of
 from benchrun.judge.rules.all_rules import evidence_sentence
@@ -124,19 +116,19 @@ def sparkline(values: Sequence[float | None], *, top: float | None = None, width
 Texts = Mapping[str, int]
 """How many texts a workload packs into a prompt, by its name; without the workloads that pack none."""
 NO_TEXTS: Texts = MappingProxyType({})
-R = TypeVar("R", bound=Result | Row)
+R = TypeVar("R", bound=api.Result | Row)
 
 
-def metric(key: str, *, unit: str = "") -> Callable[[Result | Row], str]:
+def metric(key: str, *, unit: str = "") -> Callable[[api.Result | Row], str]:
     """The cell of a column: this figure of a row of a run or sweep. A throughput is that of the plateau, where there is one."""
     return lambda row: figure(_figure_of(row, key), unit=unit)
 
 
-def _figure_of(row: Result | Row, key: str) -> float | None:
-    return row.figure(key) if isinstance(row, Result) else row.metrics.get(key)
+def _figure_of(row: api.Result | Row, key: str) -> float | None:
+    return row.figure(key) if isinstance(row, api.Result) else row.metrics.get(key)
 
 
-def throughput_of(row: Result | Row) -> str:
+def throughput_of(row: api.Result | Row) -> str:
     """For the column `tok/s of`: plateau, arrivals (at a rate that the server kept up with), or stage."""
     return row.throughput_of.lower() if row.throughput_of is not None else ABSENT
 
@@ -153,10 +145,10 @@ def texts_per_prompt(spec: Mapping[str, object]) -> dict[str, int]:
     return found
 
 
-def texts_a_second(texts: Texts) -> Callable[[Result | Row], str]:
+def texts_a_second(texts: Texts) -> Callable[[api.Result | Row], str]:
     """The cell of a column."""
 
-    def cell(row: Result | Row) -> str:
+    def cell(row: api.Result | Row) -> str:
         requests, each = _figure_of(row, "request_throughput"), texts.get(row.cell.partition("/")[0])
         return figure(requests * each if requests is not None and each is not None else None)
 
@@ -172,12 +164,12 @@ def cost_columns(currency: str | None) -> tuple[Column[R], ...]:
     """Where a price is known: of a million output tokens, and of a million of all tokens where the table is wide."""
     total = f"{currency or 'cost'}/total Mtok"
     return (
-        Column(cost_header(currency), metric(OUTPUT_COST), optional=True),
-        Column(total, metric(TOTAL_COST), wide=True, optional=True),
+        Column(cost_header(currency), metric(api.OUTPUT_COST), optional=True),
+        Column(total, metric(api.TOTAL_COST), wide=True, optional=True),
     )
 
 
-def price_text(cost: CostStatus) -> str:
+def price_text(cost: api.CostStatus) -> str:
     """`4.98 USD an hour`."""
     if cost.per_million_tokens is not None:
         return f"{cost.per_million_tokens}, {cost.currency} a million tokens"
@@ -186,12 +178,12 @@ def price_text(cost: CostStatus) -> str:
     return f"{figure(cost.per_hour, digits=5)} {cost.currency} an hour"
 
 
-def result_rows(status: BenchmarkRunStatus, *, texts_per_prompt: Texts = NO_TEXTS, wide: bool = False) -> Rows:
+def result_rows(status: api.BenchmarkRunStatus, *, texts_per_prompt: Texts = NO_TEXTS, wide: bool = False) -> Rows:
     """One row a load point: throughput, latencies in milliseconds, and what the server did meanwhile. Texts a second where a
     workload packs texts into prompts; the cost of a million tokens where the spec names a price; total tokens a second, of prompts
     too, where it may be `wide`. Throughput per GPU where the servers hold several."""
     per_gpu = metric(PER_GPU) if gpus_of(status.servers) > 1 else lambda row: ABSENT
-    columns: tuple[Column[Result], ...] = (
+    columns: tuple[Column[api.Result], ...] = (
         Column("load point", lambda row: row.cell),
         Column("req/s", metric("request_throughput")),
         Column("texts/s", texts_a_second(texts_per_prompt), optional=True),
@@ -201,13 +193,16 @@ def result_rows(status: BenchmarkRunStatus, *, texts_per_prompt: Texts = NO_TEXT
         Column("stage tok/s", lambda row: figure(row.metrics.get("output_throughput")), wide=True),
         Column("per GPU", per_gpu, optional=True),
         *cost_columns(status.cost.currency if status.cost is not None else None),
-        Column("tok/J", metric(TOKENS_PER_JOULE), optional=True),
+        Column("tok/J", metric(api.TOKENS_PER_JOULE), optional=True),
         Column("GPU W", _watts, wide=True, optional=True),
         Column("TTFT p50", lambda row: _latency(row, "ttft", "50")),
         Column("p99", lambda row: _latency(row, "ttft", "99")),
         Column("TPOT p50", lambda row: _latency(row, "tpot", "50")),
         Column("E2EL p99", lambda row: _latency(row, "e2el", "99")),
-        *(Column(shown.column, partial(_by_role, name=name, unit=shown.unit)) for name, shown in SHOWN_FIGURES.items()),
+        *(
+            Column(shown.column, partial(_by_role, name=name, unit=shown.unit))
+            for name, shown in api.SHOWN_FIGURES.items()
+        ),
         # Share of the prompts that the decode servers fetched from the prefill servers.
         Column("fetched", partial(_of_role, role=ROLE_DECODE, name="fetched_percent", unit="%"), optional=True),
         Column("proxy ms", partial(_of_role, role=ROLE_PROXY, name="added_mean_ms"), optional=True),
@@ -217,23 +212,23 @@ def result_rows(status: BenchmarkRunStatus, *, texts_per_prompt: Texts = NO_TEXT
     return table_of(columns, status.results, wide=wide)
 
 
-def _by_role(result: Result, *, name: str, unit: str) -> str:
+def _by_role(result: api.Result, *, name: str, unit: str) -> str:
     """Of prefill and decode both: 0.3/2.1."""
     roles = (role for role in result.roles if role.role != ROLE_PROXY)
     return "/".join(figure(getattr(role, name), unit=unit) for role in roles) or ABSENT
 
 
-def _of_role(result: Result, *, role: str, name: str, unit: str = "") -> str:
+def _of_role(result: api.Result, *, role: str, name: str, unit: str = "") -> str:
     return figure(next((getattr(each, name) for each in result.roles if each.role == role), None), unit=unit)
 
 
-def _watts(result: Result) -> str:
+def _watts(result: api.Result) -> str:
     """Of the GPUs of all roles."""
     powers = [role.gpu_power_mean_watts for role in result.roles if role.gpu_power_mean_watts is not None]
     return figure(sum(powers) if powers else None)
 
 
-def _latency(result: Result, name: str, percentile: str) -> str:
+def _latency(result: api.Result, name: str, percentile: str) -> str:
     """In milliseconds, marked where it is uncertain. The median stands in where the spec does not name the 50th percentile."""
     key = f"p{percentile}_{name}_ms"
     value = result.metrics.get(key)
@@ -242,7 +237,7 @@ def _latency(result: Result, name: str, percentile: str) -> str:
     return figure(value, unit=UNCERTAIN if key in result.uncertain else "")
 
 
-def _failed(result: Result) -> str:
+def _failed(result: api.Result) -> str:
     failed, completed = result.metrics.get("failed"), result.metrics.get("completed")
     if failed is None or completed is None:
         return ABSENT
@@ -251,10 +246,10 @@ def _failed(result: Result) -> str:
     return f"{failed:.0f}/{failed + completed:.0f}{share}"
 
 
-def packing_rows(status: BenchmarkRunStatus, texts_per_prompt: Texts) -> Rows:
+def packing_rows(status: api.BenchmarkRunStatus, texts_per_prompt: Texts) -> Rows:
     """One row a number of texts in all and a figure, one column a packing: all in one prompt, so many to a prompt, one a prompt. Of
     several load points the one with the most tokens a second. No rows with a single packing."""
-    best: dict[tuple[int, str], Result] = {}
+    best: dict[tuple[int, str], api.Result] = {}
     for row in status.results:
         sent = (row.metrics.get("completed") or 0) + (row.metrics.get("failed") or 0)
         each = texts_per_prompt.get(row.workload, 0)
@@ -265,7 +260,7 @@ def packing_rows(status: BenchmarkRunStatus, texts_per_prompt: Texts) -> Rows:
         if key not in best or _tokens_a_second(row) > _tokens_a_second(best[key]):
             best[key] = row
     packings = list(dict.fromkeys(packing for _, packing in best))
-    figures: Mapping[str, Callable[[Result], str]] = {
+    figures: Mapping[str, Callable[[api.Result], str]] = {
         "total tok/s": metric("total_token_throughput"),
         "tok/s": metric("output_throughput"),
         "texts/s": texts_a_second(texts_per_prompt),
@@ -278,11 +273,11 @@ def packing_rows(status: BenchmarkRunStatus, texts_per_prompt: Texts) -> Rows:
     return Rows(("texts in all", "figure", *packings), rows if len(packings) > 1 else ())
 
 
-def _tokens_a_second(row: Result) -> float:
+def _tokens_a_second(row: api.Result) -> float:
     return row.figure("total_token_throughput") or 0.0
 
 
-def interval_rows(status: BenchmarkRunStatus) -> Rows:
+def interval_rows(status: api.BenchmarkRunStatus) -> Rows:
     """One row a percentile: what was measured, its 95 % interval, and the figure of the steady state."""
     rows = tuple(
         (
@@ -299,7 +294,7 @@ def interval_rows(status: BenchmarkRunStatus) -> Rows:
     return Rows(("load point", "percentile (ms)", "measured", "at least", "at most", "steady state"), rows)
 
 
-def objective_rows(status: BenchmarkRunStatus) -> Rows:
+def objective_rows(status: api.BenchmarkRunStatus) -> Rows:
     """One row an objective and load point; none where the spec has no objectives."""
     rows = tuple(
         (
@@ -315,7 +310,7 @@ def objective_rows(status: BenchmarkRunStatus) -> Rows:
     return Rows(("load point", "objective", "measured (ms)", "independent", "outcome"), rows)
 
 
-def explanation_rows(status: BenchmarkRunStatus, *, wide: bool = False) -> Rows:
+def explanation_rows(status: api.BenchmarkRunStatus, *, wide: bool = False) -> Rows:
     """Why requests waited and what limits, of the load points where something does; and which repeats are true, why answers are
     short, what max-model-len limits. That repeats differ by chance only where the table may be `wide`."""
     found: list[tuple[str, ...]] = []
@@ -331,14 +326,14 @@ def explanation_rows(status: BenchmarkRunStatus, *, wide: bool = False) -> Rows:
     return Rows(("load point", "", "", "because"), tuple(found))
 
 
-def repeat_rows(status: BenchmarkRunStatus) -> Rows:
+def repeat_rows(status: api.BenchmarkRunStatus) -> Rows:
     """One row a stage in the order of measurement: latencies, hits of the prefix cache, kernels that the server compiled."""
     stages = [
         (int(order), row, place)
         for row in status.results
         for place, order in enumerate(row.by_repeat.get("sequence", []))
     ]
-    columns: tuple[Column[tuple[int, Result, int]], ...] = (
+    columns: tuple[Column[tuple[int, api.Result, int]], ...] = (
         Column("stage", lambda stage: f"{stage[1].cell}/r{stage[2] + 1}"),
         *(
             Column(header, partial(_of_repeat, name=name, digits=digits), optional=True)
@@ -351,20 +346,20 @@ def repeat_rows(status: BenchmarkRunStatus) -> Rows:
     return table_of(columns, sorted(stages, key=lambda stage: stage[0]))
 
 
-def _of_repeat(stage: tuple[int, Result, int], *, name: str, digits: int) -> str:
+def _of_repeat(stage: tuple[int, api.Result, int], *, name: str, digits: int) -> str:
     _, row, place = stage
     values = row.by_repeat.get(name, [])
     return figure(values[place] if place < len(values) else None, digits=digits)
 
 
-def kernel_rows(status: BenchmarkRunStatus) -> Rows:
+def kernel_rows(status: api.BenchmarkRunStatus) -> Rows:
     """The kernels of a profile, those with the most time first."""
     shares = status.profile.kernels.items() if status.profile is not None else ()
     ordered = sorted(shares, key=lambda item: -item[1])
     return Rows(("kernel", "% of kernel time"), tuple((name, figure(share)) for name, share in ordered))
 
 
-def finding_rows(status: BenchmarkRunStatus) -> Rows:
+def finding_rows(status: api.BenchmarkRunStatus) -> Rows:
     """One row a finding: what it is, where it was worst, what to do."""
     rows = tuple(
         (f.severity, f.code, f.worst_stage, evidence_sentence(f.code, f.evidence), f.remedy) for f in status.findings

@@ -1,10 +1,8 @@
 """One pass over one run: look, decide, delete servers, then everything else.
 
-The servers of a run that ends are deleted before anything else is tried, and nothing that fails keeps the rest of the pass from
-being made: what failed is raised at its end, so that the pass is retried. Everything here can be repeated.
-
-A run over which no pass succeeds is ended. For that neither its spec nor its status is read, nor anything else that the run, its pods
-or its client could have spoilt.
+The servers of a run that ends are deleted before anything else is tried. What fails keeps nothing else of the pass from being made,
+and is raised at its end, so that the pass is retried: everything here can be repeated. A run over which no pass succeeds is ended,
+without reading its spec, its status, or anything else that the run, its pods or its client could have spoilt.
 """
 
 import asyncio

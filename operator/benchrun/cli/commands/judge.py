@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from benchrun.api import CHANGEABLE, FIXED, BenchmarkRunStatus, RuleSeverity
-from benchrun.cli import console_tables, errors, finished_run, shared_options
+from benchrun.cli import console_tables, errors, finished, shared_options
 from benchrun.judge import judged_run, thresholds
 from benchrun.judge.rules.warm_up import known_compilations
 from benchrun.report import comparison_rows, exit_codes, run_summary
@@ -71,7 +71,7 @@ exit codes: 0 judged; 1 nothing to judge; 4 some numbers are invalid."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    finished_run.add_run_options(parser)
+    finished.add_run_options(parser)
     add = parser.add_argument
     add("--threshold", action="append", default=[], metavar="NAME=VALUE", help="override a threshold; repeatable")
     severity = "Off, Note, Suspect or Invalid for this finding; overrides the spec; repeatable"
@@ -82,16 +82,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, console: Console) -> int:
     wanted = severities(options.severity)
-    finished = finished_run.finished_run(options)
-    judged, stored = finished.declared.name, finished.status
-    limits = changed(thresholds.thresholds_of(finished.spec), options.threshold)
-    spec = judged_run.with_severities(finished.spec, wanted)
-    rejudged = judged_run.rejudge(spec, stored, finished.records, finished.samples, thresholds=limits)
+    ended = finished.finished_run(options)
+    judged, stored = ended.declared.name, ended.status
+    limits = changed(thresholds.thresholds_of(ended.spec), options.threshold)
+    spec = judged_run.with_severities(ended.spec, wanted)
+    rejudged = judged_run.rejudge(spec, stored, ended.records, ended.samples, thresholds=limits)
     log_kept = known_compilations(stored.servers) is not None
     found = comparison_rows.differences(stored, rejudged.status, log_kept=log_kept)
-    notes = [*run_summary.missing_sentences(stored, rejudged.missing), *finished.notes]
+    notes = [*run_summary.missing_sentences(stored, rejudged.missing), *ended.notes]
     if options.output == "json":
-        print(json.dumps(_as_json(finished, rejudged.status, found, notes), indent=2))
+        print(json.dumps(_as_json(ended, rejudged.status, found, notes), indent=2))
     else:
         anew = {"phase": None, "message": _judged_by(stored, rejudged.status), "log_tail": None}
         console_tables.show_result(console, judged, rejudged.status.model_copy(update=anew), wide=options.wide)

@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchrun.api import BenchmarkRunStatus, plain_text
-from benchrun.cli import console_tables, errors, finished_run, finished_sweep, shared_options
+from benchrun.cli import console_tables, errors, finished, shared_options
 from benchrun.report import exit_codes, live_view, markdown, settings, tables
 
 SUMMARY = "show the result of a run or a sweep; the exit code is that of its verdict"
@@ -27,7 +27,7 @@ Of a sweep objectives and changes are no gate."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    finished_run.add_run_options(parser)
+    finished.add_run_options(parser)
     shared_options.add_sweep(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--html", type=Path, metavar="FILE", help="write one HTML file with everything")
@@ -38,14 +38,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, console: Console) -> int:
     if options.sweep:
-        return finished_sweep.show_found(finished_sweep.named_sweep(options), options, console)
+        return finished.show_found(finished.named_sweep(options), options, console)
     try:
-        found = finished_run.named_run(options)
+        found = finished.named_run(options)
     except errors.CommandError as error:
-        return finished_sweep.show_found(finished_sweep.named_sweep(options, error), options, console)
+        return finished.show_found(finished.named_sweep(options, error), options, console)
     if options.html is not None:
-        whole = finished_run.with_measurement(found, options)
-        finished_sweep.write_page(options.html, whole, console)
+        whole = finished.with_measurement(found, options)
+        finished.write_page(options.html, whole, console)
         return exit_codes.exit_code(whole.status) or exit_codes.PASSED
     status = errors.readable(BenchmarkRunStatus.model_validate, found.status, found.name)
     code = exit_codes.exit_code(status)

@@ -4,26 +4,16 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import compress
 from typing import NamedTuple
 
+from benchrun import measure
 from benchrun.api import Bottleneck, Waiting
 from benchrun.judge.explain.bottleneck import Observed, bottleneck
 from benchrun.judge.explain.waiting import waiting
 from benchrun.judge.rules.load import overload_of
 from benchrun.judge.rules.rule import CellContext, Code, StageFinding
 from benchrun.judge.throughput import throughputs
-from benchrun.measure import (
-    Lengths,
-    OperatingPoint,
-    Pressure,
-    ServerLimits,
-    counters,
-    pressure,
-    ratio,
-    stretches,
-    sum_of_all,
-)
 from benchrun.names import ANSWERING_ROLES, PREFILLING_ROLES, ROLE_PREFILL, ROLE_SERVER
 
-Limits = Mapping[str, ServerLimits]  # Of one server of each role: all of a role are alike.
+Limits = Mapping[str, measure.ServerLimits]  # Of one server of each role: all of a role are alike.
 
 
 class Explanation(NamedTuple):
@@ -68,18 +58,18 @@ def seen_at(cell: CellContext, found: Sequence[StageFinding], limits: Limits) ->
     """Of a cell with a record. `found`: before the severities of the spec."""
     windows = [window for stage in cell.stages for window in stage.windows]
     roles = list(dict.fromkeys(window.role for window in windows)) or [ROLE_SERVER]
-    return {role: _observed(cell, role, found, limits.get(role, ServerLimits())) for role in roles}
+    return {role: _observed(cell, role, found, limits.get(role, measure.ServerLimits())) for role in roles}
 
 
-def _observed(cell: CellContext, role: str, found: Sequence[StageFinding], limits: ServerLimits) -> Observed:
+def _observed(cell: CellContext, role: str, found: Sequence[StageFinding], limits: measure.ServerLimits) -> Observed:
     of_role = [window for stage in cell.stages for window in stage.windows if window.role == role]
     lengths, overload = _lengths(cell, role), overload_of(cell.stages, found)
-    under = pressure(of_role, limits, lengths)
+    under = measure.pressure(of_role, limits, lengths)
     return Observed(
         waiting=waiting(under, limits, lengths=lengths, overload=overload, queue_ms=_queue_ms(cell, role)),
         point=_point(cell, under, role),
         pressure=under,
-        stretches=stretches(of_role),
+        stretches=measure.stretches(of_role),
         lengths=lengths,
         requests=sum(len(stage.requests.ok) for stage in cell.stages),
         always_busy=cell.expected.closed_loop or cell.expected.all_at_once or cell.expected.whole_batches,
@@ -94,15 +84,15 @@ def _queued_share(observed: Observed) -> float:
 
 def _queue_ms(cell: CellContext, role: str) -> float | None:
     """Mean wait of a request in the servers, over all stages; None where a server was not read at both ends."""
-    edges = [counters.by_role(stage.edges).get(role, ()) for stage in cell.stages]
+    edges = [measure.counters.by_role(stage.edges).get(role, ()) for stage in cell.stages]
     seconds, requests = (
-        sum_of_all([counters.rise(servers, counter) for servers in edges])
-        for counter in (counters.QUEUE_TIME_SUM, counters.QUEUE_TIME_COUNT)
+        measure.sum_of_all([measure.counters.rise(servers, counter) for servers in edges])
+        for counter in (measure.counters.QUEUE_TIME_SUM, measure.counters.QUEUE_TIME_COUNT)
     )
-    return ratio(seconds, requests, 1000)
+    return measure.ratio(seconds, requests, 1000)
 
 
-def _lengths(cell: CellContext, role: str) -> Lengths | None:
+def _lengths(cell: CellContext, role: str) -> measure.Lengths | None:
     columns = [stage.requests for stage in cell.stages]
     answered = sum(sum(c.ok) for c in columns)
     prompt = sum(sum(compress(c.input_tokens, c.ok)) for c in columns)
@@ -110,12 +100,16 @@ def _lengths(cell: CellContext, role: str) -> Lengths | None:
     if not answered or not output:
         return None
     # One that prefills writes a single token.
-    return Lengths(prompt / answered, 1.0 if role == ROLE_PREFILL else output / answered)
+    return measure.Lengths(prompt / answered, 1.0 if role == ROLE_PREFILL else output / answered)
 
 
-def _point(cell: CellContext, under: Pressure | None, role: str) -> OperatingPoint | None:
+def _point(cell: CellContext, under: measure.Pressure | None, role: str) -> measure.OperatingPoint | None:
     """Tokens a second with what ran meanwhile, those that the role computes: on the plateaus, where every stage has one."""
     found = throughputs(cell.stages)
     output, total = found["output_throughput"] or 0.0, found["total_token_throughput"] or 0.0
     tokens = (total - output if role in PREFILLING_ROLES else 0.0) + (output if role in ANSWERING_ROLES else 0.0)
-    return OperatingPoint(cell.cell.id, under.running_mean, tokens, under.kv_mean_percent) if under and tokens else None
+    return (
+        measure.OperatingPoint(cell.cell.id, under.running_mean, tokens, under.kv_mean_percent)
+        if under and tokens
+        else None
+    )

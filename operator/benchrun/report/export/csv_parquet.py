@@ -5,16 +5,7 @@ from typing import Any, NamedTuple
 
 from benchrun_client.contract import RequestColumns
 
-from benchrun.api import (
-    OUTPUT_COST,
-    THROUGHPUTS,
-    TOKENS_PER_JOULE,
-    TOTAL_COST,
-    RoleFigures,
-    ServerStatus,
-    answering,
-    exported_figures,
-)
+from benchrun import api
 from benchrun.judge.result_row import costs, gpus_of, intervals, token_costs, tokens_per_joule
 from benchrun.measure import Replica, request_figures
 from benchrun.report.export import formats
@@ -35,7 +26,7 @@ class _StageRow(NamedTuple):
     stage: ExportedStage
     metrics: Mapping[str, float | None]  # By vLLM's names, with the costs and tokens per joule.
     uncertain: Sequence[str]
-    figures: RoleFigures | None  # Of the servers that write answers; the table of servers has those of every role.
+    figures: api.RoleFigures | None  # Of the servers that write answers; the table of servers has those of every role.
 
 
 def _stage_row(run: ExportedRun, stage: ExportedStage) -> _StageRow:
@@ -44,12 +35,12 @@ def _stage_row(run: ExportedRun, stage: ExportedStage) -> _StageRow:
     if queued:
         shown = {**shown, **request_figures.pools_of([stage.record], request_figures.QUEUED_LATENCIES)}
     metrics = request_figures.pooled_metrics([stage.record], shown, percentiles)
-    steady = {f"steady_{key}": stage.steady.get(key) for key in THROUGHPUTS}
-    throughputs = {key: stage.steady.get(key, metrics[key]) for key in THROUGHPUTS}
+    steady = {f"steady_{key}": stage.steady.get(key) for key in api.THROUGHPUTS}
+    throughputs = {key: stage.steady.get(key, metrics[key]) for key in api.THROUGHPUTS}
     spent = steady | tokens_per_joule(stage.gpus, stage.servers) | costs(throughputs, run.status.cost)
     spent |= token_costs([stage.record], run.spec.cost)
     uncertain = intervals(formats.samples(stage, queued=queued), percentiles).uncertain
-    return _StageRow(run, stage, {**metrics, **spent}, uncertain, answering(stage.servers))
+    return _StageRow(run, stage, {**metrics, **spent}, uncertain, api.answering(stage.servers))
 
 
 def _number(name: str) -> Column[_StageRow]:
@@ -96,16 +87,16 @@ def _of_role(name: str, attribute: str | None = None) -> Column[Any]:
 
 
 _SPENT_COLUMNS: tuple[Column[_StageRow], ...] = (
-    *map(_of_role, exported_figures("stages")),
+    *map(_of_role, api.exported_figures("stages")),
     Column("gpu_power_mean_watts", "number", lambda row: request_figures.rounded(row.stage.gpus.gpu_power_mean_watts)),
     Column("gpu_memory_max_mib", "number", lambda row: request_figures.rounded(row.stage.gpus.gpu_memory_max_mib)),
     Column("sm_clock_mean_mhz", "number", lambda row: request_figures.rounded(row.stage.gpus.sm_clock_mean_mhz)),
-    _number(TOKENS_PER_JOULE),
+    _number(api.TOKENS_PER_JOULE),
     Column("currency", "text", lambda row: row.run.status.cost.currency if row.run.status.cost else None),
     Column("cost_per_hour", "number", lambda row: row.run.status.cost.per_hour if row.run.status.cost else None),
-    _number(OUTPUT_COST),
-    _number(TOTAL_COST),
-    *(_number(f"steady_{key}") for key in THROUGHPUTS),
+    _number(api.OUTPUT_COST),
+    _number(api.TOTAL_COST),
+    *(_number(f"steady_{key}") for key in api.THROUGHPUTS),
 )
 
 
@@ -134,9 +125,9 @@ class _RoleRow(NamedTuple):
     run: ExportedRun
     stage: ExportedStage
     role: str
-    figures: RoleFigures | None
-    held: ServerStatus | None
-    started: ServerStatus | None  # The same; None of an endpoint, whose servers are known only by what they report.
+    figures: api.RoleFigures | None
+    held: api.ServerStatus | None
+    started: api.ServerStatus | None  # The same; None of an endpoint, whose servers are known only by what they report.
 
 
 _SERVER_COLUMNS: tuple[Column[_RoleRow], ...] = (
@@ -150,7 +141,10 @@ _SERVER_COLUMNS: tuple[Column[_RoleRow], ...] = (
     Column("gpus", "integer", lambda row: row.started.gpus if row.started else None),
     Column("kv_cache_tokens", "integer", lambda row: row.held.kv_cache_tokens if row.held else None),
     # Columns keep their places: those of the stages stand first.
-    *map(_of_role, dict.fromkeys((*exported_figures("stages")[:-1], "fetched_tokens", *exported_figures("servers")))),
+    *map(
+        _of_role,
+        dict.fromkeys((*api.exported_figures("stages")[:-1], "fetched_tokens", *api.exported_figures("servers"))),
+    ),
     _of_role("proxy_added_mean_ms", "added_mean_ms"),
     _of_role("proxy_cpu_cores", "cores"),
 )
@@ -191,7 +185,7 @@ _REPLICA_COLUMNS: tuple[Column[_ReplicaRow], ...] = (
     # By the server's own counters: other figures than `mean_ttft_ms` and `queue_ms` of the client.
     Column("server_mean_ttft_ms", "number", lambda row: request_figures.rounded(row.replica.mean_ttft_ms)),
     Column("server_mean_queue_ms", "number", lambda row: request_figures.rounded(row.replica.mean_queue_ms)),
-    *map(_of_replica, dict.fromkeys(("prefix_hit_percent", "preemptions", *exported_figures("replicas")))),
+    *map(_of_replica, dict.fromkeys(("prefix_hit_percent", "preemptions", *api.exported_figures("replicas")))),
 )
 
 

@@ -13,17 +13,7 @@ from typing import Literal, get_args
 
 from benchrun_client.contract import StageRecord
 
-from benchrun import measure
-from benchrun.api import (
-    BenchmarkRunSpec,
-    BenchmarkRunStatus,
-    Code,
-    RoleFigures,
-    ServerStatus,
-    Verdict,
-    Workload,
-    answering,
-)
+from benchrun import api, measure
 from benchrun.judge.result_row import proxy_role, role_figures
 from benchrun.judge.stage_profile import ExpectedLoad, StageProfile, expected_load
 from benchrun.names import ROLE_DECODE
@@ -31,7 +21,7 @@ from benchrun.plan import cells, probed_cells
 from benchrun.report.export.encoders import Files
 from benchrun.report.html import Reported
 
-TRUSTED: tuple[Verdict, ...] = ("Valid", "Suspect")
+TRUSTED: tuple[api.Verdict, ...] = ("Valid", "Suspect")
 """Verdicts of stages that are exported without `--include-invalid`."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LATENCIES = tuple(f"_{latency}_ms" for latency in measure.LATENCIES)
@@ -40,13 +30,13 @@ _LATENCIES = tuple(f"_{latency}_ms" for latency in measure.LATENCIES)
 @dataclass(frozen=True, slots=True)
 class ExportedStage:
     record: StageRecord
-    workload: Workload
+    workload: api.Workload
     expected: ExpectedLoad
     cell: str  # `chat/rate=4`.
     repeat: int
-    verdict: Verdict  # Of its cell, by the run's status; Unknown where that has no row of it.
+    verdict: api.Verdict  # Of its cell, by the run's status; Unknown where that has no row of it.
     findings: tuple[str, ...]  # Codes found at its cell.
-    servers: tuple[RoleFigures, ...]  # From the servers' metrics endpoints, by role; the proxy's among them.
+    servers: tuple[api.RoleFigures, ...]  # From the servers' metrics endpoints, by role; the proxy's among them.
     replicas: tuple[measure.Replica, ...]  # Each server of those roles.
     gpus: measure.GpuFigures  # Of all roles; unknown where one has no samples.
     steady: Mapping[str, float | None]  # Its throughput within the steady state; empty where it has none.
@@ -82,14 +72,14 @@ class ExportedRun:
     namespace: str
     name: str
     uid: str
-    spec: BenchmarkRunSpec
-    status: BenchmarkRunStatus
+    spec: api.BenchmarkRunSpec
+    status: api.BenchmarkRunStatus
     stages: tuple[ExportedStage, ...]
 
     @property
-    def server(self) -> ServerStatus | None:
+    def server(self) -> api.ServerStatus | None:
         """What is known of the server; all of a role are alike. Of several roles, the one that writes answers."""
-        return answering(self.status.servers)
+        return api.answering(self.status.servers)
 
     def cells(self) -> Sequence[tuple[str, Sequence[ExportedStage]]]:
         """Stages by their cell: in order of the cells' first stages, each cell's by repeat."""
@@ -131,7 +121,7 @@ def exported(run: Reported) -> ExportedRun:
     return ExportedRun(of.namespace, of.name, of.uid, spec, run.status, tuple(stages))
 
 
-def server_version(stage: ExportedStage, server: ServerStatus | None, role: str | None = None) -> str | None:
+def server_version(stage: ExportedStage, server: api.ServerStatus | None, role: str | None = None) -> str | None:
     """vLLM's version, as the servers of this stage, or those of a role, reported it; else as the status of `server` has it."""
     edges = (edge for edge in stage.record.servers if role in (None, edge.role))
     reported = next((edge.version for edge in edges if edge.version), None)
@@ -154,7 +144,7 @@ def trusted(run: ExportedRun) -> tuple[ExportedRun, Mapping[str, str]]:
 
 def pools(stage: ExportedStage) -> measure.Pools:
     """Measured latencies in microseconds; without gaps between chunks of several tokens."""
-    hidden = "itl" if Code.CHUNKS_ARE_NOT_TOKENS in stage.findings else None
+    hidden = "itl" if api.Code.CHUNKS_ARE_NOT_TOKENS in stage.findings else None
     measured = measure.pools_of([stage.record])
     return {latency: pool for latency, pool in measured.items() if pool.count and latency != hidden}
 
@@ -181,7 +171,7 @@ Flags = Mapping[str, str | None]  # Values by flag, dashes throughout; None for 
 
 def flags_of(run: ExportedRun, role: str | None = None) -> Flags:
     """Of the servers of a role, or of those that write answers; none at an endpoint, whose arguments are unknown."""
-    server = answering(each for each in run.status.servers if role in (None, each.role))
+    server = api.answering(each for each in run.status.servers if role in (None, each.role))
     if server is not None and server.args:
         return parsed(server.args)
     # A server without roles has one set of arguments.
