@@ -147,8 +147,7 @@ def _since(state: RunState, condition: Condition) -> datetime | None:
 def _startup(state: RunState) -> Deadline | None:
     """From the last pod being scheduled; until then from the first, since that one holds its GPUs while it waits for the others."""
     pods, seconds = state.serving, state.spec.startup_deadline_seconds
-    scheduled = [pod.scheduled_at for pod in pods if pod.scheduled_at is not None]
-    if not scheduled:
+    if not pods:
         return None
     without_node = next((pod for pod in pods if pod.scheduled_at is None), None)
     pod = without_node or next((each for each in pods if not each.ready), pods[-1])
@@ -159,7 +158,8 @@ def _startup(state: RunState) -> Deadline | None:
         else _why(pod.waiting_message, pod.waiting_reason, slow)
     )
     message = f"the server was not healthy within startupDeadlineSeconds ({seconds} s) of being scheduled: {why}"
-    return _deadline(Reason.STARTUP_DEADLINE, instant(state.status.scheduled_time) or min(scheduled), seconds, message)
+    first = min((pod.scheduled_at for pod in pods if pod.scheduled_at is not None), default=None)
+    return _deadline(Reason.STARTUP_DEADLINE, instant(state.status.scheduled_time) or first, seconds, message)
 
 
 def _client_ready(state: RunState) -> Condition | None:

@@ -40,7 +40,7 @@ class Seen:
     belongs_to: views.Key  # which run or sweep is to be looked at when it changes
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)  # Two lists under way are two, also while they hold the same.
 class Listing:
     """A list under way: what must not be undone by it."""
 

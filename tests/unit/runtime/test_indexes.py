@@ -269,6 +269,16 @@ def test_list_that_broke_off_removes_nothing(indexes: Indexes) -> None:
     assert len(indexes.children(KEY).objects) == 1
 
 
+def test_two_lists_under_way_do_not_end_each_other(indexes: Indexes) -> None:
+    """Both are empty as yet. The second ends first: what is deleted until the first ends must stay dead."""
+    with indexes.listing("Job", None) as whole:
+        with indexes.listing("Job", "prod"):
+            pass
+        indexes.heard("Job", child_body(version=6), deleted=True)
+        indexes.listed(whole, child_body(version=5))
+    assert indexes.children(KEY).objects == ()
+
+
 def test_object_deleted_while_the_list_was_read_stays_deleted(indexes: Indexes) -> None:
     indexes.heard("Job", child_body(version=5), deleted=False)
     with indexes.listing("Job", None) as listing:
