@@ -44,10 +44,11 @@ def vllm_benchmark() -> Any:
         log.info("vLLM's benchmark is imported with torch: %s: %s", type(error).__name__, error)
     finally:
         sys.meta_path.remove(finder)
-        for name in [n for n, module in sys.modules.items() if isinstance(module, _PlaceholderModule)]:
-            del sys.modules[name]
+        for name, module in list(sys.modules.items()):  # Other threads import meanwhile.
+            if type(module) is _PlaceholderModule:
+                del sys.modules[name]
     # Transformers remember that there was no torch.
-    for name in [n for n in sys.modules if n.partition(".")[0] in ("transformers", "vllm")]:
+    for name in [n for n in list(sys.modules) if n.partition(".")[0] in ("transformers", "vllm")]:
         del sys.modules[name]
     return import_module(BENCHMARK)
 

@@ -71,7 +71,9 @@ def test_servers_that_have_a_node_are_not_held_for_ever_by_one_that_has_none(fir
 
 def test_a_server_that_lost_its_node_keeps_its_deadline() -> None:
     """It was scheduled once, as the status says; the pod that follows it has no node."""
-    scene = Scene().with_spec(startupDeadlineSeconds=300, pendingDeadlineSeconds=0).server_loading().settled().log_read()
+    scene = (
+        Scene().with_spec(startupDeadlineSeconds=300, pendingDeadlineSeconds=0).server_loading().settled().log_read()
+    )
     replaced = scene.pod("server", uid="another", scheduled_at=None, node=None, phase="Pending")
     late = replaced.at(SCHEDULED + 300).ended().status
     assert standing(late, "Failed") == {"Failed": "True (StartupDeadlineExceeded)"}
