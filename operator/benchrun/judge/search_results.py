@@ -30,7 +30,7 @@ def search_results(
     """One for each search, in their order. `measured`: the stages of each cell, by its id. `rows`: all of the run, uncut."""
     found = []
     for name, search in searched(spec).items():
-        of_workload = [cell for cell in cells if cell.workload == name]
+        of_workload = [cell for cell in {cell.id: cell for cell in cells}.values() if cell.workload == name]
         stages = [stage for cell in of_workload for stage in measured[cell.id]]
         of_rows = sorted((r for r in rows if r.workload == name), key=lambda row: Decimal(row.value))
         found.append(_result(name, search, of_workload, stages, of_rows))

@@ -149,6 +149,11 @@ def test_a_search_cut_short_is_incomplete_and_tells_what_it_found() -> None:
     assert (answer.outcome, answer.lower, answer.upper) == ("Incomplete", "1", "2")
 
 
+def test_a_load_that_a_client_reports_as_two_probes_is_counted_once() -> None:
+    (answer,) = judged(searching(), [stage(1, "1", 0), stage(2, "1", 60, ends=True)]).searches
+    assert (answer.outcome, answer.stages) == ("Incomplete", 1)
+
+
 @pytest.mark.parametrize(
     "records",
     [
