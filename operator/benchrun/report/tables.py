@@ -292,7 +292,9 @@ def interval_rows(status: api.BenchmarkRunStatus) -> Rows:
         for key, value in result.metrics.items()
         if key in result.intervals or key in result.uncertain
     )
-    return Rows(("load point", "percentile (ms)", "measured", "at least", "at most", "independent", "steady state"), rows)
+    return Rows(
+        ("load point", "percentile (ms)", "measured", "at least", "at most", "independent", "steady state"), rows
+    )
 
 
 def objective_rows(status: api.BenchmarkRunStatus) -> Rows:
