@@ -55,7 +55,7 @@ def compare(
     outcome = outcome_of(cells)
     suspects = {row.cell for run in runs for row in run.status.results if row.verdict == "Suspect"}
     suspect = sum(cell.cell in suspects for cell in cells)
-    least, unknown = _detectable(asked), comparability.unknowns(baseline, candidate)
+    least, unknown = detectable_percent(asked), comparability.unknowns(baseline, candidate)
     message = sentence(cells, scope, suspect=suspect, unknown=unknown, detectable_percent=least)
     found = Compared(scope if outcome != "NotComparable" else None, outcome, None, message, cells, least)
     if max_regression_percent is None:
@@ -114,7 +114,8 @@ def _all(asked: Sequence[Asked]) -> list[Question]:
     return [question for each in asked if not isinstance(each.questions, str) for question in each.questions]
 
 
-def _detectable(asked: Sequence[Asked]) -> float | None:
+def detectable_percent(asked: Sequence[Asked]) -> float | None:
+    """The least change of the noisiest figure that is found with 80 %, by the noise that was measured."""
     questions = _all(asked)
     error = family_error(questions)
     shifts = [shift for question in questions if (shift := question.detectable(error=error)) is not None]

@@ -99,6 +99,11 @@ _SPOKEN = {
 }
 
 
+def detected(percent: float) -> str:
+    """The power of a comparison, in words."""
+    return f"at the measured noise, a change of {percent_text(percent)} in one figure is detected with 80 % probability"
+
+
 def sentence(
     cells: Sequence[api.ComparedCell],
     scope: api.Scope,
@@ -122,8 +127,7 @@ def sentence(
         parts.append(f"{suspect} of {len(cells)} load points Suspect")
     parts += unknown
     if detectable_percent is not None:
-        detected = f"a change of {percent_text(detectable_percent)} in one figure is detected with 80 % probability"
-        parts.append(f"at the measured noise, {detected}")
+        parts.append(detected(detectable_percent))
     if any(change.low_percent is not None for _, change in changes):
         parts += ["all intervals together hold with 95 % confidence, and so do all words", SCOPES[scope]]
     return "; ".join(parts)
