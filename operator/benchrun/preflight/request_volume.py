@@ -7,15 +7,7 @@ from decimal import Decimal
 
 from benchrun_client.contract import PrefixRepetitionData, RandomData, ShareGPTData, TextsData, interval_ranks
 
-from benchrun.api import (
-    KEYS,
-    MIN_SERVERS_OF_PERCENTILES,
-    AgentDataset,
-    BenchmarkRunSpec,
-    Dataset,
-    Workload,
-    datasets_of,
-)
+from benchrun.api import MIN_SERVERS_OF_PERCENTILES, AgentDataset, BenchmarkRunSpec, Dataset, Workload, datasets_of
 from benchrun.measure import detectable_percent, least_count, power_sentence
 from benchrun.plan import cells, estimate, gpus, load_points, most_probe_stages, planned_stages, requests_of
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
@@ -153,7 +145,7 @@ def _power(spec: BenchmarkRunSpec) -> list[Remark]:
     baseline, points = spec.baseline, len(cells(spec))
     if baseline is None or not points:
         return []
-    percentiles = [metric for metric in baseline.metrics if KEYS[metric].startswith("p")]
+    percentiles = [metric for metric in baseline.metrics if metric.startswith("P")]
     text = (
         f"the gate cannot pass with {', '.join(percentiles)}: a percentile takes {MIN_SERVERS_OF_PERCENTILES} servers a "
         "side, a run is one; take means here, and `benchrun compare` with more runs a side for percentiles"

@@ -141,7 +141,7 @@ def compared_text(status: BenchmarkSweepStatus) -> str | None:
     if status.scope is None:
         return None
     least = status.detectable_percent
-    return SCOPES[status.scope] + (f"; {detected(least)}" if least is not None else "")
+    return SCOPES[status.scope] + (f". {detected(least).capitalize()}" if least is not None else "")
 
 
 def remarks(status: BenchmarkSweepStatus) -> list[str]:

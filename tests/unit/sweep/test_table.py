@@ -92,10 +92,14 @@ def test_fresh_servers_are_compared_between_servers() -> None:
 def test_percentiles_are_compared_from_five_servers_a_side_on(count: int, compared: bool) -> None:
     """And the row shows them then, for the change to stand beside its figures."""
     random, tails = Random(3), {"P99TTFT": 90.0, "P99TPOT": 14.0}
+
+    def server(name: str, slow: float) -> MeasuredRun:
+        by = slow * (1 + random.gauss(0, 0.01))
+        return run(name, [row(P99TTFT=tails["P99TTFT"] * by, P99TPOT=tails["P99TPOT"] * by)])
+
     measured = {
-        name: [run(f"{name}{n}", [row(**{k: v * slow * (1 + random.gauss(0, 0.01)) for k, v in tails.items()})]) for n in range(count)]
-        for name, slow in (("base", 1.0), ("slow", 1.5))
-    }  # fmt: skip
+        name: [server(f"{name}{n}", slow) for n in range(count)] for name, slow in (("base", 1.0), ("slow", 1.5))
+    }
     found = tabled(measured, replications=count)
     expected = dict.fromkeys(tails, "Worse") if compared else {}
     assert {metric: word for metric, word in words(found, "slow").items() if metric in tails} == expected

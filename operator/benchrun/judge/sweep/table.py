@@ -10,14 +10,7 @@ from statistics import fmean, geometric_mean
 from benchrun import api
 from benchrun.api.sweep import MAX_BEST, MAX_FRONT, MAX_ROWS, BenchmarkSweepSpec, FoundLoad, Row, SweepTable, TabledRun
 from benchrun.judge.comparison.comparability import MeasuredRun, cell_obstacle, obstacle
-from benchrun.judge.comparison.compare import (
-    Asked,
-    compared_cells,
-    detectable_percent,
-    limits,
-    outcome_of,
-    questions_at,
-)
+from benchrun.judge.comparison.compare import Asked, compared_cells, detectable, limits, outcome_of, questions_at
 from benchrun.judge.comparison.figures import figure_of, throughput_at
 from benchrun.judge.result_row import PER_GPU
 from benchrun.judge.rules.all_rules import worst
@@ -54,7 +47,7 @@ def table(
     return SweepTable(
         results=rows,
         scope=scope if any(cell.changes for cell in compared.values()) else None,
-        detectable_percent=detectable_percent(asked),
+        detectable_percent=detectable(asked),
         outcomes=outcomes,
     )
 
@@ -66,9 +59,8 @@ def _asked(base: Side, side: Side, cell: str, *, replications: int) -> Asked:
         return Asked(cell, before, after, reason[:300])
     servers = [each.variant.spec.server for each in (base, side)]
     is_split = any(server is not None and server.disaggregated is not None for server in servers)
-    swept = api.swept_metrics(min(len(before), len(after)))
-    metrics = dict.fromkeys((*(OF_A_SPLIT_FIRST if is_split else ()), *swept))
-    questions = questions_at(cell, before, after, metrics)
+    metrics = (*(OF_A_SPLIT_FIRST if is_split else ()), *api.swept_metrics(min(len(before), len(after))))
+    questions = questions_at(cell, before, after, dict.fromkeys(metrics))
     known = [each for each in questions if each.baseline.value is not None or each.candidate.value is not None]
     return Asked(cell, before, after, known)
 
