@@ -36,6 +36,14 @@ MIN_SERVERS_OF_PERCENTILES = 5
 DEFAULT_METRICS: tuple[ComparedMetric, ...] = (
     "OutputThroughput", "RequestThroughput", "MeanTTFT", "MeanTPOT", "MeanE2EL"
 )  # fmt: skip
+SWEPT_PERCENTILES: tuple[ComparedMetric, ...] = ("P99TTFT", "P99TPOT")
+
+
+def swept_metrics(runs: int) -> tuple[ComparedMetric, ...]:
+    """What a sweep with so many runs a side compares."""
+    return DEFAULT_METRICS + (SWEPT_PERCENTILES if runs >= MIN_SERVERS_OF_PERCENTILES else ())
+
+
 DEFAULT_MAX_REGRESSION_PERCENT = "5"
 DEFAULT_EQUIVALENCE_PERCENT = "1"
 """The least change that matters. Two starts of one server differ by more (1.5 % is usual), so that nobody chooses by less."""

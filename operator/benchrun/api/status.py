@@ -208,6 +208,8 @@ class Result(StatusModel):
     cost_per_million_total_tokens beside them; output_tokens_per_joule where the power of GPUs is known."""
     intervals: Annotated[dict[str, Interval], Field(max_length=64)] = Field(default_factory=dict)
     """95 % intervals of percentiles, in milliseconds, which allow for requests in a queue being alike."""
+    independent: Annotated[dict[str, int], Field(max_length=64)] = Field(default_factory=dict)
+    """How many independent observations each of them rests on."""
     uncertain: Codes = Field(default_factory=list)
     """Percentiles that so few requests, or so short stages, can't bound; not to be relied on."""
     steady: Metrics = Field(default_factory=dict)

@@ -11,7 +11,6 @@ from rich.text import Text
 from benchrun.api import BenchmarkRunStatus, Bottleneck, Comparison, plain_text
 from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.judge.comparison import compare
-from benchrun.judge.comparison.figures import SCOPES
 from benchrun.report import comparison_rows, sweep_rows, tables
 
 COLOURS = {"Valid": "green", "Suspect": "yellow", "Invalid": "red", "Note": "cyan", "Failed": "red"}
@@ -182,8 +181,8 @@ def show_sweep(
         if wide and (side_by_side := sweep_rows.configuration_rows(status)).rows:
             console.print(Text("\nload points side by side", style="bold"))
             show_figures(console, side_by_side, names=NAMES, wide=wide)
-    if status.scope is not None:
-        against = Text.assemble("\n", (f"against {status.baseline}", "bold"), f", {SCOPES[status.scope]}")
+    if (compared := sweep_rows.compared_text(status)) is not None:
+        against = Text.assemble("\n", (f"against {status.baseline}", "bold"), f", {compared}")
         console.print(against, width=width)
         changes = sweep_rows.configuration_change_rows(status)
         if wide or not changes.rows or _full_width(console, as_table(changes)) > console.width:

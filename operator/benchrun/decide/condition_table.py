@@ -144,9 +144,9 @@ def measured(
     return rows
 
 
-def sweep_going_on(reason: str, message: str) -> list[Row]:
-    """Of a sweep that has not ended."""
-    return [_ACCEPTED, *_unjudged("not all was judged yet", reason, message)]
+def sweep_going_on(reason: str, message: str, *, power: str) -> list[Row]:
+    """Of a sweep that has not ended. `power`: what its comparisons can find."""
+    return [_ACCEPTED, *_unjudged("not all was judged yet", reason, message, succeeded=power)]
 
 
 def sweep_measured(reason: str, message: str) -> list[Row]:

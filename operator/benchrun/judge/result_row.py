@@ -1,6 +1,7 @@
 """One row of the results: the figures of a cell, how sure they are, what they cost, and what they mean."""
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import compress
@@ -23,22 +24,24 @@ class Intervals(NamedTuple):
     """By the keys of `metrics`."""
 
     intervals: dict[str, list[float]]  # Low and high end in milliseconds, five significant digits.
+    independent: dict[str, int]  # How many independent observations each of these percentiles rests on.
     uncertain: list[str]  # Measured, but by too few or too similar requests to be bounded on both sides.
 
 
 def intervals(samples: measure.Samples, percentiles: Sequence[str]) -> Intervals:
     """Of every percentile of every latency. What was not measured is neither."""
-    found = Intervals({}, [])
+    found = Intervals({}, {}, [])
     for latency, sample in samples.items():
         for percentile in percentiles if sample.count else ():
             key = f"p{measure.request_figures.percentile_word(percentile)}_{latency}_ms"
-            ends = interval(sample, float(percentile))
-            if ends is None:
+            ends, inflation = interval(sample, float(percentile)), sample.inflation(float(percentile))
+            if ends is None or inflation is None:
                 found.uncertain.append(key)
             else:
                 found.intervals[key] = [
                     end for each in ends if (end := measure.request_figures.rounded(each / 1000)) is not None
                 ]
+                found.independent[key] = math.floor(sample.count / inflation)
     return found
 
 
@@ -94,6 +97,7 @@ def measured_row(context: CellContext, found: Sequence[StageFinding], *, spec: a
         repeats_planned=len(cell.stage_ids),
         metrics=metrics | tokens_per_joule(measure.gpu_figures(sampled), roles),
         intervals=sure.intervals,
+        independent=sure.independent,
         uncertain=sure.uncertain,
         steady=measure.request_figures.plateau_metrics(plateaus, context.percentiles) if plateaus else {},
         throughput_of=throughput_of(context.stages, found),

@@ -96,7 +96,7 @@ def _without(pattern: str) -> _Cut:
     gone = re.compile(pattern)
 
     def cut(row: Result) -> Result:
-        by_key = {name: getattr(row, name).items() for name in ("metrics", "steady", "intervals")}
+        by_key = {name: getattr(row, name).items() for name in ("metrics", "steady", "intervals", "independent")}
         kept = {name: {k: v for k, v in figures if not gone.match(k)} for name, figures in by_key.items()}
         return row.model_copy(update={**kept, "uncertain": [key for key in row.uncertain if not gone.match(key)]})
 
@@ -156,7 +156,7 @@ _CUTS: tuple[_Cut, ...] = (
     _without(r".*_(client_queue_time|e2el_including_client_queue)_ms"),
     _worst_objective_only,
     lambda row: row.model_copy(update={"steady": {k: v for k, v in row.steady.items() if k in THROUGHPUTS}}),
-    _without_field("intervals"),
+    lambda row: row.model_copy(update={"intervals": {}, "independent": {}}),
     lambda row: row.model_copy(update={"findings": row.findings[:MAX_CODES]}),
     _without_good_news,
     _without_field("waiting"),

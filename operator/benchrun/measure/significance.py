@@ -207,8 +207,8 @@ def cv_percent(means: Sequence[float]) -> float | None:
 
 def groups_p_value(repeats: Sequence[Sequence[float]]) -> float | None:
     """How likely the noise within repeats alone sets them this far apart; None without two values in some repeat. Each is given as
-    its batch means in order of time; those without values don't count. An F-test, whose noise within repeats is raised by what
-    the resemblance of neighbouring batches hides of it."""
+    its batch means in order of time; those without values don't count. An F-test, whose noise within repeats is raised, and
+    its degrees of freedom lowered, by what the resemblance of neighbouring batches hides of it."""
     groups = [group for group in repeats if group]
     means, count = [fmean(group) for group in groups], sum(map(len, groups))
     between, within = len(groups) - 1, count - len(groups)
@@ -218,10 +218,10 @@ def groups_p_value(repeats: Sequence[Sequence[float]]) -> float | None:
     residuals = [[value - mean for value in group] for group, mean in zip(groups, means, strict=True)]
     explained = math.fsum(len(group) * (mean - grand) ** 2 for group, mean in zip(groups, means, strict=True)) / between
     noise = math.fsum(r * r for of_group in residuals for r in of_group) / within
-    noise *= variance_inflation(residuals, fitted=1)
+    inflation = variance_inflation(residuals, fitted=1)
     if noise == 0:
         return 1.0 if explained == 0 else 0.0
-    return fisher_p_value(explained / noise, between, within)
+    return fisher_p_value(explained / noise / inflation, between, within / inflation)
 
 
 def repeat_cv_percent(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from benchrun import sizing
-from benchrun.api import DEFAULT_METRICS, BenchmarkRunSpec
+from benchrun.api import BenchmarkRunSpec, swept_metrics
 from benchrun.api.crd import RUN, SWEEP
 from benchrun.api.sweep import KIND as SWEEP_KIND, BenchmarkSweepSpec
 from benchrun.measure import power_sentence
@@ -125,7 +125,7 @@ def check_sweep(body: Object, known: Known) -> Checked:
     if spec.replications == 1:
         text = "1: variants are compared within one server each; 3 show how much servers differ by chance"
         remarks.append(note("spec.replications", text))
-    elif questions := (len(found) - 1) * len(cells(spec.template)) * len(DEFAULT_METRICS):
+    elif questions := (len(found) - 1) * len(cells(spec.template)) * len(swept_metrics(spec.replications)):
         remarks.append(note("spec.replications", power_sentence(spec.replications, questions, unit="fresh servers")))
     budget, least = spec.gpu_seconds_budget, whole.gpu_seconds
     if budget is not None and least is not None and least > budget:

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from benchrun_client.contract import PrefixRepetitionData, RandomData, ShareGPTData, TextsData, interval_ranks
 
-from benchrun.api import AgentDataset, BenchmarkRunSpec, Dataset, Workload, datasets_of
+from benchrun.api import MIN_SERVERS_OF_PERCENTILES, AgentDataset, BenchmarkRunSpec, Dataset, Workload, datasets_of
 from benchrun.measure import detectable_percent, least_count, power_sentence
 from benchrun.plan import cells, estimate, gpus, load_points, most_probe_stages, planned_stages, requests_of
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
@@ -145,12 +145,20 @@ def _power(spec: BenchmarkRunSpec) -> list[Remark]:
     baseline, points = spec.baseline, len(cells(spec))
     if baseline is None or not points:
         return []
-    questions, limit = points * len(baseline.metrics), float(baseline.max_regression_percent)
-    told = power_sentence(spec.repeats, questions, unit="repeats")
+    percentiles = [metric for metric in baseline.metrics if metric.startswith("P")]
+    text = (
+        f"the gate cannot pass with {', '.join(percentiles)}: a percentile takes {MIN_SERVERS_OF_PERCENTILES} servers a "
+        "side, a run is one; take means here, and `benchrun compare` with more runs a side for percentiles"
+    )
+    remarks = [warning("spec.baseline.metrics", text)] if percentiles else []
+    questions = points * (len(baseline.metrics) - len(percentiles))
+    if not questions:
+        return remarks
+    told, limit = power_sentence(spec.repeats, questions, unit="repeats"), float(baseline.max_regression_percent)
     if spec.repeats > 1 and detectable_percent(spec.repeats, questions) <= limit:
-        return [note("spec.baseline", told)]
+        return [*remarks, note("spec.baseline", told)]
     text = f"{told}; the gate of {limit:g} % can end Underpowered: take more repeats, or fewer metrics and load points"
-    return [warning("spec.baseline.maxRegressionPercent", text)]
+    return [*remarks, warning("spec.baseline.maxRegressionPercent", text)]
 
 
 def _workload(spec: BenchmarkRunSpec, workload: Workload, path: str) -> list[Remark]:
@@ -186,4 +194,5 @@ def _sentence(short: list[str], counts: Mapping[str, int], repeats: int) -> str:
     a_stage = f", {-(-needed // repeats):,} a stage" if repeats > 1 else ""
     bounded = [p for p in ("99", "95", "90", "50") if not _is_open(p, fewest) and float(p) < float(short[0])]
     best = f"; up to p{bounded[0]} is bounded" if bounded else ""
-    return f"{product} requests {where} are too few to bound {named}: p{percentile} takes at least {needed:,}{a_stage}{best}"
+    least = f"p{percentile} takes at least {needed:,}{a_stage}, if they are independent, and more in a queue"
+    return f"{product} requests {where} are too few to bound {named}: {least}{best}"

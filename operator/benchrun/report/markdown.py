@@ -5,7 +5,6 @@ from collections.abc import Iterable
 
 from benchrun.api import BenchmarkRunStatus
 from benchrun.api.sweep import BenchmarkSweepStatus
-from benchrun.judge.comparison.figures import SCOPES
 from benchrun.report import sweep_rows, tables
 from benchrun.report.comparison_rows import comparison_rows, reasons
 from benchrun.report.tables import NO_TEXTS, Rows, Texts
@@ -74,7 +73,7 @@ def sweep_markdown(name: str, status: BenchmarkSweepStatus, *, texts_per_prompt:
         part("Load points side by side", sweep_rows.configuration_rows(status)),
         part(f"Side by side, against {baseline}", sweep_rows.configuration_change_rows(status)),
         changes,
-        escaped(SCOPES[status.scope]) if status.scope is not None and changes else "",
+        escaped(sweep_rows.compared_text(status) or "") if changes else "",
         part("Best", sweep_rows.best_rows(status)),
         part("Pareto front", sweep_rows.front_rows(status)),
         "\n".join(f"- {escaped(remark)}" for remark in (*sweep_rows.remarks(status), *sweep_rows.cuts(status))),

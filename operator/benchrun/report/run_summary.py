@@ -6,13 +6,12 @@ from typing import Literal, NamedTuple
 
 from benchrun.api import BenchmarkRunStatus, ServerStatus, find_condition, is_true
 from benchrun.api.sweep import BenchmarkSweepStatus
-from benchrun.judge.comparison.figures import SCOPES
-from benchrun.measure import percent_text
+from benchrun.judge.comparison.figures import detected
 from benchrun.observe import Run, Sweep, untrusted_json as raw
 from benchrun.report import run_list
 from benchrun.report.comparison_rows import signed
 from benchrun.report.settings import kv_cache_text
-from benchrun.report.sweep_rows import remarks
+from benchrun.report.sweep_rows import compared_text, remarks
 from benchrun.report.tables import age, figure, format_seconds, price_text
 
 MAX_CODES = 6  # Findings named; the rest are counted.
@@ -202,7 +201,7 @@ def _results(status: BenchmarkRunStatus) -> _Facts:
         most = f"; most: {largest.metric} {signed(largest.change_percent, unit=' %')}" if largest is not None else ""
         yield "compared", f"with {found.baseline.name}: {found.outcome}, {found.gate or 'no gate'}{most}"
         if (least := found.detectable_percent) is not None:
-            yield "power", f"at the measured noise, a change of {percent_text(least)} is detected with 80 % probability"
+            yield "power", detected(least)
     elif (gate := find_condition(status.conditions, "NotRegressed")) is not None:
         yield "power", gate.message
     for cut in status.truncated:
@@ -224,7 +223,9 @@ def _sweep_facts(sweep: Sweep, status: BenchmarkSweepStatus, *, now: datetime) -
         tied = f", not distinguishable from {', '.join(best.tied_with)}" if best.tied_with else ""
         per_gpu = f"{figure(best.throughput_per_gpu)} tok/s per GPU"
         yield f"best, {best.objective}", f"{best.variant} at {best.cell}, {per_gpu}{tied}"
-    yield "compared", SCOPES[status.scope] if status.scope is not None else ""
+    yield "compared", compared_text(status) or ""
+    if status.completion_time is None and (awaited := find_condition(status.conditions, "Succeeded")) is not None:
+        yield "power", awaited.message
     for remark in remarks(status):
         yield "note", remark
 

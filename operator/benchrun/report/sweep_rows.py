@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from benchrun.api import KEYS, OUTPUT_COST, SHOWN_FIGURES, TOKENS_PER_JOULE, ComparedMetric
 from benchrun.api.sweep import BenchmarkSweepStatus, BestVariant, FrontPoint, Row, VariantStatus
+from benchrun.judge.comparison.figures import SCOPES, detected
 from benchrun.judge.result_row import PER_GPU
 from benchrun.report import tables
 from benchrun.report.comparison_rows import CHANGE_HEADERS, change_cells
@@ -16,7 +17,7 @@ LEGEND = (
 MAX_POINTS = 8  # Load points side by side; the long table has all, however many.
 _SIDE_BY_SIDE: Mapping[str, ComparedMetric] = {
     "req/s": "RequestThroughput", "tok/s": "OutputThroughput", "total tok/s": "TotalTokenThroughput",
-    "TTFT": "MeanTTFT", "TPOT": "MeanTPOT", "E2EL": "MeanE2EL",
+    "TTFT": "MeanTTFT", "TPOT": "MeanTPOT", "E2EL": "MeanE2EL", "p99 TTFT": "P99TTFT", "p99 TPOT": "P99TPOT",
 }  # fmt: skip
 _REQUESTS, _OUTPUT, _TOTAL = (KEYS[name] for name in ("RequestThroughput", "OutputThroughput", "TotalTokenThroughput"))
 _LATENCIES = (("TTFT", KEYS["MeanTTFT"]), ("TPOT", KEYS["MeanTPOT"]), ("E2EL", KEYS["MeanE2EL"]))
@@ -133,6 +134,14 @@ def front_rows(status: BenchmarkSweepStatus) -> Rows:
         Column("distinct", lambda point: {True: "yes", False: "no", None: ABSENT}[point.is_distinct], optional=True),
     )
     return table_of(columns, status.front)
+
+
+def compared_text(status: BenchmarkSweepStatus) -> str | None:
+    """What its intervals hold, and which change they could show; None where nothing is compared."""
+    if status.scope is None:
+        return None
+    least = status.detectable_percent
+    return SCOPES[status.scope] + (f". {detected(least).capitalize()}" if least is not None else "")
 
 
 def remarks(status: BenchmarkSweepStatus) -> list[str]:

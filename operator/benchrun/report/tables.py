@@ -285,13 +285,16 @@ def interval_rows(status: api.BenchmarkRunStatus) -> Rows:
             key.removesuffix("_ms"),
             figure(value, digits=4, unit=UNCERTAIN if key in result.uncertain else ""),
             *(figure(end, digits=4) for end in result.intervals.get(key, (None, None))),
+            figure(result.independent.get(key), digits=6),
             figure(result.steady.get(key), digits=4),
         )
         for result in status.results
         for key, value in result.metrics.items()
         if key in result.intervals or key in result.uncertain
     )
-    return Rows(("load point", "percentile (ms)", "measured", "at least", "at most", "steady state"), rows)
+    return Rows(
+        ("load point", "percentile (ms)", "measured", "at least", "at most", "independent", "steady state"), rows
+    )
 
 
 def objective_rows(status: api.BenchmarkRunStatus) -> Rows:

@@ -68,7 +68,7 @@ def test_argo_cd_health_checks_read_existing_conditions() -> None:
     (script,) = re.findall(r"^```lua\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     read = set(re.findall(r'is_true\("(\w+)"\)', script))
     run = condition_table.going_on(Step("Running", "Measuring", ""), has_objectives=False, gate=None)
-    sweep = condition_table.sweep_going_on("Measuring", "")
+    sweep = condition_table.sweep_going_on("Measuring", "", power="")
     assert read == {"Stalled", "Ready", "Reconciling"}
     for rows in (run, sweep):
         assert read <= {type_ for type_, *_ in rows}

@@ -39,12 +39,12 @@ def test_a_table_of_100_columns_and_what_it_rests_on(file: str, capsys: Capture)
         ["chat/rate=4", "MeanTTFT", "43", "60", "+39.5", "%", "+36.7", "to", "+42.4", "Worse"],
     ]
     assert max(map(len, output)) <= 100
-    assert "within one server" in " ".join(" ".join(output).split())
+    assert "Within one server" in " ".join(" ".join(output).split())
 
 
 def test_fresh_servers_are_listed_with_commas(file: str, capsys: Capture) -> None:
     assert main(["compare", "-f", file, "old-0,old-1,old-2", "new-0,new-1,new-2", "-m", "MeanTTFT"]) == 0
-    assert "between servers" in " ".join(capsys.readouterr().out.split())
+    assert "Between servers" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(

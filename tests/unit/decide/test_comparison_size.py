@@ -15,6 +15,6 @@ def test_measured_and_compared_at_64_load_points() -> None:
     spec = {name: value for name, value in scene.spec.items() if name != "baseline"}
     status = scene.ended(Run("lab", "b" * 40, "uid-b", 1, spec=spec, status=before)).status
     assert status.comparison is not None
-    assert f"; {len(METRICS) * len(status.results)} figures: " in status.comparison.message
+    assert f". {len(METRICS) * len(status.results)} figures: " in status.comparison.message
     assert "comparison.cells[].changes" in {note.field for note in status.truncated}
     assert size(status) < LIMIT_BYTES

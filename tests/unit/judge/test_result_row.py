@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from typing import Any
 
 import pytest
@@ -13,6 +14,9 @@ from unit.measure.records import cell, record, requests
 
 CAPPED = spec(workloads=[workload(load={"requestRates": ["4"], "maxConcurrency": 2})])
 PERCENTILES = {f"p{p}_{latency}_ms" for p in (50, 99) for latency in ("ttft", "tpot", "itl", "e2el")}
+
+WAVES = [round(100_000 + 90_000 * math.sin(i / 20)) + i * 619 % 1000 for i in range(1000)]
+"""Answer times in microseconds that rise and fall together, as those of a queue do."""
 
 
 def row(*records: StageRecord, run_spec: BenchmarkRunSpec | None = None) -> Result:
@@ -46,6 +50,19 @@ def test_intervals_are_values_of_requests() -> None:
     assert set(found.intervals) == PERCENTILES
     assert found.intervals["p99_ttft_ms"] == [20.983, 20.997]
     assert (found.intervals["p50_ttft_ms"], found.uncertain) == ([20.469, 20.532], [])
+
+
+def test_each_interval_says_on_how_many_independent_observations_it_rests() -> None:
+    """Of a thousand that are all alone each counts; of a thousand that rise and fall together only some do."""
+    alone, queued = row(stage(1000)), row(stage(1000, e2el_us=WAVES, ttft_us=[us // 2 for us in WAVES]))
+    assert {key: alone.independent[key] for key in ("p50_ttft_ms", "p99_e2el_ms")} == {
+        "p50_ttft_ms": 1000,
+        "p99_e2el_ms": 1000,
+    }
+    assert alone.independent.keys() == alone.intervals.keys()
+    assert queued.independent.keys() == queued.intervals.keys()
+    assert 5 < queued.independent["p50_ttft_ms"] < 50
+    assert "p99_ttft_ms" in queued.uncertain
 
 
 def test_intervals_have_five_digits() -> None:

@@ -112,6 +112,7 @@ def full_row(number: int, *, word: Literal["None", "KVCacheFull"] = "KVCacheFull
             "metrics": {"output_throughput": 1.0, "duration": 9.0, "mean_ttft_ms": 2.0, **dict.fromkeys(keys, 1.0)},
             "steady": {"mean_ttft_ms": 2.0, "p99_ttft_ms": 3.0},
             "intervals": {key: [1.0, 2.0] for key in keys if key.startswith("p50")},
+            "independent": {key: 300 for key in keys if key.startswith("p50")},
             "uncertain": [key for key in keys if key.startswith("p99")],
             "repeat_cv_percent": {"mean_ttft_ms": 1.5},
             "traffic": "a" * 64,
@@ -139,6 +140,7 @@ def test_a_percentile_never_stays_without_its_mark(max_bytes: int) -> None:
         shown = {key for key in each.metrics if key.startswith("p99_")}
         assert shown == {key for key in each.uncertain if key.startswith("p99_")}
         assert set(each.intervals) <= set(each.metrics)
+        assert set(each.independent) == set(each.intervals)
 
 
 @pytest.mark.parametrize("max_bytes", range(3000, 16_000, 250))

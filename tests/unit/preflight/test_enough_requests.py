@@ -67,22 +67,26 @@ def test_as_many_requests_as_it_says_are_enough_and_one_fewer_is_not(
         (
             run_changes(100, 1, ["50", "90", "99.9"]),
             "spec.workloads[0].requests",
-            "100 requests a load point are too few to bound p99.9: p99.9 takes at least 3,688; up to p95 is bounded",
+            "100 requests a load point are too few to bound p99.9: "
+            "p99.9 takes at least 3,688, if they are independent, and more in a queue; up to p95 is bounded",
         ),
         (
             run_changes(1000, 1, ["99.9"]),
             "spec.workloads[0].requests",
-            "1,000 requests a load point are too few to bound p99.9: p99.9 takes at least 3,688; up to p99 is bounded",
+            "1,000 requests a load point are too few to bound p99.9: "
+            "p99.9 takes at least 3,688, if they are independent, and more in a queue; up to p99 is bounded",
         ),
         (
             run_changes(20, 2, ["1", "99"]),
             "spec.workloads[0].requests",
-            "20 x 2 repeats = 40 requests a load point are too few to bound p1, p99: p1 takes at least 368, 184 a stage",
+            "20 x 2 repeats = 40 requests a load point are too few to bound p1, p99: "
+            "p1 takes at least 368, 184 a stage, if they are independent, and more in a queue",
         ),
         (
             run_changes(10, 1, ["99"]),
             "spec.workloads[0].requests",
-            "10 requests a load point are too few to bound p99: p99 takes at least 368; up to p50 is bounded",
+            "10 requests a load point are too few to bound p99: "
+            "p99 takes at least 368, if they are independent, and more in a queue; up to p50 is bounded",
         ),
         (
             {
@@ -93,7 +97,8 @@ def test_as_many_requests_as_it_says_are_enough_and_one_fewer_is_not(
                 "repeats": 2,
             },
             "spec.workloads[0].durationSeconds",
-            "30 x 2 repeats = 60 requests at 0.5/s are too few to bound p95: p95 takes at least 72, 36 a stage; up to p90 is bounded",
+            "30 x 2 repeats = 60 requests at 0.5/s are too few to bound p95: "
+            "p95 takes at least 72, 36 a stage, if they are independent, and more in a queue; up to p90 is bounded",
         ),
         (
             {
@@ -101,7 +106,8 @@ def test_as_many_requests_as_it_says_are_enough_and_one_fewer_is_not(
                 "measurement": {"percentiles": ["90"]},
             },
             "spec.workloads[1].requests",
-            "9 requests a load point are too few to bound p90: p90 takes at least 36; up to p50 is bounded",
+            "9 requests a load point are too few to bound p90: "
+            "p90 takes at least 36, if they are independent, and more in a queue; up to p50 is bounded",
         ),
     ],
 )
@@ -150,6 +156,17 @@ def test_what_the_gate_can_find_is_told_before_it_takes_a_gpu() -> None:
     )
     assert list(gate_remarks(repeats=5, baseline={"maxRegressionPercent": "3"})) == ["Warning"]
     assert list(gate_remarks(repeats=1)) == ["Warning"]
+
+
+def test_a_gate_on_percentiles_is_warned_of_since_one_run_a_side_never_passes_it() -> None:
+    def paths(*metrics: str) -> list[tuple[str, str]]:
+        remarks = sample_remarks(spec({"repeats": 5, "baseline": {"name": "before", "metrics": list(metrics)}}))
+        return [(r.level, r.path) for r in remarks if r.path.startswith("spec.baseline")]
+
+    mixed, alone = ("P99TTFT", "MeanTTFT"), ("P95ITL",)
+    assert paths(*mixed) == [("Warning", "spec.baseline.metrics"), ("Note", "spec.baseline")]
+    assert paths(*alone) == [("Warning", "spec.baseline.metrics")], "no other question, whose power could be told"
+    assert paths("MeanTTFT") == [("Note", "spec.baseline")]
 
 
 def test_a_search_takes_care_of_itself() -> None:

@@ -128,12 +128,12 @@ def test_a_result_without_explanations_has_no_row() -> None:
 
 def test_intervals() -> None:
     assert interval_rows(status(result())) == Rows(
-        ("load point", "percentile (ms)", "measured", "at least", "at most", "steady state"),
+        ("load point", "percentile (ms)", "measured", "at least", "at most", "independent", "steady state"),
         (
-            ("chat/concurrency=8", "p50_ttft", "81.23", "79.5", "83.25", "80"),
-            ("chat/concurrency=8", "p99_ttft", "118.4?", "-", "-", "-"),
-            ("chat/concurrency=8", "p50_tpot", "9.87", "9.8", "9.9", "-"),
-            ("chat/concurrency=8", "p99_e2el", "12350?", "-", "-", "-"),
+            ("chat/concurrency=8", "p50_ttft", "81.23", "79.5", "83.25", "412", "80"),
+            ("chat/concurrency=8", "p99_ttft", "118.4?", "-", "-", "-", "-"),
+            ("chat/concurrency=8", "p50_tpot", "9.87", "9.8", "9.9", "-", "-"),
+            ("chat/concurrency=8", "p99_e2el", "12350?", "-", "-", "-", "-"),
         ),
     )
 
@@ -271,7 +271,9 @@ def test_intervals_have_four_digits_and_only_percentiles_a_row() -> None:
         steady={"p99_ttft_ms": 111.119},
         uncertain=[],
     )
-    assert interval_rows(status(row)).rows == (("chat/concurrency=8", "p99_ttft", "123.5", "101.2", "150.7", "111.1"),)
+    assert interval_rows(status(row)).rows == (
+        ("chat/concurrency=8", "p99_ttft", "123.5", "101.2", "150.7", "-", "111.1"),
+    )
 
 
 @pytest.mark.parametrize(

@@ -168,7 +168,7 @@ def test_what_a_comparison_finds_is_told_before_and_after() -> None:
     waiting = Condition(type="NotRegressed", status="Unknown", reason="Measuring", message="3 repeats find 9.9 %")
     assert fact("power", ended(conditions=(waiting,))) == "3 repeats find 9.9 %"
     comparison = Comparison(baseline=ComparedRun(name="old"), outcome="Equivalent", message="m", detectable_percent=4.2)
-    assert "a change of 4.2 % is" in (fact("power", ended(comparison=comparison)) or "")
+    assert "a change of 4.2 % in" in (fact("power", ended(comparison=comparison)) or "")
 
 
 def test_lists_that_were_cut_are_reported() -> None:

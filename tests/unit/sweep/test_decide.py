@@ -7,6 +7,7 @@ import pytest
 from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.decide.sweep.decide_sweep import decide
 from benchrun.decide.sweep.sweep_state import NotCreated, SweepDecision
+from benchrun.measure import power_sentence
 from benchrun.observe import Run
 from unit.plan.specs import spec_body
 from unit.sweep.sweeps import (
@@ -52,6 +53,19 @@ def test_a_new_sweep_starts_its_first_run_and_says_how_large_it_is() -> None:
     assert status.runs is not None
     assert status.runs.summary == "0/4"
     assert condition(status, "Accepted") == ("True", "Accepted")
+
+
+@pytest.mark.parametrize(
+    ("replications", "values", "questions"),
+    [(1, 2, 5), (3, 3, 5), (5, 5, 7)],
+    ids=["repeats", "servers", "percentiles"],
+)
+def test_what_a_sweep_can_find_is_told_while_it_goes_on(replications: int, values: int, questions: int) -> None:
+    template = {**spec_body(), "repeats": 2}
+    status = decided(sweep_body(replications=replications, template=template)).status
+    (awaited,) = (each for each in status.conditions if each.type == "Succeeded")
+    unit = "repeats" if replications == 1 else "fresh servers"
+    assert awaited.message == power_sentence(values, questions, unit=unit)
 
 
 @pytest.mark.parametrize(

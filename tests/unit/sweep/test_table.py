@@ -12,6 +12,7 @@ from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.result_row import PER_GPU
 from benchrun.judge.sweep.best import Side, best_variants, contenders, pareto_front
 from benchrun.judge.sweep.table import ONE_LEFT, found_loads, sweep_table, table
+from benchrun.measure import detectable_percent
 from benchrun.plan import Variant, planned_variants
 from unit.judge.comparison.sides import CELL, repeated, row, run, servers
 from unit.sweep.sweeps import sweep_spec, variant
@@ -85,6 +86,35 @@ def test_fresh_servers_are_compared_between_servers() -> None:
     assert found.scope == "BetweenServers"
     assert found.outcomes == {"same": "NoDetectableDifference", "slow": "Worse"}
     assert found.results[0].metrics["output_throughput"] == pytest.approx(1200, rel=0.05)
+
+
+@pytest.mark.parametrize(("count", "compared"), [(4, False), (5, True)])
+def test_percentiles_are_compared_from_five_servers_a_side_on(count: int, compared: bool) -> None:
+    """And the row shows them then, for the change to stand beside its figures."""
+    random, tails = Random(3), {"P99TTFT": 90.0, "P99TPOT": 14.0}
+
+    def server(name: str, slow: float) -> MeasuredRun:
+        by = slow * (1 + random.gauss(0, 0.01))
+        return run(name, [row(P99TTFT=tails["P99TTFT"] * by, P99TPOT=tails["P99TPOT"] * by)])
+
+    measured = {
+        name: [server(f"{name}{n}", slow) for n in range(count)] for name, slow in (("base", 1.0), ("slow", 1.5))
+    }
+    found = tabled(measured, replications=count)
+    expected = dict.fromkeys(tails, "Worse") if compared else {}
+    assert {metric: word for metric, word in words(found, "slow").items() if metric in tails} == expected
+    assert all(("p99_ttft_ms" in each.metrics) is compared for each in found.results)
+
+
+def test_the_table_says_which_change_it_could_have_found() -> None:
+    """That of the noisiest figure: half the noise finds half the change."""
+    least = {
+        cv: tabled({name: [repeated(name, cv=cv)] for name in ("base", "a", "b")}).detectable_percent
+        for cv in (0.5, 1.0)
+    }
+    assert least[1.0] == pytest.approx(detectable_percent(5, 2 * 5, cv_percent=1.0), rel=0.01)
+    assert least[0.5] == pytest.approx((least[1.0] or 0) / 2, rel=0.03)
+    assert tabled({"base": [run("b")], "wide": [run("w")]}).detectable_percent is None, "the noise is not known"
 
 
 def test_verdicts_of_equal_variants_err_in_at_most_5_percent_of_sweeps() -> None:

@@ -172,6 +172,8 @@ class BenchmarkSweepStatus(StatusModel):
     scope: Scope | None = None
     """WithinOneServer: intervals hold the noise of repeats on one server a variant; another start of the same server may differ by
     more. BetweenServers: they hold that of fresh servers. Absent where nothing is comparable."""
+    detectable_percent: float | None = None
+    """Change of the noisiest figure that is found with 80 % probability, by the noise measured."""
     results: list[Row] = entries(MAX_ROWS, "The table, one entry a variant and load point.")
     best: list[BestVariant] = entries(MAX_BEST, "The best variant by each objective, and by throughput alone.")
     front: list[FrontPoint] = entries(MAX_FRONT)
@@ -195,6 +197,7 @@ class SweepTable(StatusModel):
     best: list[BestVariant] = Field(default_factory=list)
     front: list[FrontPoint] = Field(default_factory=list)
     scope: Scope | None = None
+    detectable_percent: float | None = None
     verdict: Verdict | None = None  # The worst of all rows.
     verdicts: Annotated[dict[Variant, Verdict], Field(max_length=MAX_VARIANTS)] = Field(default_factory=dict)
     """By variant, of those that have figures."""

@@ -3,14 +3,15 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from benchrun.api import has_ended, read_leniently, sentence, sweep as api, timestamp
+from benchrun.api import has_ended, read_leniently, sentence, sweep as api, swept_metrics, timestamp
 from benchrun.api.sweep import BenchmarkSweepStatus, SweepPhase, SweepReason, VariantStatus
 from benchrun.decide import CANCELLED, Ending, Event, Ref, Unacceptable, condition_table
 from benchrun.decide.sweep import sweep_state
 from benchrun.decide.sweep.sweep_state import SweepDecision, SweepFacts, SweepState, TableMade, TableWanted
+from benchrun.measure import power_sentence
 from benchrun.names import KIND
 from benchrun.observe import SweptRun
-from benchrun.plan import PlannedRun, Variant, estimate, run_manifest
+from benchrun.plan import PlannedRun, Variant, cells, estimate, run_manifest
 
 
 def decide(facts: SweepFacts) -> SweepDecision:
@@ -58,7 +59,7 @@ def _go_on(state: SweepState, end: Ending | None, starting: tuple[PlannedRun, ..
     # The table anew only where one more run has ended.
     counted = tabled(state, made) if made else counted_anew(state, tabled=tabled_runs(state))
     phase, reason, message = _step(state, end, starting)
-    rows, facts = condition_table.sweep_going_on(reason, message), state.facts
+    rows, facts = condition_table.sweep_going_on(reason, message, power=_power(state)), state.facts
     status = condition_table.standing(counted, rows, phase, message, of=facts.sweep, now=facts.now)
     is_news = state.status.phase != phase
     return SweepDecision(
@@ -86,6 +87,15 @@ def _step(state: SweepState, end: Ending | None, starting: tuple[PlannedRun, ...
     if starting and not names and not state.ended:
         return "Running", SweepReason.MEASURING, f"starting the first of {len(state.planned)} runs"
     return "Running", SweepReason.MEASURING, f"{done}, {going}"
+
+
+def _power(state: SweepState) -> str:
+    """What its comparisons can find, before anything is measured."""
+    spec, others = state.spec, len(state.variants) - 1
+    questions = others * len(cells(spec.template)) * len(swept_metrics(spec.replications))
+    if spec.replications == 1:
+        return power_sentence(spec.template.repeats, questions, unit="repeats") if others else ""
+    return power_sentence(spec.replications, questions, unit="fresh servers") if others else ""
 
 
 def _cancelled(facts: SweepFacts, runs: Iterable[SweptRun]) -> tuple[Ref, ...]:
@@ -155,7 +165,10 @@ def tabled(state: SweepState, made: TableMade) -> BenchmarkSweepStatus:
         outcome, verdict = table.outcomes.get(variant.name), table.verdicts.get(variant.name)
         update = {"outcome": outcome, "verdict": verdict, "searches": table.searches.get(variant.name, [])}
         variants.append(variant.model_copy(update=update))
-    of_table = {name: getattr(table, name) for name in ("scope", "results", "best", "front", "verdict", "truncated")}
+    of_table = {
+        name: getattr(table, name)
+        for name in ("scope", "detectable_percent", "results", "best", "front", "verdict", "truncated")
+    }
     currency = cost.currency if cost is not None else None
     of_sweep = {"baseline": state.baseline, "currency": currency, "variants": variants}
     return counted.model_copy(update=of_sweep | of_table)

@@ -2,9 +2,10 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, starmap
+from statistics import fmean
 
 from benchrun_client import contract
 
@@ -114,8 +115,8 @@ def cell_obstacle(cell: str, baseline: Side, candidate: Side) -> str | None:
     return None
 
 
-def unknowns(baseline: Side, candidate: Side) -> list[str]:
-    """What should be the same and is not known to be; each in a few words."""
+def caveats(baseline: Side, candidate: Side) -> list[str]:
+    """What should be the same and is not, or is not known to be; each in a few words."""
     runs = (*baseline, *candidate)
     nodes = {server.node for run in runs for server in run.status.servers}
     blind = any(server.gpus and server.gpu is None for run in runs for server in run.status.servers)
@@ -132,7 +133,57 @@ def unknowns(baseline: Side, candidate: Side) -> list[str]:
         f"it is not known how tokens were chosen in {next(iter(silent), '')}": 0 < len(silent) < len(sampling),
         "it is not known whether the dataset's file is the same on both sides": not all(starmap(_send_the_same, pairs)),
     }
-    return [text for text, is_so in found.items() if is_so]
+    return [*(text for text, is_so in found.items() if is_so), *_differences(baseline, candidate)]
+
+
+MAX_CLOCK_PERCENT = 3.0  # How far the sides' SM clocks may be apart: as far as within a run.
+
+
+def _differences(baseline: Side, candidate: Side) -> Iterator[str]:
+    """In what servers chose; in clocks and failed requests, at the load point with most of it."""
+    sides, names = (baseline, candidate), (baseline[0].name, candidate[0].name)
+    for key in _CHOSEN:
+        chosen = [{s.reported[key] for run in side for s in run.status.servers if key in s.reported} for side in sides]
+        if all(chosen) and chosen[0] != chosen[1]:
+            one, other = (f"{', '.join(sorted(of))} in {name}" for of, name in zip(chosen, names, strict=True))
+            yield f"{key.replace('_', ' ')}: {one}, {other}"
+    ids = dict.fromkeys(row.cell for run in baseline for row in run.status.results)
+    cells = [cell for cell in ids if cell_obstacle(cell, *sides) is None]
+    clocks = {cell: pair for cell in cells if all(pair := [_clock_mhz(side, cell) for side in sides])}
+    cell = max(clocks, key=lambda cell: max(clocks[cell]) / min(clocks[cell]), default="")
+    if cell and 100 * (1 - min(clocks[cell]) / max(clocks[cell])) > MAX_CLOCK_PERCENT:
+        before, after = clocks[cell]
+        yield f"SM clocks at {cell}: {before:.0f} MHz in {names[0]}, {after:.0f} MHz in {names[1]}"
+    requests = {cell: (_requests(baseline, cell), _requests(candidate, cell)) for cell in cells}
+    unlike = {cell: pair for cell, pair in requests.items() if _fail_unlike(*pair, error=contract.ERROR / len(cells))}
+    cell = max(unlike, key=lambda cell: max(unlike[cell]), default="")
+    if cell:
+        one, other = (f"{x:.0f} of {n:.0f} in {name}" for (x, n), name in zip(unlike[cell], names, strict=True))
+        yield f"requests failed at {cell}: {one}, {other}. Figures are of answered ones alone"
+
+
+def _clock_mhz(side: Side, cell: str) -> float:
+    """Mean over the servers; 0 where it is not known."""
+    roles = (role for run in side if (row := run.row(cell)) is not None for role in row.roles)
+    clocks = [role.sm_clock_mean_mhz for role in roles if role.sm_clock_mean_mhz is not None]
+    return fmean(clocks) if clocks else 0.0
+
+
+def _requests(side: Side, cell: str) -> tuple[float, float]:
+    """How many failed, of how many."""
+    rows = [row.metrics for run in side if (row := run.row(cell)) is not None]
+    failed, completed = (sum(row.get(key) or 0.0 for row in rows) for key in ("failed", "completed"))
+    return failed, failed + completed
+
+
+def _fail_unlike(one: tuple[float, float], other: tuple[float, float], *, error: float) -> bool:
+    """Whether so few of all failed requests are those of one side by chance at most that often (J. Przyborowski and H. Wilenski,
+    Biometrika 31, 1940)."""
+    (few, of_one), (many, of_other) = one, other
+    if not (of_one and of_other and few + many):
+        return False
+    failed, share = few + many, of_one / (of_one + of_other)
+    return any(contract.is_rare(x / failed, failed, of, error) for x, of in ((few, share), (many, 1 - share)))
 
 
 def _not_two_sides(baseline: Side, candidate: Side) -> str | None:

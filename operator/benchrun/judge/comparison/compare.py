@@ -55,15 +55,15 @@ def compare(
     outcome = outcome_of(cells)
     suspects = {row.cell for run in runs for row in run.status.results if row.verdict == "Suspect"}
     suspect = sum(cell.cell in suspects for cell in cells)
-    least, unknown = _detectable(asked), comparability.unknowns(baseline, candidate)
-    message = sentence(cells, scope, suspect=suspect, unknown=unknown, detectable_percent=least)
+    least, caveats = detectable(asked), comparability.caveats(baseline, candidate)
+    message = sentence(cells, scope, suspect=suspect, caveats=caveats, detectable_percent=least)
     found = Compared(scope if outcome != "NotComparable" else None, outcome, None, message, cells, least)
     if max_regression_percent is None:
         return found
     measured = [each for each in asked if any(run.row(each.cell) for run in baseline)]
     required = [(each.cell, None if isinstance(each.questions, str) else each.questions) for each in measured]
     gated = gate(required, max_regression_percent=max_regression_percent)
-    return found._replace(gate=gated.word, message=f"{gated.sentence}; {message}")
+    return found._replace(gate=gated.word, message=f"{gated.sentence}. {message}")
 
 
 def not_comparable(reason: str, *, gated: bool) -> Compared:
@@ -114,7 +114,8 @@ def _all(asked: Sequence[Asked]) -> list[Question]:
     return [question for each in asked if not isinstance(each.questions, str) for question in each.questions]
 
 
-def _detectable(asked: Sequence[Asked]) -> float | None:
+def detectable(asked: Sequence[Asked]) -> float | None:
+    """The least change of the noisiest figure that is found with 80 %, by the noise that was measured."""
     questions = _all(asked)
     error = family_error(questions)
     shifts = [shift for question in questions if (shift := question.detectable(error=error)) is not None]

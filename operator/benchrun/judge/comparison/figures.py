@@ -85,7 +85,7 @@ def _figure_of(
 
 
 SCOPES: Mapping[api.Scope, str] = {
-    "WithinOneServer": "within one server: the intervals hold the noise of repeats on one server a side, and another start "
+    "WithinOneServer": "within one server: the intervals hold the noise of repeats on one server a side. Another start "
     "of the same server may differ by more",
     "BetweenServers": "between servers: the intervals hold the noise of fresh servers",
 }
@@ -99,12 +99,17 @@ _SPOKEN = {
 }
 
 
+def detected(percent: float) -> str:
+    """The power of a comparison, in words."""
+    return f"at the measured noise, a change of {percent_text(percent)} in one figure is detected with 80 % probability"
+
+
 def sentence(
     cells: Sequence[api.ComparedCell],
     scope: api.Scope,
     *,
     suspect: int,
-    unknown: Sequence[str] = (),
+    caveats: Sequence[str] = (),
     detectable_percent: float | None = None,
 ) -> str:
     """Counts of words, the most marked loss, what was left out, what could have been found, and the scope."""
@@ -120,13 +125,12 @@ def sentence(
         parts.append(f"{len(left_out)} of {len(cells)} load points not comparable ({first})")
     if suspect:
         parts.append(f"{suspect} of {len(cells)} load points Suspect")
-    parts += unknown
+    parts += caveats
     if detectable_percent is not None:
-        detected = f"a change of {percent_text(detectable_percent)} in one figure is detected with 80 % probability"
-        parts.append(f"at the measured noise, {detected}")
+        parts.append(detected(detectable_percent))
     if any(change.low_percent is not None for _, change in changes):
         parts += ["all intervals together hold with 95 % confidence, and so do all words", SCOPES[scope]]
-    return "; ".join(parts)
+    return ". ".join(part[0].upper() + part[1:] for part in parts)
 
 
 def _most_marked(changes: Sequence[tuple[str, api.Change]]) -> list[str]:

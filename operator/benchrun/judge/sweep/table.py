@@ -10,7 +10,7 @@ from statistics import fmean, geometric_mean
 from benchrun import api
 from benchrun.api.sweep import MAX_BEST, MAX_FRONT, MAX_ROWS, BenchmarkSweepSpec, FoundLoad, Row, SweepTable, TabledRun
 from benchrun.judge.comparison.comparability import MeasuredRun, cell_obstacle, obstacle
-from benchrun.judge.comparison.compare import Asked, compared_cells, limits, outcome_of, questions_at
+from benchrun.judge.comparison.compare import Asked, compared_cells, detectable, limits, outcome_of, questions_at
 from benchrun.judge.comparison.figures import figure_of, throughput_at
 from benchrun.judge.result_row import PER_GPU
 from benchrun.judge.rules.all_rules import worst
@@ -45,7 +45,10 @@ def table(
     }
     scope: api.Scope | None = "BetweenServers" if replications > 1 else "WithinOneServer"
     return SweepTable(
-        results=rows, scope=scope if any(cell.changes for cell in compared.values()) else None, outcomes=outcomes
+        results=rows,
+        scope=scope if any(cell.changes for cell in compared.values()) else None,
+        detectable_percent=detectable(asked),
+        outcomes=outcomes,
     )
 
 
@@ -56,8 +59,8 @@ def _asked(base: Side, side: Side, cell: str, *, replications: int) -> Asked:
         return Asked(cell, before, after, reason[:300])
     servers = [each.variant.spec.server for each in (base, side)]
     is_split = any(server is not None and server.disaggregated is not None for server in servers)
-    metrics = dict.fromkeys((*(OF_A_SPLIT_FIRST if is_split else ()), *api.DEFAULT_METRICS))
-    questions = questions_at(cell, before, after, metrics)
+    metrics = (*(OF_A_SPLIT_FIRST if is_split else ()), *api.swept_metrics(min(len(before), len(after))))
+    questions = questions_at(cell, before, after, dict.fromkeys(metrics))
     known = [each for each in questions if each.baseline.value is not None or each.candidate.value is not None]
     return Asked(cell, before, after, known)
 
@@ -105,7 +108,8 @@ def _limit(base: Side, side: Side, cell: str) -> api.Bottleneck | None:
 
 
 def _metrics(side: Side, cell: str) -> dict[str, float | None]:
-    figures = {api.KEYS[metric]: rounded(figure_of(metric, cell, side.runs_at(cell)).value) for metric in SHOWN}
+    shown = dict.fromkeys((*SHOWN, *api.swept_metrics(len(side.runs_at(cell)))))
+    figures = {api.KEYS[metric]: rounded(figure_of(metric, cell, side.runs_at(cell)).value) for metric in shown}
     throughput = figures[api.KEYS["OutputThroughput"]]
     figures[PER_GPU] = None if throughput is None else rounded(throughput / side.devices)
     of_all = {key: value for key, value in figures.items() if value is not None}

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import compress
 
 import yaml
-from benchrun_client.contract import RandomData, StageRecord, interval_ranks
+from benchrun_client.contract import RandomData, StageRecord, interval
 
 from benchrun.api import RoleFigures
 from benchrun.judge.result_row import gpus_of
-from benchrun.measure import Distribution, Pools, rounded, totals
+from benchrun.measure import Distribution, Pools, Samples, rounded, totals
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_PROXY, ROLE_SERVER
 from benchrun.report.export import formats
 from benchrun.report.export.encoders import Files, Json, NotExportable, seconds, without_unknown
@@ -51,12 +51,12 @@ def requests(record: StageRecord) -> Json:
     return without_unknown({"total": len(ok), "failures": ok.count(0), **answered})
 
 
-def latency(pools: Pools) -> Json:
-    """A percentile that too few requests bound is left out: the format has no mark for it."""
+def latency(pools: Pools, samples: Samples) -> Json:
+    """A percentile that too few independent requests bound is left out: the format has no mark for it."""
     found = {}
     for name, pool in pools.items():
         field, units = _LATENCIES[name]
-        bounded = {key: p for key, p in _PERCENTILES.items() if interval_ranks(pool.count, p) is not None}
+        bounded = {key: p for key, p in _PERCENTILES.items() if interval(samples[name], p) is not None}
         found[field] = _statistics(pool, units, bounded, scale=seconds)
     return found
 
@@ -226,7 +226,7 @@ def report(run: ExportedRun, stage: ExportedStage) -> Json:
                 "request_performance": {
                     "aggregate": {
                         "requests": requests(stage.record),
-                        "latency": latency(pools(stage)),
+                        "latency": latency(pools(stage), formats.samples(stage)),
                         "throughput": throughput(stage.record),
                     }
                 },

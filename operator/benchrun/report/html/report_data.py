@@ -101,6 +101,7 @@ def _restored(run: Reported, row: Result) -> Result:
     update = {
         "metrics": metrics | row.metrics,
         "intervals": sure.intervals | row.intervals,
+        "independent": sure.independent | row.independent,
         "uncertain": sure.uncertain,
         "objectives": objective_results(
             run.spec.objectives, samples, row.verdict, error=objective_error(run.spec, cell)

@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from benchrun.judge.comparison.comparability import MeasuredRun, cell_obstacle
+from benchrun.api import RoleFigures
+from benchrun.judge.comparison.comparability import MeasuredRun, caveats, cell_obstacle
 from benchrun.judge.comparison.compare import not_comparable
 from unit.judge.comparison.sides import CELL, CLIENT, compared, failed, repeated, row, run, words
 from unit.plan.specs import concurrencies, rates, spec, workload
@@ -95,6 +96,45 @@ def test_a_server_that_was_started_otherwise_may_choose_otherwise() -> None:
     assert found.outcome == "NoDetectableDifference"
 
 
+def test_what_servers_chose_differently_is_told_where_they_may() -> None:
+    other = spec(server={"image": "vllm/vllm-openai:v0.32.0", "args": ["--max-num-seqs", "8"]})
+    before = choosing("a", dtype="bfloat16", attention_backend="FLASH_ATTN")
+    after = choosing("b", run_spec=other, dtype="bfloat16", attention_backend="TRITON_ATTN", quantization="fp8")
+    told = "attention backend: FLASH_ATTN in a, TRITON_ATTN in b"
+    assert caveats([before], [after]) == [told], "quantization is not known of both"
+    assert told[1:] in compared(before, after).message
+    assert caveats([before], [before]) == []
+
+
+@pytest.mark.parametrize(
+    ("mhz", "told"), [(1980.0, False), (1922.0, False), (1915.0, True), (2050.0, True), (None, False)]
+)
+def test_clocks_more_than_3_percent_apart_are_told(mhz: float | None, told: bool) -> None:
+    def clocked(name: str, clock: float | None) -> MeasuredRun:
+        roles = [RoleFigures(role="server", sm_clock_mean_mhz=clock)]
+        return run(name, [row(repeats=5, cv=1).model_copy(update={"roles": roles})])
+
+    found = caveats([clocked("a", 1980.0)], [clocked("b", mhz)])
+    assert found == ([f"SM clocks at {CELL}: 1980 MHz in a, {mhz:.0f} MHz in b"] if told else [])
+
+
+@pytest.mark.parametrize(
+    ("failed", "told"),
+    [((0, 0), False), ((0, 4), False), ((0, 8), True), ((8, 0), True), ((8, 8), False), ((5, 10), False)],
+)
+def test_sides_whose_requests_fail_unlike_are_told(failed: tuple[int, int], told: bool) -> None:
+    """Of 1,000 a side. A side that fails more of its long requests looks faster."""
+
+    def failing(name: str, count: int) -> MeasuredRun:
+        given = row(repeats=5, cv=1)
+        metrics = given.metrics | {"failed": count, "completed": 1000 - count}
+        return run(name, [given.model_copy(update={"metrics": metrics})])
+
+    before, after = failing("a", failed[0]), failing("b", failed[1])
+    counts = f"{failed[0]} of 1000 in a, {failed[1]} of 1000 in b"
+    assert any(counts in each for each in caveats([before], [after])) is told
+
+
 def test_the_server_may_not_differ_within_a_side() -> None:
     other = spec(server={"image": "vllm/vllm-openai:v0.33.0"})
     found = compared([run("a1"), run("a2", run_spec=other)], [run("b1"), run("b2")])
@@ -183,7 +223,7 @@ def test_records_without_sampling_are_compared_with_a_remark(
     )
     found = compared(a, b)
     silent = "a" if before is None else "b"
-    assert (f"it is not known how tokens were chosen in {silent}" in found.message) is unknown
+    assert (f"It is not known how tokens were chosen in {silent}" in found.message) is unknown
     assert found.cells[0].reason is None
 
 
@@ -238,7 +278,7 @@ def test_the_scope_never_claims_more_than_was_measured(
 ) -> None:
     found = compared(before, after)
     assert found.scope == scope
-    assert ("within one server" in found.message, "between servers" in found.message) == (
+    assert ("Within one server" in found.message, "Between servers" in found.message) == (
         scope == "WithinOneServer",
         scope == "BetweenServers",
     )
@@ -250,7 +290,7 @@ def test_the_scope_never_claims_more_than_was_measured(
 def test_a_kind_of_gpu_that_is_not_known_is_reported(noted: bool, node: str) -> None:
     unknown = {"gpu": None}
     found = compared(run("a", server=unknown), run("b", server={**unknown, "node": node}))
-    assert ("the kind of GPU is not known on every side" in found.message) == noted
+    assert ("The kind of GPU is not known on every side" in found.message) == noted
 
 
 def test_suspect_figures_are_compared_and_called_so() -> None:

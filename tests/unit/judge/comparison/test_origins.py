@@ -9,7 +9,7 @@ from unit.judge.comparison.sides import compared, row, run
 from unit.plan.specs import spec, workload
 
 FILE = {"shareGPT": {"file": {"configMap": {"name": "rows", "key": "rows.json"}}}}
-SAID = "it is not known whether the dataset's file is the same on both sides"
+SAID = "It is not known whether the dataset's file is the same on both sides"
 
 
 def dataset_run(
@@ -40,7 +40,7 @@ def test_models_of_one_name_from_different_sources_are_compared_with_a_remark(
     other = spec(model={"name": "Qwen/Qwen3-4B", "source": source})
     found = compared(run("a", repeats=5, cv=1), run("b", repeats=5, cv=1, run_spec=other))
     assert found.outcome == "NoDetectableDifference"
-    assert f"the model comes from the hub in a and from {words}" in found.message
+    assert f"The model comes from the hub in a and from {words}" in found.message
 
 
 def test_equal_questions_with_different_prompts_read_different_files() -> None:

@@ -22,7 +22,9 @@ KEPT = ("request_throughput", "p99_ttft_ms")
 def cut(row: Result, **changes: Any) -> Result:
     """As the status of a large run has it."""
     metrics = {name: value for name, value in row.metrics.items() if name in KEPT}
-    return row.model_copy(update={"metrics": metrics, "intervals": {}, "uncertain": [], "objectives": [], **changes})
+    return row.model_copy(
+        update={"metrics": metrics, "intervals": {}, "independent": {}, "uncertain": [], "objectives": [], **changes}
+    )
 
 
 def large(**changes: Any) -> Reported:
@@ -32,7 +34,11 @@ def large(**changes: Any) -> Reported:
 
 def test_what_was_cut_is_what_was_judged() -> None:
     for now, judged in zip(restored(large()).status.results, measured().status.results, strict=True):
-        assert (now.intervals, now.uncertain) == (judged.intervals, judged.uncertain)
+        assert (now.intervals, now.independent, now.uncertain) == (
+            judged.intervals,
+            judged.independent,
+            judged.uncertain,
+        )
         assert now.objectives == judged.objectives
         assert {name: now.metrics[name] for name in judged.metrics if name in now.metrics} == {
             name: value for name, value in judged.metrics.items() if name in now.metrics

@@ -4,13 +4,12 @@ from collections import Counter
 
 from benchrun.api import BenchmarkRunStatus, Finding, find_condition
 from benchrun.api.sweep import BenchmarkSweepStatus, SweepReason, VariantStatus
-from benchrun.judge.comparison.figures import SCOPES
 from benchrun.judge.rules.all_rules import evidence_sentence
 from benchrun.judge.rules.rule import SEVERITIES
 from benchrun.judge.sweep.best import THROUGHPUT
 from benchrun.report import exit_codes, html
 from benchrun.report.comparison_rows import GATES, WORDS
-from benchrun.report.sweep_rows import best_rows, failure, outcome_word
+from benchrun.report.sweep_rows import best_rows, compared_text, failure, outcome_word
 from benchrun.report.tables import ABSENT, Column, Rows, figure, objective_rows, table_of
 
 MEANINGS = {
@@ -112,7 +111,7 @@ def _sweep_facts(status: BenchmarkSweepStatus) -> html.Facts:
         ("Ended because", exit_codes.failure_reason(status.conditions)),
         *((f"Most throughput per GPU{f', {workload}' if several else ''}", variant) for workload, variant in best),
         ("Baseline", status.baseline),
-        ("Compared", SCOPES[status.scope] if status.scope is not None else None),
+        ("Compared", compared_text(status)),
         ("Runs", ", ".join(f"{count} {_SWEEP_RUNS[name]}" for name, count in counts.items() if count)),
         ("GPU seconds held", figure(status.gpu_seconds, digits=4) if status.gpu_seconds else None),
     )
