@@ -1,7 +1,7 @@
 """`python -m dev.generate [--check] [ROOT]`: writes what is made from the API models and the pages of findings, or says that it
 is out of date.
 
-Codes are written first: everything else imports them, and is therefore imported where it is rendered."""
+Codes are written first, then the rules: everything else imports them, and is therefore imported where it is rendered."""
 
 import argparse
 import difflib
@@ -16,6 +16,7 @@ from dev.finding_codes import codes_text
 
 COMMAND = "python -m dev.generate"
 CODES_FILE = "operator/benchrun/api/codes.py"
+RULE_FUNCTIONS_FILE = "operator/benchrun/api/rule_functions.py"
 CRD_FILE = "crds/benchmarkruns.benchrun.dev.yaml"
 CHART_CRD_FILE = "charts/benchrun/files/benchmarkruns.benchrun.dev.yaml"
 SWEEP_CRD_FILE = "crds/benchmarksweeps.benchrun.dev.yaml"
@@ -51,6 +52,13 @@ Findings in the order of results:
 def codes_module() -> str:
     """The codes of findings, from the names of their pages."""
     return f"# Generated from the names of the pages in docs/findings by: {COMMAND}\n{codes_text()}"
+
+
+def rule_functions_module() -> str:
+    """The rules of the spec for Python, from their CEL."""
+    from dev.rule_functions import rule_functions_text
+
+    return f"# Generated from the rules in operator/benchrun/api by: {COMMAND}\n{rule_functions_text()}"
 
 
 def crd_text() -> str:
@@ -100,6 +108,7 @@ def findings_page() -> str:
 
 GENERATED: dict[str, Callable[[], str]] = {
     CODES_FILE: codes_module,
+    RULE_FUNCTIONS_FILE: rule_functions_module,
     CRD_FILE: crd_text,
     CHART_CRD_FILE: crd_text,
     SWEEP_CRD_FILE: sweep_crd_text,
