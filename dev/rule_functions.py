@@ -116,6 +116,13 @@ class _ToPython(ast.NodeTransformer):
                 return _method(name, of, arguments)
         return node
 
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        self.generic_visit(node)
+        match node:
+            case ast.BinOp(left=items, op=ast.Add(), right=ast.List(elts=more)):
+                return ast.List([ast.Starred(items, ast.Load()), *more], ast.Load())
+        return node
+
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
         self.generic_visit(node)
         match node:

@@ -15,10 +15,10 @@ def run_requests(it: Any) -> Any:
 def runs(it: Any) -> Any:
     return (variants(it.matrix) * it.replications)
 def cell_requests(it: Any) -> Any:
-    return (max([(float(w.requests) if w.requests is not None else float(w.duration_seconds if w.duration_seconds is not None
-        else 0) * (max(each_rate(w.load.request_rates) + [0.0]) if w.load.request_rates is not None else
+    return (max([*[(float(w.requests) if w.requests is not None else float(w.duration_seconds if w.duration_seconds is not None
+        else 0) * (max([*each_rate(w.load.request_rates), 0.0]) if w.load.request_rates is not None else
         highest(w.load.search))) * float(w.load.search.max_repeats if w.load.search is not None else it.repeats) for w in
-        it.workloads] + [0.0]))
+        it.workloads], 0.0]))
 def variants(it: Any) -> Any:
     return (len(it.variants) if it.variants is not None else (len(it.zip[0].values) if len(it.zip) > 0 else 0) if it.zip is not
         None else grid(it.grid) if it.grid is not None else 0)
