@@ -14,6 +14,7 @@ import yaml
 
 from dev.finding_codes import codes_text
 
+ROOT = Path(__file__).resolve().parent.parent
 COMMAND = "python -m dev.generate"
 CODES_FILE = "operator/benchrun/api/codes.py"
 RULE_FUNCTIONS_FILE = "operator/benchrun/api/rule_functions.py"
@@ -24,6 +25,7 @@ CHART_SWEEP_CRD_FILE = "charts/benchrun/files/benchmarksweeps.benchrun.dev.yaml"
 REFERENCE_FILE = "docs/reference/benchmarkrun.md"
 SWEEP_REFERENCE_FILE = "docs/reference/benchmarksweep.md"
 FINDINGS_FILE = "docs/findings/README.md"
+EXPORTS_FILE = "docs/export.md"
 
 
 _PAGE = "<!-- Generated from {source} by: " + COMMAND + " -->\n"
@@ -46,6 +48,12 @@ Findings in the order of results:
 
 | code | severity | finding |
 |---|---|---|
+"""
+_EXPORTS = f"""\
+<!-- Generated from operator/benchrun/report/export by: {COMMAND} -->
+
+| format | what it writes |
+|---|---|
 """
 
 
@@ -106,6 +114,16 @@ def findings_page() -> str:
     return _PAGE.format(source="the pages of this folder") + _FINDINGS + "".join(rows)
 
 
+def exports_page() -> str:
+    """The page of exports as it is, its table from what every format says of itself."""
+    from benchrun.report.export.formats import FORMATS
+
+    before, begin, rest = (ROOT / EXPORTS_FILE).read_text(encoding="utf-8").partition("<!-- formats -->\n")
+    _, end, after = rest.partition("<!-- end of formats -->\n")
+    rows = [f"| `{name}` | {each.summary} |\n" for name, each in FORMATS.items()]
+    return before + begin + _EXPORTS + "".join(rows) + "\n" + end + after
+
+
 GENERATED: dict[str, Callable[[], str]] = {
     CODES_FILE: codes_module,
     RULE_FUNCTIONS_FILE: rule_functions_module,
@@ -116,6 +134,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     REFERENCE_FILE: reference_page,
     SWEEP_REFERENCE_FILE: sweep_reference_page,
     FINDINGS_FILE: findings_page,
+    EXPORTS_FILE: exports_page,
 }
 """Every generated file, by its path in the repository."""
 
