@@ -208,14 +208,14 @@ def _texts(body: ast.expr) -> list[str]:
 
 
 def _named_parts() -> Iterator[tuple[str, _Part]]:
-    """What the API's modules call a part of a rule: `_POINTS` is `points`."""
+    """What the API's modules call a part of a rule: `POINTS` is `_points`."""
     for module in [each for name, each in sys.modules.items() if name.startswith("benchrun.api")]:
         for name, cel in vars(module).items():
             if isinstance(cel, str) and name.isupper() and len(cel) >= 20:
                 # Of a pattern: whether a text has it; of a template: with the object itself.
                 test = f"self.matches({cel})" if cel[0] == cel[-1] == "'" else cel.replace("{0}", "self")
                 try:
-                    yield name.strip("_").lower(), _part(translated(test))
+                    yield "_" + name.strip("_").lower(), _part(translated(test))
                 except (SyntaxError, KeyError):
                     continue
 

@@ -7,68 +7,68 @@ from typing import Any
 
 
 # fmt: off
-def run_requests(it: Any) -> Any:
-    return (sum([(float(w.requests) * float(points(w.load)) if w.requests is not None else float(w.duration_seconds if
-        w.duration_seconds is not None else 0) * (sum(each_rate(w.load.request_rates)) if w.load.request_rates is not None else
-        highest(w.load.search) * float(points(w.load)))) * float(w.load.search.max_repeats if w.load.search is not None else
+def _run_requests(it: Any) -> Any:
+    return (sum([(float(w.requests) * float(_points(w.load)) if w.requests is not None else float(w.duration_seconds if
+        w.duration_seconds is not None else 0) * (sum(_each_rate(w.load.request_rates)) if w.load.request_rates is not None else
+        _highest(w.load.search) * float(_points(w.load)))) * float(w.load.search.max_repeats if w.load.search is not None else
         it.repeats) for w in it.workloads]))
-def runs(it: Any) -> Any:
-    return (variants(it.matrix) * it.replications)
-def cell_requests(it: Any) -> Any:
+def _runs(it: Any) -> Any:
+    return (_variants(it.matrix) * it.replications)
+def _cell_requests(it: Any) -> Any:
     return (max([*[(float(w.requests) if w.requests is not None else float(w.duration_seconds if w.duration_seconds is not None
-        else 0) * (max([*each_rate(w.load.request_rates), 0.0]) if w.load.request_rates is not None else
-        highest(w.load.search))) * float(w.load.search.max_repeats if w.load.search is not None else it.repeats) for w in
+        else 0) * (max([*_each_rate(w.load.request_rates), 0.0]) if w.load.request_rates is not None else
+        _highest(w.load.search))) * float(w.load.search.max_repeats if w.load.search is not None else it.repeats) for w in
         it.workloads], 0.0]))
-def variants(it: Any) -> Any:
+def _variants(it: Any) -> Any:
     return (len(it.variants) if it.variants is not None else (len(it.zip[0].values) if len(it.zip) > 0 else 0) if it.zip is not
-        None else grid(it.grid) if it.grid is not None else 0)
-def cells(it: Any) -> Any:
-    return (sum([points(w.load) for w in it]))
-def points(it: Any) -> Any:
+        None else _grid(it.grid) if it.grid is not None else 0)
+def _cells(it: Any) -> Any:
+    return (sum([_points(w.load) for w in it]))
+def _points(it: Any) -> Any:
     return (len(it.request_rates) if it.request_rates is not None else len(it.concurrencies) if it.concurrencies is not None
         else it.search.max_probes + 3 if it.search is not None else len(it.trace_speeds) if it.trace_speeds is not None else
         len(it.batch_sizes) if it.batch_sizes is not None else 0)
-def grid(it: Any) -> Any:
+def _grid(it: Any) -> Any:
     return ((len(it[0].values) if len(it) > 0 else 1) * (len(it[1].values) if len(it) > 1 else 1) * (len(it[2].values) if
         len(it) > 2 else 1) * (len(it[3].values) if len(it) > 3 else 1) * (len(it[4].values) if len(it) > 4 else 1))
-def place(it: Any, of: Any) -> Any:
+def _place(it: Any, of: Any) -> Any:
     return ([it.name + '=' + v.name in of.split(',') for v in it.values].index(True) if True in [it.name + '=' + v.name in
         of.split(',') for v in it.values] else -1)
-def loads(it: Any) -> Any:
+def _loads(it: Any) -> Any:
     return (sum([it.request_rates is not None, it.concurrencies is not None, it.search is not None, it.trace_speeds is not None,
         it.batch_sizes is not None]))
-def each_rate(it: Any) -> Any:
-    return ([float(r) if number(r) and r != 'inf' else 0.0 for r in it])
-def highest(it: Any) -> Any:
-    return (float(it.to) if it is not None and number(it.to) else 0.0)
-def number(it: Any) -> Any:
+def _each_rate(it: Any) -> Any:
+    return ([float(r) if _number(r) and r != 'inf' else 0.0 for r in it])
+def _highest(it: Any) -> Any:
+    return (float(it.to) if it is not None and _number(it.to) else 0.0)
+def _number(it: Any) -> Any:
     return (re.search('^(inf|[0-9]+([.][0-9]+)?)$', it))
 RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
     0x21765739: lambda self: sum([self.server is not None, self.endpoint is not None, self.offline is not None]) == 1,
-    0x39a0fcb5: lambda self: cells(self.workloads) <= 64,
-    0x0d1c98c8: lambda self: f'workloads have {cells(self.workloads)} load points in all; the limit is 64',
-    0x900a23ab: lambda self: cells(self.workloads) * self.repeats <= 256,
+    0x39a0fcb5: lambda self: _cells(self.workloads) <= 64,
+    0x0d1c98c8: lambda self: f'workloads have {_cells(self.workloads)} load points in all; the limit is 64',
+    0x900a23ab: lambda self: _cells(self.workloads) * self.repeats <= 256,
     0x44e07465: lambda self:
-        f'{cells(self.workloads)} load points x {self.repeats} repeats = {cells(self.workloads) * self.repeats} stages; the limit is 256',
+        f'{_cells(self.workloads)} load points x {self.repeats} repeats = {_cells(self.workloads) * self.repeats} stages; the limit is 256',
     0x49490121: lambda self: not any(w.load.search is not None for w in self.workloads) or sum([(w.load.search.max_probes + 3) *
-        w.load.search.max_repeats if w.load.search is not None else points(w.load) for w in self.workloads]) <= 256,
-    0x068b3d8e: lambda self: cell_requests(self) <= 200000.0,
+        w.load.search.max_repeats if w.load.search is not None else _points(w.load) for w in self.workloads]) <= 256,
+    0x068b3d8e: lambda self: _cell_requests(self) <= 200000.0,
     0xf7b3ec41: lambda self:
-        f'a load point takes up to {int(cell_requests(self))} requests (requests x repeats); the limit is 200000',
-    0x2af6d9c1: lambda self: run_requests(self) <= 1000000.0,
+        f'a load point takes up to {int(_cell_requests(self))} requests (requests x repeats); the limit is 200000',
+    0x2af6d9c1: lambda self: _run_requests(self) <= 1000000.0,
     0x2954f419: lambda self:
-        f'the run takes up to {int(run_requests(self))} requests in all (stages x requests); the limit is 1000000',
+        f'the run takes up to {int(_run_requests(self))} requests in all (stages x requests); the limit is 1000000',
     0x8c45f802: lambda self: not any(w.load.search is not None for w in self.workloads) or (self.objectives is not None and
         len(self.objectives) > 0),
     0xef440ff6: lambda self: not any(w.load.search is not None for w in self.workloads) or self.repeats == 1,
     0x4dc5f87f: lambda self: all(w.load.search is None or (self.objectives is None or all(o.metric == 'ITL' or not
-        number(o.percentile) or (float(w.requests) if w.requests is not None else float(w.duration_seconds) *
-        float(w.load.search.from_) if w.duration_seconds is not None and number(w.load.search.from_) else 0.0) * (100.0 -
+        _number(o.percentile) or (float(w.requests) if w.requests is not None else float(w.duration_seconds) *
+        float(w.load.search.from_) if w.duration_seconds is not None and _number(w.load.search.from_) else 0.0) * (100.0 -
         float(o.percentile)) >= (369.0 if w.load.search.max_repeats > 1 else 479.0) for o in self.objectives)) for w in
         self.workloads),
     0xb71efc6c: lambda self: all(w.dataset.mix is None or all(any(o.name == p.workload and o.dataset.mix is None and
         (o.dataset.timed_trace is None) for o in self.workloads) for p in w.dataset.mix) for w in self.workloads),
-    0x58835af9: lambda self: all(loads(w.load) > 0 or w.requests is not None or w.duration_seconds is not None or
+    0x58835af9: lambda self: all(_loads(w.load) > 0 or w.requests is not None or w.duration_seconds is not None or
         any(m.dataset.mix is not None and any(p.workload == w.name for p in m.dataset.mix) for m in self.workloads) for w in
         self.workloads),
     0xb71964f1: lambda self: self.client.parallelism == 'Auto' or self.client.parallelism == 1 or all(w.load.search is None for
@@ -101,14 +101,14 @@ RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
     0xed281088: lambda self: all(source in ['secretKeyRef', 'configMapKeyRef', 'fieldRef', 'resourceFieldRef'] for source in
         self),
     0x1960f8e0: lambda self: (self.service_ref is not None) != (self.url is not None),
-    0xf6b58fd9: lambda self: loads(self.load) == 0 or (self.requests is not None) != (self.duration_seconds is not None),
-    0x14bc5215: lambda self: loads(self.load) > 0 or (self.requests is None and self.duration_seconds is None),
+    0xf6b58fd9: lambda self: _loads(self.load) == 0 or (self.requests is not None) != (self.duration_seconds is not None),
+    0x14bc5215: lambda self: _loads(self.load) > 0 or (self.requests is None and self.duration_seconds is None),
     0x4c23935f: lambda self: self.load.trace_speeds is None or self.dataset.timed_trace is not None,
     0xd31b66c1: lambda self: self.duration_seconds is None or (self.load.request_rates is not None and all(r != 'inf' for r in
         self.load.request_rates)) or (self.load.search is not None and self.load.search.axis == 'RequestRate'),
     0xb358c209: lambda self: self.duration_seconds is None or self.load.request_rates is None or all(r == 'inf' or float(r) *
         float(self.duration_seconds) <= 50000.0 for r in self.load.request_rates),
-    0x526cd4dd: lambda self: self.duration_seconds is None or self.load.search is None or (not number(self.load.search.to)) or
+    0x526cd4dd: lambda self: self.duration_seconds is None or self.load.search is None or (not _number(self.load.search.to)) or
         (float(self.load.search.to) * float(self.duration_seconds) <= 50000.0),
     0x4c1123ec: lambda self: self.sampling is None or self.sampling.stop is None or (not self.ignore_eos),
     0xd0152e8a: lambda self: sum([self.random is not None, self.prefix_repetition is not None, self.agent is not None,
@@ -127,32 +127,32 @@ RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
     0x82d81b5b: lambda self: sum([self.config_map is not None, self.pvc is not None, self.url is not None, self.s3 is not None,
         self.path is not None]) == 1,
     0x58469056: lambda self: self.output_tokens_per_text * self.texts_per_prompt <= 1000000,
-    0x7d97c4e5: lambda self: loads(self) <= 1,
+    0x7d97c4e5: lambda self: _loads(self) <= 1,
     0x18a88dee: lambda self: self.max_concurrency is None or self.request_rates is not None,
     0x3fa066a6: lambda self: self.burstiness is None or self.request_rates is not None,
-    0x78472206: lambda self: all(not number(a) or len([b for b in self if number(b) and float(a) == float(b)]) == 1 for a in
+    0x78472206: lambda self: all(not _number(a) or len([b for b in self if _number(b) and float(a) == float(b)]) == 1 for a in
         self),
-    0xd57a2ce7: lambda self: not number(self) or float(self) > 0.0,
+    0xd57a2ce7: lambda self: not _number(self) or float(self) > 0.0,
     0xc8fcd25d: lambda self: self.axis != 'Concurrency' or (re.search('^[0-9]+$', self.from_) and re.search('^[0-9]+$',
         self.to)),
-    0x3b2ced31: lambda self: self.axis != 'Concurrency' or not number(self.to) or float(self.to) <= 100000.0,
-    0xce92eb5f: lambda self: not (number(self.from_) and number(self.to)) or float(self.from_) < float(self.to),
-    0x73be9877: lambda self: not number(self) or (float(self) >= 1.0 and float(self) <= 100.0),
+    0x3b2ced31: lambda self: self.axis != 'Concurrency' or not _number(self.to) or float(self.to) <= 100000.0,
+    0xce92eb5f: lambda self: not (_number(self.from_) and _number(self.to)) or float(self.from_) < float(self.to),
+    0x73be9877: lambda self: not _number(self) or (float(self) >= 1.0 and float(self) <= 100.0),
     0x136f3f3b: lambda self: not (self.top_p is not None or self.top_k is not None) or re.search('[1-9]', self.temperature),
     0xb385d345: lambda self: (self.auto is not None) != (self.none is not None),
-    0x76f2c8c5: lambda self: not number(self) or float(self) <= 100.0,
+    0x76f2c8c5: lambda self: not _number(self) or float(self) <= 100.0,
     0xeb2fc1d5: lambda self: sum([self.per_gpu_hour is not None, self.per_hour is not None, self.per_million_tokens is not
         None]) == 1,
     0xd99b25af: lambda self: self.template.server is not None or self.template.offline is not None,
     0x83bc53dd: lambda self: not self.template.suspend,
     0xa417aacb: lambda self: not self.template.cancel,
     0x7effd9cd: lambda self: self.template.ttl_seconds_after_finished is None,
-    0x4e8e8769: lambda self: variants(self.matrix) > 32 or runs(self) <= 128,
+    0x4e8e8769: lambda self: _variants(self.matrix) > 32 or _runs(self) <= 128,
     0x9f10734b: lambda self:
-        f'{variants(self.matrix)} variants x {self.replications} replications = {runs(self)} runs; the limit is 128',
+        f'{_variants(self.matrix)} variants x {self.replications} replications = {_runs(self)} runs; the limit is 128',
     0x01b0e5d1: lambda self: self.baseline is None or (any(v.name == self.baseline for v in self.matrix.variants) if
-        self.matrix.variants is not None else len(self.baseline.split(',')) == len(self.matrix.zip) and all(place(a,
-        self.baseline) >= 0 and place(a, self.baseline) == ([self.matrix.zip[0].name + '=' + v.name in self.baseline.split(',')
+        self.matrix.variants is not None else len(self.baseline.split(',')) == len(self.matrix.zip) and all(_place(a,
+        self.baseline) >= 0 and _place(a, self.baseline) == ([self.matrix.zip[0].name + '=' + v.name in self.baseline.split(',')
         for v in self.matrix.zip[0].values].index(True) if True in [self.matrix.zip[0].name + '=' + v.name in
         self.baseline.split(',') for v in self.matrix.zip[0].values] else -1) for a in self.matrix.zip) if self.matrix.zip is
         not None else self.matrix.grid is not None and len(self.baseline.split(',')) == len(self.matrix.grid) and all(any(a.name
@@ -160,6 +160,6 @@ RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
     0x8a63d157: lambda self: f'no variant of the matrix is called {self.baseline}',
     0x56c782b9: lambda self: sum([self.grid is not None, self.zip is not None, self.variants is not None]) == 1,
     0x4af5aa49: lambda self: self.zip is None or all(len(a.values) == len(self.zip[0].values) for a in self.zip),
-    0x1ae04ca7: lambda self: self.grid is None or grid(self.grid) <= 32,
-    0xab0b1433: lambda self: f'the grid has {grid(self.grid)} variants; the limit is 32',
+    0x1ae04ca7: lambda self: self.grid is None or _grid(self.grid) <= 32,
+    0xab0b1433: lambda self: f'the grid has {_grid(self.grid)} variants; the limit is 32',
 }
