@@ -14,7 +14,7 @@ from copy import deepcopy
 from functools import cache
 from itertools import takewhile
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 from zlib import crc32
 
 MODULE = "benchrun.api.rule_functions"
@@ -226,14 +226,14 @@ class _ToCalls(ast.NodeTransformer):
     def __init__(self, name: str, text: str) -> None:
         self._name, self._text = name, text
 
-    def visit(self, node: ast.AST) -> ast.AST:
+    def visit(self, node: ast.AST) -> Any:
         """A call in place of the part."""
         if _may_be_shared(node) and ast.dump((part := _part(node)).body) == self._text:
             return _call(self._name, *part.arguments.values())
         return self.generic_visit(node)
 
 
-def _may_be_shared(node: ast.AST) -> bool:
+def _may_be_shared(node: ast.AST) -> TypeGuard[ast.expr]:
     """Whether it reads something, and is more than a name."""
     return isinstance(node, ast.expr) and not isinstance(
         node, (ast.Attribute, ast.Name, ast.Constant, ast.List, ast.FormattedValue)
@@ -290,7 +290,7 @@ class _Renamed(ast.NodeTransformer):
     def __init__(self, path: str, parameter: str) -> None:
         self._path, self._parameter = path, parameter
 
-    def visit(self, node: ast.AST) -> ast.AST:
+    def visit(self, node: ast.AST) -> Any:
         """The parameter in place of the path."""
         return ast.Name(self._parameter, ast.Load()) if ast.dump(node) == self._path else self.generic_visit(node)
 
