@@ -86,12 +86,13 @@ test-long: .venv devcluster-up images ## The longer proofs: a second cluster, th
 	$(MAKE) --no-print-directory bench-judge bench-proxy bench-shards bench-truth
 
 .PHONY: lint
-lint: .venv ## Style, types, import contracts, generated files
+lint: .venv ## Style, types, import contracts, generated files, the size of the source
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 	.venv/bin/python -m dev.generate --check
+	.venv/bin/python dev/house.py
 	@test ! -e operator/__init__.py || { echo "operator/__init__.py shadows the standard library's operator module; remove it"; exit 1; }
 
 .PHONY: house

@@ -1,7 +1,7 @@
 """`python -m dev.generate [--check] [ROOT]`: writes what is made from the API models and the pages of findings, or says that it
 is out of date.
 
-Codes are written first: everything else imports them, and is therefore imported where it is rendered."""
+Codes are written first, then the rules: everything else imports them, and is therefore imported where it is rendered."""
 
 import argparse
 import difflib
@@ -14,8 +14,10 @@ import yaml
 
 from dev.finding_codes import codes_text
 
+ROOT = Path(__file__).resolve().parent.parent
 COMMAND = "python -m dev.generate"
 CODES_FILE = "operator/benchrun/api/codes.py"
+RULE_FUNCTIONS_FILE = "operator/benchrun/api/rule_functions.py"
 CRD_FILE = "crds/benchmarkruns.benchrun.dev.yaml"
 CHART_CRD_FILE = "charts/benchrun/files/benchmarkruns.benchrun.dev.yaml"
 SWEEP_CRD_FILE = "crds/benchmarksweeps.benchrun.dev.yaml"
@@ -23,6 +25,7 @@ CHART_SWEEP_CRD_FILE = "charts/benchrun/files/benchmarksweeps.benchrun.dev.yaml"
 REFERENCE_FILE = "docs/reference/benchmarkrun.md"
 SWEEP_REFERENCE_FILE = "docs/reference/benchmarksweep.md"
 FINDINGS_FILE = "docs/findings/README.md"
+EXPORTS_FILE = "docs/export.md"
 
 
 _PAGE = "<!-- Generated from {source} by: " + COMMAND + " -->\n"
@@ -46,11 +49,24 @@ Findings in the order of results:
 | code | severity | finding |
 |---|---|---|
 """
+_EXPORTS = f"""\
+<!-- Generated from operator/benchrun/report/export by: {COMMAND} -->
+
+| format | what it writes |
+|---|---|
+"""
 
 
 def codes_module() -> str:
     """The codes of findings, from the names of their pages."""
     return f"# Generated from the names of the pages in docs/findings by: {COMMAND}\n{codes_text()}"
+
+
+def rule_functions_module() -> str:
+    """The rules of the spec for Python, from their CEL."""
+    from dev.rule_functions import rule_functions_text
+
+    return f"# Generated from the rules in operator/benchrun/api by: {COMMAND}\n{rule_functions_text()}"
 
 
 def crd_text() -> str:
@@ -98,8 +114,19 @@ def findings_page() -> str:
     return _PAGE.format(source="the pages of this folder") + _FINDINGS + "".join(rows)
 
 
+def exports_page() -> str:
+    """The page of exports as it is, its table from what every format says of itself."""
+    from benchrun.report.export.formats import FORMATS
+
+    before, begin, rest = (ROOT / EXPORTS_FILE).read_text(encoding="utf-8").partition("<!-- formats -->\n")
+    _, end, after = rest.partition("<!-- end of formats -->\n")
+    rows = [f"| `{name}` | {each.summary} |\n" for name, each in FORMATS.items()]
+    return before + begin + _EXPORTS + "".join(rows) + "\n" + end + after
+
+
 GENERATED: dict[str, Callable[[], str]] = {
     CODES_FILE: codes_module,
+    RULE_FUNCTIONS_FILE: rule_functions_module,
     CRD_FILE: crd_text,
     CHART_CRD_FILE: crd_text,
     SWEEP_CRD_FILE: sweep_crd_text,
@@ -107,6 +134,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     REFERENCE_FILE: reference_page,
     SWEEP_REFERENCE_FILE: sweep_reference_page,
     FINDINGS_FILE: findings_page,
+    EXPORTS_FILE: exports_page,
 }
 """Every generated file, by its path in the repository."""
 

@@ -9,7 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = (ROOT / "operator" / "benchrun", ROOT / "client-image")
 MAX_FILES, MAX_LINES, MIN_MEAN_LINES, MAX_IMPORTS_PER_1000 = 300, 39_000, 120.0, 30.0
-MAX_FILE_LINES, MAX_FUNCTION_LINES, MAX_FOLDER_FILES, MAX_CRD_BYTES = 500, 60, 18, 350_000
+MAX_FILE_LINES, MAX_FUNCTION_LINES, MAX_FOLDER_FILES, MAX_CRD_BYTES = 500, 60, 16, 350_000
+MIN_DOCUMENTED_PERCENT = 88.8
 
 
 def main() -> int:
@@ -21,6 +22,8 @@ def main() -> int:
     imports = sum(_internal_imports(tree) for tree in trees.values())
     crd_bytes = sum(path.stat().st_size for path in (ROOT / "crds").glob("*.yaml"))
     folders = Counter(path.parent for path in rooms)
+    public = [node for tree in trees.values() for node in _public(tree)]
+    documented = 100 * sum(ast.get_docstring(node) is not None for node in public) / len(public)
     long_files = [f"{_name(path)} {n}" for path, text in files.items() if (n := text.count("\n")) > MAX_FILE_LINES]
     long_functions = [f"{_name(path)}:{found}" for path, tree in trees.items() for found in _long_functions(tree)]
     full_folders = [f"{_name(folder)} {n}" for folder, n in folders.items() if n > MAX_FOLDER_FILES]
@@ -42,6 +45,12 @@ def main() -> int:
         (f"files over {MAX_FILE_LINES} lines", ", ".join(long_files) or 0, not long_files, "0"),
         (f"functions over {MAX_FUNCTION_LINES} lines", ", ".join(long_functions) or 0, not long_functions, "0"),
         (f"folders of more than {MAX_FOLDER_FILES} files", ", ".join(full_folders) or 0, not full_folders, "0"),
+        (
+            "% of public names with docstrings",
+            round(documented, 2),
+            documented >= MIN_DOCUMENTED_PERCENT,
+            f"at least {MIN_DOCUMENTED_PERCENT:g}",
+        ),
         ("bytes of both CRDs", crd_bytes, crd_bytes <= MAX_CRD_BYTES, f"at most {MAX_CRD_BYTES}"),
     )
     for name, value, _, limit in figures:
@@ -54,6 +63,15 @@ def main() -> int:
 
 def _name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
+
+
+def _public(of: ast.Module | ast.ClassDef) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    """Functions and classes, and the methods of classes, whose names don't begin with an underscore."""
+    for node in of.body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
+            yield node
+            if isinstance(node, ast.ClassDef):
+                yield from _public(node)
 
 
 def _internal_imports(tree: ast.Module) -> int:

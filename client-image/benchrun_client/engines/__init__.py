@@ -1,14 +1,17 @@
-"""Server engines: all that benchrun knows of one in particular. Another engine is one more folder here and an entry in ENGINES.
+"""Server engines: all that benchrun knows of one in particular. Another engine is one more folder here, whose package has `ENGINE`.
 
-Operator and client both import from here; the folder imports nothing but the standard library.
+Operator and client both import from here; the folders import nothing but the standard library.
 """
 
 from collections.abc import Mapping
+from importlib import import_module
+from pkgutil import iter_modules
 
 from benchrun_client.engines.engine import Engine, LogCause, ServedFiles, StartupPhases
-from benchrun_client.engines.vllm import VLLM
 
 __all__ = ["ENGINE", "ENGINES", "Engine", "LogCause", "ServedFiles", "StartupPhases"]
 
-ENGINES: Mapping[str, Engine] = {"vllm": VLLM}
+ENGINES: Mapping[str, Engine] = {
+    folder.name: import_module(f"{__name__}.{folder.name}").ENGINE for folder in iter_modules(__path__) if folder.ispkg
+}
 ENGINE = ENGINES["vllm"]  # That of every run: a spec can't name another yet.

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, pairwise
 from typing import Annotated, Any, ClassVar, Self, TypeVar
+from zlib import crc32
 
 from pydantic import (
     BaseModel,
@@ -24,7 +25,7 @@ from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from benchrun.api.cel import compiled
+from benchrun.api.rule_functions import RULE_FUNCTIONS
 
 _ACRONYMS = {
     "ignore_eos": "ignoreEOS",
@@ -50,7 +51,8 @@ VALIDATIONS = "x-kubernetes-validations"
 class Rule:
     """One rule about a value that a type alone can't express: in a model's `rules`, or in a field's `Annotated` type.
 
-    It is written once, in CEL. The operator checks it too, because an object may be older than the rule.
+    It is written once, in CEL; `make crds` makes a Python function of it. The operator checks it too, because an object may be
+    older than the rule.
     """
 
     cel: str  # True where the rule is kept; `self` is the value.
@@ -61,9 +63,9 @@ class Rule:
 
     def check(self, value: T) -> T:
         """The value, if it keeps the rule. Raises PydanticCustomError with the message if not."""
-        if compiled(self.cel)(value):
+        if RULE_FUNCTIONS[crc32(self.cel.encode())](value):
             return value
-        text = compiled(self.cel_message)(value) if self.cel_message else self.message
+        text = RULE_FUNCTIONS[crc32(self.cel_message.encode())](value) if self.cel_message else self.message
         raise PydanticCustomError("rule", "{text}", {"text": text, "path": self.path or ""})
 
     def entry(self) -> dict[str, str]:

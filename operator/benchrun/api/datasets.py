@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from benchrun_client.contract import DATASETS, AgentData, DatasetFields, Length
 from pydantic import Field, create_model
+from pydantic.alias_generators import to_snake
 
 from benchrun.api.base import Key, ObjectName, Rule, SpecModel, Unique, WorkloadName, exactly_one
-from benchrun.api.cel import python_name
 
 HttpUrl = Annotated[str, Field(max_length=1024, pattern=r"^https?://[^/?#@\s]+([/?][^#\s]*)?$")]
 
@@ -124,7 +124,7 @@ def _in_spec(data: type[DatasetFields]) -> type[SpecModel]:
 
 
 _MODELS = {
-    python_name(data.model_fields["kind"].default): AgentDataset if data is AgentData else _in_spec(data)
+    to_snake(data.model_fields["kind"].default): AgentDataset if data is AgentData else _in_spec(data)
     for data in DATASETS
 }
 """Every dataset but the mix, by its field."""

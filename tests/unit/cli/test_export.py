@@ -262,8 +262,3 @@ def test_a_package_that_registers_something_else_is_named(
     name: str, sentence: str, export: Export, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     assert sentence in refusal(export, capsysbinary, name)
-
-
-def test_every_format_has_its_place_in_the_documentation() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "export.md").read_text(encoding="utf-8")
-    assert [name for name in FORMATS if f"`{name}`" not in page] == []

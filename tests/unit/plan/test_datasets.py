@@ -2,7 +2,6 @@
 
 import pytest
 from benchrun.api import Workload
-from benchrun.api.cel import python_name
 from benchrun.plan import client_data, data_files
 from benchrun_client.contract import (
     DATASETS,
@@ -15,6 +14,7 @@ from benchrun_client.contract import (
     RandomData,
     S3Object,
 )
+from pydantic.alias_generators import to_snake
 from unit.plan.specs import Json, workload
 
 IN_IMAGE: Json = {"path": "/opt/data/rows"}
@@ -62,7 +62,7 @@ FIELDS: Json = {
 
 @pytest.mark.parametrize("kind", sorted({data.model_fields["kind"].default for data in DATASETS} - {"agent"}))
 def test_every_field_arrives(kind: str) -> None:
-    fields = {python_name(name): value for name, value in FIELDS[kind].items()}
+    fields = {to_snake(name): value for name, value in FIELDS[kind].items()}
     data = client_data(workload_with({kind: FIELDS[kind]}), ())
     assert data.model_dump(exclude_none=True) == {"kind": kind, **fields}
 

@@ -18,7 +18,7 @@ def is_reset(body: str) -> bool:
     return isinstance(answer, dict) and answer.get("success") is True
 
 
-VLLM = Engine(
+ENGINE = Engine(
     name="vLLM",
     container="vllm",
     port=launch.PORT,
