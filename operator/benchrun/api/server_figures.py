@@ -57,6 +57,7 @@ class Sample:
     gpu_watts: float | None = _sampled()
     """Of the server's GPUs together; as the following, only in samples for which an exporter was scraped."""
     gpu_memory_mib: float | None = _sampled("max")  # On the GPU that holds most.
+    gpu_memory_total_mib: float | None = _sampled("max")  # Of that GPU, as others are no larger: used and free.
     sm_clock_mhz: float | None = _sampled("mean")
     gpu_joules: float | None = _sampled(scale=1e-3)  # Counter, of the GPUs together.
     gpu_pods: float | None = _sampled("max")  # Pods that the exporter names for one GPU.

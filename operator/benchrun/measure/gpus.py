@@ -18,9 +18,10 @@ _REASONS = ("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", "DCGM_FI_DEV_CLOCK_THROTTLE_REAS
 """Of lower clocks, as bits; the second name is that of DCGM before version 4."""
 _SLOWED, _POWER_CAPPED = 0x08 | 0x20 | 0x40 | 0x80, 0x04
 """NVML's nvmlClocksEventReason: hardware slowdown, thermal slowdown by software and by hardware, power brake; software power cap."""
-_DERIVED = {name: (name,) for name in ("gpu_pods", "gpu_slowed", "gpu_power_capped")}
-_LINES = tuple(f"{name}{{" for names in (*GPU_SERIES.values(), _REASONS) for name in names)
-_OF_A_PART = GPU_SERIES["gpu_memory_mib"][0]
+_DERIVED = {name: (name,) for name in ("gpu_pods", "gpu_slowed", "gpu_power_capped", "gpu_memory_total_mib")}
+_USED, _FREE = GPU_SERIES["gpu_memory_mib"][0], "DCGM_FI_DEV_FB_FREE"
+_LINES = tuple(f"{name}{{" for names in (*GPU_SERIES.values(), _REASONS, (_FREE,)) for name in names)
+_OF_A_PART = (_USED, _FREE)
 """A part of a GPU has memory of its own; power and clocks are those of the whole, which others use too."""
 _POD = (("exported_pod", "exported_namespace"), ("pod", "namespace"), ("pod_name", "pod_namespace"))
 """Labels that name a pod: behind a Prometheus, as the exporter says it, and with its option for old names."""
@@ -45,11 +46,13 @@ def gpu_values(text: str, *, namespace: str, pod: str) -> dict[str, float | None
     values: defaultdict[str, dict[_Gpu, float]] = defaultdict(dict)
     pods: dict[_Gpu, set[tuple[str, str] | None]] = defaultdict(set)
     for series in own:
-        if series.name == _OF_A_PART or not is_part:
+        if series.name in _OF_A_PART or not is_part:
             values[series.name][_gpu(series.labels)] = series.value
     for series in listed:
         pods[_gpu(series.labels)].add(_holder(series.labels))
     values["gpu_pods"] = {gpu: float(len(pods[gpu] - {None})) for gpu in map(_gpu, (series.labels for series in own))}
+    free = values[_FREE]
+    values["gpu_memory_total_mib"] = {gpu: used + free[gpu] for gpu, used in values[_USED].items() if gpu in free}
     reasons = values[_REASONS[0]] or values[_REASONS[1]]
     for name, bits in (("gpu_slowed", _SLOWED), ("gpu_power_capped", _POWER_CAPPED)):
         values[name] = {gpu: float(int(each) & bits != 0) for gpu, each in reasons.items()}

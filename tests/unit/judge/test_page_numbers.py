@@ -29,6 +29,8 @@ LINES: Mapping[Code, tuple[str, ...]] = {
         "gpu_clock_chance",
         "gpu_power_cap_note_percent",
     ),
+    Code.GPU_SHARED: ("gpu_memory_margin_percent", "gpu_memory_margin_mib"),
+    Code.WARMUP_INCOMPLETE: ("warmup_batch_factor", "warmup_batch_errors"),
     Code.STREAM_TRUNCATED: ("truncated_invalid_percent", "output_invalid_percent"),
     Code.RATE_NOT_ACHIEVED: ("sent_rate_suspect_percent", "sent_rate_invalid_percent"),
     Code.CONCURRENCY_NOT_REACHED: ("concurrency_suspect_percent",),

@@ -171,7 +171,7 @@ def test_facts_of_garbage_are_rejected() -> None:
 
 
 def test_every_source_of_a_figure_is_declared() -> None:
-    derived = {"gpu_pods", "gpu_slowed", "gpu_power_capped"}
+    derived = {"gpu_pods", "gpu_slowed", "gpu_power_capped", "gpu_memory_total_mib"}
     assert {*ENGINE.sample_series, *GPU_SERIES, *derived} == set(SAMPLE_FIGURES)
     figures = ROLE_FIGURES.values()
     assert {figure.sample for figure in figures if figure.sample} <= set(SAMPLE_FIGURES)

@@ -13,6 +13,8 @@ from benchrun.judge.stage_profile import StageProfile
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import groups_p_value, known, renewed, rounded
 
+UTILIZATION, FIXED_KV_CACHE = "gpu_memory_utilization", "kv_cache_memory_bytes"
+"""Labels of vLLM's cache_config_info. With a cache of a fixed size vLLM does not look at the first."""
 MIN_CLOCKS = 4  # Readings of a clock of which two begin and two end a stage.
 
 
@@ -26,9 +28,6 @@ def gpu_slowed(stage: StageProfile) -> Found:
     )
     clocks = [known(sample.sm_clock_mhz for sample in samples) for samples in by_pod.values()]
     halves = [(each[: len(each) // 2], each[len(each) // 2 :]) for each in clocks if len(each) >= MIN_CLOCKS]
-    if slowed is None and not halves:
-        why = f"the figures of the servers' GPUs were renewed fewer than {MIN_CLOCKS} times"
-        return [NotChecked(Code.GPU_SLOWED, why)] if any(server.gpus for server in stage.servers) else []
     fallen = max(_change(pair, thresholds) for pair in [*halves, ()] if not pair or fmean(pair[0]) > fmean(pair[1]))
     severity: Severity = "Suspect"
     if (slowed or 0.0) > thresholds.gpu_slowed_suspect_percent:
@@ -38,7 +37,7 @@ def gpu_slowed(stage: StageProfile) -> Found:
     elif (capped or 0.0) > thresholds.gpu_power_cap_note_percent:
         cause, severity = "the power limit", "Note"
     else:
-        return []
+        return _clocks_unread(stage, reasons=slowed is not None, clocks=bool(halves))
     evidence: Evidence = {
         "cause": cause,
         "slowedPercent": rounded(slowed),
@@ -48,6 +47,14 @@ def gpu_slowed(stage: StageProfile) -> Found:
         **_clocks(fallen, thresholds),
     }
     return [StageFinding(Code.GPU_SLOWED, severity, stage.id, evidence, weight=max(fallen[0], slowed or 0.0))]
+
+
+def _clocks_unread(stage: StageProfile, *, reasons: bool, clocks: bool) -> Found:
+    """What of it was not looked at, where nothing was found."""
+    missing = [] if clocks else [f"the figures of the servers' GPUs were renewed fewer than {MIN_CLOCKS} times"]
+    missing += [] if reasons else ["the exporter does not have the reasons for lower clocks"]
+    wanted = missing and any(server.gpus for server in stage.servers)
+    return [NotChecked(Code.GPU_SLOWED, "; ".join(missing))] if wanted else []
 
 
 _Change = tuple[float, float, float]
@@ -86,9 +93,14 @@ def gpus_unread(stage: StageProfile) -> Found:
     """Errors are looked for over the whole run: here only whether they could have been seen."""
     if not any(server.gpus for server in stage.servers):
         return []
-    codes = [] if stage.gpus else [Code.GPU_ERRORS]
-    codes += [] if known(sample.gpu_pods for sample in stage.samples) else [Code.GPU_SHARED]
-    return [NotChecked(code, "no figures of the servers' GPUs were read") for code in codes]
+    if not known(sample.gpu_pods for sample in stage.samples):
+        why = "no figures of the servers' GPUs were read"
+        return [NotChecked(code, why) for code in (Code.GPU_ERRORS, Code.GPU_SHARED)]
+    read = {figure for _, figure in stage.gpus}
+    unread = [_ERRORS[figure][0] for figure in _ERRORS if figure not in read]
+    errors = [NotChecked(Code.GPU_ERRORS, f"the exporter does not have: {', '.join(unread)}")] if unread else []
+    memory = _memory(stage)
+    return [*errors, NotChecked(Code.GPU_SHARED, memory)] if isinstance(memory, str) else errors
 
 
 XID = "gpu_xid"
@@ -115,9 +127,33 @@ def gpu_errors(run: RunContext) -> Found:
 
 
 def gpu_shared(stage: StageProfile) -> Found:
-    """Several pods on one GPU, or on one slice of it."""
+    """Several pods on one GPU or on one slice of it, or more memory in use than vLLM takes."""
     pods = max(known(sample.gpu_pods for sample in stage.samples), default=0.0)
-    return [StageFinding(Code.GPU_SHARED, "Suspect", stage.id, {"pods": pods}, weight=pods)] if pods > 1 else []
+    if pods > 1:
+        return [StageFinding(Code.GPU_SHARED, "Suspect", stage.id, {"pods": pods}, weight=pods)]
+    memory = _memory(stage)
+    if isinstance(memory, str) or memory["usedMib"] <= memory["suspectMib"]:
+        return []
+    return [StageFinding(Code.GPU_SHARED, "Suspect", stage.id, memory, weight=memory["usedMib"] / memory["suspectMib"])]
+
+
+def _memory(stage: StageProfile) -> dict[str, float] | str:
+    """Memory in use on the fullest GPU, and how much it may be; why it is not known."""
+    read = [(s.gpu_memory_mib, s.gpu_memory_total_mib) for s in stage.samples]
+    totals = [(used, total) for used, total in read if used is not None and total is not None]
+    if not totals:
+        return "the exporter does not have the free memory of GPUs"
+    reported = [server.reported for server in stage.servers if server.gpus]
+    if any(FIXED_KV_CACHE in each for each in reported):
+        return f"with {FIXED_KV_CACHE} the servers' memory is no share of the GPU's"
+    try:
+        share = max(float(each[UTILIZATION]) for each in reported)
+    except (KeyError, ValueError):
+        return f"a server does not report its {UTILIZATION}"
+    used, total = max(totals)
+    thresholds = stage.thresholds
+    margin = max(thresholds.gpu_memory_margin_mib, thresholds.gpu_memory_margin_percent / 100 * total)
+    return {"usedMib": used, "suspectMib": round(share * total + margin), "totalMib": total, "utilization": share}
 
 
 RULES = Rules(
@@ -126,7 +162,8 @@ RULES = Rules(
     of_runs=(gpu_errors,),
     sentences={
         (95, Code.GPU_ERRORS): "{error} of the GPUs of {server} went from {before} to {after}, first seen in {stage}.",
-        (235, Code.GPU_SHARED): "{pods} pods use one GPU.",
+        (235, Code.GPU_SHARED): "[{pods} pods use one GPU.]"
+        "[{usedMib} of {totalMib} MiB of a GPU are in use (threshold {suspectMib} MiB, with --gpu-memory-utilization {utilization}).]",
         (245, Code.GPU_SLOWED): "GPU clocks: {cause}[; slowed for heat or by hardware in {slowedPercent} % of the "
         "samples (threshold {suspectSlowedPercent} %)][; at the power limit in {powerCappedPercent} % (threshold {notePercent} %)]"
         "[; SM clock from {fromMhz} to {toMhz} MHz, {clockFallPercent} % (threshold {suspectFallPercent} %)].",
