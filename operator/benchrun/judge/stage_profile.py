@@ -137,6 +137,12 @@ class StageProfile:
         return found
 
     @property
+    def most_running(self) -> float | None:
+        """Most requests that ran at once in any sample, all servers of a role together."""
+        running = (sample.running for window in self.windows for sample in measure.windows.together(window))
+        return max(measure.request_figures.known(running), default=None)
+
+    @property
     def seconds(self) -> float:
         """From the first request to the last answer."""
         return measure.request_figures.duration_seconds(self.record)
