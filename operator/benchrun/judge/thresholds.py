@@ -96,6 +96,9 @@ class Thresholds:
     cold_start_factor: float = 3.0  # Times the usual TTFT: prompt lengths rarely make that much, compiling always does.
     cold_start_floor_ms: float = 100.0
     """And at least this much above the usual: opening the connections of a first wave takes tens of milliseconds."""
+    throttled_suspect_percent: float = 5.0
+    """Of a server's CPU periods. In each it stands still for up to 100 ms, and every stream with it: from one in twenty on, the
+    pauses are in the p95 of the gaps between tokens."""
     warmup_batch_factor: float = (
         2.0  # Engines capture and compile for batch sizes in steps, which are no wider than that.
     )

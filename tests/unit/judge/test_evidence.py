@@ -52,6 +52,7 @@ DECIDED_BY: Mapping[Code, tuple[tuple[Side, ...], ...]] = {
     ),
     Code.GPU_ERRORS: ((Above("after", "before"),),),
     Code.GPU_SHARED: ((Above("pods", 1), Above("usedMib", "suspectMib")),),
+    Code.SERVER_THROTTLED: ((Above("throttledPercent", "suspectPercent"),),),
     Code.STREAM_TRUNCATED: ((Above("truncatedPercent", "invalidPercent"),),),
     Code.REQUESTS_REJECTED: ((Above("rejectedPercent"),),),
     Code.RATE_NOT_ACHIEVED: ((Below("sentPercent", "suspectPercent"),),),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from benchrun.api import Sample, ServerStatus, Severity
-from benchrun.judge.rules.gpus import gpu_clocks_differ, gpu_errors, gpu_shared, gpu_slowed, gpus_unread
+from benchrun.judge.rules.hardware import gpu_clocks_differ, gpu_errors, gpu_shared, gpu_slowed, gpus_unread
 from benchrun.judge.rules.rule import CellContext, Code, Evidence, Found, RunContext, StageProfile
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import Window
@@ -77,7 +77,6 @@ REPORTING = ServerStatus(role="server", gpus=1, reported={"gpu_memory_utilizatio
         (None, ""),
         (Code.GPU_ERRORS, "gpu_xid"),
         (Code.GPU_ERRORS, "gpu_memory_errors"),
-        (Code.GPU_SHARED, "gpu_memory_total_mib"),
     ],
 )
 def test_one_figure_does_not_vouch_for_another(code: Code | None, missing: str) -> None:
@@ -247,5 +246,10 @@ def test_more_memory_than_the_server_takes_is_anothers(
 @pytest.mark.parametrize("reported", [{}, {"gpu_memory_utilization": "0.5", "kv_cache_memory_bytes": "1073741824"}])
 def test_without_a_share_nobody_knows_what_the_server_takes(reported: dict[str, str]) -> None:
     profile = stage([sample(1001.0, **READ)], server=ServerStatus(role="server", gpus=1, reported=reported))
-    assert list(gpu_shared(profile)) == []
-    assert [each.code for each in unchecked(gpus_unread(profile))] == [Code.GPU_SHARED]
+    assert [each.code for each in unchecked(gpu_shared(profile))] == [Code.GPU_SHARED]
+
+
+def test_without_free_memory_processes_outside_of_kubernetes_are_not_looked_for() -> None:
+    figures = {name: value for name, value in READ.items() if name != "gpu_memory_total_mib"}
+    (missed,) = unchecked(gpu_shared(stage([sample(1001.0, **figures)], server=REPORTING)))
+    assert missed.code == Code.GPU_SHARED

@@ -1,4 +1,5 @@
-"""Figures of GPUs: the text of NVIDIA's DCGM exporter read for one pod, and its samples summed up over a stage."""
+"""Figures of GPUs and of containers' CPU: the text of NVIDIA's DCGM exporter, or of cAdvisor, read for one pod; and its samples
+summed up over a stage."""
 
 import math
 from collections import defaultdict
@@ -7,7 +8,9 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 from statistics import fmean
 
-from benchrun.api import GPU_SERIES, Sample
+from benchrun_client.engines import ENGINE
+
+from benchrun.api import CPU_SERIES, GPU_SERIES, Sample
 from benchrun.measure.exposition import UnreadableMetrics, combined, series_of
 from benchrun.measure.request_figures import known, ratio, risen, sum_of_all
 from benchrun.measure.timeline import by_server
@@ -57,6 +60,22 @@ def gpu_values(text: str, *, namespace: str, pod: str) -> dict[str, float | None
     for name, bits in (("gpu_slowed", _SLOWED), ("gpu_power_capped", _POWER_CAPPED)):
         values[name] = {gpu: float(int(each) & bits != 0) for gpu, each in reasons.items()}
     return combined({name: tuple(of_gpu.values()) for name, of_gpu in values.items()}, {**GPU_SERIES, **_DERIVED})
+
+
+_CONTAINER = (
+    ("namespace", "pod", "container"),
+    tuple(f"container_label_io_kubernetes_{part}" for part in ("pod_namespace", "pod_name", "container_name")),
+)
+"""Labels that name a container: as the kubelet's cAdvisor has them, and as one of its own has (`--store_container_labels`)."""
+
+
+def cpu_values(text: str, *, namespace: str, pod: str) -> dict[str, float | None]:
+    """The CPU figures of a `Sample`, by name; None where the container has no limit. Raises UnreadableMetrics."""
+    wanted, own = (namespace, pod, ENGINE.container), defaultdict[str, list[float]](list)
+    for name, labels, value in series_of(text, tuple(chain.from_iterable(CPU_SERIES.values())))[0]:
+        if any(tuple(map(labels.get, names)) == wanted for names in _CONTAINER):
+            own[name].append(value)
+    return combined(own, CPU_SERIES)
 
 
 _Gpu = tuple[str | None, str | None]  # A GPU, or a part of one.
@@ -148,3 +167,14 @@ def _span(stage: Sequence[Sample]) -> tuple[float, Sample, Sample] | None:
         drawn = math.fsum((before.gpu_watts or 0.0) * (after.at - before.at) for before, after in pairwise(shown))
         return drawn, shown[0], shown[-1]
     return None
+
+
+def throttled_percent(samples: Iterable[Sample]) -> Mapping[str, float]:
+    """By server, of its CPU periods from the first renewal of its figures to the last; without those with fewer than two."""
+    found: dict[str, float | None] = {}
+    for (_, pod), own in by_server(sorted(samples, key=lambda each: each.at)).items():
+        if len(shown := _renewed(own, "cpu_periods")) > 1:
+            (first, *_, last) = shown
+            throttled = risen(first.cpu_throttled_periods, last.cpu_throttled_periods)
+            found[pod] = ratio(throttled, risen(first.cpu_periods, last.cpu_periods), scale=100)
+    return {pod: percent for pod, percent in found.items() if percent is not None}

@@ -1,6 +1,7 @@
-"""GPUs of the run's servers: clocks that were lowered or fell, errors of the hardware, and others that use the same GPU.
+"""GPUs and CPU of the run's servers: clocks that were lowered or fell, errors of the hardware, others that use the same GPU, and a
+CPU limit at which the kernel stopped a server.
 
-Nothing is found, and nothing missed, where the run starts no server with GPUs.
+Nothing is found, and nothing missed, where the run starts no server with GPUs, or with a CPU limit.
 """
 
 import operator
@@ -11,10 +12,8 @@ from benchrun.api import Severity
 from benchrun.judge.rules.rule import CellContext, Code, Evidence, Found, NotChecked, Rules, RunContext, StageFinding
 from benchrun.judge.stage_profile import StageProfile
 from benchrun.judge.thresholds import Thresholds
-from benchrun.measure import groups_p_value, known, renewed, rounded
+from benchrun.measure import groups_p_value, known, renewed, rounded, throttled_percent
 
-UTILIZATION, FIXED_KV_CACHE = "gpu_memory_utilization", "kv_cache_memory_bytes"
-"""Labels of vLLM's cache_config_info. With a cache of a fixed size vLLM does not look at the first."""
 MIN_CLOCKS = 4  # Readings of a clock of which two begin and two end a stage.
 
 
@@ -37,7 +36,10 @@ def gpu_slowed(stage: StageProfile) -> Found:
     elif (capped or 0.0) > thresholds.gpu_power_cap_note_percent:
         cause, severity = "the power limit", "Note"
     else:
-        return _clocks_unread(stage, reasons=slowed is not None, clocks=bool(halves))
+        missing = [] if halves else [f"the figures of the servers' GPUs were renewed fewer than {MIN_CLOCKS} times"]
+        missing += ["the exporter does not have the reasons for lower clocks"] if slowed is None else []
+        wanted = missing and any(server.gpus for server in stage.servers)
+        return [NotChecked(Code.GPU_SLOWED, "; ".join(missing))] if wanted else []
     evidence: Evidence = {
         "cause": cause,
         "slowedPercent": rounded(slowed),
@@ -47,14 +49,6 @@ def gpu_slowed(stage: StageProfile) -> Found:
         **_clocks(fallen, thresholds),
     }
     return [StageFinding(Code.GPU_SLOWED, severity, stage.id, evidence, weight=max(fallen[0], slowed or 0.0))]
-
-
-def _clocks_unread(stage: StageProfile, *, reasons: bool, clocks: bool) -> Found:
-    """What of it was not looked at, where nothing was found."""
-    missing = [] if clocks else [f"the figures of the servers' GPUs were renewed fewer than {MIN_CLOCKS} times"]
-    missing += [] if reasons else ["the exporter does not have the reasons for lower clocks"]
-    wanted = missing and any(server.gpus for server in stage.servers)
-    return [NotChecked(Code.GPU_SLOWED, "; ".join(missing))] if wanted else []
 
 
 _Change = tuple[float, float, float]
@@ -98,9 +92,7 @@ def gpus_unread(stage: StageProfile) -> Found:
         return [NotChecked(code, why) for code in (Code.GPU_ERRORS, Code.GPU_SHARED)]
     read = {figure for _, figure in stage.gpus}
     unread = [_ERRORS[figure][0] for figure in _ERRORS if figure not in read]
-    errors = [NotChecked(Code.GPU_ERRORS, f"the exporter does not have: {', '.join(unread)}")] if unread else []
-    memory = _memory(stage)
-    return [*errors, NotChecked(Code.GPU_SHARED, memory)] if isinstance(memory, str) else errors
+    return [NotChecked(Code.GPU_ERRORS, f"the exporter does not have: {', '.join(unread)}")] if unread else []
 
 
 XID = "gpu_xid"
@@ -131,33 +123,42 @@ def gpu_shared(stage: StageProfile) -> Found:
     pods = max(known(sample.gpu_pods for sample in stage.samples), default=0.0)
     if pods > 1:
         return [StageFinding(Code.GPU_SHARED, "Suspect", stage.id, {"pods": pods}, weight=pods)]
-    memory = _memory(stage)
-    if isinstance(memory, str) or memory["usedMib"] <= memory["suspectMib"]:
-        return []
-    return [StageFinding(Code.GPU_SHARED, "Suspect", stage.id, memory, weight=memory["usedMib"] / memory["suspectMib"])]
-
-
-def _memory(stage: StageProfile) -> dict[str, float] | str:
-    """Memory in use on the fullest GPU, and how much it may be; why it is not known."""
-    read = [(s.gpu_memory_mib, s.gpu_memory_total_mib) for s in stage.samples]
-    totals = [(used, total) for used, total in read if used is not None and total is not None]
-    if not totals:
-        return "the exporter does not have the free memory of GPUs"
-    reported = [server.reported for server in stage.servers if server.gpus]
-    if any(FIXED_KV_CACHE in each for each in reported):
-        return f"with {FIXED_KV_CACHE} the servers' memory is no share of the GPU's"
-    try:
-        share = max(float(each[UTILIZATION]) for each in reported)
-    except (KeyError, ValueError):
-        return f"a server does not report its {UTILIZATION}"
-    used, total = max(totals)
-    thresholds = stage.thresholds
+    used, total = (
+        max(known(getattr(s, name) for s in stage.samples), default=0.0)
+        for name in ("gpu_memory_mib", "gpu_memory_total_mib")
+    )
+    shares = [_memory_share(server.reported) for server in stage.servers if server.gpus]
+    if pods and (not total or None in shares):
+        return [NotChecked(Code.GPU_SHARED, "unknown: free memory of the GPUs, or how much of it the servers take")]
+    thresholds, share = stage.thresholds, max(known(shares), default=1.0)
     margin = max(thresholds.gpu_memory_margin_mib, thresholds.gpu_memory_margin_percent / 100 * total)
-    return {"usedMib": used, "suspectMib": round(share * total + margin), "totalMib": total, "utilization": share}
+    suspect = round(share * total + margin)
+    evidence: Evidence = {"usedMib": used, "suspectMib": suspect, "totalMib": total, "utilization": share}
+    return [StageFinding(Code.GPU_SHARED, "Suspect", stage.id, evidence, weight=1.0)] if pods and used > suspect else []
+
+
+def _memory_share(reported: Mapping[str, str]) -> float | None:
+    """Of a GPU's memory, what vLLM takes; by its cache_config_info. With a cache of a fixed size it takes no share."""
+    try:
+        return None if "kv_cache_memory_bytes" in reported else float(reported["gpu_memory_utilization"])
+    except (KeyError, ValueError):
+        return None
+
+
+def server_throttled(stage: StageProfile) -> Found:
+    """The server that was stopped most. One without a CPU limit has no periods; one with a limit has some, which may be unread."""
+    servers, line = throttled_percent(stage.samples), stage.thresholds.throttled_suspect_percent
+    pod = max(servers, key=servers.__getitem__, default="")
+    if pod and servers[pod] > line:
+        evidence: Evidence = {"server": pod, "throttledPercent": rounded(servers[pod]), "suspectPercent": line}
+        return [StageFinding(Code.SERVER_THROTTLED, "Suspect", stage.id, evidence, weight=servers[pod])]
+    limited = sum(stage.expected.servers.get(role, 0) for role in stage.expected.cpu_limited)
+    why = f"CPU periods of {len(servers)} of {limited} servers with a CPU limit were read"
+    return [NotChecked(Code.SERVER_THROTTLED, why)] if len(servers) < limited else []
 
 
 RULES = Rules(
-    of_stages={272: gpu_slowed, 274: gpu_shared, 276: gpus_unread},
+    of_stages={272: gpu_slowed, 274: gpu_shared, 276: gpus_unread, 278: server_throttled},
     of_cells=(gpu_clocks_differ,),
     of_runs=(gpu_errors,),
     sentences={
@@ -167,5 +168,7 @@ RULES = Rules(
         (245, Code.GPU_SLOWED): "GPU clocks: {cause}[; slowed for heat or by hardware in {slowedPercent} % of the "
         "samples (threshold {suspectSlowedPercent} %)][; at the power limit in {powerCappedPercent} % (threshold {notePercent} %)]"
         "[; SM clock from {fromMhz} to {toMhz} MHz, {clockFallPercent} % (threshold {suspectFallPercent} %)].",
+        (248, Code.SERVER_THROTTLED): "{server} reached its CPU limit in {throttledPercent} % of its CPU periods "
+        "(threshold {suspectPercent} %).",
     },
 )
