@@ -67,8 +67,7 @@ class Sample:
     gpu_xid: float | None = _sampled()  # Last XID error, summed over the GPUs: another value is another error.
     gpu_memory_errors: float | None = _sampled()  # Counter of errors that ECC could not correct.
     cpu_periods: float | None = _sampled("max")
-    """Counter of periods in which the server's container ran under a CPU limit; of them, those in which it was stopped. A container
-    that was started anew may be listed twice."""
+    """Counter of periods in which the server's container ran under a CPU limit; `cpu_throttled_periods`: in which it was stopped."""
     cpu_throttled_periods: float | None = _sampled("max")
     refused: int = field(default=0, compare=False)
     """Values of the text that no server can have; they are not among the figures. Not kept in a timeline."""

@@ -23,6 +23,7 @@ from benchrun.observe import Children, Run
 from benchrun.plan import Arrival
 
 T = TypeVar("T")
+ExporterKind = Literal["gpu", "cpu"]  # Of GPUs' figures (DCGM), or of containers' CPU (cAdvisor).
 
 
 class Question(Generic[T]):
@@ -79,9 +80,6 @@ class ServerStart(Question[Start]):
     pod: str
     uid: str
     container: str
-
-
-ExporterKind = Literal["gpu", "cpu"]  # Of GPUs' figures (DCGM), or of containers' CPU (cAdvisor).
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +195,7 @@ class Collected:
     client: ClientState = field(default_factory=ClientState)
     samples: Samples = field(default_factory=Samples)
     server_facts: dict[str, ServerFacts] = field(default_factory=dict)  # what servers report of themselves, by pod name
-    exporter_troubles: dict[tuple[ExporterKind, str], str] = field(default_factory=dict)
-    """Why an exporter has no figures of a pod, by its kind and the pod's name."""
+    exporter_troubles: dict[tuple[ExporterKind, str], str] = field(default_factory=dict)  # why a pod has no figures
     answers: Answers = field(default_factory=Answers)  # what look-ups found
     refused_object: RefusedObject | None = None  # what the API server refused in the last pass
     conflict: str | None = None  # an object that stands where one of ours should, and is not: kind and name

@@ -76,14 +76,13 @@ def endpoint_addresses(state: RunState) -> tuple[str, ...]:
 
 def exporters_wanted(state: RunState) -> tuple[decision.Exporter, ...]:
     """The exporters of the nodes that the servers run on, once there is something to measure."""
-    if state.status.server_ready_time is None:
-        return ()
-    return tuple(dict.fromkeys(exporter for pod in state.serving for exporter in _exporters_of(state, pod)))
+    pods = (pod for pod in state.serving if pod.role != names.ROLE_PROXY)
+    return tuple(dict.fromkeys(exporter for pod in pods for exporter in _exporters_of(state, pod)))
 
 
 def _exporters_of(state: RunState, pod: Pod) -> list[decision.Exporter]:
     """Those that may have figures of this server; of GPUs only where it has some."""
-    if pod.node is None or pod.role == names.ROLE_PROXY or nodes(state.spec) > 1:
+    if state.status.server_ready_time is None or pod.node is None or nodes(state.spec) > 1:
         return []
     return [decision.Exporter(kind, pod.node) for kind in state.facts.context.exporters if pod.gpus or kind != "gpu"]
 

@@ -112,8 +112,8 @@ class Thresholds:
     gpu_power_cap_note_percent: float = 50.0
     """A GPU in full use reaches its power limit now and then; most of the time, and the limit sets every figure."""
     gpu_memory_margin_percent: float = 5.0
-    """Of a GPU's memory, beyond vLLM's share of it: its CUDA graphs, NCCL and CUDA itself come on top, up to 3 GiB of 80. Another
-    process gets no more than what the share leaves, since vLLM does not start where less than its share is free."""
+    """Of a GPU's memory, beyond vLLM's share of it: CUDA graphs, NCCL and CUDA come on top. Others can have what the share leaves,
+    as vLLM does not start where less than its share is free."""
     gpu_memory_margin_mib: float = 2048.0  # At least: on small GPUs these are a larger part.
     chance_of_alarm: float = 1e-3
     """False alarm rate of a significance test. A stage has about five tests, and each finding also needs an effect that

@@ -1,5 +1,4 @@
-"""Figures of GPUs and of containers' CPU: the text of NVIDIA's DCGM exporter, or of cAdvisor, read for one pod; and its samples
-summed up over a stage."""
+"""Figures of exporters: the text of NVIDIA's DCGM exporter, or of cAdvisor, for one pod; its samples summed up over a stage."""
 
 import math
 from collections import defaultdict

@@ -72,7 +72,7 @@ def role_replicas(spec: BenchmarkRunSpec) -> Mapping[str, int]:
 
 def cpu_limits(spec: BenchmarkRunSpec) -> Mapping[str, str]:
     """Where in the spec the CPU limit of vLLM's container is, of each role that has one."""
-    found = {names.ROLE_SERVER: (spec.started_name, spec.started.resources)} if spec.started is not None else {}
+    found = {names.ROLE_SERVER: (f"{spec.started_name}", spec.started.resources)} if spec.started is not None else {}
     if spec.server is not None and (split := spec.server.disaggregated) is not None:
         roles = (names.ROLE_PREFILL, names.ROLE_DECODE)
         found = {role: (f"server.disaggregated.{role}", split.of_role(role).resources) for role in roles}

@@ -108,7 +108,7 @@ def _sizing_of(args: sizing.ServeArgs, known: Known) -> sizing.Sizing | None:
     return sizing.sizing_of(known.shape, engine, memory=memory)
 
 
-THROTTLED = "the kernel stops a server that uses up its CPU limit for the rest of 100 ms, and every stream waits: set requests.cpu alone"
+THROTTLED = "at this limit the kernel stops the server for the rest of 100 ms, with all streams: set requests.cpu alone"
 MAX_NAMED = 3  # Variants named in a sentence; of more only the number is given.
 _ARGUMENT = re.compile(r"spec\.(?:server|offline)\.args\[(\d+)\]")
 

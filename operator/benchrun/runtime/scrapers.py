@@ -24,7 +24,6 @@ VERSION_SECONDS = 3.0
 EXPORTER_INTERVAL_SECONDS = 5.0  # an exporter renews its metrics every second at best, and for a whole node
 EXPORTER_SECONDS = 4.0
 VALUES: Mapping[ExporterKind, Callable[..., dict[str, float | None]]] = {"gpu": gpu_values, "cpu": cpu_values}
-"""What an exporter's text holds of a pod."""
 
 
 @dataclass(eq=False)

@@ -46,9 +46,7 @@ Whole = Annotated[int, Strict(), BeforeValidator(_parsed)]
 Flag = Annotated[bool, Strict(), BeforeValidator(_parsed), Field(description="true or false")]
 Namespace = Annotated[str, Field(pattern=f"^{_NAMESPACE}$")]
 ExporterNamespace = Annotated[str, Field(pattern=f"^({_NAMESPACE})?$", description="the name of a namespace, or empty")]
-Labels = Annotated[
-    str, Field(pattern=f"^{_LABEL}(,{_LABEL})*$", description="labels as key=value, separated by commas")
-]
+Labels = Annotated[str, Field(pattern=f"^{_LABEL}(,{_LABEL})*$", description="labels key=value, separated by commas")]
 _NAMED_OTHERWISE = {"operator_namespace": "BENCHRUN_NAMESPACE", "lease_name": "BENCHRUN_LEASE"}
 
 

@@ -1,5 +1,4 @@
-"""GPUs and CPU of the run's servers: clocks that were lowered or fell, errors of the hardware, others that use the same GPU, and a
-CPU limit at which the kernel stopped a server.
+"""GPUs and CPU of the run's servers: clocks that were lowered or fell, errors, others on the same GPU, throttling at a CPU limit.
 
 Nothing is found, and nothing missed, where the run starts no server with GPUs, or with a CPU limit.
 """
@@ -88,8 +87,8 @@ def gpus_unread(stage: StageProfile) -> Found:
     if not any(server.gpus for server in stage.servers):
         return []
     if not known(sample.gpu_pods for sample in stage.samples):
-        why = "no figures of the servers' GPUs were read"
-        return [NotChecked(code, why) for code in (Code.GPU_ERRORS, Code.GPU_SHARED)]
+        codes = (Code.GPU_ERRORS, Code.GPU_SHARED)
+        return [NotChecked(code, "no figures of the servers' GPUs were read") for code in codes]
     read = {figure for _, figure in stage.gpus}
     unread = [_ERRORS[figure][0] for figure in _ERRORS if figure not in read]
     return [NotChecked(Code.GPU_ERRORS, f"the exporter does not have: {', '.join(unread)}")] if unread else []
@@ -123,10 +122,8 @@ def gpu_shared(stage: StageProfile) -> Found:
     pods = max(known(sample.gpu_pods for sample in stage.samples), default=0.0)
     if pods > 1:
         return [StageFinding(Code.GPU_SHARED, "Suspect", stage.id, {"pods": pods}, weight=pods)]
-    used, total = (
-        max(known(getattr(s, name) for s in stage.samples), default=0.0)
-        for name in ("gpu_memory_mib", "gpu_memory_total_mib")
-    )
+    used = max(known(sample.gpu_memory_mib for sample in stage.samples), default=0.0)
+    total = max(known(sample.gpu_memory_total_mib for sample in stage.samples), default=0.0)
     shares = [_memory_share(server.reported) for server in stage.servers if server.gpus]
     if pods and (not total or None in shares):
         return [NotChecked(Code.GPU_SHARED, "unknown: free memory of the GPUs, or how much of it the servers take")]
@@ -134,7 +131,9 @@ def gpu_shared(stage: StageProfile) -> Found:
     margin = max(thresholds.gpu_memory_margin_mib, thresholds.gpu_memory_margin_percent / 100 * total)
     suspect = round(share * total + margin)
     evidence: Evidence = {"usedMib": used, "suspectMib": suspect, "totalMib": total, "utilization": share}
-    return [StageFinding(Code.GPU_SHARED, "Suspect", stage.id, evidence, weight=1.0)] if pods and used > suspect else []
+    return (
+        [StageFinding(Code.GPU_SHARED, "Suspect", stage.id, evidence, weight=used)] if pods and used > suspect else []
+    )
 
 
 def _memory_share(reported: Mapping[str, str]) -> float | None:

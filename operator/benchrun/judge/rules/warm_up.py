@@ -136,9 +136,8 @@ def batch_not_warmed_up(run: RunContext) -> Found:
     warmed_up = float(max(sizes, default=0))
     for stage, cell_id in sorted(stages, key=lambda each: each[0].sequence) if warmed_up else ():
         running, thresholds = stage.most_running or 0.0, run.thresholds
-        line = max(
-            thresholds.warmup_batch_factor * warmed_up, warmed_up + thresholds.warmup_batch_errors * warmed_up**0.5
-        )
+        burst = warmed_up + thresholds.warmup_batch_errors * warmed_up**0.5
+        line = max(thresholds.warmup_batch_factor * warmed_up, burst)
         if running > line:
             evidence: Evidence = {
                 "running": running,
