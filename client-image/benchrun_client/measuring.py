@@ -215,6 +215,7 @@ class Measuring(StageSender):
             warmup=self._warmed_up.pop(stage.workload, None),
             round_trips=self._round_trips,
             chat_template=self._traffic.chat_template,
+            tokenizer_commit=self._traffic.tokenizer_commit,
         )
         self._last_answer = max(*raw.instants.answered, others_last)
         self._measured += 1

@@ -36,6 +36,7 @@ class Traffic:
     datasets: Mapping[str, tuple[contract.DatasetFacts, ...]] = field(default_factory=dict)
     """What was read for each workload."""
     chat_template: str | None = None  # SHA-256 of the one that was given in place of the model's own.
+    tokenizer_commit: str | None = None
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,7 @@ def write_traffic(plan: contract.Plan, material: Material, counter: TokenCounter
         shared_prefix_tokens={api: counter.shared_prefix(api=api) for api in plan.apis},
         datasets=material.datasets,
         chat_template=counter.template_digest,
+        tokenizer_commit=counter.commit,
     )
 
 

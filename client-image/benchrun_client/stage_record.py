@@ -81,12 +81,13 @@ class RawStage:
     probe: contract.Probe | None = None  # Of a search's stage; known once its outcome is.
     round_trips: contract.RoundTrips | None = None
     chat_template: str | None = None
+    tokenizer_commit: str | None = None
 
 
 _COPIED = (
     *("run_uid", "plan_digest", "sequence", "stage_id", "prompts_digest", "engine", "scalars"),
     *("shared_prefix_tokens", "repeated_tokens", "datasets", "cache_reset", "warmup", "probe", "sampling"),
-    *("round_trips", "chat_template", "servers"),
+    *("round_trips", "chat_template", "tokenizer_commit", "servers"),
 )  # Fields that the record takes as they are.
 
 

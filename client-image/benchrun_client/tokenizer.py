@@ -19,8 +19,9 @@ _PROBE = "benchrun"
 
 
 class TokenCounter:
-    def __init__(self, tokenizer: Any, *, chat_template: str | None = None) -> None:
-        """`tokenizer`: a Hugging Face one. `chat_template`: in place of the tokenizer's own. Raises RunFailure `ChatTemplateInvalid`."""
+    def __init__(self, tokenizer: Any, *, chat_template: str | None = None, commit: str | None = None) -> None:
+        """`tokenizer`: a Hugging Face one, of `commit`. `chat_template`: in place of its own. Raises RunFailure `ChatTemplateInvalid`."""
+        self.commit = commit
         self.tokenizer = tokenizer  # For the load engine.
         self.chat_template = chat_template
         if chat_template is not None:
@@ -112,7 +113,19 @@ def load_tokenizer(target: Target) -> TokenCounter:
     # Anything can come out of a foreign library here (OSError, ValueError, KeyError, ImportError, hub errors).
     except Exception as error:
         raise _loading_failure(name, error) from error
-    return TokenCounter(found, chat_template=None if target.chat_template is None else _template(target.chat_template))
+    template = None if target.chat_template is None else _template(target.chat_template)
+    return TokenCounter(found, chat_template=template, commit=_commit(name, target.tokenizer_revision))
+
+
+def _commit(name: str, revision: str | None) -> str | None:
+    """Of the hub's repository, by the folder of its cache that the files were just loaded from; None: they came from elsewhere."""
+    try:
+        hub = transformers().utils.hub
+        file = hub.cached_file(name, "tokenizer_config.json", revision=revision, local_files_only=True)
+        found: str | None = hub.extract_commit_hash(file, None)
+    except Exception:  # as above; and nothing depends on it
+        return None
+    return found
 
 
 def _template(path: str) -> str:

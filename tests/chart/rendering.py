@@ -37,6 +37,7 @@ EVERYTHING: Object = {
     "replicaCount": 2,
     "podRoad": "Proxy",
     "gpuTelemetry": {"enabled": True, "namespace": "monitoring", "labels": {"app": None, "tier": "gpu"}, "port": 9401},
+    "cpuTelemetry": {"enabled": True, "namespace": "node-stats", "labels": {"app": None, "tier": "cpu"}, "port": 8081},
     "unschedulableGraceSeconds": 0,
     "extraEnv": [
         {"name": "HTTPS_PROXY", "value": "http://proxy.example:3128"},

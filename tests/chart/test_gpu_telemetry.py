@@ -1,6 +1,6 @@
 """Figures of GPUs: off unless asked for; then the operator is told where exporters are, and may see just those pods."""
 
-from benchrun.decide import GpuExporters
+from benchrun.decide import Exporters
 from benchrun.runtime.settings import Settings
 from chart.rendering import NAMESPACE, NAMESPACED, PROXY, Object, only, refusal, render
 from chart.test_permissions import OPERATOR, granted, named
@@ -17,18 +17,18 @@ def settings(values: Object) -> Settings:
 
 
 def test_nothing_is_read_unless_asked_for() -> None:
-    assert settings({}).gpu_exporters is None
+    assert settings({}).exporters == {}
     assert not any(entry["metadata"]["name"] == ROLE for entry in render(IN_NAMESPACES))
 
 
 def test_the_gpu_operators_own_exporters_by_default() -> None:
-    assert settings(ON).gpu_exporters == GpuExporters("gpu-operator", "app=nvidia-dcgm-exporter", 9400)
+    assert settings(ON).exporters == {"gpu": Exporters("gpu-operator", "app=nvidia-dcgm-exporter", 9400)}
 
 
 def test_others_by_their_labels() -> None:
     labels = {"app": "dcgm", "app.kubernetes.io/part-of": "gpu"}
     values = {"gpuTelemetry": {"enabled": True, "namespace": "mon", "labels": {"app": "dcgm", **labels}, "port": 9401}}
-    assert settings(values).gpu_exporters == GpuExporters("mon", "app=dcgm,app.kubernetes.io/part-of=gpu", 9401)
+    assert settings(values).exporters == {"gpu": Exporters("mon", "app=dcgm,app.kubernetes.io/part-of=gpu", 9401)}
 
 
 def test_an_operator_of_some_namespaces_may_list_pods_in_one_more() -> None:
@@ -67,6 +67,29 @@ def test_a_fenced_operator_reaches_the_exporters_and_no_other_pod_there() -> Non
     assert "9400" not in str(only(render(fence), "NetworkPolicy"))
 
 
+CPU: Object = {"cpuTelemetry": {"enabled": True}}
+
+
+def test_cadvisor_is_read_with_rights_of_its_own_namespace() -> None:
+    assert settings(CPU).exporters == {"cpu": Exporters("cadvisor", "app=cadvisor", 8080)}
+    assert set(settings(ON | CPU).exporters) == {"gpu", "cpu"}
+    name = "bench-benchrun-cpu-telemetry"
+    objects = render(IN_NAMESPACES | ON | CPU | PROXY)
+    role, binding = named(objects, "Role", name), named(objects, "RoleBinding", name)
+    assert granted(role["rules"]) == {"/pods": {"list"}, "/pods/proxy": {"get"}}
+    assert role["metadata"]["namespace"] == binding["metadata"]["namespace"] == "cadvisor"
+    assert named(objects, "Role", ROLE)["metadata"]["namespace"] == "gpu-operator"
+
+
+def test_a_fenced_operator_reaches_cadvisor() -> None:
+    [policy] = [
+        o for o in render(CPU | {"networkPolicies": {"egress": {"enabled": True}}}) if o["kind"] == "NetworkPolicy"
+    ]
+    [rule] = [r for r in policy["spec"]["egress"] if {"port": 8080, "protocol": "TCP"} in r.get("ports", ())]
+    assert rule["to"][0]["podSelector"] == {"matchLabels": {"app": "cadvisor"}}
+
+
 def test_exporters_without_labels_would_be_every_pod() -> None:
     nothing = {"app": None}
-    assert "labels" in refusal({"gpuTelemetry": {"enabled": True, "labels": nothing}})
+    for each in ("gpuTelemetry", "cpuTelemetry"):
+        assert "labels" in refusal({each: {"enabled": True, "labels": nothing}})

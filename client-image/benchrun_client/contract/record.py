@@ -267,6 +267,7 @@ class StageRecord(Message):
     connections: Connections | None = None  # None: not noted, or nothing was sent over HTTP.
     sampling: Sampling | None = None  # As it was sent. None: the record is older than that; not known.
     chat_template: Hex | None = None  # SHA-256 of the text that was given in place of the model's own. None: none was.
+    tokenizer_commit: str | None = Field(None, max_length=40)  # Of its repository on the hub. None: not from there.
     cache_reset: CacheReset | None = None  # Under the policy Reset.
     warmup: WarmupOutcome | None = None  # Of the stage's workload, in the record of its first stage alone.
     probe: Probe | None = None  # Of a stage that a search chose; the load of others is in the plan.

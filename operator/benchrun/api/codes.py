@@ -47,6 +47,7 @@ class Code(StrEnum):
     ROLE_IDLE = "RoleIdle"
     SCRAPE_COVERAGE_LOW = "ScrapeCoverageLow"
     SERVER_RESTARTED = "ServerRestarted"
+    SERVER_THROTTLED = "ServerThrottled"
     SHARDS_OUT_OF_STEP = "ShardsOutOfStep"
     SPECULATION_ON_RANDOM_TEXT = "SpeculationOnRandomText"
     STREAM_TRUNCATED = "StreamTruncated"

@@ -57,6 +57,7 @@ class Sample:
     gpu_watts: float | None = _sampled()
     """Of the server's GPUs together; as the following, only in samples for which an exporter was scraped."""
     gpu_memory_mib: float | None = _sampled("max")  # On the GPU that holds most.
+    gpu_memory_total_mib: float | None = _sampled("max")  # Of that GPU, as others are no larger: used and free.
     sm_clock_mhz: float | None = _sampled("mean")
     gpu_joules: float | None = _sampled(scale=1e-3)  # Counter, of the GPUs together.
     gpu_pods: float | None = _sampled("max")  # Pods that the exporter names for one GPU.
@@ -65,6 +66,9 @@ class Sample:
     gpu_power_capped: float | None = _sampled("mean")
     gpu_xid: float | None = _sampled()  # Last XID error, summed over the GPUs: another value is another error.
     gpu_memory_errors: float | None = _sampled()  # Counter of errors that ECC could not correct.
+    cpu_periods: float | None = _sampled("max")
+    """Counter of periods in which the server's container ran under a CPU limit; `cpu_throttled_periods`: in which it was stopped."""
+    cpu_throttled_periods: float | None = _sampled("max")
     refused: int = field(default=0, compare=False)
     """Values of the text that no server can have; they are not among the figures. Not kept in a timeline."""
 
@@ -81,6 +85,11 @@ GPU_SERIES: Mapping[str, tuple[str, ...]] = {
     "gpu_memory_errors": ("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS"),
 }
 """By figure, the series of NVIDIA's DCGM exporter; those of a server are in `ENGINE.sample_series`."""
+CPU_SERIES: Mapping[str, tuple[str, ...]] = {
+    "cpu_periods": ("container_cpu_cfs_periods_total",),
+    "cpu_throttled_periods": ("container_cpu_cfs_throttled_periods_total",),
+}
+"""By figure, the series of cAdvisor, by docs/storage/prometheus.md of github.com/google/cadvisor."""
 
 
 SUMMED = ("running", "waiting")

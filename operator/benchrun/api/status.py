@@ -104,6 +104,7 @@ class ClientStatus(StatusModel):
     engine_version: str | None = Field(None, max_length=60, description="Its version.")
     shards: int | None = Field(None, description="Processes that sent each load (client.parallelism); absent: one.")
     chat_template: str | None = Field(None, max_length=64, description="SHA-256 of spec.chatTemplate.")
+    commit: str | None = Field(None, max_length=40, description="Of the tokenizer's repository on the hub.")
 
 
 class Progress(StatusModel):

@@ -6,7 +6,7 @@ answer is kept under it until the run is forgotten. A look-up that fails is an a
 All that was collected can be lost: a restarted operator reads it anew from the cluster and the client.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import count
@@ -23,6 +23,7 @@ from benchrun.observe import Children, Run
 from benchrun.plan import Arrival
 
 T = TypeVar("T")
+ExporterKind = Literal["gpu", "cpu"]  # Of GPUs' figures (DCGM), or of containers' CPU (cAdvisor).
 
 
 class Question(Generic[T]):
@@ -88,9 +89,10 @@ class ExporterPod:
 
 
 @dataclass(frozen=True, slots=True)
-class GpuExporter(Question[ExporterPod]):
-    """The GPU exporter that runs on a node."""
+class Exporter(Question[ExporterPod]):
+    """The exporter of a kind that runs on a node."""
 
+    kind: ExporterKind
     node: str
 
 
@@ -193,7 +195,7 @@ class Collected:
     client: ClientState = field(default_factory=ClientState)
     samples: Samples = field(default_factory=Samples)
     server_facts: dict[str, ServerFacts] = field(default_factory=dict)  # what servers report of themselves, by pod name
-    gpu_troubles: dict[str, str] = field(default_factory=dict)  # why an exporter has no figures of a pod, by pod name
+    exporter_troubles: dict[tuple[ExporterKind, str], str] = field(default_factory=dict)  # why a pod has no figures
     answers: Answers = field(default_factory=Answers)  # what look-ups found
     refused_object: RefusedObject | None = None  # what the API server refused in the last pass
     conflict: str | None = None  # an object that stands where one of ours should, and is not: kind and name
@@ -224,8 +226,8 @@ PodRoad = Literal["Direct", "Proxy"]  # to pods' addresses, or (from outside the
 
 
 @dataclass(frozen=True, slots=True)
-class GpuExporters:
-    """Pods with metrics of GPUs, one a node."""
+class Exporters:
+    """Pods with metrics of their node, one a node."""
 
     namespace: str
     selector: str  # label selector
@@ -242,7 +244,7 @@ class Context:
     unschedulable_grace_seconds: int = 900  # how long a pod that no node could ever take waits for one to be added
     max_hold_seconds: int = 86_400  # how long a server may be held once it is scheduled, whatever its deadlines say
     pod_road: PodRoad = "Direct"
-    gpu_exporters: GpuExporters | None = None
+    exporters: Mapping[ExporterKind, Exporters] = field(default_factory=dict)
     channel_key: bytes = field(default=b"", repr=False)  # what the tokens of all runs are made of
     network_policies: bool = False  # whether every run gets NetworkPolicies; servers in development mode always do
     operator_namespace: str = ""  # where this operator's pod runs; empty outside the cluster
@@ -269,9 +271,10 @@ class Ref:
 
 
 @dataclass(frozen=True, slots=True)
-class GpuEndpoint:
-    """The metrics endpoint of a GPU exporter, scraped beside a server's own."""
+class ExporterEndpoint:
+    """The metrics endpoint of an exporter, scraped beside a server's own."""
 
+    kind: ExporterKind
     url: str
     namespace: str  # of the server's pod
 
@@ -284,7 +287,7 @@ class ScrapeTarget:
     pod: str
     url: str
     interval_seconds: int
-    gpus: GpuEndpoint | None = None
+    exporters: tuple[ExporterEndpoint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ How a server started is looked up once it is healthy, and not at the end: events
 when the log is rotated.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
 from benchrun_client.contract import RECORD_PORT
@@ -34,7 +34,7 @@ def scrape_targets(state: RunState) -> tuple[decision.ScrapeTarget, ...]:
             pod=pod.name,
             url=f"{_base_url(state, state.owner.namespace, pod.name, pod.ip, ENGINE.port)}{ENGINE.metrics_path}",
             interval_seconds=interval,
-            gpus=_gpu_endpoint(state, pod),
+            exporters=tuple(_exporter_endpoints(state, pod)),
         )
         for pod in state.server_pods
         # A proxy has none of vLLM's series; its own the client reads at the edges. Only the first pod of a server has a port.
@@ -74,40 +74,41 @@ def endpoint_addresses(state: RunState) -> tuple[str, ...]:
     return state.collected.answers.value(endpoint_pods(state)) or ()
 
 
-def exporters_wanted(state: RunState) -> tuple[decision.GpuExporter, ...]:
+def exporters_wanted(state: RunState) -> tuple[decision.Exporter, ...]:
     """The exporters of the nodes that the servers run on, once there is something to measure."""
-    are_wanted = state.facts.context.gpu_exporters is not None and nodes(state.spec) == 1
-    if not are_wanted or state.status.server_ready_time is None:
-        return ()
-    nodes_with_gpus = dict.fromkeys(pod.node for pod in state.serving if pod.gpus and pod.node is not None)
-    return tuple(map(decision.GpuExporter, nodes_with_gpus))
+    pods = (pod for pod in state.serving if pod.role != names.ROLE_PROXY)
+    return tuple(dict.fromkeys(exporter for pod in pods for exporter in _exporters_of(state, pod)))
+
+
+def _exporters_of(state: RunState, pod: Pod) -> list[decision.Exporter]:
+    """Those that may have figures of this server; of GPUs only where it has some."""
+    if state.status.server_ready_time is None or pod.node is None or nodes(state.spec) > 1:
+        return []
+    return [decision.Exporter(kind, pod.node) for kind in state.facts.context.exporters if pod.gpus or kind != "gpu"]
 
 
 def no_telemetry_reason(state: RunState, pods: Sequence[Pod]) -> str | None:
     """Why there are no figures of GPUs of these servers of one role. None: there are, or none are configured."""
     with_gpus = [pod for pod in pods if pod.gpus]
-    if state.facts.context.gpu_exporters is None or not with_gpus:
+    if "gpu" not in state.facts.context.exporters or not with_gpus:
         return None
     if nodes(state.spec) > 1:
         return SEVERAL_NODES
     answers = state.collected.answers
-    found = ((pod.node, answers.of(decision.GpuExporter(pod.node))) for pod in with_gpus if pod.node is not None)
+    found = ((pod.node, answers.of(decision.Exporter("gpu", pod.node))) for pod in with_gpus if pod.node is not None)
     alone = next((node for node, answer in found if answer is not None and answer.value is None), None)
     if alone is not None:
         return f"no exporter runs on node {alone}"
-    troubles = state.collected.gpu_troubles
-    return next((troubles[pod.name] for pod in with_gpus if pod.name in troubles), None)
+    troubles = state.collected.exporter_troubles
+    return next((why for pod in with_gpus if (why := troubles.get(("gpu", pod.name)))), None)
 
 
-def _gpu_endpoint(state: RunState, pod: Pod) -> decision.GpuEndpoint | None:
-    exporters = state.facts.context.gpu_exporters
-    if exporters is None or not pod.gpus or pod.node is None or nodes(state.spec) > 1:
-        return None
-    found = state.collected.answers.value(decision.GpuExporter(pod.node))
-    if found is None:
-        return None
-    url = _base_url(state, exporters.namespace, found.name, found.ip, exporters.port)
-    return decision.GpuEndpoint(f"{url}/metrics", namespace=state.owner.namespace)
+def _exporter_endpoints(state: RunState, pod: Pod) -> Iterator[decision.ExporterEndpoint]:
+    for exporter in _exporters_of(state, pod):
+        if (found := state.collected.answers.value(exporter)) is not None:
+            exporters = state.facts.context.exporters[exporter.kind]
+            url = f"{_base_url(state, exporters.namespace, found.name, found.ip, exporters.port)}/metrics"
+            yield decision.ExporterEndpoint(exporter.kind, url, namespace=state.owner.namespace)
 
 
 def _base_url(state: RunState, namespace: str, pod: str, ip: str | None, port: int) -> str:

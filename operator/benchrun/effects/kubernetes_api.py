@@ -14,7 +14,7 @@ from ipaddress import IPv6Address, ip_address
 
 from benchrun import names
 from benchrun.api import plain_text, timestamp
-from benchrun.decide import Compilations, Event, ExporterPod, GpuExporters, LogTail, Ref, ServerStart
+from benchrun.decide import Compilations, Event, ExporterPod, Exporters, LogTail, Ref, ServerStart
 from benchrun.effects.connection import EXTENSION_KINDS, JSON, LEADER_WORKER_SET, RESOURCES, Connection, Json, Query
 from benchrun.effects.errors import ClusterError, Conflict, Exists, Invalid, NotFound, NotServed, Occupied
 from benchrun.observe import Declared, untrusted_json as raw
@@ -135,7 +135,7 @@ class KubernetesApi:
         page = await self._connection.json("GET", RESOURCES["Event"].path(namespace), query=query)
         return tuple(page.get("items") or ())
 
-    async def exporter_on(self, exporters: GpuExporters, node: str) -> ExporterPod | None:
+    async def exporter_on(self, exporters: Exporters, node: str) -> ExporterPod | None:
         selector = f"spec.nodeName={node},status.phase=Running"
         query: Query = (("labelSelector", exporters.selector), ("fieldSelector", selector), ("limit", str(LIST_PAGE)))
         page = await self._connection.json("GET", RESOURCES["Pod"].path(exporters.namespace), query=query)

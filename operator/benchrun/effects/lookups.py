@@ -41,7 +41,7 @@ class NotFoundOut(Exception):
 class Tools:
     cluster: KubernetesApi
     judge: JudgeChild
-    exporters: decision.GpuExporters | None = None
+    exporters: Mapping[decision.ExporterKind, decision.Exporters] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +78,11 @@ async def _endpoint_pods(tools: Tools, about: About, question: decision.Endpoint
     return found
 
 
-async def _gpu_exporter(tools: Tools, _: About, question: decision.GpuExporter) -> decision.ExporterPod:
-    found = None if tools.exporters is None else await tools.cluster.exporter_on(tools.exporters, question.node)
+async def _exporter(tools: Tools, _: About, question: decision.Exporter) -> decision.ExporterPod:
+    exporters = tools.exporters.get(question.kind)
+    found = None if exporters is None else await tools.cluster.exporter_on(exporters, question.node)
     if found is None:
-        raise NotFoundOut(f"no GPU exporter runs on node {question.node}")
+        raise NotFoundOut(f"no {question.kind.upper()} exporter runs on node {question.node}")
     return found
 
 
@@ -177,7 +178,7 @@ def _decoded(held: object) -> bytes | None:
 KINDS: Mapping[type[decision.Question[Any]], Kind] = {
     decision.Compilations: Kind(_compilations, seconds=5.0),
     decision.EndpointPods: Kind(_endpoint_pods, seconds=10.0, retry_seconds=4.0),
-    decision.GpuExporter: Kind(_gpu_exporter, seconds=10.0),
+    decision.Exporter: Kind(_exporter, seconds=10.0),
     decision.Judging: Kind(_judgement, seconds=JUDGED_WITHIN_SECONDS),
     decision.LogTail: Kind(lambda tools, about, q: tools.cluster.log_tail(about.run.namespace, q), seconds=10.0),
     decision.ServerStart: Kind(_server_start, seconds=15.0),

@@ -112,7 +112,8 @@ def _client_status(records: Sequence[StageRecord], pod: api.ClientStatus | None)
         return None
     first, shards = records[0], records[0].shards
     known = {"engine": first.engine.name, "engine_version": first.engine.version, "chat_template": first.chat_template}
-    return (pod or api.ClientStatus()).model_copy(update=known | {"shards": shards.count if shards else None})
+    counted = {"shards": shards.count if shards else None}
+    return (pod or api.ClientStatus()).model_copy(update=known | counted | {"commit": first.tokenizer_commit})
 
 
 def _objectives_met(found: Judged) -> api.ConditionStatus:

@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import compress
@@ -14,7 +14,7 @@ from benchrun_client.contract import RequestColumns, ServerEdge, StageRecord
 from benchrun import measure
 from benchrun.api import BenchmarkRunSpec, CachePolicy, Cell, Sample, ServerStatus, datasets_of
 from benchrun.judge.thresholds import Thresholds
-from benchrun.plan import model_path, role_replicas, served_name
+from benchrun.plan import cpu_limits, model_path, role_replicas, served_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,7 @@ class ExpectedLoad:
     servers: Mapping[str, int] = field(
         default_factory=dict
     )  # How many of each role the run starts; none at an endpoint.
+    cpu_limited: Collection[str] = ()  # Roles whose servers have a CPU limit in the spec.
     served_name: str = ""  # The name in the requests.
     model: str | None = None  # The hub id or path in the arguments of the run's servers; None at an endpoint.
 
@@ -83,6 +84,7 @@ def expected_load(spec: BenchmarkRunSpec, cell: Cell) -> ExpectedLoad:
         offline=spec.offline is not None,
         whole_batches=cell.axis == "batch",
         servers=role_replicas(spec),
+        cpu_limited=cpu_limits(spec),
         served_name=served_name(spec.model),
         model=model_path(spec.model) if spec.endpoint is None else None,
         through_service=spec.endpoint is not None and spec.endpoint.service_ref is not None,
@@ -135,6 +137,12 @@ class StageProfile:
                 if (value := getattr(sample, name)) is not None and found[sample.pod, name][-1:] != [value]:
                     found[sample.pod, name].append(value)
         return found
+
+    @property
+    def most_running(self) -> float | None:
+        """Most requests that ran at once in any sample, all servers of a role together."""
+        running = (sample.running for window in self.windows for sample in measure.windows.together(window))
+        return max(measure.request_figures.known(running), default=None)
 
     @property
     def seconds(self) -> float:

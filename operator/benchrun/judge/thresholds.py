@@ -96,6 +96,14 @@ class Thresholds:
     cold_start_factor: float = 3.0  # Times the usual TTFT: prompt lengths rarely make that much, compiling always does.
     cold_start_floor_ms: float = 100.0
     """And at least this much above the usual: opening the connections of a first wave takes tens of milliseconds."""
+    throttled_suspect_percent: float = 5.0
+    """Of a server's CPU periods. In each it stands still for up to 100 ms, and every stream with it: from one in twenty on, the
+    pauses are in the p95 of the gaps between tokens."""
+    warmup_batch_factor: float = (
+        2.0  # Engines capture and compile for batch sizes in steps, which are no wider than that.
+    )
+    warmup_batch_errors: float = 4.0
+    """Standard deviations of a Poisson count: arrivals of a rate come in bursts, and a stage has hundreds of samples."""
     gpu_clock_suspect_percent: float = 3.0
     """Of the SM clock. Decoding and prefill slow down with it, and half of what users look for lies below 10 %."""
     gpu_clock_chance: float = 0.01
@@ -103,6 +111,10 @@ class Thresholds:
     gpu_slowed_suspect_percent: float = 1.0  # Of renewed samples. No healthy GPU gets too hot; up to 1 % moves no mean.
     gpu_power_cap_note_percent: float = 50.0
     """A GPU in full use reaches its power limit now and then; most of the time, and the limit sets every figure."""
+    gpu_memory_margin_percent: float = 5.0
+    """Of a GPU's memory, beyond vLLM's share of it: CUDA graphs, NCCL and CUDA come on top. Others can have what the share leaves,
+    as vLLM does not start where less than its share is free."""
+    gpu_memory_margin_mib: float = 2048.0  # At least: on small GPUs these are a larger part.
     chance_of_alarm: float = 1e-3
     """False alarm rate of a significance test. A stage has about five tests, and each finding also needs an effect that
     matters, which noise rarely has: together they stay well below one stage in a hundred."""

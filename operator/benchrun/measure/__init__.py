@@ -1,8 +1,8 @@
 """Metrics pages and records made into samples, windows, percentiles and cells. Pure."""
 
 from benchrun.measure.counters import *
+from benchrun.measure.exporters import *
 from benchrun.measure.exposition import *
-from benchrun.measure.gpus import *
 from benchrun.measure.percentiles import *
 from benchrun.measure.plateau import *
 from benchrun.measure.queueing import *

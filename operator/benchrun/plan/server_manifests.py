@@ -70,6 +70,15 @@ def role_replicas(spec: BenchmarkRunSpec) -> Mapping[str, int]:
     return {names.ROLE_PREFILL: split.prefill.replicas, names.ROLE_DECODE: split.decode.replicas, names.ROLE_PROXY: 1}
 
 
+def cpu_limits(spec: BenchmarkRunSpec) -> Mapping[str, str]:
+    """Where in the spec the CPU limit of vLLM's container is, of each role that has one."""
+    found = {names.ROLE_SERVER: (f"{spec.started_name}", spec.started.resources)} if spec.started is not None else {}
+    if spec.server is not None and (split := spec.server.disaggregated) is not None:
+        roles = (names.ROLE_PREFILL, names.ROLE_DECODE)
+        found = {role: (f"server.disaggregated.{role}", split.of_role(role).resources) for role in roles}
+    return {role: f"spec.{path}.resources.limits.cpu" for role, (path, given) in found.items() if "cpu" in given.limits}
+
+
 def nodes(spec: BenchmarkRunSpec) -> int:
     """How many pods make up each server."""
     return spec.server.nodes_per_replica if spec.server is not None else 1

@@ -11,7 +11,7 @@ from benchrun.api.crd import RUN, SWEEP
 from benchrun.api.sweep import KIND as SWEEP_KIND, BenchmarkSweepSpec
 from benchrun.measure import power_sentence
 from benchrun.names import GROUP, KIND
-from benchrun.plan import Variant, answering_args, cells, planned_variants
+from benchrun.plan import Variant, answering_args, cells, cpu_limits, planned_variants
 from benchrun.preflight.kv_cache import ARGS, cache_remarks, concurrency_remarks, node_remarks
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 from benchrun.preflight.request_volume import Volume, length_remarks, sample_remarks, volume_of, volume_remarks
@@ -63,7 +63,8 @@ def spec_remarks(spec: BenchmarkRunSpec, volume: Volume, known: Known) -> list[R
     server = [
         replace(r, path=r.path.replace("spec.server", f"spec.{spec.started_name}", 1)) for r in _server(spec, known)
     ]
-    return [*server, *sample_remarks(spec), *volume_remarks(spec, volume)]
+    throttled = [note(path, THROTTLED) for path in cpu_limits(spec).values()]
+    return [*server, *throttled, *sample_remarks(spec), *volume_remarks(spec, volume)]
 
 
 def _server(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
@@ -107,6 +108,7 @@ def _sizing_of(args: sizing.ServeArgs, known: Known) -> sizing.Sizing | None:
     return sizing.sizing_of(known.shape, engine, memory=memory)
 
 
+THROTTLED = "at this limit the kernel stops the server for the rest of 100 ms, with all streams: set requests.cpu alone"
 MAX_NAMED = 3  # Variants named in a sentence; of more only the number is given.
 _ARGUMENT = re.compile(r"spec\.(?:server|offline)\.args\[(\d+)\]")
 

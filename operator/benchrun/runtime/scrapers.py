@@ -1,19 +1,19 @@
-"""Reading a run's pods: its servers' metrics (and those of GPU exporters) are scraped, its client is polled for records and progress."""
+"""Reading a run's pods: its servers' metrics (and those of exporters) are scraped, its client is polled for records and progress."""
 
 import asyncio
 import json
 import logging
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from benchrun_client.engines import ENGINE
 
-from benchrun.decide import Collected, GpuEndpoint, PullTarget, ScrapeTarget
+from benchrun.decide import Collected, ExporterEndpoint, ExporterKind, PullTarget, ScrapeTarget
 from benchrun.effects import ClientRecords, Fetcher, FetchError, Pulled, Refused
-from benchrun.measure import ServerFacts, UnreadableMetrics, gpu_values, parse_facts, parse_sample
+from benchrun.measure import ServerFacts, UnreadableMetrics, cpu_values, gpu_values, parse_facts, parse_sample
 from benchrun.runtime.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
@@ -21,8 +21,9 @@ logger = logging.getLogger(__name__)
 MAX_BYTES = 4 * 1024 * 1024
 SCRAPE_SECONDS = 10.0
 VERSION_SECONDS = 3.0
-GPU_INTERVAL_SECONDS = 5.0  # an exporter renews its metrics every second at best, and for a whole node
-GPU_SECONDS = 4.0
+EXPORTER_INTERVAL_SECONDS = 5.0  # an exporter renews its metrics every second at best, and for a whole node
+EXPORTER_SECONDS = 4.0
+VALUES: Mapping[ExporterKind, Callable[..., dict[str, float | None]]] = {"gpu": gpu_values, "cpu": cpu_values}
 
 
 @dataclass(eq=False)
@@ -38,17 +39,17 @@ class Scraper:
     news: Callable[[], None]
 
     def __post_init__(self) -> None:
-        gpus, pod, troubles = self.target.gpus, self.target.pod, self.collected.gpu_troubles
-        self._gpus = None if gpus is None else GpuScraper(gpus, pod, troubles, self.fetcher, self.news)
+        pod, troubles = self.target.pod, self.collected.exporter_troubles
+        self._exporters = [ExporterScraper(e, pod, troubles, self.fetcher, self.news) for e in self.target.exporters]
         self._readable: bool | None = None
         self._start_time: float | None = None
 
     async def run(self) -> None:
-        """Scrape for ever, and the exporter of its GPUs beside it."""
+        """Scrape for ever, and the exporters of its node beside it."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._scrape_on())
-            if self._gpus is not None:
-                tasks.create_task(self._gpus.run())
+            for exporter in self._exporters:
+                tasks.create_task(exporter.run())
 
     async def _scrape_on(self) -> None:
         """Scrape at every tick; a scrape that takes longer than a tick skips those that it missed."""
@@ -73,9 +74,9 @@ class Scraper:
                 outcome.result = "failure"
                 self._turned(readable=False, why=str(error))
                 return
-        # With the exporter's figures since the scrape before: they change slowly.
-        gpus: dict[str, Any] = {} if self._gpus is None else self._gpus.take()
-        self.collected.samples.add(replace(sample, **gpus))
+        # With the exporters' figures since the scrape before: they change slowly.
+        beside: dict[str, Any] = {name: value for each in self._exporters for name, value in each.take().items()}
+        self.collected.samples.add(replace(sample, **beside))
         if self.target.pod not in self.collected.server_facts:
             self.collected.server_facts[self.target.pod] = await self._facts(text)
         self._turned(readable=True, why="")
@@ -103,12 +104,12 @@ class Scraper:
 
 
 @dataclass(eq=False)
-class GpuScraper:
-    """Scrapes a GPU exporter for one server. Calls `news` when it becomes unreadable or readable."""
+class ExporterScraper:
+    """Scrapes an exporter for one server. Calls `news` when it becomes unreadable or readable."""
 
-    endpoint: GpuEndpoint
+    endpoint: ExporterEndpoint
     pod: str
-    troubles: dict[str, str]  # why nothing comes, by pod
+    troubles: dict[tuple[ExporterKind, str], str]  # why nothing comes, by kind and pod
     fetcher: Fetcher
     news: Callable[[], None]
     _latest: dict[str, float | None] | None = None
@@ -117,7 +118,7 @@ class GpuScraper:
     async def run(self) -> None:
         while True:
             self._note(await self._scrape())
-            await asyncio.sleep(GPU_INTERVAL_SECONDS)
+            await asyncio.sleep(EXPORTER_INTERVAL_SECONDS)
 
     def take(self) -> dict[str, float | None]:
         """The latest figures, once: they count for one instant. Empty where there are no new ones."""
@@ -127,8 +128,8 @@ class GpuScraper:
     async def _scrape(self) -> str | None:
         """Why it did not succeed; None: it did."""
         try:
-            text = await self.fetcher.fetch(self.endpoint.url, limit_bytes=MAX_BYTES, timeout_seconds=GPU_SECONDS)
-            self._latest = gpu_values(text, namespace=self.endpoint.namespace, pod=self.pod)
+            text = await self.fetcher.fetch(self.endpoint.url, limit_bytes=MAX_BYTES, timeout_seconds=EXPORTER_SECONDS)
+            self._latest = VALUES[self.endpoint.kind](text, namespace=self.endpoint.namespace, pod=self.pod)
         except FetchError as error:
             return f"the exporter's metrics can't be read: {error}"[:253]
         except UnreadableMetrics as error:
@@ -140,10 +141,10 @@ class GpuScraper:
             return
         self._problem = why
         if why is None:
-            self.troubles.pop(self.pod, None)
+            self.troubles.pop((self.endpoint.kind, self.pod), None)
         else:
-            logger.info("GPUs of %s: %s", self.pod, why)
-            self.troubles[self.pod] = why
+            logger.info("%s figures of %s: %s", self.endpoint.kind.upper(), self.pod, why)
+            self.troubles[self.endpoint.kind, self.pod] = why
         self.news()
 
 

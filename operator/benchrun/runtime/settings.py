@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, ValidationError
 from pydantic.fields import FieldInfo
 
-from benchrun.decide import GpuExporters, PodRoad
+from benchrun.decide import ExporterKind, Exporters, PodRoad
 from benchrun.runtime.memory import MAX_RUNS
 
 MAX_WORKERS = 64
@@ -45,6 +45,8 @@ LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 Whole = Annotated[int, Strict(), BeforeValidator(_parsed)]
 Flag = Annotated[bool, Strict(), BeforeValidator(_parsed), Field(description="true or false")]
 Namespace = Annotated[str, Field(pattern=f"^{_NAMESPACE}$")]
+ExporterNamespace = Annotated[str, Field(pattern=f"^({_NAMESPACE})?$", description="the name of a namespace, or empty")]
+Labels = Annotated[str, Field(pattern=f"^{_LABEL}(,{_LABEL})*$", description="labels key=value, separated by commas")]
 _NAMED_OTHERWISE = {"operator_namespace": "BENCHRUN_NAMESPACE", "lease_name": "BENCHRUN_LEASE"}
 
 
@@ -61,15 +63,12 @@ class Settings(BaseModel):
         ("0.0.0.0", 8080), description="host:port, for example 0.0.0.0:8080"
     )
     """Host and port of /healthz, /readyz and /metrics."""
-    gpu_exporter_namespace: str = Field(
-        "", pattern=f"^({_NAMESPACE})?$", description="the name of a namespace, or empty"
-    )
-    gpu_exporter_selector: str = Field(
-        "app=nvidia-dcgm-exporter",
-        pattern=f"^{_LABEL}(,{_LABEL})*$",
-        description="labels as key=value, separated by commas",
-    )
+    gpu_exporter_namespace: ExporterNamespace = ""
+    gpu_exporter_selector: Labels = "app=nvidia-dcgm-exporter"
     gpu_exporter_port: Whole = Field(9400, ge=1, le=65_535)
+    cpu_exporter_namespace: ExporterNamespace = ""
+    cpu_exporter_selector: Labels = "app=cadvisor"
+    cpu_exporter_port: Whole = Field(8080, ge=1, le=65_535)
     client_image: str = Field(pattern=r"^\S+$", description="the image of the client that ships with this operator")
     client_image_pull_policy: PullPolicy = "IfNotPresent"
     namespaces: Annotated[tuple[Namespace, ...], BeforeValidator(_listed)] = Field(
@@ -110,10 +109,12 @@ class Settings(BaseModel):
             raise BadSetting(f"{variables[name]} is {given.get(name, '')!r}: must be {wanted}") from error
 
     @property
-    def gpu_exporters(self) -> GpuExporters | None:
-        """Pods with metrics of the GPUs of their node; None: no namespace is named, no GPU metrics are read."""
-        where = self.gpu_exporter_namespace
-        return GpuExporters(where, self.gpu_exporter_selector, self.gpu_exporter_port) if where else None
+    def exporters(self) -> Mapping[ExporterKind, Exporters]:
+        """Pods with metrics of the GPUs, and of the containers, of their node. Of a kind without a namespace none are read."""
+        gpu = Exporters(self.gpu_exporter_namespace, self.gpu_exporter_selector, self.gpu_exporter_port)
+        cpu = Exporters(self.cpu_exporter_namespace, self.cpu_exporter_selector, self.cpu_exporter_port)
+        kinds: Mapping[ExporterKind, Exporters] = {"gpu": gpu, "cpu": cpu}
+        return {kind: exporters for kind, exporters in kinds.items() if exporters.namespace}
 
 
 def _wanted(field: FieldInfo) -> str:

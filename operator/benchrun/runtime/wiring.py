@@ -152,7 +152,7 @@ class Operator:
         common: dict[str, Any] = {"cluster": cluster, "indexes": indexes, "now": utc_now, "telemetry": telemetry}
         sessions = Sessions(fetcher=fetcher, enqueue=self.enqueue, **common)
         judge = effects.JudgeChild()
-        tools = effects.Tools(cluster, judge, self._settings.gpu_exporters)
+        tools = effects.Tools(cluster, judge, self._settings.exporters)
         lookups = effects.LookUps(tools, news=self.enqueue)
         for part in (sessions, judge, lookups):
             self._cleanup.push_async_callback(part.close)

@@ -110,6 +110,10 @@ def test_a_record_says_which_chat_template_was_given() -> None:
     assert StageRecord.model_validate(older) == none
 
 
+def test_a_record_says_which_commit_of_the_tokenizer_was_used() -> None:
+    assert record_of(raw_stage(tokenizer_commit="c" * 40)).tokenizer_commit == "c" * 40
+
+
 def test_a_clock_stepped_back_gives_no_negative_figures() -> None:
     assert record_of(raw_stage(previous_answer=200.0)).idle_before_us == 0
 

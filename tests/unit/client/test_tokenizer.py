@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -62,6 +63,37 @@ def test_a_template_that_is_given_takes_the_place_of_the_tokenizers_own(
     assert counter.template_digest == hashlib.sha256(text.encode()).hexdigest()
     assert counter.count([WORDS[0]], api="Chat") == [4]
     assert TokenCounter(HubTokenizer()).template_digest is None
+
+
+COMMIT = "c1899de289a04d12100db370d81485cdf75e47ca"
+CACHED = f"/root/.cache/huggingface/hub/models--org--model/snapshots/{COMMIT}/tokenizer_config.json"
+
+
+@pytest.mark.parametrize(
+    ("commit", "file"), [(COMMIT, CACHED), (None, "/models/tiny/tokenizer_config.json"), (None, None)]
+)
+def test_the_commit_is_that_of_the_files_in_the_cache(
+    monkeypatch: pytest.MonkeyPatch, commit: str | None, file: str | None
+) -> None:
+    """By the two functions of transformers.utils.hub, in the form that they have in 4.57 and 5.0."""
+    calls: list[tuple[str, str, dict[str, Any]]] = []
+
+    def cached_file(name: str, filename: str, **options: Any) -> str:
+        calls.append((name, filename, options))
+        if file is None:
+            raise OSError("not in the cache")
+        return file
+
+    def extract_commit_hash(path: str, commit_hash: str | None) -> str | None:
+        found = re.search(r"snapshots/([0-9a-f]{40})/", path)
+        return None if found is None else found[1]
+
+    utils = SimpleNamespace(hub=SimpleNamespace(cached_file=cached_file, extract_commit_hash=extract_commit_hash))
+    auto = SimpleNamespace(from_pretrained=lambda *_, **__: HubTokenizer())
+    monkeypatch.setitem(sys.modules, "transformers", SimpleNamespace(AutoTokenizer=auto, utils=utils))
+    target = plan(target={"tokenizer": "org/model", "tokenizer_revision": "main"}).target
+    assert load_tokenizer(target).commit == commit
+    assert calls == [("org/model", "tokenizer_config.json", {"revision": "main", "local_files_only": True})]
 
 
 class Refusing(HubTokenizer):

@@ -1,5 +1,6 @@
 """Each kind of look-up against a cluster in memory: what it finds, and what it says where there is nothing."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -13,7 +14,9 @@ from unit.runtime.judges import Judge
 from unit.runtime.memory_cluster import MemoryCluster
 
 ABOUT = About(Run(namespace=NAMESPACE, name="chat", uid=UID, generation=1), Children())
-EXPORTERS = decision.GpuExporters("gpu-operator", "app=nvidia-dcgm-exporter", 9400)
+Configured = Mapping[decision.ExporterKind, decision.Exporters]
+EXPORTERS: Configured = {"gpu": decision.Exporters("gpu-operator", "app=nvidia-dcgm-exporter", 9400)}
+NO_EXPORTERS: Configured = {}
 EXPORTER = decision.ExporterPod("dcgm-x", "10.1.0.7")
 TAIL = decision.LogTail(pod="p", container="vllm", previous=True)
 LOG = decision.Compilations(pod="p", container="vllm", since="2026-11-21T11:59:00Z")
@@ -35,9 +38,7 @@ def cluster() -> MemoryCluster:
     return MemoryCluster()
 
 
-async def found(
-    cluster: MemoryCluster, question: decision.Question[Any], exporters: decision.GpuExporters | None = EXPORTERS
-) -> Any:
+async def found(cluster: MemoryCluster, question: decision.Question[Any], exporters: Configured = EXPORTERS) -> Any:
     return await KINDS[type(question)].look_up(Tools(cluster, Judge(), exporters), ABOUT, question)
 
 
@@ -96,15 +97,18 @@ async def test_one_half_of_a_start_may_be_missing(
 
 async def test_the_exporter_of_a_node(cluster: MemoryCluster) -> None:
     cluster.exporters["n1"] = EXPORTER
-    assert await found(cluster, decision.GpuExporter("n1")) == EXPORTER
+    assert await found(cluster, decision.Exporter("gpu", "n1")) == EXPORTER
     assert cluster.log == [("exporter", "gpu-operator", "n1")]
     with pytest.raises(NotFoundOut, match="n2"):
-        await found(cluster, decision.GpuExporter("n2"))
+        await found(cluster, decision.Exporter("gpu", "n2"))
 
 
-async def test_without_exporters_nothing_is_queried(cluster: MemoryCluster) -> None:
+@pytest.mark.parametrize(("kind", "exporters"), [("gpu", NO_EXPORTERS), ("cpu", EXPORTERS)])
+async def test_without_exporters_nothing_is_queried(
+    cluster: MemoryCluster, kind: decision.ExporterKind, exporters: Configured
+) -> None:
     with pytest.raises(NotFoundOut):
-        await found(cluster, decision.GpuExporter("n1"), exporters=None)
+        await found(cluster, decision.Exporter(kind, "n1"), exporters=exporters)
     assert cluster.log == []
 
 
@@ -123,7 +127,7 @@ async def test_a_service_without_ready_pods_is_requested_again(cluster: MemoryCl
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize(
     ("verb", "question"),
-    [("log", TAIL), ("log since", LOG), ("exporter", decision.GpuExporter("n1")), ("endpoints", PODS)],
+    [("log", TAIL), ("log since", LOG), ("exporter", decision.Exporter("gpu", "n1")), ("endpoints", PODS)],
 )
 async def test_what_the_api_server_says_no_to_is_passed_on(
     cluster: MemoryCluster, verb: str, question: decision.Question[Any], error: ClusterError

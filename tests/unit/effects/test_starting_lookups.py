@@ -250,7 +250,7 @@ def test_every_kind_of_question_has_a_handler_and_a_time() -> None:
     assert {type_.__name__: (kind.seconds, kind.retry_seconds) for type_, kind in KINDS.items()} == {
         "Compilations": (5.0, None),
         "EndpointPods": (10.0, 4.0),
-        "GpuExporter": (10.0, None),
+        "Exporter": (10.0, None),
         "Judging": (900.0, None),
         "LogTail": (10.0, None),
         "ServerStart": (15.0, None),

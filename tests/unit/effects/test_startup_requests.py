@@ -1,7 +1,7 @@
 """What is asked of the API server about a server beside vLLM: how it started, and who tells of its GPUs."""
 
 import pytest
-from benchrun.decide import ExporterPod, GpuExporters, ServerStart
+from benchrun.decide import ExporterPod, Exporters, ServerStart
 from benchrun.effects import LIST_PAGE, LOG_HEAD_BYTES
 from unit.effects.scripted_api import Answer, answering, gives
 
@@ -24,7 +24,7 @@ async def test_the_events_of_that_very_pod() -> None:
     assert exchange.requests[0].query == {"fieldSelector": selector, "limit": str(LIST_PAGE)}
 
 
-EXPORTERS = GpuExporters("gpu-operator", "app=nvidia-dcgm-exporter,tier=gpu", 9400)
+EXPORTERS = Exporters("gpu-operator", "app=nvidia-dcgm-exporter,tier=gpu", 9400)
 NAMED = {"metadata": {"name": "dcgm-x"}, "status": {"podIP": "10.1.0.7"}}
 STARTING = {"metadata": {"name": "dcgm-y"}, "status": {}}
 

@@ -114,5 +114,9 @@ SCENES: Mapping[Code, Scene] = {
     Code.GPU_SLOWED: Scene([record()], samples=_on_gpus(gpu_slowed=1.0, gpu_power_capped=0.0), servers=GPU_SERVER),
     Code.GPU_ERRORS: Scene([record()], samples=_on_gpus(gpu_xid=94.0), servers=GPU_SERVER),
     Code.GPU_SHARED: Scene([record()], samples=_on_gpus(gpu_pods=2.0), servers=GPU_SERVER),
+    Code.SERVER_THROTTLED: Scene(
+        [record()],
+        samples=[sample(1000.2 + i, cpu_periods=10.0 * i, cpu_throttled_periods=3.0 * i) for i in range(10)],
+    ),
     Code.SCRAPE_COVERAGE_LOW: Scene([record()], samples=[sample(1005.0)]),
 }

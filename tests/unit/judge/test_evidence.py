@@ -51,7 +51,8 @@ DECIDED_BY: Mapping[Code, tuple[tuple[Side, ...], ...]] = {
         ),
     ),
     Code.GPU_ERRORS: ((Above("after", "before"),),),
-    Code.GPU_SHARED: ((Above("pods", 1),),),
+    Code.GPU_SHARED: ((Above("pods", 1), Above("usedMib", "suspectMib")),),
+    Code.SERVER_THROTTLED: ((Above("throttledPercent", "suspectPercent"),),),
     Code.STREAM_TRUNCATED: ((Above("truncatedPercent", "invalidPercent"),),),
     Code.REQUESTS_REJECTED: ((Above("rejectedPercent"),),),
     Code.RATE_NOT_ACHIEVED: ((Below("sentPercent", "suspectPercent"),),),
@@ -77,7 +78,7 @@ DECIDED_BY: Mapping[Code, tuple[tuple[Side, ...], ...]] = {
         (Above("medianTtftOfThemMs", "slowFromMs"),),
         (*CERTAIN, Above("medianTtftOfThemMs", "slowestOfOthersMs")),
     ),
-    Code.WARMUP_INCOMPLETE: ((Below("answered", "requests"),),),
+    Code.WARMUP_INCOMPLETE: ((Below("answered", "requests"), Above("running", "line")),),
     Code.NOT_STEADY_STATE: ((Above("changePercent", "suspectPercent"),), CERTAIN),
     Code.DRIFT: (
         (Above("changePercent", "suspectPercent"),),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from benchrun.api import Sample, ServerStatus, Severity
-from benchrun.judge.rules.gpus import gpu_clocks_differ, gpu_errors, gpu_shared, gpu_slowed, gpus_unread
+from benchrun.judge.rules.hardware import gpu_clocks_differ, gpu_errors, gpu_shared, gpu_slowed, gpus_unread
 from benchrun.judge.rules.rule import CellContext, Code, Evidence, Found, RunContext, StageProfile
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import Window
@@ -50,6 +50,39 @@ def test_without_an_exporter_gpus_are_not_checked(code: Code, rule: Callable[[St
 @pytest.mark.parametrize(("code", "rule"), RULES)
 def test_without_gpus_there_is_nothing_to_check(code: Code, rule: Callable[[StageProfile], Found]) -> None:
     assert list(rule(stage([sample(1001.0)], server=ServerStatus(role="server")))) == []
+
+
+# ---- what the exporter does not have by default ----------------------------------------------------------------------
+
+
+def test_clocks_that_held_do_not_vouch_for_reasons_that_were_not_read() -> None:
+    (missed,) = unchecked(gpu_slowed(stage(gpu_samples(healthy()))))
+    assert missed.code == Code.GPU_SLOWED
+    assert list(gpu_slowed(stage(gpu_samples(healthy()), server=ServerStatus(role="server")))) == []
+
+
+def test_reasons_do_not_vouch_for_clocks_that_were_not_read() -> None:
+    (missed,) = unchecked(gpu_slowed(stage(gpu_samples([1980.0] * 3, gpu_slowed=0.0, gpu_power_capped=0.0))))
+    assert missed.code == Code.GPU_SLOWED
+
+
+READ = {"gpu_pods": 1.0, "gpu_xid": 0.0, "gpu_memory_errors": 0.0, "gpu_memory_mib": 72_000.0,
+        "gpu_memory_total_mib": 81_000.0}  # fmt: skip
+REPORTING = ServerStatus(role="server", gpus=1, reported={"gpu_memory_utilization": "0.9"})
+
+
+@pytest.mark.parametrize(
+    ("code", "missing"),
+    [
+        (None, ""),
+        (Code.GPU_ERRORS, "gpu_xid"),
+        (Code.GPU_ERRORS, "gpu_memory_errors"),
+    ],
+)
+def test_one_figure_does_not_vouch_for_another(code: Code | None, missing: str) -> None:
+    figures = {name: value for name, value in READ.items() if name != missing}
+    missed = unchecked(gpus_unread(stage([sample(1001.0, **figures)], server=REPORTING)))
+    assert [each.code for each in missed] == ([] if code is None else [code])
 
 
 # ---- clocks ----------------------------------------------------------------------------------------------------------
@@ -100,7 +133,7 @@ def test_samples_from_before_the_stage_do_not_count() -> None:
     """The exporter answers with its old figures until it renews them."""
     idle, busy = [gpu_sample(0, clock=300.0)] * 3, [gpu_sample(n, clock=1980.0) for n in range(1, 9)]
     stale = [replace(s, at=1000.0 + n / 10) for n, s in enumerate(idle)]
-    assert list(gpu_slowed(stage([*stale, *busy]))) == []
+    assert findings(gpu_slowed(stage([*stale, *busy]))) == []
     (missed,) = unchecked(gpu_slowed(stage(stale)))
     assert missed.code == Code.GPU_SLOWED
 
@@ -189,3 +222,34 @@ def test_a_gpu_whose_driver_was_loaded_anew_has_no_new_errors() -> None:
 @pytest.mark.parametrize(("expected", "pods"), [(None, 1.0), ("Suspect", 2.0), ("Suspect", 7.0)])
 def test_pods_on_one_gpu(expected: Severity | None, pods: float) -> None:
     assert severity(gpu_shared(stage([sample(1001.0, gpu_pods=pods)]))) == expected
+
+
+@pytest.mark.parametrize(
+    ("expected", "used", "total", "utilization"),
+    [
+        (None, 72_900, 81_000, "0.9"),
+        (None, 76_900, 81_000, "0.9"),  # CUDA graphs and NCCL beyond vLLM's share.
+        ("Suspect", 77_100, 81_000, "0.9"),
+        ("Suspect", 60_000, 81_000, "0.5"),
+        (None, 16_000, 16_384, "0.9"),  # A small GPU: what comes on top is a larger part of it.
+        ("Suspect", 11_000, 16_384, "0.5"),
+    ],
+)
+def test_more_memory_than_the_server_takes_is_anothers(
+    expected: Severity | None, used: float, total: float, utilization: str
+) -> None:
+    server = ServerStatus(role="server", gpus=1, reported={"gpu_memory_utilization": utilization})
+    readings = [sample(1001.0, gpu_pods=1.0, gpu_memory_mib=mib, gpu_memory_total_mib=total) for mib in (used, 1000.0)]
+    assert severity(gpu_shared(stage(readings, server=server))) == expected
+
+
+@pytest.mark.parametrize("reported", [{}, {"gpu_memory_utilization": "0.5", "kv_cache_memory_bytes": "1073741824"}])
+def test_without_a_share_nobody_knows_what_the_server_takes(reported: dict[str, str]) -> None:
+    profile = stage([sample(1001.0, **READ)], server=ServerStatus(role="server", gpus=1, reported=reported))
+    assert [each.code for each in unchecked(gpu_shared(profile))] == [Code.GPU_SHARED]
+
+
+def test_without_free_memory_processes_outside_of_kubernetes_are_not_looked_for() -> None:
+    figures = {name: value for name, value in READ.items() if name != "gpu_memory_total_mib"}
+    (missed,) = unchecked(gpu_shared(stage([sample(1001.0, **figures)], server=REPORTING)))
+    assert missed.code == Code.GPU_SHARED

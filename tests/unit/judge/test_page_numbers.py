@@ -29,6 +29,9 @@ LINES: Mapping[Code, tuple[str, ...]] = {
         "gpu_clock_chance",
         "gpu_power_cap_note_percent",
     ),
+    Code.GPU_SHARED: ("gpu_memory_margin_percent", "gpu_memory_margin_mib"),
+    Code.WARMUP_INCOMPLETE: ("warmup_batch_factor", "warmup_batch_errors"),
+    Code.SERVER_THROTTLED: ("throttled_suspect_percent",),
     Code.STREAM_TRUNCATED: ("truncated_invalid_percent", "output_invalid_percent"),
     Code.RATE_NOT_ACHIEVED: ("sent_rate_suspect_percent", "sent_rate_invalid_percent"),
     Code.CONCURRENCY_NOT_REACHED: ("concurrency_suspect_percent",),
@@ -92,11 +95,12 @@ ALSO_SAID: Mapping[Code, set[float]] = {
     Code.PATH_SLOW: {2},
     Code.TOO_FEW_SAMPLES: {95},
     Code.PREEMPTED: {100},
+    Code.SERVER_THROTTLED: {20},
     Code.CACHE_RESET_FAILED: {2},
 }
 """Percentages and times on a page that are no thresholds."""
 IN_WORDS: Mapping[str, float] = {
-    "two": 2, "three": 3, "four": 4, "ten": 10, "twelve": 12, "sixteen": 16, "by more than its mean": 100,
+    "two": 2, "three": 3, "four": 4, "ten": 10, "twelve": 12, "sixteen": 16, "twenty": 20, "by more than its mean": 100,
 }  # fmt: skip
 _NUMBER = r"\d[\d,]*(?:\.\d+)?"
 _LINE_IN_EVIDENCE = re.compile(r"(suspect|invalid|note)[A-Z]\w*|maxFailedPercent|neededSeconds")

@@ -30,9 +30,9 @@ def test_a_run_that_fits_is_judged_whole() -> None:
 
 def test_the_chat_template_that_the_client_was_given_is_that_of_its_records() -> None:
     digest = "a" * 64
-    found = judge_job(jobs.job(), [jobs.part(jobs.measured(0, chat_template=digest))]).client
+    found = judge_job(jobs.job(), [jobs.part(jobs.measured(0, chat_template=digest, tokenizer_commit="c" * 40))]).client
     assert found is not None
-    assert found.chat_template == digest
+    assert (found.chat_template, found.commit) == (digest, "c" * 40)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ _HELP = {
     "DCGM_FI_DEV_GPU_UTIL": ("GPU utilization (in %).", "gauge"),
     "DCGM_FI_DEV_XID_ERRORS": ("Value of the last XID error encountered.", "gauge"),
     "DCGM_FI_DEV_FB_USED": ("Framebuffer memory used (in MiB).", "gauge"),
+    "DCGM_FI_DEV_FB_FREE": ("Framebuffer memory free (in MiB).", "gauge"),
     "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": ("Total number of double-bit volatile ECC errors.", "counter"),
     "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS": ("Number of remapped rows for uncorrectable errors", "counter"),
     "DCGM_FI_DEV_CLOCKS_EVENT_REASONS": ("Current clock event reasons (bitmask).", "gauge"),
@@ -31,6 +32,7 @@ class Gpu:
     watts: float | None = 412.5
     millijoules: int | None = 196_764_132
     memory_mib: int | None = 71_234
+    free_mib: int | None = None
     clock_mhz: int | None = 1980
     xid: int | None = None
     double_bit_errors: int | None = None
@@ -81,6 +83,7 @@ def _value(gpu: Gpu, name: str) -> float | None:
         "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": gpu.millijoules,
         "DCGM_FI_DEV_GPU_UTIL": 97,
         "DCGM_FI_DEV_FB_USED": gpu.memory_mib,
+        "DCGM_FI_DEV_FB_FREE": gpu.free_mib,
         "DCGM_FI_DEV_XID_ERRORS": gpu.xid,
         "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": gpu.double_bit_errors,
         "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS": gpu.remapped_rows,

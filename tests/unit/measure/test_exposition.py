@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from benchrun.api import GPU_SERIES, ROLE_FIGURES, SAMPLE_FIGURES
+from benchrun.api import CPU_SERIES, GPU_SERIES, ROLE_FIGURES, SAMPLE_FIGURES
 from benchrun.measure.exposition import MAX_REPORTED, Sample, ServerFacts, UnreadableMetrics, parse_facts, parse_sample
 from benchrun_client.engines import ENGINE
 from hypothesis import given, strategies as st
@@ -171,8 +171,8 @@ def test_facts_of_garbage_are_rejected() -> None:
 
 
 def test_every_source_of_a_figure_is_declared() -> None:
-    derived = {"gpu_pods", "gpu_slowed", "gpu_power_capped"}
-    assert {*ENGINE.sample_series, *GPU_SERIES, *derived} == set(SAMPLE_FIGURES)
+    derived = {"gpu_pods", "gpu_slowed", "gpu_power_capped", "gpu_memory_total_mib"}
+    assert {*ENGINE.sample_series, *GPU_SERIES, *CPU_SERIES, *derived} == set(SAMPLE_FIGURES)
     figures = ROLE_FIGURES.values()
     assert {figure.sample for figure in figures if figure.sample} <= set(SAMPLE_FIGURES)
     counters = {name for figure in figures for name in (*figure.counters, figure.percent_of, figure.where) if name}

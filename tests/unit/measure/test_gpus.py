@@ -74,6 +74,14 @@ def test_a_part_of_a_gpu_has_memory_of_its_own_and_no_power() -> None:
     assert read(*parts) == of_gpus(gpu_memory_mib=9_000, gpu_pods=1)
 
 
+def test_the_memory_of_a_gpu_is_what_is_used_and_what_is_free() -> None:
+    second = replace(OURS, number=1, memory_mib=9, free_mib=81_000)
+    assert read(replace(OURS, free_mib=9_766), second, replace(THEIRS, free_mib=99_999)).gpu_memory_total_mib == 81_009
+    parts = [replace(OURS, instance=number, memory_mib=9_000, free_mib=728) for number in ("3", "4")]
+    assert read(*parts).gpu_memory_total_mib == 9_728
+    assert read(OURS).gpu_memory_total_mib is None
+
+
 def test_what_the_page_lacks_is_not_known() -> None:
     lacking = read(replace(OURS, millijoules=None, clock_mhz=None))
     assert lacking == of_gpus(gpu_watts=412.5, gpu_memory_mib=71_234, gpu_pods=1)

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable
 from datetime import datetime
 from typing import Any
 
-from benchrun.decide import Compilations, Event, ExporterPod, GpuExporters, LogTail, Ref, ServerStart
+from benchrun.decide import Compilations, Event, ExporterPod, Exporters, LogTail, Ref, ServerStart
 from benchrun.effects import ClusterError, Conflict, KubernetesApi, NotFound, Occupied
 from benchrun.names import KIND
 from benchrun.observe import Declared, untrusted_json as raw
@@ -119,7 +119,7 @@ class MemoryCluster(KubernetesApi):
         self._ask("image events", wanted.uid)
         return self.image_pulls
 
-    async def exporter_on(self, exporters: GpuExporters, node: str) -> ExporterPod | None:
+    async def exporter_on(self, exporters: Exporters, node: str) -> ExporterPod | None:
         self._ask("exporter", exporters.namespace, node)
         return self.exporters.get(node)
 

@@ -1,12 +1,12 @@
 """A run in a cluster held in memory, and a reconciler that decides what a test says."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from benchrun import names
 from benchrun.api import BenchmarkRunStatus, as_json
-from benchrun.decide import Collected, Context, Decision, Facts, GpuExporters, PullTarget, ScrapeTarget
+from benchrun.decide import Collected, Context, Decision, ExporterKind, Exporters, Facts, PullTarget, ScrapeTarget
 from benchrun.effects import LookUps, Tools
 from benchrun.measure import bucketed, encode
 from benchrun.measure.exposition import Sample
@@ -27,6 +27,7 @@ STAGE_0 = names.stage_name("chat", UID, 0)
 OWNER = Owner(namespace=NAMESPACE, name="chat", uid=UID)
 PULL = PullTarget(pod="client", url="http://10.0.0.9:8090", run_uid=UID, from_sequence=0, token="t" * 64)
 SCRAPE = ScrapeTarget(role="server", pod="p", url="http://10.0.0.1:8000/metrics", interval_seconds=1)
+NO_EXPORTERS: Mapping[ExporterKind, Exporters] = {}
 RUNNING = BenchmarkRunStatus(observed_generation=1, phase="Running")
 ENDED = as_json(
     BenchmarkRunStatus.model_validate(
@@ -75,7 +76,9 @@ class Background(Sessions):
 class Scene:
     """A run in a cluster, and a reconciler that decides what the test says."""
 
-    def __init__(self, status: dict[str, Any] | None = None, *, gpu_exporters: GpuExporters | None = None) -> None:
+    def __init__(
+        self, status: dict[str, Any] | None = None, *, exporters: Mapping[ExporterKind, Exporters] = NO_EXPORTERS
+    ) -> None:
         self.cluster = MemoryCluster()
         # By default it is an edited run's, which is told at once.
         self.cluster.add("BenchmarkRun", run_body(status={"observedGeneration": 0} if status is None else status))
@@ -84,7 +87,7 @@ class Scene:
         self.telemetry = Telemetry()
         self.judge = Judge()
         self.news: list[Key] = []
-        self.lookups = LookUps(Tools(self.cluster, self.judge, gpu_exporters), news=self.news.append)
+        self.lookups = LookUps(Tools(self.cluster, self.judge, exporters), news=self.news.append)
         self.facts_seen: list[Facts] = []
         self.decide: Callable[[Facts], Decision] = lambda facts: Decision(status=RUNNING)
         self.reconciler = RunReconciler(
@@ -93,7 +96,7 @@ class Scene:
             sessions=self.sessions,
             lookups=self.lookups,
             now=self.now,
-            context=Context(client_image="client", gpu_exporters=gpu_exporters),
+            context=Context(client_image="client", exporters=exporters),
             decide=self._decide,
             telemetry=self.telemetry,
         )

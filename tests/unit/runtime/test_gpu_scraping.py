@@ -6,11 +6,12 @@ from dataclasses import replace
 
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from benchrun.decide import Collected, GpuEndpoint, ScrapeTarget
+from benchrun.decide import Collected, ExporterEndpoint, ExporterKind, ScrapeTarget
 from benchrun.effects import Fetcher, FetchError
 from benchrun.measure.exposition import Sample
 from benchrun.runtime.scrapers import Scraper
 from benchrun.runtime.telemetry import Telemetry
+from unit.measure.cadvisor_pages import cadvisor_page
 from unit.measure.gpu_pages import Gpu, gpu_page
 from unit.runtime.fakes import PAGE, Web, loop_now
 from unit.runtime.fast_time import passing, run_fast
@@ -20,7 +21,7 @@ TARGET = ScrapeTarget(
     pod="chat-server-x",
     url="http://10.0.0.1:8000/metrics",
     interval_seconds=1,
-    gpus=GpuEndpoint("http://10.1.0.7:9400/exporter", namespace="lab"),
+    exporters=(ExporterEndpoint("gpu", "http://10.1.0.7:9400/exporter", namespace="lab"),),
 )
 
 
@@ -30,14 +31,14 @@ class Scene:
     def __init__(self, exporter: str | Exception | Callable[[], str], *, target: ScrapeTarget = TARGET) -> None:
         self.web = Web(metrics=PAGE, exporter=exporter, version='{"version": "1"}')
         self.collected = Collected()
-        self.news: list[dict[str, str]] = []
+        self.news: list[dict[tuple[ExporterKind, str], str]] = []
         self.scraper = Scraper(
             target,
             self.collected,
             fetcher=self.web,
             now=loop_now,
             telemetry=Telemetry(),
-            news=lambda: self.news.append(dict(self.collected.gpu_troubles)),
+            news=lambda: self.news.append(dict(self.collected.exporter_troubles)),
         )
 
     def after(self, seconds: float) -> list[Sample]:
@@ -62,7 +63,7 @@ def test_every_fifth_sample_has_gpu_figures() -> None:
     assert {(s.running, s.gpu_watts, s.gpu_memory_mib, s.sm_clock_mhz) for s in with_gpu_figures(samples)} == {
         (3.0, 412.5, 71_234.0, 1980.0)
     }
-    assert scene.collected.gpu_troubles == {}
+    assert scene.collected.exporter_troubles == {}
 
 
 def test_each_exporter_sample_counts_once() -> None:
@@ -90,22 +91,33 @@ def test_why_nothing_is_told_is_known_until_something_is() -> None:
     scene = Scene(lambda: next(pages))
     samples = scene.after(60.0)
     why = "the exporter does not say which pods hold its GPUs (DCGM_EXPORTER_KUBERNETES)"
-    assert {"chat-server-x": why} in scene.news
-    assert scene.collected.gpu_troubles == {}
+    assert {("gpu", "chat-server-x"): why} in scene.news
+    assert scene.collected.exporter_troubles == {}
     assert len(with_gpu_figures(samples)) == 10
 
 
 def test_an_exporter_that_is_gone_is_reported_once() -> None:
     scene = Scene(FetchError("HTTP 503"))
     scene.after(100.0)
-    assert scene.collected.gpu_troubles == {"chat-server-x": "the exporter's metrics can't be read: HTTP 503"}
+    assert scene.collected.exporter_troubles == {
+        ("gpu", "chat-server-x"): "the exporter's metrics can't be read: HTTP 503"
+    }
     assert len(scene.news) == 2, "of the server that answers, and of the exporter that does not"
 
 
 def test_without_an_exporter_none_is_queried() -> None:
-    scene = Scene(gpu_page(Gpu()), target=replace(TARGET, gpus=None))
+    scene = Scene(gpu_page(Gpu()), target=replace(TARGET, exporters=()))
     assert with_gpu_figures(scene.after(20.0)) == []
     assert scene.web.times_of("/exporter") == []
+
+
+def test_cadvisor_is_read_beside_the_gpu_exporter() -> None:
+    cadvisor = ExporterEndpoint("cpu", "http://10.1.0.8:8080/cadvisor", namespace="lab")
+    scene = Scene(gpu_page(Gpu()), target=replace(TARGET, exporters=(*TARGET.exporters, cadvisor)))
+    scene.web.pages["/cadvisor"] = cadvisor_page(periods=200, throttled=30)
+    read = [s for s in scene.after(100.0) if s.cpu_periods is not None]
+    assert len(read) == 20
+    assert {(s.cpu_periods, s.cpu_throttled_periods, s.gpu_watts) for s in read} == {(200.0, 30.0, 412.5)}
 
 
 class UnstoredSamples(list[Sample]):
@@ -132,7 +144,9 @@ async def test_over_real_http_what_the_exporter_serves_is_what_is_kept() -> None
     collected, fetcher, server = Collected(), Fetcher(), TestServer(app)
     async with server:
         url = str(server.make_url("/"))
-        target = replace(TARGET, url=f"{url}metrics", gpus=GpuEndpoint(f"{url}exporter", namespace="lab"))
+        target = replace(
+            TARGET, url=f"{url}metrics", exporters=(ExporterEndpoint("gpu", f"{url}exporter", namespace="lab"),)
+        )
         collected.samples.unstored = samples = UnstoredSamples()
         scraper = Scraper(target, collected, fetcher=fetcher, now=loop_now, telemetry=Telemetry(), news=lambda: None)
         task = asyncio.create_task(scraper.run())

@@ -1,7 +1,7 @@
 """Settings come from BENCHRUN_* variables; what can't be used is named."""
 
 import pytest
-from benchrun.decide import GpuExporters
+from benchrun.decide import Exporters
 from benchrun.runtime.settings import BadSetting, Settings
 
 IMAGE = {"BENCHRUN_CLIENT_IMAGE": "registry.example/client:1"}
@@ -26,6 +26,9 @@ def test_everything_can_be_set() -> None:
         "BENCHRUN_GPU_EXPORTER_NAMESPACE": "gpu-operator",
         "BENCHRUN_GPU_EXPORTER_SELECTOR": "app=dcgm,example.com/tier=gpu",
         "BENCHRUN_GPU_EXPORTER_PORT": "9401",
+        "BENCHRUN_CPU_EXPORTER_NAMESPACE": "node-stats",
+        "BENCHRUN_CPU_EXPORTER_SELECTOR": "app=stats",
+        "BENCHRUN_CPU_EXPORTER_PORT": "8081",
         "BENCHRUN_RUN_METRICS": "true",
         "BENCHRUN_NAMESPACE": "benchrun",
         "BENCHRUN_LEADER_ELECTION": "true",
@@ -47,6 +50,9 @@ def test_everything_can_be_set() -> None:
         gpu_exporter_namespace="gpu-operator",
         gpu_exporter_selector="app=dcgm,example.com/tier=gpu",
         gpu_exporter_port=9401,
+        cpu_exporter_namespace="node-stats",
+        cpu_exporter_selector="app=stats",
+        cpu_exporter_port=8081,
         run_metrics=True,
         operator_namespace="benchrun",
         leader_election=True,
@@ -57,7 +63,7 @@ def test_everything_can_be_set() -> None:
 
 def test_a_namespace_alone_says_where_exporters_are() -> None:
     settings = Settings.from_environment(IMAGE | {"BENCHRUN_GPU_EXPORTER_NAMESPACE": "gpu-operator"})
-    assert settings.gpu_exporters == GpuExporters("gpu-operator", "app=nvidia-dcgm-exporter", 9400)
+    assert settings.exporters == {"gpu": Exporters("gpu-operator", "app=nvidia-dcgm-exporter", 9400)}
 
 
 def test_no_namespaces_is_the_whole_cluster() -> None:

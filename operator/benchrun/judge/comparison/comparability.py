@@ -252,10 +252,11 @@ def _chat_template(run: MeasuredRun) -> str | None:
     return None if client is None or client.chat_template is None else f"SHA-256 {client.chat_template[:12]}"
 
 
-_VARIED_BY_SWEEPS = ("model", "tokenizer", "GPUs")
+_VARIED_BY_SWEEPS = ("model", "tokenizer", "tokenizer's commit", "GPUs")
 _SAME: Mapping[str, Callable[[MeasuredRun], object]] = {
     "model": lambda run: "@".join(filter(None, (run.spec.model.name, run.spec.model.revision))),
     "tokenizer": lambda run: run.spec.model.tokenizer or "the model's own",
+    "tokenizer's commit": lambda run: run.status.client and run.status.client.commit,
     "chat template": _chat_template,
     "server": lambda run: "a fresh server" if run.spec.started is not None else "an endpoint",
     "GPUs": _gpus,

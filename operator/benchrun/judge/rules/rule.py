@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
-from benchrun_client.contract import Probe, StageRecord
+from benchrun_client.contract import Probe, StageRecord, WarmupOutcome
 
 from benchrun.api import Cell, Code as Code, Objective, RuleSeverity, Severity
 from benchrun.judge.objectives import expected_samples
@@ -87,7 +87,10 @@ class CellContext:
 
     def summary(self) -> "list[StageSummary]":
         """What the rules of a run need of it."""
-        return [StageSummary(s.id, s.record.sequence, s.record.probe, s.batches, s.gpus) for s in self.stages]
+        return [
+            StageSummary(s.id, s.record.sequence, s.record.probe, s.batches, s.gpus, s.record.warmup, s.most_running)
+            for s in self.stages
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,8 @@ class StageSummary:
     # As its profile has them:
     batches: Mapping[str, Sequence[float]]
     gpus: Mapping[tuple[str, str], Sequence[float]] = field(default_factory=dict)
+    warmup: WarmupOutcome | None = None  # Of its workload, in the first record of that alone.
+    most_running: float | None = None
 
 
 @dataclass(frozen=True)

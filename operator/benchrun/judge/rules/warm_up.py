@@ -7,7 +7,7 @@ from statistics import median
 from typing import NamedTuple
 
 from benchrun.api import ServerStatus
-from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFinding, StageProfile
+from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, RunContext, StageFinding, StageProfile
 from benchrun.measure import milliseconds, rounded
 
 MIN_REQUESTS = 20  # Fewer have no usual latency to compare with.
@@ -127,14 +127,38 @@ def warmup_incomplete(stage: StageProfile) -> Found:
     return [StageFinding(Code.WARMUP_INCOMPLETE, "Note", stage.id, evidence, weight=missing / warmup.requests)]
 
 
+def batch_not_warmed_up(run: RunContext) -> Found:
+    """A stage that runs more requests at once than anything before it: the warm-ups of all workloads, and earlier stages."""
+    stages = [(stage, cell_id) for cell_id, of_cell in run.cells.items() for stage in of_cell]
+    sizes = [
+        min(stage.warmup.concurrency or 0, stage.warmup.requests) for stage, _ in stages if stage.warmup is not None
+    ]
+    warmed_up = float(max(sizes, default=0))
+    for stage, cell_id in sorted(stages, key=lambda each: each[0].sequence) if warmed_up else ():
+        running, thresholds = stage.most_running or 0.0, run.thresholds
+        burst = warmed_up + thresholds.warmup_batch_errors * warmed_up**0.5
+        line = max(thresholds.warmup_batch_factor * warmed_up, burst)
+        if running > line:
+            evidence: Evidence = {
+                "running": running,
+                "line": rounded(line),
+                "warmedUp": warmed_up,
+                "stage": stage.stage_id,
+            }
+            yield StageFinding(Code.WARMUP_INCOMPLETE, "Note", cell_id, evidence, weight=1 - line / running)
+        warmed_up = max(warmed_up, running)
+
+
 RULES = Rules(
     of_stages={270: compilation_in_window, 280: cold_start, 290: warmup_incomplete},
+    of_runs=(batch_not_warmed_up,),
     sentences={
         (240, Code.COMPILATION_IN_WINDOW): "Compilations during the stage: {compilations}, the first "
         "{firstAfterSeconds} s after its start.",
         (250, Code.COLD_START): "The first {slowRequests} of {requests} requests have a median TTFT of "
         "{medianTtftOfThemMs} ms, the others {medianTtftOfOthersMs} ms (threshold {slowFromMs} ms).",
-        (260, Code.WARMUP_INCOMPLETE): "{answered} of {requests} warm-up requests were answered in {seconds} s: "
-        "{failed} failed, {cutShort} were cut short.",
+        (260, Code.WARMUP_INCOMPLETE): "[{answered} of {requests} warm-up requests were answered in {seconds} s: "
+        "{failed} failed, {cutShort} were cut short.]"
+        "[{running} requests ran at once in {stage}, where {warmedUp} did before it and in the warm-up (threshold {line}).]",
     },
 )

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from benchrun.api import RoleFigures
-from benchrun.judge.comparison.comparability import MeasuredRun, caveats, cell_obstacle
+from benchrun.judge.comparison.comparability import MeasuredRun, caveats, cell_obstacle, obstacle
 from benchrun.judge.comparison.compare import not_comparable
 from unit.judge.comparison.sides import CELL, CLIENT, compared, failed, repeated, row, run, words
 from unit.plan.specs import concurrencies, rates, spec, workload
@@ -74,6 +74,18 @@ def test_chats_must_be_rendered_by_the_same_template() -> None:
     assert "chat template: the model's own in a, SHA-256" in str(compared(run("a"), other, limit=5))
     assert compared(given, templated("b", "x", "a" * 64)).outcome == "NoDetectableDifference"
     assert compared(given, unknown).outcome == "NoDetectableDifference", "not known of both"
+
+
+def committed(name: str, commit: str | None) -> MeasuredRun:
+    return run(name, [row(repeats=5, cv=1)], client=CLIENT.model_copy(update={"commit": commit}))
+
+
+def test_a_branch_that_moved_between_the_sides_is_no_longer_the_same_model() -> None:
+    reason = f"tokenizer's commit: {'a' * 40} in a, {'b' * 40} in b"
+    assert compared(committed("a", "a" * 40), committed("b", "b" * 40), limit=5) == not_comparable(reason, gated=True)
+    for other in ("a" * 40, None):
+        assert compared(committed("a", "a" * 40), committed("b", other)).outcome == "NoDetectableDifference"
+    assert obstacle([committed("a", "a" * 40)], [committed("b", "b" * 40)], swept=True) is None
 
 
 def choosing(name: str, run_spec: Any = None, **chosen: str) -> MeasuredRun:

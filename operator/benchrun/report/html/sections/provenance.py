@@ -93,6 +93,7 @@ def _client(client: ClientStatus, sampling: str) -> html.Facts:
         ("Processes", None if client.shards is None else str(client.shards)),
         ("Sampling", sampling),
         ("Chat template (SHA-256)", client.chat_template),
+        ("Tokenizer's commit", client.commit),
     )
 
 

@@ -1,4 +1,4 @@
-"""Figures of GPUs: the text of NVIDIA's DCGM exporter read for one pod, and its samples summed up over a stage."""
+"""Figures of exporters: the text of NVIDIA's DCGM exporter, or of cAdvisor, for one pod; its samples summed up over a stage."""
 
 import math
 from collections import defaultdict
@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 from statistics import fmean
 
-from benchrun.api import GPU_SERIES, Sample
+from benchrun_client.engines import ENGINE
+
+from benchrun.api import CPU_SERIES, GPU_SERIES, Sample
 from benchrun.measure.exposition import UnreadableMetrics, combined, series_of
 from benchrun.measure.request_figures import known, ratio, risen, sum_of_all
 from benchrun.measure.timeline import by_server
@@ -18,9 +20,10 @@ _REASONS = ("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", "DCGM_FI_DEV_CLOCK_THROTTLE_REAS
 """Of lower clocks, as bits; the second name is that of DCGM before version 4."""
 _SLOWED, _POWER_CAPPED = 0x08 | 0x20 | 0x40 | 0x80, 0x04
 """NVML's nvmlClocksEventReason: hardware slowdown, thermal slowdown by software and by hardware, power brake; software power cap."""
-_DERIVED = {name: (name,) for name in ("gpu_pods", "gpu_slowed", "gpu_power_capped")}
-_LINES = tuple(f"{name}{{" for names in (*GPU_SERIES.values(), _REASONS) for name in names)
-_OF_A_PART = GPU_SERIES["gpu_memory_mib"][0]
+_DERIVED = {name: (name,) for name in ("gpu_pods", "gpu_slowed", "gpu_power_capped", "gpu_memory_total_mib")}
+_USED, _FREE = GPU_SERIES["gpu_memory_mib"][0], "DCGM_FI_DEV_FB_FREE"
+_LINES = tuple(f"{name}{{" for names in (*GPU_SERIES.values(), _REASONS, (_FREE,)) for name in names)
+_OF_A_PART = (_USED, _FREE)
 """A part of a GPU has memory of its own; power and clocks are those of the whole, which others use too."""
 _POD = (("exported_pod", "exported_namespace"), ("pod", "namespace"), ("pod_name", "pod_namespace"))
 """Labels that name a pod: behind a Prometheus, as the exporter says it, and with its option for old names."""
@@ -45,15 +48,33 @@ def gpu_values(text: str, *, namespace: str, pod: str) -> dict[str, float | None
     values: defaultdict[str, dict[_Gpu, float]] = defaultdict(dict)
     pods: dict[_Gpu, set[tuple[str, str] | None]] = defaultdict(set)
     for series in own:
-        if series.name == _OF_A_PART or not is_part:
+        if series.name in _OF_A_PART or not is_part:
             values[series.name][_gpu(series.labels)] = series.value
     for series in listed:
         pods[_gpu(series.labels)].add(_holder(series.labels))
     values["gpu_pods"] = {gpu: float(len(pods[gpu] - {None})) for gpu in map(_gpu, (series.labels for series in own))}
+    free = values[_FREE]
+    values["gpu_memory_total_mib"] = {gpu: used + free[gpu] for gpu, used in values[_USED].items() if gpu in free}
     reasons = values[_REASONS[0]] or values[_REASONS[1]]
     for name, bits in (("gpu_slowed", _SLOWED), ("gpu_power_capped", _POWER_CAPPED)):
         values[name] = {gpu: float(int(each) & bits != 0) for gpu, each in reasons.items()}
     return combined({name: tuple(of_gpu.values()) for name, of_gpu in values.items()}, {**GPU_SERIES, **_DERIVED})
+
+
+_CONTAINER = (
+    ("namespace", "pod", "container"),
+    tuple(f"container_label_io_kubernetes_{part}" for part in ("pod_namespace", "pod_name", "container_name")),
+)
+"""Labels that name a container: as the kubelet's cAdvisor has them, and as one of its own has (`--store_container_labels`)."""
+
+
+def cpu_values(text: str, *, namespace: str, pod: str) -> dict[str, float | None]:
+    """The CPU figures of a `Sample`, by name; None where the container has no limit. Raises UnreadableMetrics."""
+    wanted, own = (namespace, pod, ENGINE.container), defaultdict[str, list[float]](list)
+    for name, labels, value in series_of(text, tuple(chain.from_iterable(CPU_SERIES.values())))[0]:
+        if any(tuple(map(labels.get, names)) == wanted for names in _CONTAINER):
+            own[name].append(value)
+    return combined(own, CPU_SERIES)
 
 
 _Gpu = tuple[str | None, str | None]  # A GPU, or a part of one.
@@ -145,3 +166,14 @@ def _span(stage: Sequence[Sample]) -> tuple[float, Sample, Sample] | None:
         drawn = math.fsum((before.gpu_watts or 0.0) * (after.at - before.at) for before, after in pairwise(shown))
         return drawn, shown[0], shown[-1]
     return None
+
+
+def throttled_percent(samples: Iterable[Sample]) -> Mapping[str, float]:
+    """By server, of its CPU periods from the first renewal of its figures to the last; without those with fewer than two."""
+    found: dict[str, float | None] = {}
+    for (_, pod), own in by_server(sorted(samples, key=lambda each: each.at)).items():
+        if len(shown := _renewed(own, "cpu_periods")) > 1:
+            (first, *_, last) = shown
+            throttled = risen(first.cpu_throttled_periods, last.cpu_throttled_periods)
+            found[pod] = ratio(throttled, risen(first.cpu_periods, last.cpu_periods), scale=100)
+    return {pod: percent for pod, percent in found.items() if percent is not None}

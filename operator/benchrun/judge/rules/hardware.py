@@ -1,6 +1,6 @@
-"""GPUs of the run's servers: clocks that were lowered or fell, errors of the hardware, and others that use the same GPU.
+"""GPUs and CPU of the run's servers: clocks that were lowered or fell, errors, others on the same GPU, throttling at a CPU limit.
 
-Nothing is found, and nothing missed, where the run starts no server with GPUs.
+Nothing is found, and nothing missed, where the run starts no server with GPUs, or with a CPU limit.
 """
 
 import operator
@@ -11,7 +11,7 @@ from benchrun.api import Severity
 from benchrun.judge.rules.rule import CellContext, Code, Evidence, Found, NotChecked, Rules, RunContext, StageFinding
 from benchrun.judge.stage_profile import StageProfile
 from benchrun.judge.thresholds import Thresholds
-from benchrun.measure import groups_p_value, known, renewed, rounded
+from benchrun.measure import groups_p_value, known, renewed, rounded, throttled_percent
 
 MIN_CLOCKS = 4  # Readings of a clock of which two begin and two end a stage.
 
@@ -26,9 +26,6 @@ def gpu_slowed(stage: StageProfile) -> Found:
     )
     clocks = [known(sample.sm_clock_mhz for sample in samples) for samples in by_pod.values()]
     halves = [(each[: len(each) // 2], each[len(each) // 2 :]) for each in clocks if len(each) >= MIN_CLOCKS]
-    if slowed is None and not halves:
-        why = f"the figures of the servers' GPUs were renewed fewer than {MIN_CLOCKS} times"
-        return [NotChecked(Code.GPU_SLOWED, why)] if any(server.gpus for server in stage.servers) else []
     fallen = max(_change(pair, thresholds) for pair in [*halves, ()] if not pair or fmean(pair[0]) > fmean(pair[1]))
     severity: Severity = "Suspect"
     if (slowed or 0.0) > thresholds.gpu_slowed_suspect_percent:
@@ -38,7 +35,10 @@ def gpu_slowed(stage: StageProfile) -> Found:
     elif (capped or 0.0) > thresholds.gpu_power_cap_note_percent:
         cause, severity = "the power limit", "Note"
     else:
-        return []
+        missing = [] if halves else [f"the figures of the servers' GPUs were renewed fewer than {MIN_CLOCKS} times"]
+        missing += ["the exporter does not have the reasons for lower clocks"] if slowed is None else []
+        wanted = missing and any(server.gpus for server in stage.servers)
+        return [NotChecked(Code.GPU_SLOWED, "; ".join(missing))] if wanted else []
     evidence: Evidence = {
         "cause": cause,
         "slowedPercent": rounded(slowed),
@@ -86,9 +86,12 @@ def gpus_unread(stage: StageProfile) -> Found:
     """Errors are looked for over the whole run: here only whether they could have been seen."""
     if not any(server.gpus for server in stage.servers):
         return []
-    codes = [] if stage.gpus else [Code.GPU_ERRORS]
-    codes += [] if known(sample.gpu_pods for sample in stage.samples) else [Code.GPU_SHARED]
-    return [NotChecked(code, "no figures of the servers' GPUs were read") for code in codes]
+    if not known(sample.gpu_pods for sample in stage.samples):
+        codes = (Code.GPU_ERRORS, Code.GPU_SHARED)
+        return [NotChecked(code, "no figures of the servers' GPUs were read") for code in codes]
+    read = {figure for _, figure in stage.gpus}
+    unread = [_ERRORS[figure][0] for figure in _ERRORS if figure not in read]
+    return [NotChecked(Code.GPU_ERRORS, f"the exporter does not have: {', '.join(unread)}")] if unread else []
 
 
 XID = "gpu_xid"
@@ -115,20 +118,56 @@ def gpu_errors(run: RunContext) -> Found:
 
 
 def gpu_shared(stage: StageProfile) -> Found:
-    """Several pods on one GPU, or on one slice of it."""
+    """Several pods on one GPU or on one slice of it, or more memory in use than vLLM takes."""
     pods = max(known(sample.gpu_pods for sample in stage.samples), default=0.0)
-    return [StageFinding(Code.GPU_SHARED, "Suspect", stage.id, {"pods": pods}, weight=pods)] if pods > 1 else []
+    if pods > 1:
+        return [StageFinding(Code.GPU_SHARED, "Suspect", stage.id, {"pods": pods}, weight=pods)]
+    used = max(known(sample.gpu_memory_mib for sample in stage.samples), default=0.0)
+    total = max(known(sample.gpu_memory_total_mib for sample in stage.samples), default=0.0)
+    shares = [_memory_share(server.reported) for server in stage.servers if server.gpus]
+    if pods and (not total or None in shares):
+        return [NotChecked(Code.GPU_SHARED, "unknown: free memory of the GPUs, or how much of it the servers take")]
+    thresholds, share = stage.thresholds, max(known(shares), default=1.0)
+    margin = max(thresholds.gpu_memory_margin_mib, thresholds.gpu_memory_margin_percent / 100 * total)
+    suspect = round(share * total + margin)
+    evidence: Evidence = {"usedMib": used, "suspectMib": suspect, "totalMib": total, "utilization": share}
+    return (
+        [StageFinding(Code.GPU_SHARED, "Suspect", stage.id, evidence, weight=used)] if pods and used > suspect else []
+    )
+
+
+def _memory_share(reported: Mapping[str, str]) -> float | None:
+    """Of a GPU's memory, what vLLM takes; by its cache_config_info. With a cache of a fixed size it takes no share."""
+    try:
+        return None if "kv_cache_memory_bytes" in reported else float(reported["gpu_memory_utilization"])
+    except (KeyError, ValueError):
+        return None
+
+
+def server_throttled(stage: StageProfile) -> Found:
+    """The server that was stopped most. One without a CPU limit has no periods; one with a limit has some, which may be unread."""
+    servers, line = throttled_percent(stage.samples), stage.thresholds.throttled_suspect_percent
+    pod = max(servers, key=servers.__getitem__, default="")
+    if pod and servers[pod] > line:
+        evidence: Evidence = {"server": pod, "throttledPercent": rounded(servers[pod]), "suspectPercent": line}
+        return [StageFinding(Code.SERVER_THROTTLED, "Suspect", stage.id, evidence, weight=servers[pod])]
+    limited = sum(stage.expected.servers.get(role, 0) for role in stage.expected.cpu_limited)
+    why = f"CPU periods of {len(servers)} of {limited} servers with a CPU limit were read"
+    return [NotChecked(Code.SERVER_THROTTLED, why)] if len(servers) < limited else []
 
 
 RULES = Rules(
-    of_stages={272: gpu_slowed, 274: gpu_shared, 276: gpus_unread},
+    of_stages={272: gpu_slowed, 274: gpu_shared, 276: gpus_unread, 278: server_throttled},
     of_cells=(gpu_clocks_differ,),
     of_runs=(gpu_errors,),
     sentences={
         (95, Code.GPU_ERRORS): "{error} of the GPUs of {server} went from {before} to {after}, first seen in {stage}.",
-        (235, Code.GPU_SHARED): "{pods} pods use one GPU.",
+        (235, Code.GPU_SHARED): "[{pods} pods use one GPU.]"
+        "[{usedMib} of {totalMib} MiB of a GPU are in use (threshold {suspectMib} MiB, with --gpu-memory-utilization {utilization}).]",
         (245, Code.GPU_SLOWED): "GPU clocks: {cause}[; slowed for heat or by hardware in {slowedPercent} % of the "
         "samples (threshold {suspectSlowedPercent} %)][; at the power limit in {powerCappedPercent} % (threshold {notePercent} %)]"
         "[; SM clock from {fromMhz} to {toMhz} MHz, {clockFallPercent} % (threshold {suspectFallPercent} %)].",
+        (248, Code.SERVER_THROTTLED): "{server} reached its CPU limit in {throttledPercent} % of its CPU periods "
+        "(threshold {suspectPercent} %).",
     },
 )
