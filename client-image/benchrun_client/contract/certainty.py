@@ -10,7 +10,6 @@ E. S. Pearson, 1934). docs/measurement.md has the steps, what is required of a s
 import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -295,19 +294,16 @@ class GapSample(LatencySample):
         self._enough = self._enough and len(self._slices) == len(stages)
         steady = all(_reach(stage.seen) <= 1 for stage in stages if stage.seen)
         self._load_decides = not self._regenerates and not steady
-        pooled = Counter[float]({math.inf: lost} if lost else {})
-        for exact, _ in gaps:
-            pooled.update(dict(zip(exact.us, exact.count, strict=True)))
-        self._values = sorted(us for us, count in pooled.items() if count)
-        self._through = list(accumulate(map(pooled.__getitem__, self._values)))
-        self.count = self._through[-1] if self._through else 0
+        pairs = (zip(exact.us, exact.count, strict=True) for exact, _ in gaps)
+        self._pool = probability.Distribution.of_counts(chain([(math.inf, lost)], *pairs))
+        self.count = self._pool.count
 
     def at_rank(self, rank: int) -> float:
-        return self._values[bisect_left(self._through, rank)]
+        return self._pool.at_rank(rank)
 
     def share_above(self, limit: float) -> float:
-        place = bisect_right(self._values, limit)
-        return 1 - self._through[place - 1] / self.count if place else 1.0
+        place = bisect_right(self._pool.values, limit)
+        return 1 - self._pool.through[place - 1] / self.count if place else 1.0
 
     def above(self, limit: float) -> list[int]:
         """How many values of each part are above the recorded edge that about as many values exceed as the limit."""

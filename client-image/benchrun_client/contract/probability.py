@@ -1,10 +1,14 @@
-"""The probabilities on which both sides decide whether a percentile keeps its limit, and the ranks of its interval."""
+"""Exact percentiles of many values, and the probabilities on which both sides decide whether a percentile keeps its limit."""
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
+from operator import mul, sub
 from statistics import NormalDist
+from typing import Self
 
 ERROR = 0.025  # How often, at most, one side of an interval, or an outcome, is wrong.
 MOST_INDEPENDENT = 500_000  # More observations are counted as this many.
@@ -12,13 +16,6 @@ MAX_DEGREES_OF_FREEDOM = 1e6  # More are counted as this many: it changes a p-va
 _TINY = 1e-300
 _CONVERGED = 1e-15
 _MAX_TERMS = 10_000  # Those needed grow with the root of the larger parameter; these serve up to a million.
-
-
-def binomial(trials: int, share: float, successes: int) -> float:
-    """The probability of exactly so many successes, each with the probability `share` (0 to 1, exclusive)."""
-    failures = trials - successes
-    ways = math.lgamma(trials + 1) - math.lgamma(successes + 1) - math.lgamma(failures + 1)
-    return math.exp(ways + successes * math.log(share) + failures * math.log1p(-share))
 
 
 def regularized_beta(a: float, b: float, x: float) -> float:
@@ -95,6 +92,65 @@ def interpolated(at_rank: Callable[[int], float], count: int, percent: float) ->
         return high if share else low
     # Counted from the nearer end, so that a share of 1 gives exactly `high`.
     return low + (high - low) * share if share < 0.5 else high - (high - low) * (1 - share)
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """Ascending values; `through[i]` is how many there are up to `values[i]` and with it. Equal values may stand side by side
+    or once with their count: the figures are the same. None of an empty one. Percentiles interpolate linearly between the two
+    nearest values, as numpy's and vLLM's do; the deviation is the population's, as vLLM's is."""
+
+    values: Sequence[float]
+    through: Sequence[int]
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Self:
+        """From single values, in any order."""
+        ordered = tuple(sorted(values))
+        return cls(ordered, range(1, len(ordered) + 1))
+
+    @classmethod
+    def of_counts(cls, pairs: Iterable[tuple[float, int]]) -> Self:
+        """From (value, count) pairs in any order, values repeated or not: several stages' pairs chained are pooled."""
+        counts: dict[float, int] = {}
+        for value, count in pairs:
+            if count > 0:
+                counts[value] = counts.get(value, 0) + count
+        ordered = tuple(sorted(counts))
+        return cls(ordered, tuple(accumulate(map(counts.__getitem__, ordered))))
+
+    @property
+    def count(self) -> int:
+        return self.through[-1] if self.through else 0
+
+    def mean(self) -> float | None:
+        return math.fsum(self._each(self.values)) / self.count if self.values else None
+
+    def deviation(self) -> float | None:
+        """Standard deviation of the population."""
+        mean = self.mean()
+        if mean is None:
+            return None
+        distances = [value - mean for value in self.values]
+        return math.sqrt(math.fsum(self._each(map(mul, distances, distances))) / self.count)
+
+    def percentile(self, percent: float) -> float | None:
+        """The value below which `percent` (0 to 100) of the values lie."""
+        if not 0 <= percent <= 100:
+            raise ValueError(f"a percentile is between 0 and 100, not {percent}")
+        if not self.values:
+            return None
+        return interpolated(self.at_rank, self.count, percent)
+
+    def at_rank(self, rank: int) -> float:
+        """The value at a rank, 1 for the smallest to `count` for the greatest."""
+        return self.values[bisect_left(self.through, rank)]
+
+    def _each(self, of_values: Iterable[float]) -> Iterable[float]:
+        """What there is of each value, as often as the value counts."""
+        if len(self.values) == self.count:
+            return of_values
+        return map(mul, of_values, map(sub, self.through, (0, *self.through)))
 
 
 def interval_ranks(

@@ -10,7 +10,7 @@ from benchrun import names
 from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.cli import cluster, errors
 from benchrun.cli.progress_display import LogReporter, ScreenReporter
-from benchrun.observe import untrusted_json as raw
+from benchrun.observe import is_finished, untrusted_json as raw
 from benchrun.plan import stored_record
 from benchrun.report import watch_state
 from benchrun.report.exit_codes import exit_code, sweep_exit_code
@@ -226,7 +226,7 @@ class _FinishedStages:
         progress = raw.mapping(status.get("progress"))
         done, known = raw.number(progress.get("stagesDone")), self._known
         if known < 0:
-            known = done if status.get("completionTime") is not None else max(0, done - LATEST_STAGES)
+            known = done if is_finished(status) else max(0, done - LATEST_STAGES)
         known = max(known, done - watch_state.MAX_STAGES)  # a status may claim any number
         finished = [await self._line(body, sequence, is_last=sequence == done - 1) for sequence in range(known, done)]
         self._known, self._under_way = max(known, done), raw.text(progress.get("stage")) or self._under_way

@@ -12,7 +12,7 @@ import yaml
 from benchrun.api.sweep import spec
 from benchrun.cli import cluster, errors
 from benchrun.names import KIND, SHORT_NAME
-from benchrun.observe import untrusted_json as raw, view_builders, views
+from benchrun.observe import is_finished, untrusted_json as raw, view_builders, views
 
 STANDARD_INPUT = "-"
 MAX_BYTES = 8 * 1024 * 1024  # Of one manifest. The API server takes no object above 1.5 MB.
@@ -177,7 +177,7 @@ def _once(manifest: Manifest, name: str, kubectl: cluster.Kubectl) -> Applied:
     """What has ended is not measured again, so it must not look as if it were."""
     before = kubectl.find(name, resource=cluster.RESOURCES[manifest.kind])
     status = raw.mapping(before.get("status")) if before is not None else {}
-    has_ended = bool(status.get("completionTime"))
+    has_ended = is_finished(status)
     is_sweep = manifest.kind == spec.KIND
     delete = f"delete it with its results: kubectl delete {spec.SHORT_NAME if is_sweep else SHORT_NAME} {name}"
     try:

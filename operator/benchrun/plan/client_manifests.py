@@ -70,7 +70,6 @@ def _whole_cores(resources: Resources) -> int:
     return int(Decimal(quantity)) if quantity[-1].isdigit() else 1
 
 
-CLIENT_CONTAINER = "client"
 CLIENT_USER = 65532
 PLAN_DIRECTORY = "/etc/benchrun"
 _HOME = {"HOME": "/tmp", "USER": "benchrun", "LOGNAME": "benchrun", "XDG_CACHE_HOME": "/tmp/.cache"}
@@ -134,7 +133,7 @@ def _pod_spec(owner: Owner, spec: BenchmarkRunSpec, *, image: str, pull_policy: 
     # After import a process of vLLM's client takes about 1 GiB. The spec requests CPU where a pod has several.
     requests = {"cpu": "500m", "memory": f"{division.processes}Gi"}
     container = {
-        "name": CLIENT_CONTAINER,
+        "name": names.CLIENT_CONTAINER,
         "image": image,
         "imagePullPolicy": pull_policy,
         "args": [f"--plan={PLAN_DIRECTORY}/{PLAN_FILE}", f"--port={RECORD_PORT}", *_together(owner, division)],

@@ -12,7 +12,6 @@ from benchrun.api import BenchmarkRunSpec, Disaggregated, PodOverrides, Server
 from benchrun.plan import child_objects, server_pod
 from benchrun.plan.child_objects import Manifest, Owner
 
-PROXY_CONTAINER = "proxy"
 PROXY_USER = 65532
 PROXY_REQUESTS = {"cpu": "500m", "memory": "256Mi"}
 PROXY_MODULE = "benchrun_client.proxy"
@@ -33,7 +32,7 @@ def proxy_pod(
     ours += [f"--prefill-replicas={split.prefill.replicas}", f"--decode-replicas={split.decode.replicas}"]
     program: dict[str, Any] = {"command": ["python3", "-m", PROXY_MODULE], "args": [*ours, *proxy.args]}
     container = {
-        "name": PROXY_CONTAINER,
+        "name": names.PROXY_CONTAINER,
         "image": proxy.image or client_image,
         "imagePullPolicy": pull_policy if proxy.image is None else "IfNotPresent",
         **(program if proxy.image is None else {"args": proxy.args}),

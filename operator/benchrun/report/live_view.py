@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
-from benchrun.api import BenchmarkRunStatus, find_condition
+from benchrun.api import BenchmarkRunStatus, find_condition, has_ended
 from benchrun.api.sweep import SweepReason
 from benchrun.observe import untrusted_json as raw
 from benchrun.report.run_list import state
@@ -172,7 +172,7 @@ class Log:
             # While stages are measured the message names the stage, as the line of a finished stage does.
             state: tuple[str | None, ...] = (status.phase, None if status.phase == "Running" else status.message)
             # Why a run ended is printed above its tables, which come next.
-            unseen = {"message": None} if status.completion_time is not None else {}
+            unseen = {"message": None} if has_ended(status.conditions) else {}
             progress = progress_line(followed.status.model_copy(update=unseen))
         else:
             lines = self._lines_of_runs(followed, now)
@@ -212,4 +212,4 @@ def _message(sweep: FollowedSweep) -> str | None:
     status = sweep.status
     step = find_condition(status.conditions, "Reconciling")
     measuring = step is not None and step.reason == SweepReason.MEASURING
-    return None if measuring or status.completion_time is not None else status.message
+    return None if measuring or has_ended(status.conditions) else status.message

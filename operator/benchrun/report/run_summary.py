@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from benchrun.api import BenchmarkRunStatus, ServerStatus, find_condition, is_true
+from benchrun.api import BenchmarkRunStatus, ServerStatus, find_condition, has_ended, is_true
 from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.judge.comparison.figures import SCOPES
 from benchrun.measure import percent_text
@@ -96,7 +96,7 @@ class Summary(NamedTuple):
 
 def run_summary(run: Run, status: BenchmarkRunStatus, *, now: datetime) -> Summary:
     facts = (*_spec(run), *_servers(status), *_times(run, status, now=now), *_results(status))
-    if status.completion_time is None:
+    if not has_ended(status.conditions):
         commands = ["watch {}", "logs {} -f"]
     else:
         commands = [*(["report {}"] if status.results else []), *(["logs {}"] if status.log_tail else [])]
@@ -104,7 +104,7 @@ def run_summary(run: Run, status: BenchmarkRunStatus, *, now: datetime) -> Summa
 
 
 def sweep_summary(sweep: Sweep, status: BenchmarkSweepStatus, *, now: datetime) -> Summary:
-    command = "watch {}" if status.completion_time is None else "report {}"
+    command = "report {}" if has_ended(status.conditions) else "watch {}"
     return _summary(sweep, status, _sweep_facts(sweep, status, now=now), [command])
 
 

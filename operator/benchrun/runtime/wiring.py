@@ -12,7 +12,7 @@ from benchrun import effects
 from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.decide import Context
 from benchrun.observe import Key
-from benchrun.runtime.background_tasks import ProcessTasks
+from benchrun.runtime.background_tasks import ProcessTasks, doubling
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import ResultMetrics
 from benchrun.runtime.queue import WorkQueue
@@ -209,10 +209,10 @@ class Operator:
         while self._makes_passes:
             self._enqueue_all()
             queue.start()
-            due, pause = loop.time() + self._settings.resync_seconds, RETRY_SECONDS
-            while lister.unreadable and loop.time() + pause < due:
+            seconds = self._settings.resync_seconds
+            due, pauses = loop.time() + seconds, doubling(RETRY_SECONDS, seconds)
+            while lister.unreadable and loop.time() + (pause := next(pauses)) < due:
                 await asyncio.sleep(pause)
-                pause *= 2
                 if await lister.list_unreadable():
                     self._enqueue_all()
             await asyncio.sleep(due - loop.time())

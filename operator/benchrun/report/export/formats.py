@@ -14,6 +14,7 @@ from typing import Literal, get_args
 from benchrun_client.contract import StageRecord
 
 from benchrun import api, measure
+from benchrun.judge.objectives import TRUSTED
 from benchrun.judge.result_row import proxy_role, role_figures
 from benchrun.judge.stage_profile import ExpectedLoad, StageProfile, expected_load
 from benchrun.names import ROLE_DECODE
@@ -21,8 +22,6 @@ from benchrun.plan import cells, probed_cells
 from benchrun.report.export.encoders import Files
 from benchrun.report.html import Reported
 
-TRUSTED: tuple[api.Verdict, ...] = ("Valid", "Suspect")
-"""Verdicts of stages that are exported without `--include-invalid`."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LATENCIES = tuple(f"_{latency}_ms" for latency in measure.LATENCIES)
 
