@@ -144,13 +144,11 @@ class LatencySample(ABC):
         the stages are cut into its cycles, 1 where it can't be told."""
 
     def grows(self, error: float) -> bool:
-        """Whether the queue grew all along in every stage, so that it has no steady state; by the steps from batch to batch,
-        which have a direction only then."""
+        """Whether the queue grew from batch to batch in every stage: it has no steady state."""
         return bool(self._seen) and all(_grows(seen, error) for seen in self._seen)
 
     def inflation(self, percent: float, *limits: float) -> float | None:
-        """How many times fewer independent observations the values are worth, at the percentile and these limits; at least 1.
-        None: the stages are too short to tell."""
+        """How many values make one independent observation, at the percentile and these limits; None: the stages are too short."""
         if self.count < 2 or not self._enough:
             return None
         margin = min(0.5, EXCEEDANCES / self.count)
@@ -220,8 +218,7 @@ class RequestSample(LatencySample):
     """One value a request: TTFT, TPOT, E2EL."""
 
     def __init__(self, stages: Sequence[StageParts], values: Sequence[Sequence[float | None]]) -> None:
-        """`values`: of each stage, as long as its requests, in the order in which it got them; infinite for a failed one, None
-        where a request has none."""
+        """`values`: one a request, in the order of the stage's requests; infinite for a failed one, None where it has none."""
         regenerates = effective_cycles(stages) >= MIN_CYCLES
         edges = [stage.cycles if regenerates else stage.batches for stage in stages]
         ordered = [[own[i] for i in stage.order] for stage, own in zip(stages, values, strict=True)]
@@ -351,8 +348,7 @@ def certainty(sample: LatencySample, percent: float, limit: float, *, error: flo
 def decided(
     sample: LatencySample, percent: float, limit: float, *, error: float = probability.ERROR
 ) -> tuple[Certainty, float]:
-    """The same of a sample with values, and its own percentile (probability.interpolated), which the outcome does not contradict: infinite,
-    it is missed; within the limit, it is not."""
+    """The same of a sample with values, and its own percentile, which the outcome does not contradict."""
     value = probability.interpolated(sample.at_rank, sample.count, percent)
     found = certainty(sample, percent, limit, error=error)
     if math.isinf(value):

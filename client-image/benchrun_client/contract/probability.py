@@ -82,8 +82,7 @@ def is_rare(share: float, observations: float, expected: float, error: float) ->
 
 
 def interpolated(at_rank: Callable[[int], float], count: int, percent: float) -> float:
-    """The percentile (0 to 100) of one value or more, given by their ranks from 1 on; infinite where a value that it lies at, or
-    before, is."""
+    """The percentile (0 to 100) of values given by their ranks from 1 on; infinite where it lies at or before an infinite one."""
     rank = (count - 1) * (percent / 100)
     lower = math.floor(rank)
     share = rank - lower
@@ -156,8 +155,7 @@ class Distribution:
 def interval_ranks(
     count: int, percent: float, *, inflation: float = 1.0, error: float = ERROR
 ) -> tuple[int, int] | None:
-    """Ranks (1 is the smallest value) of the two values that bracket the percentile of `count` values: 40 and 61 for the median
-    of 100 independent ones. None: they can't be bracketed."""
+    """Ranks of the two values that bracket the percentile: 40 and 61 for the median of 100 independent ones. None: none do."""
     independent = min(count / inflation, MOST_INDEPENDENT)
     below, above = (_most_beyond(count, independent, each / 100, error) for each in (percent, 100 - percent))
     return None if below is None or above is None else (below + 1, count - above)

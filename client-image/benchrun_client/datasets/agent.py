@@ -83,8 +83,7 @@ def _time_of_day(rng: random.Random, taken: set[int]) -> str:
 def agent_samples(
     conversation: Conversation, portion: Portion, data: AgentData, *, counter: TokenCounter, times: set[int]
 ) -> tuple[Sample, ...]:
-    """The samples of a portion: a function of its seed and number alone, but for collisions. `times`: times of day, in seconds, that
-    other stages of the run have."""
+    """The samples of a portion, by its seed and number alone but for collisions with `times`, the times of day of other stages."""
     api = portion.api
     rng = random.Random(portion.seed)
     time, first = _time_of_day(rng, times), FIRST_DAY + timedelta(days=rng.randrange(DAYS))

@@ -25,8 +25,7 @@ class RunDatasets:
     """Those of one run. Portions get their rows in the order of their `draw`."""
 
     def __init__(self, portions: Sequence[Portion], *, counter: TokenCounter, context_tokens: int | None) -> None:
-        """Read everything that these portions name. `context_tokens`: longest request that the model takes, if known.
-        Raises RunFailure: a dataset is missing or broken."""
+        """Read all that these portions name. `context_tokens`: longest request of the model, if known. Raises RunFailure."""
         self._counter = counter
         self._context_tokens = context_tokens
         self._pools = read_pools(portions)

@@ -54,8 +54,7 @@ class SharedMetrics:
 
 
 class Sessions:
-    """Stands in for the aiohttp module inside vLLM's benchmark, which wants proxy look-ups and the system's certificates. It also
-    closes what vLLM leaves open when a load is cut short."""
+    """In place of the aiohttp module in vLLM's benchmark: our certificates and proxies, and no session is left open."""
 
     def __init__(self, module: Any, *, tls: ssl.SSLContext | None, trust_env: bool) -> None:
         self._module, self._tls, self._trust_env = module, tls, trust_env
@@ -118,8 +117,7 @@ class UserRamp:
         self._first = start + requests * HANDING_OUT_SECONDS
 
     async def turn(self) -> float | None:
-        """Wait for this request's turn, in the order of calls, by which vLLM tells results apart. When it was due, by the
-        clock, if it is a user's first."""
+        """Wait for this request's turn, in the order of calls. When it was due, by the clock, if it is a user's first."""
         async with self._order:
             if self._begun == len(self._own):
                 return None

@@ -157,8 +157,7 @@ async def open_answer(
     headers: Mapping[str, str],
     method: str = "POST",
 ) -> AsyncIterator[tuple[aiohttp.ClientResponse, Sent]]:
-    """Send a request; yields when the answer's head has come. Leaving before its end closes the connection and ends
-    the server's work. Raises Unreachable: no head came."""
+    """Send a request; yields with the answer's head. Leaving early ends the server's work. Raises Unreachable: no head came."""
     sent = Sent()
     try:
         response = await session.request(method, url, data=body or None, headers=headers, trace_request_ctx=sent)

@@ -187,8 +187,7 @@ def _models(answer: Any) -> list[dict[str, Any]]:
 
 
 def served_model(answer: Any, name: str) -> contract.ServedModel | None:
-    """The entry of that name, else the first; None: there is none. Where an adapter is stored says nothing of the model, so it
-    has the root of its parent."""
+    """The entry of that name, else the first; None: there is none. An adapter has the root of its parent, the model."""
     models = [model for model in _models(answer) if isinstance(model.get("id"), str)]
     if not models:
         return None
@@ -203,8 +202,7 @@ def served_model(answer: Any, name: str) -> contract.ServedModel | None:
 
 
 def models_text(answer: Any) -> str | None:
-    """Name, root, parent and max_model_len of each model, the same for equal servers. Too long a list ends in a digest, so that it
-    still shows whether two are equal; None: no models."""
+    """Name, root, parent and max_model_len of each model; a list that is too long ends in a digest. None: no models."""
     models = [" ".join(f"{name}={model[name]}" for name in _OF_A_MODEL if model.get(name)) for model in _models(answer)]
     text = _text("; ".join(sorted(models))) or ""
     if len(text) <= MAX_MODELS_CHARACTERS:

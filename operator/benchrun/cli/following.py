@@ -63,8 +63,7 @@ class TimeIsUp(errors.CommandError):
 async def follow(
     targets: MutableMapping[str, Target], reporter: Reporter, *, timeout_seconds: float | None = None
 ) -> "Following":
-    """All by name, until each has ended; one that can't be read is kept among the errors. What turns out to be a sweep becomes one
-    among the targets. Raises TimeIsUp."""
+    """All by name, until each has ended or can't be read. What is a sweep becomes one among the targets. Raises TimeIsUp."""
     if len(targets) > MAX_TARGETS:
         raise errors.CommandError(f"{len(targets)} runs are too many to follow at once; at most {MAX_TARGETS}")
     following, time = Following(targets, reporter), asyncio.get_running_loop().time

@@ -59,8 +59,7 @@ def sigterm_interrupts() -> Iterator[None]:
 
 @contextmanager
 def signals_deferred() -> Iterator[None]:
-    """SIGINT and SIGTERM within it take effect when it is left, and not in processes that are started within it: what such a
-    process has done is then known."""
+    """SIGINT and SIGTERM within it take effect when it is left, and not in processes that are started within it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield

@@ -25,8 +25,7 @@ SERVER_KINDS = ("Deployment", "LeaderWorkerSet")  # what makes the pods of serve
 
 
 def missing_children(state: RunState) -> tuple[Manifest, ...]:
-    """What is wanted and not there. What exists is left as it is, and what vanished once client and server have met is
-    not recreated: either would void the measurement."""
+    """What is wanted and not there. Once client and server have met, nothing is: it would void the measurement."""
     if state.begun:
         return ()
     wanted = [*_fence(state), *_client(state), *_server(state)]

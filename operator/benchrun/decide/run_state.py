@@ -169,8 +169,7 @@ class RunState:
 
     @property
     def client_ready(self) -> bool:
-        """Plan, tokenizer and data found, by all its pods. Once the measurement goes on, they must have been. A pod that is
-        leaving is not it."""
+        """Plan, tokenizer and data found by all its pods that stay; once the measurement goes on, they must have been."""
         ready = {pod.rank for pod in self.client_pods if pod.ready and not pod.deleting}
         return self.status.server_ready_time is not None or ready.issuperset(range(division_of(self.spec).pods))
 

@@ -5,7 +5,7 @@ when the log is rotated.
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from benchrun_client.contract import RECORD_PORT
 from benchrun_client.engines import ENGINE, StartupPhases
@@ -14,7 +14,7 @@ from benchrun import api, names
 from benchrun.decide import decision
 from benchrun.decide.run_state import RunState
 from benchrun.measure import ServerFacts
-from benchrun.observe import Pod, instant, main_container
+from benchrun.observe import Pod, instant, main_container, seconds_between
 from benchrun.plan import nodes, planned_searches, role_replicas, started_args, token_of
 
 SEVERAL_NODES = "the GPUs of a server over several nodes are not read"
@@ -182,8 +182,7 @@ def _of_role(state: RunState, role: str) -> api.ServerStatus | None:
 
 
 def _of_pods(state: RunState, pods: Sequence[Pod], old: api.ServerStatus | None) -> api.ServerStatus:
-    """Of several that should be alike, the values of the first that answers; how many servers they are, and what they have
-    together."""
+    """Of several that should be alike, the values of the first that answers, their number, and what they have together."""
     answering = [each for each in pods if each.rank == 0]
     pod = (answering or pods)[0]
     known = old if old is not None and old.pod == pod.name else api.ServerStatus(role=pod.role)
@@ -209,7 +208,7 @@ def _of_pods(state: RunState, pods: Sequence[Pod], old: api.ServerStatus | None)
         kv_cache_tokens=facts.kv_cache_tokens or known.kv_cache_tokens,
         args=api.as_many_as_fit(pod.args, lambda arg: len(arg.encode()), ARGS_BYTES),
         reported=known.reported | _reported(facts) | _chosen(pod, state.collected.answers),
-        seconds_to_ready=_seconds(instant(status.scheduled_time), instant(status.server_ready_time)),
+        seconds_to_ready=seconds_between(instant(status.scheduled_time), instant(status.server_ready_time)),
         no_gpu_telemetry_reason=no_telemetry_reason(state, pods),
         compilations=known.compilations,
         startup=_startup(pod, state.collected.answers) or known.startup,
@@ -237,7 +236,7 @@ def _startup(pod: Pod, answers: decision.Answers) -> api.Startup | None:
         return None
     found = answer.value or decision.Start(StartupPhases())
     return api.Startup(
-        pod_seconds=None if pod.restarts else _seconds(pod.scheduled_at, pod.started_at),
+        pod_seconds=None if pod.restarts else seconds_between(pod.scheduled_at, pod.started_at),
         image_pull_seconds=found.image_pull_seconds,
         download_seconds=found.phases.download,
         load_seconds=found.phases.load,
@@ -257,7 +256,3 @@ def _start_of(pod: Pod) -> decision.ServerStart:
 
 def _reported(facts: ServerFacts) -> dict[str, str]:
     return dict(api.as_many_as_fit(facts.reported.items(), lambda pair: len("".join(pair).encode()), REPORTED_BYTES))
-
-
-def _seconds(start: datetime | None, end: datetime | None) -> float | None:
-    return None if start is None or end is None else max(0.0, (end - start).total_seconds())

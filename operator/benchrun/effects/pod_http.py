@@ -191,9 +191,4 @@ class ClientRecords:
             return "it is of another plan"
         if hashlib.sha256(body).hexdigest() != envelope.digest:
             return "its digest does not match its bytes"
-        listed = len(target.stage_ids)
-        if envelope.sequence >= listed:
-            return problem_with(envelope, target.searches, listed=listed)
-        if envelope.stage_id != (planned := target.stage_ids[envelope.sequence]):
-            return f"it is of stage {envelope.stage_id!r}, the plan says {planned!r}"
-        return None if envelope.ends_search is None else "it is of no search"
+        return problem_with(envelope, target.stage_ids, target.searches)

@@ -145,8 +145,7 @@ def pressure(windows: Sequence[Window], limits: ServerLimits, lengths: Lengths |
 
 
 def running_by_step(limits: ServerLimits, lengths: Lengths | None) -> float | None:
-    """How many requests run when every step is full of prompts: those that fit one step, each for as many steps as it
-    has output tokens. None where the limit is not known."""
+    """Requests that run when every step is full of prompts: each stays for as many steps as it has output tokens."""
     if limits.step_tokens is None or lengths is None:
         return None
     return max(1.0, limits.step_tokens / max(1.0, lengths.prompt)) * lengths.output

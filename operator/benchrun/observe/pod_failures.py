@@ -66,8 +66,7 @@ Check = Callable[[Evidence], Diagnosis | None]
 
 
 def evidence_of(pod: Pod, log_tail: str | None) -> Evidence:
-    """A pod's evidence. The fetched log speaks only where the termination message is silent or points further up: by the
-    time it is fetched the container may run again."""
+    """A pod's evidence. The fetched log, perhaps of the next start, counts only where the termination message is not enough."""
     message = pod.ending.message if pod.ending is not None else ""
     by_message = Evidence(pod=pod, log=message, words=last_words(message))
     if pod.ending is None or not log_tail or (message and not by_message.is_cause_hidden):

@@ -77,6 +77,11 @@ def instant(value: object) -> datetime | None:
         return None
 
 
+def seconds_between(start: datetime | None, end: datetime | None) -> float | None:
+    """Never below 0, since the clocks of nodes and laptops differ; None where one is not known."""
+    return None if start is None or end is None else max(0.0, (end - start).total_seconds())
+
+
 def condition(status: Object, type_: str) -> Object:
     """The condition of that type; empty if there is none."""
     return next((c for c in mappings(status.get("conditions")) if c.get("type") == type_), {})

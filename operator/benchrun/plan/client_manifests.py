@@ -93,8 +93,7 @@ def client_job(
     pull_policy: str,
     max_hold_seconds: int = child_objects.MAX_HOLD_SECONDS,
 ) -> Manifest:
-    """One attempt, one completion a pod: a second client would measure a warmed server. What it sends is checked against the
-    digest of its plan."""
+    """One attempt, one completion a pod: a second client would measure a warmed server."""
     meta, pods_wanted = metadata(owner, role=names.ROLE_CLIENT), division_of(spec).pods
     # Were a Job of several pods over with the first that fails, its controller would end shard 0 before it has reported
     # which was lost: each has an attempt of its own.

@@ -92,8 +92,7 @@ def server_roles(
     pull_policy: str,
     max_hold_seconds: int = child_objects.MAX_HOLD_SECONDS,
 ) -> tuple[Role, ...]:
-    """The roles to start; none against an endpoint. An engine without API server takes its port's code from the client's image,
-    and so does the proxy."""
+    """The roles to start; none against an endpoint. The proxy, and an engine without API server, take code from the client's image."""
     hold = child_objects.hold_seconds(spec, max_hold_seconds)
     pods = {role: _pod_spec(owner, spec, role, client_image, pull_policy) for role in role_replicas(spec)}
     return tuple(Role(role, count, pods[role], hold, nodes(spec)) for role, count in role_replicas(spec).items())

@@ -61,11 +61,13 @@ def steps(status: BenchmarkRunStatus, *, now: datetime) -> tuple[Step, ...]:
     begun = raw.instant(status.accepted_time)
     found: list[Step] = []
     for name, ended in ends[:done]:
-        found.append(Step(name, "Done", _between(begun, ended)))
+        found.append(Step(name, "Done", raw.seconds_between(begun, ended)))
         begun = ended
     for name, _ in ends[done:]:
         under_way = len(found) == done and begun is not None
-        found.append(Step(name, "UnderWay", _between(begun, now)) if under_way else Step(name, "ToCome", None))
+        found.append(
+            Step(name, "UnderWay", raw.seconds_between(begun, now)) if under_way else Step(name, "ToCome", None)
+        )
     return tuple(found)
 
 
@@ -77,11 +79,6 @@ def _ends(status: BenchmarkRunStatus) -> list[tuple[str, datetime | None]]:
     ready, start, end = map(raw.instant, (status.server_ready_time, status.start_time, status.completion_time))
     ends = [("client", client), ("node", node), ("server", ready), ("warm-up", start), ("stages", end)]
     return [each for each in ends if each[0] != "node" or node is not None or ready is None]
-
-
-def _between(begun: datetime | None, ended: datetime | None) -> float | None:
-    """Never below 0, since clocks of laptop and cluster differ."""
-    return None if begun is None or ended is None else max(0.0, (ended - begun).total_seconds())
 
 
 class Summary(NamedTuple):

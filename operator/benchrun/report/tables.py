@@ -134,8 +134,7 @@ def throughput_of(row: api.Result | Row) -> str:
 
 
 def texts_per_prompt(spec: Mapping[str, object]) -> dict[str, int]:
-    """By workload, only those whose dataset is `texts`. Of a run's spec as the API server holds it; what is missing, as in the
-    spec of another version, counts as nothing."""
+    """By workload, only those whose dataset is `texts`. Of a run's spec as the API server holds it, whatever its version."""
     found: dict[str, int] = {}
     for workload in raw.mappings(spec.get("workloads")):
         dataset = raw.mapping(workload.get("dataset"))

@@ -151,8 +151,7 @@ _SERVER_COLUMNS: tuple[Column[_RoleRow], ...] = (
 
 
 def server_table(run: ExportedRun) -> Table:
-    """One row a stage and role. Figures are those of all servers of the role in the stage's own window; `kv_cache_tokens` is what
-    each of them holds."""
+    """One row a stage and role, with the figures of all its servers; `kv_cache_tokens` is what each of them holds."""
     held = {server.role: server for server in run.status.servers}
     started = held if run.spec.started is not None else {}
     rows = []
@@ -240,11 +239,8 @@ def _whole(count: float | None) -> Value:
 
 
 _TABLES: Mapping[TableName, Callable[[ExportedRun], Table]] = {
-    "stages": stage_table,
-    "servers": server_table,
-    "replicas": replica_table,
-    "requests": request_table,
-}
+    "stages": stage_table, "servers": server_table, "replicas": replica_table, "requests": request_table
+}  # fmt: skip
 
 
 def _register(name: str, summary: str, write: Callable[[ExportedRun, TableName], bytes], is_text: bool = True) -> None:
