@@ -334,8 +334,7 @@ def certainty(sample: LatencySample, percent: float, limit: float, *, error: flo
     if sample.count == 0 or not 0 < percent < 100:
         return Certainty("Inconclusive", 0.0)
     allowed, share = 1 - percent / 100, sample.share_above(limit)
-    inflation = sample.inflation(percent, limit)
-    if inflation is None:
+    if (inflation := sample.inflation(percent, limit)) is None:
         missed = share > allowed and (error * share >= allowed or sample.grows(error))
         return Certainty("Missed" if missed else "Inconclusive", min(sample.parts, sample.count))
     independent = min(sample.count / inflation, probability.MOST_INDEPENDENT)
@@ -365,8 +364,7 @@ def interval(sample: LatencySample, percent: float, *, error: float = probabilit
             return None
         return probability.interval_ranks(sample.count, percent, inflation=inflation, error=error)
 
-    ranks = ranks_with(sample.inflation(percent))
-    if ranks is not None:
+    if (ranks := ranks_with(sample.inflation(percent))) is not None:
         # Values at the ends may be more alike than those in the middle.
         ranks = ranks_with(sample.inflation(percent, *map(sample.at_rank, ranks)))
     if ranks is None:

@@ -127,8 +127,7 @@ class Distribution:
 
     def deviation(self) -> float | None:
         """Standard deviation of the population."""
-        mean = self.mean()
-        if mean is None:
+        if (mean := self.mean()) is None:
             return None
         distances = [value - mean for value in self.values]
         return math.sqrt(math.fsum(self._each(map(mul, distances, distances))) / self.count)

@@ -136,8 +136,7 @@ def _turns(parsed: Any, name: str) -> list[tuple[str, str]]:
         (parsed,) = parsed
     if not isinstance(parsed, dict):
         raise invalid(f"{name} holds {json_type(parsed)}; a conversation is an object")
-    key = next((key for key in ("conversations", "messages") if key in parsed), None)
-    if key is None:
+    if (key := next((key for key in ("conversations", "messages") if key in parsed), None)) is None:
         raise invalid(f'{name}: there is neither "conversations" nor "messages"')
     turns = parsed[key]
     if not isinstance(turns, list) or not turns:

@@ -24,8 +24,7 @@ def run_interruptibly(main: Coroutine[Any, Any, T]) -> T:
     before = signal.getsignal(signal.SIGTERM)
 
     async def interruptible() -> T:
-        task = asyncio.current_task()
-        if task is not None:
+        if (task := asyncio.current_task()) is not None:
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         return await main
 

@@ -118,8 +118,7 @@ def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> De
     judged = None
     if state.known:
         question = _judging(state, ended_early=end is not None)
-        judged = state.collected.answers.of(question)
-        if judged is None:
+        if (judged := state.collected.answers.of(question)) is None:
             return replace(let_go, lookups=(*let_go.lookups, question))
     status = _final_status(state, end, judged)
     reason = end.reason if end is not None else status.phase or "Completed"

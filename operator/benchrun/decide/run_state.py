@@ -72,8 +72,7 @@ class RunState:
     @cached_property
     def total_stages(self) -> int | None:
         """How many stages there are; None: a search goes on, or its last record has not come."""
-        searches = searched(self.spec).keys()
-        if not searches:
+        if not (searches := searched(self.spec).keys()):
             return len(self.planned)
         stages = [(c.sequence, c.ends_search) for c in self.children.objects if c.role == names.ROLE_STAGE]
         stored = {sequence: end for sequence, end in stages if sequence is not None and end is not None}

@@ -103,8 +103,7 @@ def _gpu_endpoint(state: RunState, pod: Pod) -> decision.GpuEndpoint | None:
     exporters = state.facts.context.gpu_exporters
     if exporters is None or not pod.gpus or pod.node is None or nodes(state.spec) > 1:
         return None
-    found = state.collected.answers.value(decision.GpuExporter(pod.node))
-    if found is None:
+    if (found := state.collected.answers.value(decision.GpuExporter(pod.node))) is None:
         return None
     url = _base_url(state, exporters.namespace, found.name, found.ip, exporters.port)
     return decision.GpuEndpoint(f"{url}/metrics", namespace=state.owner.namespace)
@@ -231,8 +230,7 @@ def _endpoint(state: RunState) -> list[api.ServerStatus]:
 
 def _startup(pod: Pod, answers: decision.Answers) -> api.Startup | None:
     """Where the time went. None: it was not looked up. The first start of a pod that has restarted is not known."""
-    answer = answers.of(_start_of(pod))
-    if answer is None:
+    if (answer := answers.of(_start_of(pod))) is None:
         return None
     found = answer.value or decision.Start(StartupPhases())
     return api.Startup(

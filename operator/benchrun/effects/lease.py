@@ -119,8 +119,7 @@ class Elector:
             await self._write(lease)
 
     async def _renew(self) -> None:
-        lease = self._ours
-        if lease is None:
+        if (lease := self._ours) is None:
             return
         try:
             await self._write(lease)

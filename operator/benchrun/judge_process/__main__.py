@@ -43,8 +43,7 @@ def main(arguments: list[str]) -> int:
 def _judge_one(memory_bytes: int, cpu_seconds: int) -> int:
     try:
         _limit(memory_bytes, cpu_seconds)
-        found = read_job(sys.stdin.buffer)
-        if found is None:
+        if (found := read_job(sys.stdin.buffer)) is None:
             return NO_MORE_JOBS
         job, parts = found
         judged = judge_job(job, parts) if isinstance(job, Job) else table_job(job, parts)

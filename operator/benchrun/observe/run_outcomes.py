@@ -47,8 +47,7 @@ class FinishedRun:
 
 def finished_run_of(status: raw.Object) -> FinishedRun | None:
     """From the status of a run that has ended; None where it does not say when that was."""
-    ended_at = raw.instant(status.get("completionTime"))
-    if ended_at is None:
+    if (ended_at := raw.instant(status.get("completionTime"))) is None:
         return None
     headline = raw.text(raw.mapping(status.get("headline")).get("cell"), _MAX_CELL_CHARS)
     rows = {raw.text(row.get("cell"), _MAX_CELL_CHARS): row for row in raw.mappings(status.get("results"))}

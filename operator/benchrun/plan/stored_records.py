@@ -64,8 +64,7 @@ def stored_part(body: Mapping[str, object], key: str) -> bytes | None:
 
 def stored_record(body: Mapping[str, object], *, run_uid: str, sequence: int | None) -> StageRecord:
     """The record in its ConfigMap. Raises ValueError where there is none, or that of another run or stage."""
-    packed = stored_part(body, RECORD_KEY)
-    if packed is None:
+    if (packed := stored_part(body, RECORD_KEY)) is None:
         raise ValueError("holds no record")
     record = open_record(packed)
     if (record.run_uid, record.sequence) != (run_uid, sequence):

@@ -49,8 +49,7 @@ def known_versions() -> tuple[str, ...]:
 @cache
 def table_for(version: str) -> FlagTable | None:
     """The table of a version such as "0.32" or "0.32.1"; None: its flags are not known here."""
-    file = _tables().get(".".join(version.split(".")[:2]))
-    if file is None:
+    if (file := _tables().get(".".join(version.split(".")[:2]))) is None:
         return None
     found = json.loads(file.read_text(encoding="utf-8"))
     flags = {

@@ -25,8 +25,7 @@ def startup_text(server: ServerStatus) -> str:
 
     Other is the rest of the time to ready: Python, imports, files of the model, the wait for the first healthy answer.
     """
-    startup = server.startup
-    if startup is None:
+    if (startup := server.startup) is None:
         return ""
     names = {"pod": "pod", "download": "download", "load": "load", "compile": "compile", "warm_up": "warm-up"}
     parts = {text: getattr(startup, f"{name}_seconds") for name, text in names.items()}
@@ -175,10 +174,10 @@ def _times(run: Run, status: BenchmarkRunStatus, *, now: datetime) -> _Facts:
 
 def sampling_text(status: BenchmarkRunStatus) -> str:
     """How tokens were chosen: `greedy`; of workloads that differ, each with its name. Empty where it is not known."""
-    told = {row.workload: row.sampling for row in status.results if row.sampling is not None}
-    if len(set(told.values())) <= 1:
-        return next(iter(told.values()), "")
-    return "; ".join(f"{workload}: {text}" for workload, text in told.items())
+    known = {row.workload: row.sampling for row in status.results if row.sampling is not None}
+    if len(set(known.values())) <= 1:
+        return next(iter(known.values()), "")
+    return "; ".join(f"{workload}: {text}" for workload, text in known.items())
 
 
 def _results(status: BenchmarkRunStatus) -> _Facts:
@@ -231,8 +230,7 @@ def missing_sentences(stored: BenchmarkRunStatus, missing: Mapping[str, int]) ->
     repeats = {row.cell: row.repeats for row in stored.results}
     sentences = []
     for cell, lost in missing.items():
-        judged = repeats.get(cell)
-        if judged is None:
+        if (judged := repeats.get(cell)) is None:
             kept = "not all of its records are kept"
         elif lost >= judged:
             kept = "not judged, since none of its records is kept"

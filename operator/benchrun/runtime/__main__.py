@@ -19,8 +19,7 @@ def main() -> int:
 
 def _import_only_used_modules_of_kubernetes() -> None:
     """With the bare package in place each module is imported alone: its top level imports 7 MiB that the operator does not use."""
-    found = PathFinder.find_spec("kubernetes")
-    if found is not None:
+    if (found := PathFinder.find_spec("kubernetes")) is not None:
         sys.modules["kubernetes"] = module_from_spec(found)
 
 

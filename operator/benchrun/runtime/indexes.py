@@ -111,8 +111,7 @@ class Indexes:
 
     def heard(self, kind: str, body: Body, *, deleted: bool) -> views.Key | None:
         """A watch event; the run or sweep it concerns, or None when it changes nothing."""
-        identity = self._identity(kind, body)
-        if identity is None:
+        if (identity := self._identity(kind, body)) is None:
             return None
         key, uid, version = identity
         for listing in self._listings:
@@ -143,15 +142,13 @@ class Indexes:
     def mark_deleting(self, kind: str, namespace: str, name: str) -> None:
         """Its deletion was requested; the watch delivers when it is gone."""
         key = views.Key(kind, namespace, name)
-        seen = self._seen.get(key)
-        if seen is not None:
+        if (seen := self._seen.get(key)) is not None:
             self._seen[key] = replace(seen, view=replace(seen.view, deleting=True))
 
     def drop(self, key: views.Key) -> None:
         """It turned out not to exist."""
         self._unconfirmed.pop(key, None)
-        seen = self._seen.get(key)
-        if seen is not None:
+        if (seen := self._seen.get(key)) is not None:
             self._remove(key, seen.uid)
 
     @contextmanager
@@ -170,8 +167,7 @@ class Indexes:
                 self.drop(key)
 
     def listed(self, listing: Listing, body: Body) -> None:
-        identity = self._identity(listing.kind, body)
-        if identity is None:
+        if (identity := self._identity(listing.kind, body)) is None:
             return
         key, uid, _ = identity
         listing.listed.add(uid)
@@ -198,8 +194,7 @@ class Indexes:
         return owner
 
     def _identity(self, kind: str, body: Body) -> views.Identity | None:
-        found = views.identity_of(kind, body)
-        if found is None:
+        if (found := views.identity_of(kind, body)) is None:
             logger.warning("a %s does not say which object it is, or which version: passed over", kind)
         return found
 

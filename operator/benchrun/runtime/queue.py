@@ -88,7 +88,7 @@ class WorkQueue:
         self._added = asyncio.Event()
         self._stopping = False
         self._running: set[Key] = set()
-        self._again: set[Key] = set()
+        self._added_meanwhile: set[Key] = set()
         self._timers: dict[Key, asyncio.TimerHandle] = {}
         self._pauses: dict[Key, Iterator[float]] = {}  # of keys whose last pass failed
         self._tasks: list[asyncio.Task[None]] = []
@@ -106,7 +106,7 @@ class WorkQueue:
     def add(self, key: Key) -> None:
         """Handle the key as soon as a worker is free."""
         if key in self._running:
-            self._again.add(key)
+            self._added_meanwhile.add(key)
         elif key not in self._urgent:
             self._cancel_timer(key)
             is_urgent = self.urgent(key)
@@ -157,8 +157,7 @@ class WorkQueue:
 
     async def _work(self, take: Callable[[], Key | None]) -> None:
         while not self._stopping:
-            key = take()
-            if key is None:
+            if (key := take()) is None:
                 self._added.clear()
                 await self._added.wait()
                 continue
@@ -169,8 +168,8 @@ class WorkQueue:
                 self._running.discard(key)
             if self._stopping:
                 return
-            if key in self._again:
-                self._again.discard(key)
+            if key in self._added_meanwhile:
+                self._added_meanwhile.discard(key)
                 # After a failure the back-off holds: what was added meanwhile is seen then.
                 delay = delay if key in self._pauses else 0.0
             if delay is not None:
@@ -199,6 +198,5 @@ class WorkQueue:
         self.add(key)
 
     def _cancel_timer(self, key: Key) -> None:
-        timer = self._timers.pop(key, None)
-        if timer is not None:
+        if (timer := self._timers.pop(key, None)) is not None:
             timer.cancel()

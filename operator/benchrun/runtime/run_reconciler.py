@@ -174,8 +174,7 @@ class RunReconciler(Reconciler):
     async def _write_status(self, run: Run, decision: Decision, memory: RunMemory) -> float | None:
         """Write what changed, if it is time; else in how many seconds it will be. Changes that follow each other closely are one
         write, and those of nothing but progress wait for the next figures."""
-        changes = status_changes(run.status, decision.status)
-        if not changes:
+        if not (changes := status_changes(run.status, decision.status)):
             memory.outdated_since = None
             return None
         now = asyncio.get_running_loop().time()
@@ -219,8 +218,7 @@ class RunReconciler(Reconciler):
 
     async def _let_go(self, key: Key) -> bool:
         """Whether the deletion of everything that the run holds was requested."""
-        run = self.indexes.run(key)
-        if run is None:
+        if (run := self.indexes.run(key)) is None:
             return True
         roles = (*names.SERVING_ROLES, names.ROLE_CLIENT)
         ours = (c for c in self.indexes.children(key).objects if c.owner_uid == run.uid and not c.deleting)

@@ -80,8 +80,7 @@ class Sessions:
         return poller is not None and await poller.records.acknowledge(through)
 
     def stop(self, key: Key) -> None:
-        session = self._sessions.pop(key, None)
-        if session is not None:
+        if (session := self._sessions.pop(key, None)) is not None:
             self._end(*session.scrapers.values(), session.polling, session.group)
 
     async def close(self) -> None:

@@ -67,8 +67,7 @@ class SweepReconciler(Reconciler):
         await self._cancel(decision.cancel)
         if await self._create(decision, memory):
             return 0.0  # it is decided anew with what was found out
-        changes = status_changes(sweep.status, decision.status)
-        if changes:
+        if changes := status_changes(sweep.status, decision.status):
             await self.change_status(sweep, changes)
         await self.post(sweep, decision.events)
         if decision.forget:

@@ -114,8 +114,7 @@ def _heads(sizing: Sizing) -> Iterator[str]:
 
 
 def _latent(sizing: Sizing) -> Iterator[str]:
-    latent = next((row.layer for row in sizing.rows if row.layer.kind == "Latent"), None)
-    if latent is None:
+    if (latent := next((row.layer for row in sizing.rows if row.layer.kind == "Latent"), None)) is None:
         return
     share = sizing.shape.plain_values / latent.values
     yield (

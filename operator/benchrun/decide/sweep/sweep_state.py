@@ -185,8 +185,7 @@ class SweepState:
 
     def _budget_has_room(self, ahead: int) -> bool:
         """Whether the budget has room for one more run beside those that go on and `ahead` more, at the mean cost so far."""
-        budget = self.spec.gpu_seconds_budget
-        if budget is None:
+        if (budget := self.spec.gpu_seconds_budget) is None:
             return True
         spent = sum(self.gpu_seconds)
         expected = fmean(self.gpu_seconds) if self.gpu_seconds else 0.0

@@ -95,8 +95,7 @@ def exported(run: Reported) -> ExportedRun:
     rows = {row.cell: row for row in run.status.results}
     stages = []
     for record in records:
-        cell = places.get(record.stage_id)
-        if cell is None:
+        if (cell := places.get(record.stage_id)) is None:
             continue
         row, expected = rows.get(cell.id), expected_load(spec, cell)
         where = StageProfile(record, expected).plateau

@@ -26,11 +26,6 @@ def vllm_files(run: ExportedRun) -> Files:
     return files
 
 
-def vllm_lines(run: ExportedRun) -> bytes:
-    """All stages in one file, as `--append-result` writes them: one a line."""
-    return as_json_lines([detailed(run, stage) for stage in run.stages])
-
-
 def detailed(run: ExportedRun, stage: ExportedStage) -> Json:
     """One stage with its requests. Seconds, as vLLM has them; of a failed request no time is known."""
     columns, began = stage.record.requests, stage.record.first_send_unix_us
@@ -83,4 +78,6 @@ def _seconds(micros: Iterable[int], answered: Iterable[int]) -> list[float | Non
 
 
 SUMMARY = "result files of `vllm bench serve`, which `vllm bench sweep plot` reads"
-formats.FORMATS["vllm"] = formats.Format(SUMMARY, vllm_files, lambda run, _: vllm_lines(run))
+formats.FORMATS["vllm"] = formats.Format(  # in one file as `--append-result` writes it: a stage a line
+    SUMMARY, vllm_files, lambda run, _: as_json_lines([detailed(run, stage) for stage in run.stages])
+)

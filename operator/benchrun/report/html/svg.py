@@ -61,8 +61,7 @@ def _cleaned(element: Element, prefix: str) -> Element:
 def _value(name: str, value: str, prefix: str) -> str:
     if name == "id":
         return prefix + value
-    local = _LOCAL_URL.fullmatch(value.strip())
-    if local:
+    if local := _LOCAL_URL.fullmatch(value.strip()):
         return f"url(#{prefix}{local.group(1)})"
     colour = _OWN_COLOUR.fullmatch(value) is not None or value.startswith(("rgb(", "rgba(", "hsl("))
     if "url" in value.lower() or ("(" in value and name in ("fill", "stroke") and not colour):
