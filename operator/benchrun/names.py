@@ -63,8 +63,7 @@ def plan_name(run: str, uid: str) -> str:
 
 
 def group_name(run: str, uid: str) -> str:
-    """LeaderWorkerSet of servers over several nodes: `br-<run>-<five hexadecimal digits of the uid>`. At most 49 characters:
-    names of StatefulSets add three, and stand in a label with eleven more."""
+    """LeaderWorkerSet of servers over several nodes, at most 49 characters: StatefulSets and their labels add fourteen."""
     return f"br-{run}-{_digits(uid)[:5]}"
 
 

@@ -140,8 +140,7 @@ class LatencySample(ABC):
 
     @abstractmethod
     def explained_by_load(self, limits: Sequence[float]) -> float:
-        """The share of the variance of being above these limits that the number of requests in the system may explain; 0 where
-        the stages are cut into its cycles, 1 where it can't be told."""
+        """How much of the variance of being above these limits the number in the system explains: 0 to 1, 1 if unknown."""
 
     def grows(self, error: float) -> bool:
         """Whether the queue grew from batch to batch in every stage: it has no steady state."""
@@ -356,8 +355,7 @@ def decided(
 
 
 def interval(sample: LatencySample, percent: float, *, error: float = probability.ERROR) -> tuple[float, float] | None:
-    """The confidence interval of a percentile (0 to 100), each side wrong with a probability of at most `error`: 95 % by default.
-    None: too few values or too short a stage to bound it on both sides."""
+    """The confidence interval of a percentile (0 to 100), each side wrong with at most `error`; None: too little to bound it."""
 
     def ranks_with(inflation: float | None) -> tuple[int, int] | None:
         if inflation is None:

@@ -75,8 +75,7 @@ def chi_square_quantile(share: float, degrees_of_freedom: float) -> float:
 
 
 def is_rare(share: float, observations: float, expected: float, error: float) -> bool:
-    """Whether so small a share of the observations, or a smaller one, comes with a probability of at most `error` where the
-    expected share is true (C. J. Clopper and E. S. Pearson, 1934)."""
+    """Whether so small a share has a probability of at most `error` where the expected share is true (Clopper-Pearson)."""
     found = share * observations
     return share < expected and regularized_beta(found + 1, observations - found, expected) >= 1 - error
 

@@ -25,14 +25,12 @@ async def always_ready(*_: Any, **__: Any) -> SimpleNamespace:
 
 
 class SharedMetrics:
-    """One metrics text for all of vLLM's readers, which it calls one right after the other while the server idles. To them it is
-    a session that answers every GET with that text; with 503 where there is none."""
+    """One metrics text for all of vLLM's readers: to them a session that answers every GET with it, or with 503."""
 
     _text: str | None = None
 
     def bounded(self, reader: Callable[..., Awaitable[Any]], *, first: bool) -> Callable[..., Awaitable[Any]]:
-        """A reader, given a text that was read within our bounds of size and time when the `first` reader was called. By itself
-        it would wait six hours for an endless text, and end the run on one that is not UTF-8."""
+        """A reader, given a text that was read within our bounds of size and time when the `first` reader was called."""
 
         async def read(base_url: str, session: Any) -> Any:
             if first:

@@ -148,8 +148,7 @@ MAX_MODELS_CHARACTERS = 300  # As many as a record takes.
 
 
 async def identify(session: aiohttp.ClientSession, metrics_url: str, *, role: str, model: str) -> contract.ServerEdge:
-    """What a server reports of itself at its metrics endpoint and the paths beside it; the counters are still missing. Never an
-    error: a server may be silent. `model`: the name in the requests."""
+    """What a server reports of itself, without its counters. Never an error. `model`: the name in the requests."""
     metrics = await read_metrics(session, metrics_url)
     base = metrics_url.removesuffix(ENGINE.metrics_path)
     version = await _json(session, base + ENGINE.version_path)

@@ -68,8 +68,7 @@ def _samples(
 
 def _figure(name: str, samples: Mapping[str, contract.Distribution]) -> float | None:
     """None of what is not a latency; 0 of a latency without values, as in vLLM."""
-    found = _LATENCY.match(name)
-    if found is None or found["of"] not in samples:
+    if (found := _LATENCY.match(name)) is None or found["of"] not in samples:
         return None
     sample = samples[found["of"]]
     if name.startswith("median") and sample.count:

@@ -36,8 +36,7 @@ def show_result(
     texts_per_prompt: Mapping[str, int] = tables.NO_TEXTS,
     wide: bool = False,
 ) -> None:
-    """Verdict, load points with their bottlenecks, findings; `wide` adds the total of tokens and the intervals of
-    percentiles. Of a run that ended early its end comes first."""
+    """Verdict or end, load points with their bottlenecks, findings; `wide` adds the total of tokens and intervals."""
     verdict = status.verdict or "Unknown"
     word = status.phase if status.phase in ENDED_EARLY else verdict
     console.print(title(name, word, status.message), width=prose_width(console))

@@ -21,8 +21,7 @@ ENDINGS = frozenset({".yaml", ".yml", ".json"})  # Of files that are looked into
 
 def runs_in(path: Path) -> list[views.Run]:
     """The BenchmarkRuns of a file, in order. Raises CommandError where it can't be read or holds none."""
-    found = [view_builders.run_of(body) for body in objects_in(path) if body.get("kind") == KIND]
-    if not found:
+    if not (found := [view_builders.run_of(body) for body in objects_in(path) if body.get("kind") == KIND]):
         raise errors.CommandError(f"{path} holds no {KIND}")
     return found
 
@@ -65,8 +64,7 @@ class Manifest:
 
 def manifests_in(paths: Sequence[str]) -> list[Manifest]:
     """All objects of the files, in order; `-` is standard input. Raises CommandError for what is not an object."""
-    found = [each for path in paths for each in _manifests(path)]
-    if not found:
+    if not (found := [each for path in paths for each in _manifests(path)]):
         raise errors.CommandError(f"{', '.join(map(_title, paths))} holds no object; examples/ has some to start from")
     return found
 

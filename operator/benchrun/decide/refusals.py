@@ -62,8 +62,7 @@ def with_refusal(state: RunState, step: Step) -> Step:
     """The step, with what keeps it waiting if that is an object which does not come to be."""
     if (found := refusal(state)) is not None:
         return replace(step, reason=found.reason, message=found.message)
-    since = no_pod_at(state)
-    if since is not None and state.now >= since:
+    if (since := no_pod_at(state)) is not None and state.now >= since:
         return replace(step, reason=Reason.NO_POD, message=no_pod(state))
     return step
 

@@ -45,8 +45,7 @@ def scrape_targets(state: RunState) -> tuple[decision.ScrapeTarget, ...]:
 
 def pull_target(state: RunState) -> decision.PullTarget | None:
     """The client, from the moment its process runs: what it has to say before it is ready matters too."""
-    pod = state.client_pod
-    if pod is None or not state.client_runs:
+    if (pod := state.client_pod) is None or not state.client_runs:
         return None
     job = state.child("Job", names.ROLE_CLIENT)
     return decision.PullTarget(
@@ -63,8 +62,7 @@ def pull_target(state: RunState) -> decision.PullTarget | None:
 
 def endpoint_pods(state: RunState) -> decision.EndpointPods | None:
     """The question which pods are behind the Service that is measured; None: none is."""
-    endpoint = state.spec.endpoint
-    if endpoint is None or endpoint.service_ref is None:
+    if (endpoint := state.spec.endpoint) is None or endpoint.service_ref is None:
         return None
     return decision.EndpointPods(endpoint.service_ref.name, endpoint.service_ref.port)
 

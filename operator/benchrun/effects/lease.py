@@ -114,8 +114,7 @@ class Elector:
             self.trouble = None
 
     async def _take(self) -> None:
-        lease = await self.leases.read()
-        if lease is None or self._is_free(lease):
+        if (lease := await self.leases.read()) is None or self._is_free(lease):
             await self._write(lease)
 
     async def _renew(self) -> None:
@@ -127,8 +126,7 @@ class Elector:
             await self._write(None)
         except Conflict:
             # Somebody wrote the Lease. Where it is still ours, its next renewal names the new version.
-            found = await self.leases.read()
-            if found is None or _holder(found) == self.identity:
+            if (found := await self.leases.read()) is None or _holder(found) == self.identity:
                 self._ours = found or self._ours
                 raise Conflict("the Lease was changed by somebody else", code=409) from None
             self._ours = None

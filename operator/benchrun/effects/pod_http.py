@@ -142,8 +142,7 @@ class ClientRecords:
         self._headers = {contract.TOKEN_HEADER: self.target.token}
 
     async def pull(self, *, from_sequence: int, seen_version: int) -> Pulled:
-        """Wait for a record or news of the progress. Raises FetchError (no answer), or Refused: the answer is not our client's,
-        or it does not know our token, or has another version of the contract."""
+        """Wait for a record or news of the progress. Raises FetchError (no answer), or Refused: it can't be used."""
         query = urlencode({"from": from_sequence, "seen": seen_version, "wait": WAIT_SECONDS})
         try:
             answer = await self.fetcher.fetch_bytes(

@@ -152,8 +152,7 @@ def running_by_step(limits: ServerLimits, lengths: Lengths | None) -> float | No
 
 
 def _ceiling(busy: Sequence[Sample], full: float, limits: ServerLimits, lengths: Lengths | None) -> float | None:
-    """The number running that most samples with a queue show, if it is the highest of all, KV cache was free, and neither
-    is it impossible as a default nor do the tokens of a step explain it."""
+    """The number running that most samples with a queue show, if nothing else than a limit on that number explains it."""
     queued = [s for s in busy if s.waiting and (s.kv_cache is None or s.kv_cache < full)]
     highest = max(s.running or 0.0 for s in busy)
     if sum(s.running == highest for s in queued) < max(MIN_CEILING_SAMPLES, CEILING_SHARE * len(queued)):

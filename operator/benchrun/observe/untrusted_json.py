@@ -28,8 +28,7 @@ def mapping(value: object) -> Object:
 
 
 def shared(value: Any, depth: int = MAX_SHARED_DEPTH) -> Any:
-    """The same JSON with its keys and short texts in memory once, however many objects hold them; what is nested deeper stays as
-    it is. Of runs that are alike it saves half of what specs and statuses take."""
+    """The same JSON with its keys and short texts in memory once: it saves half of what specs and statuses take."""
     if depth == 0:
         return value
     if isinstance(value, dict):

@@ -105,8 +105,7 @@ def _pod_spec(owner: Owner, spec: BenchmarkRunSpec, role: str, client_image: str
         pod = server_pod.engine_pod(owner, spec, spec.offline, args=args, resources=spec.offline.resources)
         return server_pod.without_api_server(pod, client_image=client_image, pull_policy=pull_policy)
     assert server is not None, "an endpoint has no roles"
-    split = server.disaggregated
-    if split is not None and role == names.ROLE_PROXY:
+    if (split := server.disaggregated) is not None and role == names.ROLE_PROXY:
         return proxy_pod(owner, server, split, client_image=client_image, pull_policy=pull_policy)
     address = ENGINE.transfer_address if split is not None else ENGINE.node_address if nodes(spec) > 1 else None
     env: list[dict[str, Any]] = []

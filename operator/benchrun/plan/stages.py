@@ -37,8 +37,7 @@ def shared_seed(*, base: int, workload: str) -> int:
 
 
 def block_seed(*, base: int, block: int) -> int:
-    """31-bit seed of all traffic of a block of a sweep, from 1: equal for its variants, another for each block, so that the luck of
-    one draw of arrivals is not that of all. The first is the template's own."""
+    """31-bit seed of all traffic of a block of a sweep: the same for its variants. The first (1) is the template's own."""
     return base if block == 1 else _seed_of([_VERSION, "block", str(base), str(block)]) >> 1
 
 
@@ -232,8 +231,7 @@ def objective_error(spec: BenchmarkRunSpec, cell: Cell) -> float:
 def problem_with(
     envelope: contract.Envelope, stage_ids: Sequence[str], searches: Sequence[contract.Search]
 ) -> str | None:
-    """Why the record can't be of one of these stages, or of the searches that follow them; None: its envelope is valid. Its
-    load is in the record (`benchrun.judge_process.opened_job`)."""
+    """Why the record can't be of one of these stages, or of the searches that follow them; None: its envelope is valid."""
     listed = len(stage_ids)
     if envelope.sequence < listed:
         if envelope.stage_id != (planned := stage_ids[envelope.sequence]):

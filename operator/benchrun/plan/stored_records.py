@@ -35,8 +35,7 @@ class TimelinePart:
 
 
 def stage_config_map(owner: Owner, record: Arrival, *, timeline: TimelinePart | None) -> Manifest:
-    """A stage's record (gzip JSON, as the client sent it) and the timeline since the last chunk. Its envelope is in
-    labels and annotations: the operator does not open records."""
+    """A stage's record and the timeline since the last chunk, with the record's envelope in labels and annotations."""
     meta = metadata(owner, name=names.stage_name(owner.name, owner.uid, record.sequence), role=names.ROLE_STAGE)
     meta["labels"][names.LABEL_SEQUENCE] = str(record.sequence)
     meta["annotations"] = {

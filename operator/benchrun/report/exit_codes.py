@@ -48,7 +48,6 @@ def sweep_exit_code(status: BenchmarkSweepStatus) -> int | None:
 
 
 def worst_code(codes: Iterable[int]) -> int:
-    """One code for several runs: failed before invalid, missed, undecided, cancelled. A code of another kind, such as 1 of a run that
-    can't be read, comes before all of them; no run at all has passed."""
+    """The worst of several codes; one of another kind, such as 1 of a run that can't be read, is worse than all of them."""
     ranks = (PASSED, CANCELLED, UNDECIDED, MISSED, INVALID, FAILED)
     return max(codes, key=lambda code: ranks.index(code) if code in ranks else len(ranks), default=PASSED)

@@ -114,8 +114,7 @@ def _left(followed: Followed, *, done: int, total: int, now: datetime) -> str | 
     else:
         begun = followed.status.accepted_time if followed.status.phase == "Running" else None
         under_way, word = followed.status.runs.running if followed.status.runs is not None else 0, "about"
-    since = raw.instant(begun)
-    if since is None or done == 0 or done >= total:
+    if (since := raw.instant(begun)) is None or done == 0 or done >= total:
         return None
     passed = done + under_way / 2
     return f"{word} {format_seconds(max(0.0, (now - since).total_seconds()) * (total - passed) / passed)} left"

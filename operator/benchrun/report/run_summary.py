@@ -31,8 +31,7 @@ def startup_text(server: ServerStatus) -> str:
     parts = {text: getattr(startup, f"{name}_seconds") for name, text in names.items()}
     known = {name: seconds for name, seconds in parts.items() if seconds is not None}
     texts = {name: f"{name} {_seconds(seconds)}" for name, seconds in known.items()}
-    pull = startup.image_pull_seconds
-    if pull is not None and "pod" in texts:
+    if (pull := startup.image_pull_seconds) is not None and "pod" in texts:
         texts["pod"] += f" (image {_seconds(pull)})" if pull else " (image there)"
     rest = (server.seconds_to_ready or 0.0) - sum(known.values())
     if "pod" in known and rest >= LEAST_OTHER_SECONDS:

@@ -96,8 +96,7 @@ def clock(seconds: float) -> str:
 
 def parse_seconds(text: str) -> float:
     """Seconds of `90`, `90s`, `10m`, `2h` or `1d`. Raises ValueError."""
-    found = _DURATION.fullmatch(text.strip())
-    if found is None or float(found[1]) == 0:
+    if (found := _DURATION.fullmatch(text.strip())) is None or float(found[1]) == 0:
         raise ValueError(f"{text!r} is not a length of time; write 90s, 10m or 2h")
     return float(found[1]) * _SECONDS[found[2]]
 

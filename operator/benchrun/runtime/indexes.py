@@ -92,8 +92,7 @@ class Indexes:
         return tuple(view for view in found if isinstance(view, views.Run) and view.sweep_uid == sweep_uid)
 
     def silent_seconds(self, *, unreadable: Collection[str] = ()) -> float:
-        """How long the watches have owed us the oldest thing that we know from elsewhere; 0 when they owe nothing. `unreadable`
-        namespaces do not count: nobody can know whether it is still there."""
+        """How long the watches have owed us the oldest thing that we know from elsewhere, but for `unreadable` namespaces."""
         owed = (since for key, (_, since) in self._unconfirmed.items() if key.namespace not in unreadable)
         oldest = min(owed, default=None)
         return 0.0 if oldest is None else self._seconds() - oldest
@@ -153,8 +152,7 @@ class Indexes:
 
     @contextmanager
     def listing(self, kind: str, namespace: str | None) -> Iterator[Listing]:
-        """While a list of a kind is read, events take precedence over it. Unless that raises, the list is complete:
-        what it did not hold, and nobody spoke of meanwhile, is gone."""
+        """While a list is read, events take precedence over it. What it did not hold, and nobody spoke of, is then gone."""
         listing = Listing(kind)
         self._listings.append(listing)
         try:
@@ -216,8 +214,7 @@ class Indexes:
             return None
 
     def _remove(self, key: views.Key, uid: str) -> views.Key | None:
-        seen = self._seen.get(key)
-        if seen is None or seen.uid != uid:
+        if (seen := self._seen.get(key)) is None or seen.uid != uid:
             return None
         del self._seen[key]
         self.unreadable.discard(key)

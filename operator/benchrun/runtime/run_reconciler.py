@@ -63,8 +63,7 @@ class RunReconciler(Reconciler):
         return seconds
 
     async def _pass(self, key: Key) -> float | None:
-        run = self.indexes.run(key)
-        if run is None or run.deleting:
+        if (run := self.indexes.run(key)) is None or run.deleting:
             # The garbage collector removes the children, with or without us, but not before somebody's finalizer lets the run go.
             self._forget(key)
             return None if await self._let_go(key) else REFUSED_RETRY_SECONDS
@@ -172,8 +171,7 @@ class RunReconciler(Reconciler):
             memory.collected.samples.stored(through=float(meta["annotations"][names.ANNOTATION_THROUGH]))
 
     async def _write_status(self, run: Run, decision: Decision, memory: RunMemory) -> float | None:
-        """Write what changed, if it is time; else in how many seconds it will be. Changes that follow each other closely are one
-        write, and those of nothing but progress wait for the next figures."""
+        """Write what changed, if it is time; else in how many seconds it will be. Changes close to each other are one write."""
         if not (changes := status_changes(run.status, decision.status)):
             memory.outdated_since = None
             return None
@@ -231,8 +229,7 @@ class RunReconciler(Reconciler):
 
     async def _write_failed(self, key: Key, error: BaseException) -> bool:
         """Whether the status says that the run has failed, and only that. One that has ended already is left as it is."""
-        run = self.indexes.run(key)
-        if run is None or is_finished(run.status):
+        if (run := self.indexes.run(key)) is None or is_finished(run.status):
             return True
         now, kind = timestamp(self.now()), type(error).__name__
         message = f"the operator could not work on this run ({kind}) and let go of its servers; see the operator's log"

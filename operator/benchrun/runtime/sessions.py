@@ -58,8 +58,7 @@ class Sessions:
         self, key: Key, run: Run, memory: RunMemory, *, scrape: tuple[ScrapeTarget, ...], pull: PullTarget | None
     ) -> None:
         """From now on do exactly this for the run."""
-        session = self._sessions.get(key)
-        if session is not None and session.memory is not memory:
+        if (session := self._sessions.get(key)) is not None and session.memory is not memory:
             self.stop(key)
             session = None
         if session is None and not scrape and pull is None:

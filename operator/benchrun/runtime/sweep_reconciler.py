@@ -40,8 +40,7 @@ class SweepReconciler(Reconciler):
         return await self.guard(key, lambda: self._pass(key))
 
     async def _pass(self, key: Key) -> float | None:
-        sweep = self.indexes.sweep(key)
-        if sweep is None or sweep.deleting:
+        if (sweep := self.indexes.sweep(key)) is None or sweep.deleting:
             # The garbage collector removes the runs, with or without us.
             self.memories.drop(key)
             return None

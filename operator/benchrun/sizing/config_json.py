@@ -40,8 +40,7 @@ def number_if_any(config: Config, name: str) -> float | None:
 
 def value_if_any(config: Config, name: str, kind: type[_Value]) -> _Value | None:
     """A list or an object; None where the key is missing. Raises UnknownShape where it is something else."""
-    value = config.get(name)
-    if value is not None and not isinstance(value, kind):
+    if (value := config.get(name)) is not None and not isinstance(value, kind):
         raise UnknownShape(f"{name} is {value!r}")
     return value
 

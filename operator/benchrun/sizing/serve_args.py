@@ -62,8 +62,7 @@ class UnreadableValue(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ServeArgs:
-    """What was given, by the flag's long name without dashes; None is a flag without a value. Dashes and underscores are the same; a
-    value follows after a blank or an equals sign; of several the last one holds."""
+    """What was given, by the flag's long name without dashes; None is a flag without a value. The last of several holds."""
 
     given: Mapping[str, str | None]
 
@@ -93,8 +92,7 @@ class ServeArgs:
 
     def whole(self, name: str) -> int | None:
         """A whole number above 0, with vLLM's suffixes; None where the flag was not given. Raises UnreadableValue."""
-        number = self.value(name, tokens_of)
-        if number is not None and number < 1:
+        if (number := self.value(name, tokens_of)) is not None and number < 1:
             raise UnreadableValue(f"--{name}: {self.text(name)} is not above 0")
         return number
 

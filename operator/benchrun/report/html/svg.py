@@ -23,8 +23,7 @@ class UnsafeSvg(ValueError):
 
 
 def inline_svg(drawn: str, *, prefix: str, label: str) -> str:
-    """Markup for a page, announced as one picture by `label`. `prefix` goes before every identifier, since charts share the page; a
-    mark's label becomes its title, which browsers show under the pointer. Raises UnsafeSvg."""
+    """Markup for a page, announced as one picture by `label`; `prefix` goes before every identifier. Raises UnsafeSvg."""
     if "<!" in drawn:
         raise UnsafeSvg("a drawing has no declarations")
     try:
