@@ -51,9 +51,8 @@ MAX_RUN_NAME = 40
 
 
 def child_name(run: str, uid: str, role: str) -> str:
-    """`br-<run>-<eight hexadecimal digits of the uid>-<role>`: never a name that vLLM would read a variable from, nor one that a
-    deleted run's children still have, which are collected some seconds later. At most 63 characters, as for labels: parts
-    have at most 10."""
+    """`br-<run>-<eight hexadecimal digits of the uid>-<role>`: never a name that vLLM would read a variable from, nor one that
+    a deleted run's children still have. At most 63 characters, as for labels: parts have at most 10."""
     return f"br-{run}-{_digits(uid)[:8]}-{role}"
 
 

@@ -147,7 +147,7 @@ class LatencySample(ABC):
         return bool(self._seen) and all(_grows(seen, error) for seen in self._seen)
 
     def inflation(self, percent: float, *limits: float) -> float | None:
-        """How many values make one independent observation, at the percentile and these limits; None: the stages are too short."""
+        """How many values make one independent observation at the percentile and limits; None: too short stages."""
         if self.count < 2 or not self._enough:
             return None
         margin = min(0.5, EXCEEDANCES / self.count)
@@ -355,7 +355,7 @@ def decided(
 
 
 def interval(sample: LatencySample, percent: float, *, error: float = probability.ERROR) -> tuple[float, float] | None:
-    """The confidence interval of a percentile (0 to 100), each side wrong with at most `error`; None: too little to bound it."""
+    """The confidence interval of a percentile (0 to 100), each side wrong with at most `error`, or None."""
 
     def ranks_with(inflation: float | None) -> tuple[int, int] | None:
         if inflation is None:

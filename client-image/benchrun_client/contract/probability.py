@@ -19,10 +19,8 @@ _MAX_TERMS = 10_000  # Those needed grow with the root of the larger parameter; 
 
 
 def regularized_beta(a: float, b: float, x: float) -> float:
-    """The regularised incomplete beta function: the probability that a Beta(a, b) variable is below `x`.
-
-    Relative error below 1e-9 for parameters up to 500,000.
-    """
+    """The regularised incomplete beta function: the probability that a Beta(a, b) variable is below `x`. Relative error below
+    1e-9 for parameters up to 500,000."""
     if not 0 < x < 1:
         return float(x >= 1)
     log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
@@ -81,7 +79,7 @@ def is_rare(share: float, observations: float, expected: float, error: float) ->
 
 
 def interpolated(at_rank: Callable[[int], float], count: int, percent: float) -> float:
-    """The percentile (0 to 100) of values given by their ranks from 1 on; infinite where it lies at or before an infinite one."""
+    """The percentile (0 to 100) of values given by their ranks from 1 on; infinite at or before an infinite one."""
     rank = (count - 1) * (percent / 100)
     lower = math.floor(rank)
     share = rank - lower

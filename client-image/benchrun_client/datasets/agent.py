@@ -83,7 +83,7 @@ def _time_of_day(rng: random.Random, taken: set[int]) -> str:
 def agent_samples(
     conversation: Conversation, portion: Portion, data: AgentData, *, counter: TokenCounter, times: set[int]
 ) -> tuple[Sample, ...]:
-    """The samples of a portion, by its seed and number alone but for collisions with `times`, the times of day of other stages."""
+    """The samples of a portion, by its seed and number, but for collisions with `times`, those of other stages."""
     api = portion.api
     rng = random.Random(portion.seed)
     time, first = _time_of_day(rng, times), FIRST_DAY + timedelta(days=rng.randrange(DAYS))

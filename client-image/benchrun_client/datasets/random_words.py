@@ -121,9 +121,7 @@ def _drawn(lengths: DrawnLengths, rng: random.Random) -> int:
 
 
 def write_prefix_repetition(writer: WordWriter, portion: Portion, data: PrefixRepetitionData) -> tuple[Sample, ...]:
-    """The samples of a portion: a function of its seed, lengths and number alone, but for collisions.
-
-    Special tokens and template count as part of the prefix.
+    """The samples of a portion, by its seed, lengths and number. Special tokens and template count as part of the prefix.
     Raises RunFailure: `InvalidPlan` when they alone fill it."""
     rng = random.Random(portion.seed)
     prefix_words = writer.words_that_fit(data.prefix_tokens, api=portion.api, whose="prefixTokens")

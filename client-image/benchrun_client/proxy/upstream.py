@@ -180,10 +180,8 @@ def passed_on(headers: Mapping[str, str], *, with_length: bool = False) -> CIMul
 async def relay(
     request: web.Request, upstream: aiohttp.ClientResponse, *, on_first: Callable[[float], None] = lambda _: None
 ) -> web.StreamResponse:
-    """Pass an answer on, piece by piece, as fast as the client reads it. Raises Broken: it broke off.
-
-    `on_first` gets the seconds from the first piece's arrival to its having been written.
-    """
+    """Pass an answer on, piece by piece, as fast as the client reads it. Raises Broken: it broke off. `on_first` gets the
+    seconds from the first piece's arrival to its having been written."""
     headers = passed_on(upstream.headers, with_length=True)
     response = web.StreamResponse(status=upstream.status, reason=upstream.reason, headers=headers)
     await response.prepare(request)

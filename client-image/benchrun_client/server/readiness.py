@@ -85,7 +85,7 @@ class Found:
 
 
 async def wait_for_servers(plan: Plan, material: Material, state: RunState, *, tls: ssl.SSLContext | None) -> Found:
-    """Find the servers, wait until they are healthy, check lengths against what they serve, prove the path. Raises RunFailure."""
+    """Find the servers, wait until they are healthy, check lengths against theirs, prove the path. Raises RunFailure."""
     deadline = Deadline(plan.health_deadline_seconds)
     model = plan.target.served_model
     state.enter("Waiting")
@@ -108,8 +108,7 @@ async def wait_for_servers(plan: Plan, material: Material, state: RunState, *, t
 
 async def find_healthy(session: aiohttp.ClientSession, target: Target, deadline: Deadline) -> Servers:
     """The servers once all of them are healthy. As long as one is not, their addresses are looked up again: a pod that was
-    drained or deleted while it loaded comes back with another. From then on they stay as they are.
-    Raises RunFailure: as `find_servers` and `wait_healthy`."""
+    deleted while it loaded comes back with another. Raises RunFailure."""
     while True:
         servers = await find_servers(target, deadline)
         with contextlib.suppress(TimeoutError):

@@ -180,9 +180,8 @@ class Following:
     async def _changes(
         self, name: str, resource: str, *, of_sweep: bool = False
     ) -> AsyncGenerator[tuple[cluster.Body, bool], None]:
-        """The object, or the runs of a sweep, as created, changed or deleted (the second is True), by a watch that is begun anew
-        when it ends. Trouble that may pass is shown. Raises KubectlError for other trouble and for any before the first
-        event; of a sweep's runs there may be none. Also raises it where the object itself is deleted."""
+        """The object, or the runs of a sweep, created, changed or deleted (then True), by a watch that is begun anew.
+        Raises KubectlError for trouble that does not pass, for any before the first event, and where the object is deleted."""
         watched = f"--selector={names.LABEL_SWEEP}={name}" if of_sweep else name
         ever_heard, pause = of_sweep, 0.0
         while True:

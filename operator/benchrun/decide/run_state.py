@@ -19,11 +19,8 @@ class Unacceptable(ValueError):
 
 
 def accept(run: Run, *, begun: bool = False) -> BenchmarkRunSpec:
-    """The spec, checked. Raises Unacceptable naming the field's path.
-
-    `begun`: the run has a server or records. What they are made of is settled, so that a field of a newer operator, which made
-    them, is left out; before, a server without it would be another experiment.
-    """
+    """The spec, checked. Raises Unacceptable naming the field's path. `begun`: the run has a server or records, made by what is
+    settled, so that a field of a newer operator, which made them, is left out."""
     try:
         return BenchmarkRunSpec.model_validate(run.spec)
     except ValidationError as error:

@@ -136,9 +136,8 @@ def server_statuses(state: RunState) -> list[api.ServerStatus]:
 
 
 def compilations_wanted(state: RunState) -> decision.Compilations | None:
-    """The log to look for compilations in, once all is measured; never an endpoint's. Of several servers none is read: what one
-    of them compiled is in no other's log, and one alone would vouch for all. It is read while the server goes: too late, and
-    nothing is known of compilations."""
+    """The log to look for compilations in, once all is measured and the server goes; never an endpoint's. Of several servers
+    none is read: what one of them compiled is in no other's log, and one alone would vouch for all."""
     ready, one = state.status.server_ready_time, role_replicas(state.spec) == {names.ROLE_SERVER: 1}
     if not state.all_measured or ready is None or not one or nodes(state.spec) > 1:
         return None

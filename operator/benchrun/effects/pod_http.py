@@ -41,11 +41,8 @@ PROXY_CONNECTIONS = 256  # a followed client holds one for as long as it has not
 
 
 class Fetcher:
-    """Reads and posts. Every method raises FetchError for anything but a complete answer within the limits.
-
-    Pods are reached directly: no proxy from the environment, no redirect followed, no cookie kept. Paths of the API
-    server need a connection to it. To be made in a running loop.
-    """
+    """Reads and posts. Every method raises FetchError for anything but a complete answer within the limits. Pods are reached
+    directly: no proxy, redirect or cookie. Paths of the API server need a connection to it. To be made in a running loop."""
 
     def __init__(self, connection: Connection | None = None) -> None:
         self._connection = connection

@@ -92,7 +92,7 @@ def server_roles(
     pull_policy: str,
     max_hold_seconds: int = child_objects.MAX_HOLD_SECONDS,
 ) -> tuple[Role, ...]:
-    """The roles to start; none against an endpoint. The proxy, and an engine without API server, take code from the client's image."""
+    """The roles to start; none against an endpoint. Proxy and offline engine take code from the client's image."""
     hold = child_objects.hold_seconds(spec, max_hold_seconds)
     pods = {role: _pod_spec(owner, spec, role, client_image, pull_policy) for role in role_replicas(spec)}
     return tuple(Role(role, count, pods[role], hold, nodes(spec)) for role, count in role_replicas(spec).items())
@@ -186,9 +186,7 @@ def workload(owner: Owner, role: Role) -> Manifest:
 
 
 def service(owner: Owner, role: Role) -> Manifest:
-    """Gives the client the pods' addresses before they are ready, so that it sees the first healthy answer itself.
-
-    Of a server over several nodes only the leader answers.
-    """
+    """Gives the client the pods' addresses before they are ready, so that it sees the first healthy answer itself. Of a server
+    over several nodes only the leader answers."""
     leaders = {} if role.nodes == 1 else {names.LABEL_WORKER_INDEX: "0"}
     return child_objects.headless_service(owner, role.name, port_name="http", port=ENGINE.port, selector=leaders)

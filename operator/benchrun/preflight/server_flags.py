@@ -74,7 +74,7 @@ def _tables() -> Mapping[str, Traversable]:
 
 
 def flag_remarks(args: Sequence[str], *, image: str, version: str | None, path: str, first: int = 0) -> list[Remark]:
-    """About each argument at its place, from the `first` that may be a flag. `version`: of an image whose tag does not name it."""
+    """About each argument at its place, from the `first` that may be a flag. `version`: where the image's tag names none."""
     version = version or version_of_image(image)
     table = table_for(version) if version is not None else None
     remarks = [

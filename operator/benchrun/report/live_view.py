@@ -106,7 +106,7 @@ def _stage_under_way(run: FollowedRun) -> str | None:
 
 
 def _left(followed: Followed, *, done: int, total: int, now: datetime) -> str | None:
-    """As if stages or runs took equally long, and those under way were half done; None before one has ended, or while suspended."""
+    """As if stages or runs took equally long, those under way half done; None before one has ended, or while suspended."""
     if isinstance(followed, FollowedRun):
         begun, under_way = followed.status.start_time, 1
         names = (_stage_under_way(followed), *(line.stage for line in followed.stages))

@@ -22,9 +22,7 @@ _Facts = Iterable[tuple[str, str]]
 
 def startup_text(server: ServerStatus) -> str:
     """`pod 40 s (image 31 s), download 20 s, load 9.4 s, compile 22 s, warm-up 15 s, other 18 s`; empty where nothing is known.
-
-    Other is the rest of the time to ready: Python, imports, files of the model, the wait for the first healthy answer.
-    """
+    Other is the rest of the time to ready: Python, imports, files of the model, the wait for the first healthy answer."""
     if (startup := server.startup) is None:
         return ""
     names = {"pod": "pod", "download": "download", "load": "load", "compile": "compile", "warm_up": "warm-up"}

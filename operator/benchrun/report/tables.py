@@ -177,9 +177,8 @@ def price_text(cost: api.CostStatus) -> str:
 
 
 def result_rows(status: api.BenchmarkRunStatus, *, texts_per_prompt: Texts = NO_TEXTS, wide: bool = False) -> Rows:
-    """One row a load point: throughput, latencies in milliseconds, and what the server did meanwhile. Texts a second where a
-    workload packs texts into prompts; the cost of a million tokens where the spec names a price; total tokens a second, of prompts
-    too, where it may be `wide`. Throughput per GPU where the servers hold several."""
+    """One row a load point: throughput, latencies in milliseconds, and what the server did meanwhile. Texts a second, costs and
+    throughput per GPU where the spec has packed texts, a price, or several GPUs; total tokens where it may be `wide`."""
     per_gpu = metric(PER_GPU) if gpus_of(status.servers) > 1 else lambda row: ABSENT
     columns: tuple[Column[api.Result], ...] = (
         Column("load point", lambda row: row.cell),

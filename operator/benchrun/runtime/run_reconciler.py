@@ -202,7 +202,7 @@ class RunReconciler(Reconciler):
         self.telemetry.forget(key)
 
     async def _is_over(self, key: Key, error: Exception) -> bool:
-        """Count a failed pass; True when the run is ended for it. Only what the API server will never do, and our errors, count."""
+        """Count a failed pass; True when the run is ended for it. Only what will never work, and our errors, count."""
         cause = error.__cause__ if isinstance(error, Later) else error
         if isinstance(cause, ClusterError) and not isinstance(cause, Invalid):
             return False

@@ -59,12 +59,10 @@ class Operator:
             self._queue.add(key)
 
     async def start(self) -> None:
-        """Answer probes, read the whole cluster, then begin to make passes, or to wait until we lead.
+        """Answer probes, read the whole cluster, as long as that takes, then begin to make passes, or to wait until we lead.
 
-        Waits as long as there is no API server. No pass is made over a run before all of its namespace was listed: a pass that
-        knows half of a run's children would make the others anew. Kopf starts to watch after this returns, and begins with a
-        list of its own, so nothing falls in between.
-        """
+        No pass is made over a run before all of its namespace was listed: it would make children anew that it does not know.
+        Kopf starts to watch after this returns, and begins with a list of its own, so nothing falls in between."""
         await self.health.start(*self._settings.listen)
         self._cleanup.push_async_callback(self.health.stop)
         self._tasks.start("pulse", self._pulse.beat)

@@ -221,7 +221,7 @@ _REQUEST_COLUMNS: tuple[Column[_RequestRow], ...] = (
 
 
 def request_table(run: ExportedRun) -> Table:
-    """One row a request in order of sending, in milliseconds from the stage's first. A failed one has no times and no output."""
+    """One row a request in order of sending, in milliseconds from the first. A failed one has no times and no output."""
     stages = ((stage, stage.record.requests) for stage in run.stages)
     rows = (_RequestRow(run.uid, stage, sent, n, bool(ok)) for stage, sent in stages for n, ok in enumerate(sent.ok))
     return table_of(_REQUEST_COLUMNS, rows)
