@@ -1,10 +1,9 @@
 """Whether a percentile keeps its limit for certain, and its confidence interval, where requests share a queue. Pure.
 
-Latencies of requests in one queue are alike: a thousand may be worth fifty independent ones. A stage is cut into parts that are
-almost independent: cycles of its queue (M. A. Crane and D. L. Iglehart, 1975) or batches of two rounds of all requests in flight.
-The scatter of shares from part to part, as a ratio estimator (W. G. Cochran, Sampling Techniques, 1977), over that of independent
-values is the inflation; values over inflation is the number of independent observations of the binomial test (C. J. Clopper and
-E. S. Pearson, 1934). docs/measurement.md has the steps, what is required of a stage, and the errors.
+A stage is cut into parts that are almost independent: cycles of its queue (M. A. Crane and D. L. Iglehart, 1975) or batches of
+two rounds of all requests in flight. The scatter of shares from part to part (W. G. Cochran, 1977) over that of independent
+values is the inflation; values over inflation are the independent observations of the binomial test. docs/measurement.md has the
+steps, what is required of a stage, and the errors.
 """
 
 import math

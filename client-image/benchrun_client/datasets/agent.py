@@ -1,9 +1,8 @@
 """`agent` data: one long conversation, sent many times with date and time in front of its first user turn.
 
-With a static prefix all requests of a stage carry the same date, so all but the first are the same. With a dynamic one each goes
-a day further back: they share what stands before the date, the system turn. The time of day is the stage's own, so that stages
-don't meet in the prefix cache. With several turns each request has all of the one before, with the recorded answer; requests of
-one conversation are far apart, so that each finds the one before it as long as fewer users than conversations send.
+With a static prefix all requests of a stage carry the same date; with a dynamic one each goes a day further back, and they share
+the system turn. The time of day is the stage's own, so that stages don't meet in the prefix cache. With several turns each request
+has all of the one before, with the recorded answer, and comes long after it.
 """
 
 import random

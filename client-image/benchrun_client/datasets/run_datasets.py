@@ -1,7 +1,4 @@
-"""The datasets of a run: every file is read once, and every row is sent once.
-
-Files are read before the client is ready: a dataset that is missing, broken or too small never takes a GPU.
-"""
+"""The datasets of a run: every file is read once, and every row is sent once."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

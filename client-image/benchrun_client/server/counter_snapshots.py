@@ -1,5 +1,4 @@
-"""What a server reports of itself: its counters at one instant, and version, settings and models, so that replicas that differ
-are not pooled unnoticed.
+"""What a server reports of itself: its counters at one instant, and version, settings and models.
 
 Counters are taken between stages, when the server is idle: what one stage leaves is what the next one finds, so one
 snapshot serves both. Metrics that are missing, endless or garbage give None, never an error: the measurement does not depend on them.

@@ -1,8 +1,7 @@
 """Merging the shards' parts of a stage into its record. Pure, and exact.
 
 Requests are put side by side, gaps are counted together, and every figure is recomputed from those; nothing is averaged. Names
-and definitions are those of vLLM's `calculate_metrics`: percentiles linear between neighbours, TPOT without the first token and
-of answers with more than one, the standard deviation of the population. Figures that a record can't give are left out.
+and definitions are those of vLLM's `calculate_metrics`. Figures that a record can't give are left out.
 """
 
 import re

@@ -2,9 +2,8 @@
 
 The client is created first, the server when the client is ready, so that no GPU waits.
 
-A finished run keeps less than 1 MiB in all its ConfigMaps: the figures are in the status by then. Records are kept in the order of the
-plan, up to the first that does not fit; chunks of the timeline likewise, in half of the room at most. A record takes its part of the
-timeline with it. The last ones are deleted first, so that an operator that dies in between leaves what the next one would keep too.
+A finished run keeps less than 1 MiB in all its ConfigMaps: records in the order of the plan, with their part of the timeline, up
+to the first that does not fit; chunks of the timeline in half of the room at most. The last ones are deleted first.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,4 @@
-"""One pass over one run: from what is seen to what is to be done. Read it from top to bottom; each step may end the pass.
-
-A pass that knows that the run ends requests the servers' deletion, whatever else it requests: the runtime deletes first.
-"""
+"""One pass over one run: from what is seen to what is to be done. Read it from top to bottom; each step may end the pass."""
 
 from collections.abc import Iterable
 from dataclasses import replace

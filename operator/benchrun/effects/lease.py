@@ -4,9 +4,8 @@ The others watch, stay ready and wait until the Lease has not changed for as lon
 nodes are never compared. It is read and written whole, and every write names the version that was read, so that of two
 writers one loses.
 
-A holder stops making passes some seconds before another may begin. It goes on where it was when it renews the Lease after
-all: until then nobody else held it. When somebody else holds it, this process has nothing more to do, and ends. Nothing
-goes wrong where two believe that they lead (docs/architecture.md).
+A holder stops making passes some seconds before another may begin, and goes on if it renews the Lease after all. When somebody
+else holds it, this process ends. Nothing goes wrong where two believe that they lead (docs/architecture.md).
 """
 
 import asyncio

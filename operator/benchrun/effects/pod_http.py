@@ -1,9 +1,7 @@
 """Small HTTP requests to pods, bounded in bytes and seconds: directly, or through the API server. Records of a client.
 
-A URL that is a path of the API server (`/api/v1/namespaces/NS/pods/NAME:PORT/proxy/...`) goes there; any other, an
-endpoint's for example, is requested directly. It takes the right to get and create `pods/proxy`.
-
-Of a client's answers the envelopes of its records are checked; no record is opened here.
+A URL that is a path of the API server (`/api/v1/namespaces/NS/pods/NAME:PORT/proxy/...`) goes there, which takes the right to get
+and create `pods/proxy`. Of a client's answers the envelopes of its records are checked; no record is opened here.
 """
 
 import asyncio

@@ -38,7 +38,7 @@ TMP = mounted_at("/tmp", "tmp", {"emptyDir": {}}, read_only=False)
 def pod_spec(
     container: dict[str, Any], mounted: Iterable[Mounted], pod: PodOverrides, *, user: int, grace_seconds: int = 5
 ) -> dict[str, Any]:
-    """A pod without a ServiceAccount's token, under restricted pod security unless `pod` says otherwise, and placed as it says."""
+    """A pod without a ServiceAccount's token, under restricted pod security unless `pod` says otherwise, placed as it says."""
     every = (*mounted, Mounted(tuple(pod.volumes or ()), tuple(pod.volume_mounts or ())))
     ids = {"runAsUser": user, "runAsGroup": user, "fsGroup": user}
     restricted = {"runAsNonRoot": True, **ids, "seccompProfile": {"type": "RuntimeDefault"}}

@@ -3,11 +3,8 @@
 It is fed from three sides: the watches (`heard`), lists (`benchrun.runtime.watching`) and answers to our own writes (`learnt`).
 The newest resourceVersion wins whatever order they come in; a uid that was seen deleted stays dead.
 
-What we learnt and a watch has not confirmed is remembered with its time: so a dead stream is found out. What is `overdue` is
-listed once more, since no watch ever confirms what was deleted before it began.
-
-An object that can't be read is kept by its metadata, so that it can still be deleted; without those it is passed over.
-Nothing that an object holds raises here.
+What we learnt and a watch has not confirmed is remembered with its time, and listed once more when it is `overdue`. An object that
+can't be read is kept by its metadata, so that it can still be deleted; nothing that an object holds raises here.
 """
 
 import logging

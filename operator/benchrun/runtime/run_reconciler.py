@@ -1,8 +1,7 @@
 """One pass over one run: look, decide, delete servers, then everything else.
 
-The servers of a run that ends are deleted before anything else is tried. What fails keeps nothing else of the pass from being made,
-and is raised at its end, so that the pass is retried: everything here can be repeated. A run over which no pass succeeds is ended,
-without reading its spec, its status, or anything else that the run, its pods or its client could have spoilt.
+The servers of a run that ends are deleted before anything else is tried. What fails is raised at the pass's end, so that it is
+retried: everything here can be repeated. A run over which no pass succeeds is ended without reading what could be spoilt.
 """
 
 import asyncio

@@ -1,7 +1,4 @@
-"""What goes on in the background for each run: servers being scraped, a client being followed. As decided, no more and no less.
-
-A task that ends is restarted: nothing that a server or a client answers may end it for good.
-"""
+"""What goes on in the background for each run: servers being scraped, a client being followed. As decided, no more and no less."""
 
 import asyncio
 import logging

@@ -1,7 +1,4 @@
-"""A finished run as exports see it, and the formats of `benchrun export`.
-
-Every module of this package adds its own to `FORMATS`.
-"""
+"""A finished run as exports see it, and the formats of `benchrun export`."""
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence

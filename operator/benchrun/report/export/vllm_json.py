@@ -1,8 +1,7 @@
 """The files that `vllm bench serve --save-result --save-detailed` writes, laid out as `vllm bench sweep` lays out its own.
 
-A folder a cell holds `run=0.json`, `run=1.json` ... (its repeats, with every request) and `summary.json`, the list of them without
-the requests. The figures are the load engine's own; fields that begin with `benchrun_` are added, as vLLM adds `--metadata`.
-Left out: `generated_texts`, which are not kept, and `itls`, which are kept only as counts over all requests.
+A folder a cell holds `run=0.json`, `run=1.json` ... (its repeats, with every request) and `summary.json`, all without the requests.
+Fields that begin with `benchrun_` are added; `generated_texts` and `itls` are left out, as neither is kept a request.
 """
 
 from collections.abc import Iterable
