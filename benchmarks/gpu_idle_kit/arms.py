@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import aiohttp
-from benchrun.plan import CLIENT_CONTAINER
+from benchrun.names import CLIENT_CONTAINER
 from benchrun_client.contract import RECORD_PORT
 from benchrun_client.engines import ENGINE
 from runs_kit.cluster import PATHS, Cluster, Json, Picture

@@ -12,27 +12,13 @@ from benchrun_client.contract import Failure
 log = logging.getLogger(__name__)
 
 BadInput = Literal[
-    "InvalidPlan",
-    "TokenizerNotFound",
-    "TokenizerUnusable",
-    "ModelGated",
-    "ChatTemplateInvalid",
-    "DatasetNotFound",
-    "DatasetInvalid",
-    "DatasetTooSmall",
-    "PromptTooLong",
-    "ModelNotServed",
-]
+    "InvalidPlan", "TokenizerNotFound", "TokenizerUnusable", "ModelGated", "ChatTemplateInvalid", "DatasetNotFound",
+    "DatasetInvalid", "DatasetTooSmall", "PromptTooLong", "ModelNotServed",
+]  # fmt: skip
 """What the user wrote is wrong; the same plan will fail again."""
 Trouble = Literal[
-    "EndpointNotFound",
-    "EndpointNotReady",
-    "CertificateInvalid",
-    "Unauthorized",
-    "CanaryFailed",
-    "ShardLost",
-    "ClientError",
-]
+    "EndpointNotFound", "EndpointNotReady", "CertificateInvalid", "Unauthorized", "CanaryFailed", "ShardLost", "ClientError",
+]  # fmt: skip
 """The server or its endpoint is wrong or unreachable; `ClientError`: the client is wrong."""
 Reason = Literal[BadInput, Trouble]
 MAX_MESSAGE_CHARACTERS = 1500

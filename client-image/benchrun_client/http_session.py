@@ -102,8 +102,7 @@ def host_and_port(url: str) -> str:
 async def listen(
     app: web.Application, *, address: str, port: int, backlog: int = 128, **options: Any
 ) -> tuple[web.AppRunner, int]:
-    """Listen. The runner, to clean up, and the port (of use when `port` is 0). `options`: those of the runner.
-    Raises OSError: the port cannot be opened."""
+    """Listen. The runner, to clean up, and the port that was opened. `options`: those of the runner. Raises OSError."""
     runner = web.AppRunner(app, access_log=None, **options)
     await runner.setup()
     try:

@@ -28,8 +28,7 @@ class RecordProcess(ChildProcess):
     async def record(
         self, stage: bytes, *, parts: Sequence[bytes] = (), sharded: ShardedStage | None = None
     ) -> tuple[Sealed, str]:
-        """The record of one stage, and its headline. `sharded` and the packed `parts`: where other shards sent some of it.
-        Raises RunFailure: the other process died."""
+        """The record of one stage, with the packed `parts` of other shards, and its headline. Raises RunFailure."""
         question = pickle.dumps((stage, tuple(parts), sharded), protocol=pickle.HIGHEST_PROTOCOL)
         # Our own process wrote these bytes.
         return pickle.loads(await self.ask(question))  # type: ignore[no-any-return]

@@ -44,13 +44,15 @@ ROLE_PLAN = "plan"
 ROLE_STAGE = "stage"
 ROLE_TIMELINE = "timeline"
 
+CLIENT_CONTAINER = "client"  # Names of the main containers; that of a server is its engine's.
+PROXY_CONTAINER = "proxy"
+
 MAX_RUN_NAME = 40
 
 
 def child_name(run: str, uid: str, role: str) -> str:
-    """`br-<run>-<eight hexadecimal digits of the uid>-<role>`: never a name that vLLM would read a variable from, nor one that a
-    deleted run's children still have, which are collected some seconds later. At most 63 characters, as for labels: parts
-    have at most 10."""
+    """`br-<run>-<eight hexadecimal digits of the uid>-<role>`: never a name that vLLM would read a variable from, nor one that
+    a deleted run's children still have. At most 63 characters, as for labels: parts have at most 10."""
     return f"br-{run}-{_digits(uid)[:8]}-{role}"
 
 
@@ -60,8 +62,7 @@ def plan_name(run: str, uid: str) -> str:
 
 
 def group_name(run: str, uid: str) -> str:
-    """LeaderWorkerSet of servers over several nodes: `br-<run>-<five hexadecimal digits of the uid>`. At most 49 characters:
-    names of StatefulSets add three, and stand in a label with eleven more."""
+    """LeaderWorkerSet of servers over several nodes, at most 49 characters: StatefulSets and their labels add fourteen."""
     return f"br-{run}-{_digits(uid)[:5]}"
 
 

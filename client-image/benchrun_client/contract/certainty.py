@@ -1,16 +1,14 @@
 """Whether a percentile keeps its limit for certain, and its confidence interval, where requests share a queue. Pure.
 
-Latencies of requests in one queue are alike: a thousand may be worth fifty independent ones. A stage is cut into parts that are
-almost independent: cycles of its queue (M. A. Crane and D. L. Iglehart, 1975) or batches of two rounds of all requests in flight.
-The scatter of shares from part to part, as a ratio estimator (W. G. Cochran, Sampling Techniques, 1977), over that of independent
-values is the inflation; values over inflation is the number of independent observations of the binomial test (C. J. Clopper and
-E. S. Pearson, 1934). docs/measurement.md has the steps, what is required of a stage, and the errors.
+A stage is cut into parts that are almost independent: cycles of its queue (M. A. Crane and D. L. Iglehart, 1975) or batches of
+two rounds of all requests in flight. The scatter of shares from part to part (W. G. Cochran, 1977) over that of independent
+values is the inflation; values over inflation are the independent observations of the binomial test. docs/measurement.md has the
+steps, what is required of a stage, and the errors.
 """
 
 import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -141,17 +139,14 @@ class LatencySample(ABC):
 
     @abstractmethod
     def explained_by_load(self, limits: Sequence[float]) -> float:
-        """The share of the variance of being above these limits that the number of requests in the system may explain; 0 where
-        the stages are cut into its cycles, 1 where it can't be told."""
+        """How much of the variance of being above these limits the number in the system explains: 0 to 1, 1 if unknown."""
 
     def grows(self, error: float) -> bool:
-        """Whether the queue grew all along in every stage, so that it has no steady state; by the steps from batch to batch,
-        which have a direction only then."""
+        """Whether the queue grew from batch to batch in every stage: it has no steady state."""
         return bool(self._seen) and all(_grows(seen, error) for seen in self._seen)
 
     def inflation(self, percent: float, *limits: float) -> float | None:
-        """How many times fewer independent observations the values are worth, at the percentile and these limits; at least 1.
-        None: the stages are too short to tell."""
+        """How many values make one independent observation at the percentile and limits; None: too short stages."""
         if self.count < 2 or not self._enough:
             return None
         margin = min(0.5, EXCEEDANCES / self.count)
@@ -221,8 +216,7 @@ class RequestSample(LatencySample):
     """One value a request: TTFT, TPOT, E2EL."""
 
     def __init__(self, stages: Sequence[StageParts], values: Sequence[Sequence[float | None]]) -> None:
-        """`values`: of each stage, as long as its requests, in the order in which it got them; infinite for a failed one, None
-        where a request has none."""
+        """`values`: one a request, in the order of the stage's requests; infinite for a failed one, None where it has none."""
         regenerates = effective_cycles(stages) >= MIN_CYCLES
         edges = [stage.cycles if regenerates else stage.batches for stage in stages]
         ordered = [[own[i] for i in stage.order] for stage, own in zip(stages, values, strict=True)]
@@ -295,19 +289,16 @@ class GapSample(LatencySample):
         self._enough = self._enough and len(self._slices) == len(stages)
         steady = all(_reach(stage.seen) <= 1 for stage in stages if stage.seen)
         self._load_decides = not self._regenerates and not steady
-        pooled = Counter[float]({math.inf: lost} if lost else {})
-        for exact, _ in gaps:
-            pooled.update(dict(zip(exact.us, exact.count, strict=True)))
-        self._values = sorted(us for us, count in pooled.items() if count)
-        self._through = list(accumulate(map(pooled.__getitem__, self._values)))
-        self.count = self._through[-1] if self._through else 0
+        pairs = (zip(exact.us, exact.count, strict=True) for exact, _ in gaps)
+        self._pool = probability.Distribution.of_counts(chain([(math.inf, lost)], *pairs))
+        self.count = self._pool.count
 
     def at_rank(self, rank: int) -> float:
-        return self._values[bisect_left(self._through, rank)]
+        return self._pool.at_rank(rank)
 
     def share_above(self, limit: float) -> float:
-        place = bisect_right(self._values, limit)
-        return 1 - self._through[place - 1] / self.count if place else 1.0
+        place = bisect_right(self._pool.values, limit)
+        return 1 - self._pool.through[place - 1] / self.count if place else 1.0
 
     def above(self, limit: float) -> list[int]:
         """How many values of each part are above the recorded edge that about as many values exceed as the limit."""
@@ -341,8 +332,7 @@ def certainty(sample: LatencySample, percent: float, limit: float, *, error: flo
     if sample.count == 0 or not 0 < percent < 100:
         return Certainty("Inconclusive", 0.0)
     allowed, share = 1 - percent / 100, sample.share_above(limit)
-    inflation = sample.inflation(percent, limit)
-    if inflation is None:
+    if (inflation := sample.inflation(percent, limit)) is None:
         missed = share > allowed and (error * share >= allowed or sample.grows(error))
         return Certainty("Missed" if missed else "Inconclusive", min(sample.parts, sample.count))
     independent = min(sample.count / inflation, probability.MOST_INDEPENDENT)
@@ -355,8 +345,7 @@ def certainty(sample: LatencySample, percent: float, limit: float, *, error: flo
 def decided(
     sample: LatencySample, percent: float, limit: float, *, error: float = probability.ERROR
 ) -> tuple[Certainty, float]:
-    """The same of a sample with values, and its own percentile (probability.interpolated), which the outcome does not contradict: infinite,
-    it is missed; within the limit, it is not."""
+    """The same of a sample with values, and its own percentile, which the outcome does not contradict."""
     value = probability.interpolated(sample.at_rank, sample.count, percent)
     found = certainty(sample, percent, limit, error=error)
     if math.isinf(value):
@@ -365,16 +354,14 @@ def decided(
 
 
 def interval(sample: LatencySample, percent: float, *, error: float = probability.ERROR) -> tuple[float, float] | None:
-    """The confidence interval of a percentile (0 to 100), each side wrong with a probability of at most `error`: 95 % by default.
-    None: too few values or too short a stage to bound it on both sides."""
+    """The confidence interval of a percentile (0 to 100), each side wrong with at most `error`, or None."""
 
     def ranks_with(inflation: float | None) -> tuple[int, int] | None:
         if inflation is None:
             return None
         return probability.interval_ranks(sample.count, percent, inflation=inflation, error=error)
 
-    ranks = ranks_with(sample.inflation(percent))
-    if ranks is not None:
+    if (ranks := ranks_with(sample.inflation(percent))) is not None:
         # Values at the ends may be more alike than those in the middle.
         ranks = ranks_with(sample.inflation(percent, *map(sample.at_rank, ranks)))
     if ranks is None:

@@ -17,9 +17,8 @@ MAX_OPEN_STAGES = 280  # Most stages of a search, its confirmations included.
 
 
 def confirmation_error(max_repeats: int) -> float:
-    """How often, at most, one look at a confirmation calls a load Met that is not. `ERROR` is shared out evenly (Bonferroni) over
-    every look that there may be: `CONFIRMATIONS` loads, each judged anew after each of `max_repeats` stages. So it holds for the
-    search as a whole."""
+    """How often, at most, one look at a confirmation calls a load Met that is not: `ERROR`, shared out evenly (Bonferroni) over
+    `CONFIRMATIONS` loads, each judged anew after each of `max_repeats` stages."""
     return ERROR / (CONFIRMATIONS * max_repeats)
 
 

@@ -1,10 +1,14 @@
-"""The probabilities on which both sides decide whether a percentile keeps its limit, and the ranks of its interval."""
+"""Exact percentiles of many values, and the probabilities on which both sides decide whether a percentile keeps its limit."""
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
+from operator import mul, sub
 from statistics import NormalDist
+from typing import Self
 
 ERROR = 0.025  # How often, at most, one side of an interval, or an outcome, is wrong.
 MOST_INDEPENDENT = 500_000  # More observations are counted as this many.
@@ -14,18 +18,9 @@ _CONVERGED = 1e-15
 _MAX_TERMS = 10_000  # Those needed grow with the root of the larger parameter; these serve up to a million.
 
 
-def binomial(trials: int, share: float, successes: int) -> float:
-    """The probability of exactly so many successes, each with the probability `share` (0 to 1, exclusive)."""
-    failures = trials - successes
-    ways = math.lgamma(trials + 1) - math.lgamma(successes + 1) - math.lgamma(failures + 1)
-    return math.exp(ways + successes * math.log(share) + failures * math.log1p(-share))
-
-
 def regularized_beta(a: float, b: float, x: float) -> float:
-    """The regularised incomplete beta function: the probability that a Beta(a, b) variable is below `x`.
-
-    Relative error below 1e-9 for parameters up to 500,000.
-    """
+    """The regularised incomplete beta function: the probability that a Beta(a, b) variable is below `x`. Relative error below
+    1e-9 for parameters up to 500,000."""
     if not 0 < x < 1:
         return float(x >= 1)
     log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
@@ -78,15 +73,13 @@ def chi_square_quantile(share: float, degrees_of_freedom: float) -> float:
 
 
 def is_rare(share: float, observations: float, expected: float, error: float) -> bool:
-    """Whether so small a share of the observations, or a smaller one, comes with a probability of at most `error` where the
-    expected share is true (C. J. Clopper and E. S. Pearson, 1934)."""
+    """Whether so small a share has a probability of at most `error` where the expected share is true (Clopper-Pearson)."""
     found = share * observations
     return share < expected and regularized_beta(found + 1, observations - found, expected) >= 1 - error
 
 
 def interpolated(at_rank: Callable[[int], float], count: int, percent: float) -> float:
-    """The percentile (0 to 100) of one value or more, given by their ranks from 1 on; infinite where a value that it lies at, or
-    before, is."""
+    """The percentile (0 to 100) of values given by their ranks from 1 on; infinite at or before an infinite one."""
     rank = (count - 1) * (percent / 100)
     lower = math.floor(rank)
     share = rank - lower
@@ -97,11 +90,68 @@ def interpolated(at_rank: Callable[[int], float], count: int, percent: float) ->
     return low + (high - low) * share if share < 0.5 else high - (high - low) * (1 - share)
 
 
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """Ascending values; `through[i]` is how many there are up to `values[i]` and with it. Equal values may stand side by side
+    or once with their count: the figures are the same. None of an empty one. Percentiles interpolate linearly between the two
+    nearest values, as numpy's and vLLM's do; the deviation is the population's, as vLLM's is."""
+
+    values: Sequence[float]
+    through: Sequence[int]
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Self:
+        """From single values, in any order."""
+        ordered = tuple(sorted(values))
+        return cls(ordered, range(1, len(ordered) + 1))
+
+    @classmethod
+    def of_counts(cls, pairs: Iterable[tuple[float, int]]) -> Self:
+        """From (value, count) pairs in any order, values repeated or not: several stages' pairs chained are pooled."""
+        counts: dict[float, int] = {}
+        for value, count in pairs:
+            if count > 0:
+                counts[value] = counts.get(value, 0) + count
+        ordered = tuple(sorted(counts))
+        return cls(ordered, tuple(accumulate(map(counts.__getitem__, ordered))))
+
+    @property
+    def count(self) -> int:
+        return self.through[-1] if self.through else 0
+
+    def mean(self) -> float | None:
+        return math.fsum(self._each(self.values)) / self.count if self.values else None
+
+    def deviation(self) -> float | None:
+        """Standard deviation of the population."""
+        if (mean := self.mean()) is None:
+            return None
+        distances = [value - mean for value in self.values]
+        return math.sqrt(math.fsum(self._each(map(mul, distances, distances))) / self.count)
+
+    def percentile(self, percent: float) -> float | None:
+        """The value below which `percent` (0 to 100) of the values lie."""
+        if not 0 <= percent <= 100:
+            raise ValueError(f"a percentile is between 0 and 100, not {percent}")
+        if not self.values:
+            return None
+        return interpolated(self.at_rank, self.count, percent)
+
+    def at_rank(self, rank: int) -> float:
+        """The value at a rank, 1 for the smallest to `count` for the greatest."""
+        return self.values[bisect_left(self.through, rank)]
+
+    def _each(self, of_values: Iterable[float]) -> Iterable[float]:
+        """What there is of each value, as often as the value counts."""
+        if len(self.values) == self.count:
+            return of_values
+        return map(mul, of_values, map(sub, self.through, (0, *self.through)))
+
+
 def interval_ranks(
     count: int, percent: float, *, inflation: float = 1.0, error: float = ERROR
 ) -> tuple[int, int] | None:
-    """Ranks (1 is the smallest value) of the two values that bracket the percentile of `count` values: 40 and 61 for the median
-    of 100 independent ones. None: they can't be bracketed."""
+    """Ranks of the two values that bracket the percentile: 40 and 61 for the median of 100 independent ones. None: none do."""
     independent = min(count / inflation, MOST_INDEPENDENT)
     below, above = (_most_beyond(count, independent, each / 100, error) for each in (percent, 100 - percent))
     return None if below is None or above is None else (below + 1, count - above)

@@ -113,8 +113,7 @@ def pack_delivery(delivery: Delivery, bodies: Sequence[bytes]) -> bytes:
 
 
 def unpack_delivery(data: bytes) -> tuple[Delivery, tuple[bytes, ...]]:
-    """Head and packed records of an answer. Raises ContractMismatch: it is of another version; ValueError, of one line: it is not a
-    delivery."""
+    """Head and packed records of an answer. Raises ContractMismatch for another version, ValueError for no delivery."""
     end = data.find(b"\n", 0, MAX_HEAD_BYTES + 1)
     if end < 0 and len(data) > MAX_HEAD_BYTES:
         # Version 1 wrote records into its JSON, which is one line of any length.

@@ -1,9 +1,8 @@
 """`agent` data: one long conversation, sent many times with date and time in front of its first user turn.
 
-With a static prefix all requests of a stage carry the same date, so all but the first are the same. With a dynamic one each goes
-a day further back: they share what stands before the date, the system turn. The time of day is the stage's own, so that stages
-don't meet in the prefix cache. With several turns each request has all of the one before, with the recorded answer; requests of
-one conversation are far apart, so that each finds the one before it as long as fewer users than conversations send.
+With a static prefix all requests of a stage carry the same date; with a dynamic one each goes a day further back, and they share
+the system turn. The time of day is the stage's own, so that stages don't meet in the prefix cache. With several turns each request
+has all of the one before, with the recorded answer, and comes long after it.
 """
 
 import random
@@ -83,8 +82,7 @@ def _time_of_day(rng: random.Random, taken: set[int]) -> str:
 def agent_samples(
     conversation: Conversation, portion: Portion, data: AgentData, *, counter: TokenCounter, times: set[int]
 ) -> tuple[Sample, ...]:
-    """The samples of a portion: a function of its seed and number alone, but for collisions. `times`: times of day, in seconds, that
-    other stages of the run have."""
+    """The samples of a portion, by its seed and number, but for collisions with `times`, those of other stages."""
     api = portion.api
     rng = random.Random(portion.seed)
     time, first = _time_of_day(rng, times), FIRST_DAY + timedelta(days=rng.randrange(DAYS))
@@ -137,8 +135,7 @@ def _turns(parsed: Any, name: str) -> list[tuple[str, str]]:
         (parsed,) = parsed
     if not isinstance(parsed, dict):
         raise invalid(f"{name} holds {json_type(parsed)}; a conversation is an object")
-    key = next((key for key in ("conversations", "messages") if key in parsed), None)
-    if key is None:
+    if (key := next((key for key in ("conversations", "messages") if key in parsed), None)) is None:
         raise invalid(f'{name}: there is neither "conversations" nor "messages"')
     turns = parsed[key]
     if not isinstance(turns, list) or not turns:

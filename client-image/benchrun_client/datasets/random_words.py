@@ -61,8 +61,7 @@ class WordWriter:
         return rng.choices(self._words, k=length)
 
     def exact(self, rng: random.Random, drafts: Iterable[tuple[list[str], int]], *, api: Api) -> Iterator[str]:
-        """The drafts as prompts: words, give or take some at the end, that become exactly so many tokens.
-        Raises RunFailure: `TokenizerUnusable`, when words cannot make up these lengths."""
+        """The drafts as prompts of exactly so many tokens, by words more or less at the end. Raises `TokenizerUnusable`."""
         waiting = iter(drafts)
         while batch := list(islice(waiting, BATCH)):
             yield from self._exact(rng, [words for words, _ in batch], [tokens for _, tokens in batch], api=api)
@@ -91,8 +90,7 @@ class WordWriter:
 
 
 def write_random(writer: WordWriter, slot: Slot | Portion, data: RandomData) -> tuple[Sample, ...]:
-    """The samples of one stage, warm-up or portion: a function of its seed, lengths and number alone, but for collisions.
-    Raises RunFailure: `InvalidPlan` when special tokens and template alone fill the prompt."""
+    """The samples of a stage, warm-up or portion: a function of seed, lengths and number. Raises RunFailure `InvalidPlan`."""
     if data.generator == "VLLM":
         return vllm_samples(writer.counter, slot, data)
     # random.Random and its integer arithmetic give the same prompts on every version of Python and numpy.
@@ -123,9 +121,7 @@ def _drawn(lengths: DrawnLengths, rng: random.Random) -> int:
 
 
 def write_prefix_repetition(writer: WordWriter, portion: Portion, data: PrefixRepetitionData) -> tuple[Sample, ...]:
-    """The samples of a portion: a function of its seed, lengths and number alone, but for collisions.
-
-    Special tokens and template count as part of the prefix.
+    """The samples of a portion, by its seed, lengths and number. Special tokens and template count as part of the prefix.
     Raises RunFailure: `InvalidPlan` when they alone fill it."""
     rng = random.Random(portion.seed)
     prefix_words = writer.words_that_fit(data.prefix_tokens, api=portion.api, whose="prefixTokens")

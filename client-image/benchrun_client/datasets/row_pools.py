@@ -206,8 +206,7 @@ class RowPool:
         self._used: Counter[tuple[str, int]] = Counter()
 
     def draw(self, portion: Portion, fit: Callable[[Sequence[Row]], Sample | str]) -> tuple[Sample, ...]:
-        """The different prompts of a portion. `fit`: the request that rows make, or the reason why they are left out.
-        Raises RunFailure: `DatasetTooSmall`, with the numbers."""
+        """Different prompts of a portion. `fit`: the request of rows, or why they are left out. Raises RunFailure."""
         rng, prompts, needed = random.Random(portion.seed), different_prompts(portion), rows_a_prompt(portion.data)
         samples: list[Sample] = []
         unfit: list[int] = []
@@ -257,8 +256,7 @@ def _common_start(texts: Sequence[str]) -> str:
 
 
 def read_pools(portions: Sequence[Portion]) -> Mapping[contract.DatasetFields, RowPool]:
-    """The pool of each dataset with rows. Datasets with the same content share one, wherever each finds it.
-    Raises RunFailure: a dataset is missing or broken."""
+    """The pool of each dataset with rows; datasets with the same content share one. Raises RunFailure."""
     with_rows = [(p, p.data) for p in portions if type(p.data) in ROW_KINDS]
     # A dataset that takes each row's own output length reads more of the file than one that forces it, and reads first.
     datasets = sorted(

@@ -1,7 +1,4 @@
-"""The datasets of a run: every file is read once, and every row is sent once.
-
-Files are read before the client is ready: a dataset that is missing, broken or too small never takes a GPU.
-"""
+"""The datasets of a run: every file is read once, and every row is sent once."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -25,8 +22,7 @@ class RunDatasets:
     """Those of one run. Portions get their rows in the order of their `draw`."""
 
     def __init__(self, portions: Sequence[Portion], *, counter: TokenCounter, context_tokens: int | None) -> None:
-        """Read everything that these portions name. `context_tokens`: longest request that the model takes, if known.
-        Raises RunFailure: a dataset is missing or broken."""
+        """Read all that these portions name. `context_tokens`: longest request of the model, if known. Raises RunFailure."""
         self._counter = counter
         self._context_tokens = context_tokens
         self._pools = read_pools(portions)

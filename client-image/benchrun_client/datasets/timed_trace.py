@@ -66,8 +66,7 @@ def read_trace(data: TimedTraceData, *, context_tokens: int | None) -> Trace:
 def write_trace(
     writer: WordWriter, portion: Portion, entries: Sequence[Entry], *, block_tokens: int
 ) -> tuple[Sample, ...]:
-    """The samples of a portion: a function of its seed and the entries alone, but for collisions.
-    Raises RunFailure: `InvalidPlan` when special tokens and template alone fill a prompt."""
+    """The samples of a portion: a function of its seed and the entries. Raises RunFailure `InvalidPlan`."""
     rng, rest = random.Random(portion.seed), random.Random(f"{portion.seed}/rest")
     # The words of each block, drawn when it first comes up.
     words_of = cache(lambda block: writer.distinct(random.Random(f"{portion.seed}/{block!r}"), block_tokens))

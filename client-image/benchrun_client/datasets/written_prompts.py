@@ -1,8 +1,7 @@
 """Prompts that somebody wrote: `custom`, `shareGPT`, `huggingFace` and `texts` data.
 
-Of a ShareGPT file a row is the first turn of a conversation with its answer, and what vLLM's reader drops is dropped here; but a
-forced output length does not count against the limit of 2048 tokens in all. Rows of the hub are streamed up to a bound. Packed
-texts stand before the instruction that they share: no two prompts of a run share their beginning.
+What vLLM's reader drops of a ShareGPT file is dropped here, but a forced output length does not count against the limit of 2048
+tokens. Packed texts stand before the instruction that they share: no two prompts of a run share their beginning.
 """
 
 import csv

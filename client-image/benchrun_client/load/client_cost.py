@@ -34,10 +34,8 @@ def throttled_periods(files: Sequence[Path] = CPU_STAT_FILES) -> int | None:
 
 
 def node_cpu_seconds(file: Path = Path("/proc/stat")) -> tuple[float, float] | None:
-    """CPU seconds so far that the node used or wanted, and those of them that were stolen; None when it does not tell.
-
-    proc_stat(5): user, nice, system, idle, iowait, irq, softirq and steal, over all CPUs; a guest's time is within user.
-    """
+    """CPU seconds so far that the node used or wanted, over all CPUs (proc_stat(5); a guest's time is within user), and those
+    of them that were stolen; None when it does not tell."""
     try:
         with file.open() as lines:
             fields = lines.readline().split()

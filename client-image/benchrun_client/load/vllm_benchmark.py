@@ -12,8 +12,7 @@ called, `add_cli_args(parser)` and `main_async(args)`; the rest is module global
                          one by one (`UserRamp`)
     get_request          wrapped, to note when a request was due, to replay a trace, and to begin together with other shards
 
-With prompts handed out, `main_async` seeds its random state and nothing draws from it before the arrival times do: they equal
-those of `vllm bench serve` with that seed.
+With prompts handed out, nothing draws before the arrival times: they equal those of `vllm bench serve` with that seed.
 """
 
 import argparse

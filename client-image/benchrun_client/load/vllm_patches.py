@@ -25,14 +25,12 @@ async def always_ready(*_: Any, **__: Any) -> SimpleNamespace:
 
 
 class SharedMetrics:
-    """One metrics text for all of vLLM's readers, which it calls one right after the other while the server idles. To them it is
-    a session that answers every GET with that text; with 503 where there is none."""
+    """One metrics text for all of vLLM's readers: to them a session that answers every GET with it, or with 503."""
 
     _text: str | None = None
 
     def bounded(self, reader: Callable[..., Awaitable[Any]], *, first: bool) -> Callable[..., Awaitable[Any]]:
-        """A reader, given a text that was read within our bounds of size and time when the `first` reader was called. By itself
-        it would wait six hours for an endless text, and end the run on one that is not UTF-8."""
+        """A reader, given a text that was read within our bounds of size and time when the `first` reader was called."""
 
         async def read(base_url: str, session: Any) -> Any:
             if first:
@@ -54,8 +52,7 @@ class SharedMetrics:
 
 
 class Sessions:
-    """Stands in for the aiohttp module inside vLLM's benchmark, which wants proxy look-ups and the system's certificates. It also
-    closes what vLLM leaves open when a load is cut short."""
+    """In place of the aiohttp module in vLLM's benchmark: our certificates and proxies, and no session is left open."""
 
     def __init__(self, module: Any, *, tls: ssl.SSLContext | None, trust_env: bool) -> None:
         self._module, self._tls, self._trust_env = module, tls, trust_env
@@ -118,8 +115,7 @@ class UserRamp:
         self._first = start + requests * HANDING_OUT_SECONDS
 
     async def turn(self) -> float | None:
-        """Wait for this request's turn, in the order of calls, by which vLLM tells results apart. When it was due, by the
-        clock, if it is a user's first."""
+        """Wait for this request's turn, in the order of calls. When it was due, by the clock, if it is a user's first."""
         async with self._order:
             if self._begun == len(self._own):
                 return None

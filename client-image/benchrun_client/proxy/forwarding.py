@@ -1,8 +1,7 @@
 """A completion on its way: to a prefill server for one token, to a decode server for all of them, and back as it comes.
 
-The fields are those of vLLM's connectors that hand blocks over by request (NIXL and its kin): the prefill server answers where
-its blocks are, and that goes into the request to the decode server. Connectors that find blocks by the prompt answer nothing of
-the kind, and the decode server gets the client's own bytes.
+vLLM's connectors of the kind of NIXL answer where the blocks of a prompt are, and that goes into the request to the decode server.
+Connectors that find blocks by the prompt do not, and the decode server gets the client's own bytes.
 """
 
 import asyncio

@@ -10,15 +10,8 @@ from typing import Literal, get_args
 from benchrun_client.http_session import metric_family
 
 Outcome = Literal[
-    "ok",
-    "refused",
-    "prefill_error",
-    "prefill_unreachable",
-    "decode_error",
-    "decode_unreachable",
-    "broken",
-    "client_gone",
-]
+    "ok", "refused", "prefill_error", "prefill_unreachable", "decode_error", "decode_unreachable", "broken", "client_gone",
+]  # fmt: skip
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 ADDED_BOUNDS = (0.00025, 0.0005, 0.001, 0.0015, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5)
 STEP_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)

@@ -157,8 +157,7 @@ async def open_answer(
     headers: Mapping[str, str],
     method: str = "POST",
 ) -> AsyncIterator[tuple[aiohttp.ClientResponse, Sent]]:
-    """Send a request; yields when the answer's head has come. Leaving before its end closes the connection and ends
-    the server's work. Raises Unreachable: no head came."""
+    """Send a request; yields with the answer's head. Leaving early ends the server's work. Raises Unreachable: no head came."""
     sent = Sent()
     try:
         response = await session.request(method, url, data=body or None, headers=headers, trace_request_ctx=sent)
@@ -181,10 +180,8 @@ def passed_on(headers: Mapping[str, str], *, with_length: bool = False) -> CIMul
 async def relay(
     request: web.Request, upstream: aiohttp.ClientResponse, *, on_first: Callable[[float], None] = lambda _: None
 ) -> web.StreamResponse:
-    """Pass an answer on, piece by piece, as fast as the client reads it. Raises Broken: it broke off.
-
-    `on_first` gets the seconds from the first piece's arrival to its having been written.
-    """
+    """Pass an answer on, piece by piece, as fast as the client reads it. Raises Broken: it broke off. `on_first` gets the
+    seconds from the first piece's arrival to its having been written."""
     headers = passed_on(upstream.headers, with_length=True)
     response = web.StreamResponse(status=upstream.status, reason=upstream.reason, headers=headers)
     await response.prepare(request)

@@ -33,8 +33,7 @@ async def reset_caches(session: aiohttp.ClientSession, urls: Sequence[str]) -> C
     while True:
         count += 1
         attempts = await asyncio.gather(*(_reset(session, url) for url in left))
-        failed = [attempt for attempt in attempts if not attempt.succeeded]
-        if not failed:
+        if not (failed := [attempt for attempt in attempts if not attempt.succeeded]):
             return CacheReset(succeeded=True, attempts=count, answer=attempts[-1].answer)
         final = [attempt for attempt in failed if attempt.final]
         if final or time.monotonic() + RETRY_SECONDS > end:

@@ -1,5 +1,4 @@
-"""What a server reports of itself: its counters at one instant, and version, settings and models, so that replicas that differ
-are not pooled unnoticed.
+"""What a server reports of itself: its counters at one instant, and version, settings and models.
 
 Counters are taken between stages, when the server is idle: what one stage leaves is what the next one finds, so one
 snapshot serves both. Metrics that are missing, endless or garbage give None, never an error: the measurement does not depend on them.
@@ -148,8 +147,7 @@ MAX_MODELS_CHARACTERS = 300  # As many as a record takes.
 
 
 async def identify(session: aiohttp.ClientSession, metrics_url: str, *, role: str, model: str) -> contract.ServerEdge:
-    """What a server reports of itself at its metrics endpoint and the paths beside it; the counters are still missing. Never an
-    error: a server may be silent. `model`: the name in the requests."""
+    """What a server reports of itself, without its counters. Never an error. `model`: the name in the requests."""
     metrics = await read_metrics(session, metrics_url)
     base = metrics_url.removesuffix(ENGINE.metrics_path)
     version = await _json(session, base + ENGINE.version_path)
@@ -187,8 +185,7 @@ def _models(answer: Any) -> list[dict[str, Any]]:
 
 
 def served_model(answer: Any, name: str) -> contract.ServedModel | None:
-    """The entry of that name, else the first; None: there is none. Where an adapter is stored says nothing of the model, so it
-    has the root of its parent."""
+    """The entry of that name, else the first; None: there is none. An adapter has the root of its parent, the model."""
     models = [model for model in _models(answer) if isinstance(model.get("id"), str)]
     if not models:
         return None
@@ -203,8 +200,7 @@ def served_model(answer: Any, name: str) -> contract.ServedModel | None:
 
 
 def models_text(answer: Any) -> str | None:
-    """Name, root, parent and max_model_len of each model, the same for equal servers. Too long a list ends in a digest, so that it
-    still shows whether two are equal; None: no models."""
+    """Name, root, parent and max_model_len of each model; a list that is too long ends in a digest. None: no models."""
     models = [" ".join(f"{name}={model[name]}" for name in _OF_A_MODEL if model.get(name)) for model in _models(answer)]
     text = _text("; ".join(sorted(models))) or ""
     if len(text) <= MAX_MODELS_CHARACTERS:

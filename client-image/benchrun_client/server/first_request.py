@@ -21,8 +21,7 @@ PATHS: dict[Api, str] = {"Completions": "/v1/completions", "Chat": "/v1/chat/com
 
 
 async def served_models(session: aiohttp.ClientSession, url: str) -> dict[str, int | None]:
-    """Each model that the server lists, with its longest context where that is known. Any trouble gives an empty answer: the canary
-    reports it better."""
+    """Each model that the server lists, with its longest context if known; none on trouble, which the canary reports better."""
     try:
         async with session.get(url + ENGINE.models_path) as response:
             answer = await answer_of(response)

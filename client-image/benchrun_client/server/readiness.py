@@ -52,8 +52,7 @@ class Servers:
 
     @property
     def answering(self) -> tuple[bool, ...]:
-        """Of each metrics endpoint, whether its server counts the answers that the client gets: one that prefills counts the
-        same requests once more, and a proxy has other counts."""
+        """Of each metrics endpoint, whether its server counts the client's answers: one that prefills and a proxy do not."""
         return tuple(role in ANSWERING for role in self.metrics_roles)
 
     @property
@@ -86,8 +85,7 @@ class Found:
 
 
 async def wait_for_servers(plan: Plan, material: Material, state: RunState, *, tls: ssl.SSLContext | None) -> Found:
-    """Find the servers, wait until they are healthy, check lengths against what they serve, prove the path.
-    Raises RunFailure: the target cannot be measured."""
+    """Find the servers, wait until they are healthy, check lengths against theirs, prove the path. Raises RunFailure."""
     deadline = Deadline(plan.health_deadline_seconds)
     model = plan.target.served_model
     state.enter("Waiting")
@@ -110,8 +108,7 @@ async def wait_for_servers(plan: Plan, material: Material, state: RunState, *, t
 
 async def find_healthy(session: aiohttp.ClientSession, target: Target, deadline: Deadline) -> Servers:
     """The servers once all of them are healthy. As long as one is not, their addresses are looked up again: a pod that was
-    drained or deleted while it loaded comes back with another. From then on they stay as they are.
-    Raises RunFailure: as `find_servers` and `wait_healthy`."""
+    deleted while it loaded comes back with another. Raises RunFailure."""
     while True:
         servers = await find_servers(target, deadline)
         with contextlib.suppress(TimeoutError):

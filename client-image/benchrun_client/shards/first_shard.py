@@ -91,8 +91,7 @@ class FirstShard:
         return Divided(self._shard, share_of(stage.load, requests=stage.requests, shard=self._shard), begin)
 
     async def others_result(self, sequence: int, stage: Stage) -> tuple[int, float]:
-        """Wait until the others' requests have ended, too: how many succeeded, and when the last answer came, by our
-        `time.perf_counter`; 0: none of them had a request."""
+        """Wait for the others: how many requests succeeded, and when the last was answered by our clock (0: none had one)."""
         ended = (await self._background.call(self._gate.all_ended(sequence))).values()
         late = [self._late, *(each.began_late_seconds for each in ended)]
         self._sharded[sequence] = ShardedStage(

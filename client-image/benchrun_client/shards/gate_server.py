@@ -143,7 +143,7 @@ class GateServer:
         match message:
             case messages.Question(left=left):
                 now = time.perf_counter() + self.unix_minus_perf
-                await self._connections[shard].send_str(messages.Answer(left=left, said=now).model_dump_json())
+                await self._connections[shard].send_str(messages.Answer(left=left, gate_time=now).model_dump_json())
             case messages.Trouble(failure=failure):
                 # The first message counts, not that the connection closes after it.
                 known: Reason = next((each for each in get_args(Reason) if each == failure.reason), "ClientError")

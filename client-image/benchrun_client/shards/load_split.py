@@ -1,8 +1,7 @@
 """Which requests of a stage are whose, and when each is due. Pure.
 
-A request belongs to a user: in a closed loop to one of as many users as there are at a time; in an open loop under a cap, to a
-slot under it; without a cap to a user of its own. Users take turns over the shards, so requests, users and rates are divided
-exactly, and every shard works from the first request to the last.
+A request belongs to a user of a closed loop, to a slot under a cap, or to a user of its own. Users take turns over the shards, so
+requests, users and rates are divided exactly, and every shard works from the first request to the last.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence

@@ -1,17 +1,14 @@
 """Merging the shards' parts of a stage into its record. Pure, and exact.
 
 Requests are put side by side, gaps are counted together, and every figure is recomputed from those; nothing is averaged. Names
-and definitions are those of vLLM's `calculate_metrics`: percentiles linear between neighbours, TPOT without the first token and
-of answers with more than one, the standard deviation of the population. Figures that a record can't give are left out.
+and definitions are those of vLLM's `calculate_metrics`. Figures that a record can't give are left out.
 """
 
 import re
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from math import fsum, sqrt
 
 from benchrun_client import contract
 from benchrun_client.stage_record import MAX_ERRORS, gap_counts
@@ -19,32 +16,6 @@ from benchrun_client.stage_record import MAX_ERRORS, gap_counts
 Scalars = dict[str, float | int | None]
 SETTINGS = ("request_rate", "burstiness", "label")  # As they were requested: equal in all shards.
 _LATENCY = re.compile(r"^(?:mean|median|std|p(?P<percent>[0-9.]+))_(?P<of>[a-z0-9_]+)_ms$")
-
-
-class Values:
-    """A sample of milliseconds, by how often each value is in it; figures of none are 0."""
-
-    def __init__(self, counts: Mapping[float, int]) -> None:
-        self._ascending = sorted(counts.items())
-        self._upto = list(accumulate(count for _, count in self._ascending))
-        self._count = self._upto[-1] if self._upto else 0
-
-    def mean(self) -> float:
-        return fsum(value * count for value, count in self._ascending) / max(self._count, 1)
-
-    def std(self) -> float:
-        mean = self.mean()
-        return sqrt(fsum((value - mean) ** 2 * count for value, count in self._ascending) / max(self._count, 1))
-
-    def median(self) -> float:
-        return (self._at((self._count - 1) // 2) + self._at(self._count // 2)) / 2 if self._count else 0.0
-
-    def percentile(self, percent: float) -> float:
-        """Linear between neighbours, rounded as numpy rounds it."""
-        return contract.interpolated(lambda rank: self._at(rank - 1), self._count, percent) if self._count else 0.0
-
-    def _at(self, rank: int) -> float:
-        return self._ascending[bisect_right(self._upto, rank)][0]
 
 
 def figures_of(
@@ -78,7 +49,10 @@ def figures_of(
     return {name: value for name, value in totals.items() if name in wanted} | latencies
 
 
-def _samples(columns: contract.RequestColumns, gaps: contract.GapCounts, ok: Sequence[int]) -> dict[str, Values]:
+def _samples(
+    columns: contract.RequestColumns, gaps: contract.GapCounts, ok: Sequence[int]
+) -> dict[str, contract.Distribution]:
+    """By latency, in milliseconds."""
     ttft, e2el, queue, out = columns.ttft_us, columns.e2el_us, columns.queue_us, columns.output_tokens
     micros: dict[str, Iterable[float]] = {
         "ttft": (ttft[i] for i in ok),
@@ -87,19 +61,20 @@ def _samples(columns: contract.RequestColumns, gaps: contract.GapCounts, ok: Seq
         "client_queue_time": (queue[i] for i in ok),
         "e2el_including_client_queue": (e2el[i] + queue[i] for i in ok),
     }
-    itl = Values({us / 1000: count for us, count in zip(gaps.us, gaps.count, strict=True)})
-    return {"itl": itl, **{name: Values(Counter(us / 1000 for us in each)) for name, each in micros.items()}}
+    itl = contract.Distribution.of_counts((us / 1000, count) for us, count in zip(gaps.us, gaps.count, strict=True))
+    return {"itl": itl, **{name: contract.Distribution.of(us / 1000 for us in each) for name, each in micros.items()}}
 
 
-def _figure(name: str, samples: Mapping[str, Values]) -> float | None:
-    found = _LATENCY.match(name)
-    if found is None or found["of"] not in samples:
+def _figure(name: str, samples: Mapping[str, contract.Distribution]) -> float | None:
+    """None of what is not a latency; 0 of a latency without values, as in vLLM."""
+    if (found := _LATENCY.match(name)) is None or found["of"] not in samples:
         return None
     sample = samples[found["of"]]
+    if name.startswith("median") and sample.count:
+        return (sample.at_rank((sample.count + 1) // 2) + sample.at_rank(sample.count // 2 + 1)) / 2
     if found["percent"] is not None:
-        return sample.percentile(float(found["percent"]))
-    of_all = {"mean": sample.mean, "std": sample.std, "median": sample.median}
-    return of_all[name.split("_", 1)[0]]()
+        return sample.percentile(float(found["percent"])) or 0.0
+    return (sample.deviation() if name.startswith("std") else sample.mean()) or 0.0
 
 
 def _busiest_second(columns: contract.RequestColumns, ok: Sequence[int]) -> int:

@@ -26,11 +26,11 @@ class Question(Message):
 
 
 class Answer(Message):
-    """The time `said`, Unix seconds by the gate's clock, to the question that was sent at `left`."""
+    """The gate's time, Unix seconds by its clock, for the question that was sent at `left`."""
 
     kind: Literal["Answer"] = "Answer"
     left: Finite
-    said: Finite
+    gate_time: Finite
 
 
 class Beat(Message):
@@ -118,6 +118,6 @@ class Offset(NamedTuple):
     error: float
 
 
-def offset_of(question: Answer, *, came: float) -> Offset:
+def offset_of(answer: Answer, *, came: float) -> Offset:
     """By an answer that came at this instant of our clock: in error by half of what it took, at most."""
-    return Offset(question.said - (question.left + came) / 2, (came - question.left) / 2)
+    return Offset(answer.gate_time - (answer.left + came) / 2, (came - answer.left) / 2)

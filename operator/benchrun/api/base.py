@@ -231,8 +231,7 @@ _OBEYED = re.compile(
 
 
 def plain_text(text: str) -> str:
-    """Without control characters (but tab and line feed; a carriage return is one), escape sequences and marks that turn the
-    direction of writing."""
+    """Without control characters (but tab and line feed), escape sequences and marks that turn the direction of writing."""
     return _OBEYED.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 

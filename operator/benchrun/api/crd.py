@@ -1,8 +1,7 @@
 """The CustomResourceDefinitions, made from the models: what pydantic checks in the operator, the API server checks before it.
 
-JSON Schema as pydantic writes it has more than a structural OpenAPI v3 schema, and in another form: it shares definitions by `$ref`,
-spells "optional" as a union with null, and leaves out defaults made by a factory. A structural schema is a plain tree. Whatever has no
-place in that tree is an error here, not something the API server finds out, or silently forgets.
+pydantic's JSON Schema shares definitions by `$ref`, spells "optional" as a union with null, and leaves out defaults made by a
+factory. A structural schema is a plain tree, and what has no place in it is an error here.
 """
 
 from collections.abc import Sequence

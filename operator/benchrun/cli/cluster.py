@@ -79,8 +79,7 @@ class Kubectl:
         return self.all("configmaps", selector=f"{names.LABEL_RUN_UID}={run_uid},{roles}")
 
     def apply(self, manifest: str, *, named: bool = True, dry_run: bool = False) -> Body:
-        """The object, created or brought to what the manifest says; `dry_run`: as it would be. One that is not `named` is always
-        new: the API server makes its name from generateName."""
+        """The object, created or updated; `dry_run`: as it would be. Not `named`: new, by generateName."""
         options = ["--dry-run=server"] if dry_run else []
         return self._json("apply" if named else "create", "--filename=-", *options, given=manifest)
 

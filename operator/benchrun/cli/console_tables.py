@@ -1,6 +1,7 @@
 """Tables on a terminal, and the console that every command writes to."""
 
 from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.measure import Measurement
@@ -15,13 +16,8 @@ from benchrun.report import comparison_rows, sweep_rows, tables
 
 COLOURS = {"Valid": "green", "Suspect": "yellow", "Invalid": "red", "Note": "cyan", "Failed": "red"}
 OUTCOME_COLOURS = {
-    "Better": "green",
-    "Worse": "red",
-    "Mixed": "yellow",
-    "Equivalent": "green",
-    "NotRegressed": "green",
-    "Regressed": "red",
-}
+    "Better": "green", "Worse": "red", "Mixed": "yellow", "Equivalent": "green", "NotRegressed": "green", "Regressed": "red"
+}  # fmt: skip
 COMPARISON_WIDTH = 100
 ENDED_EARLY = ("Failed", "Cancelled")  # Phases that say more of a run than the verdict of what it had measured.
 LEGEND = (
@@ -39,8 +35,7 @@ def show_result(
     texts_per_prompt: Mapping[str, int] = tables.NO_TEXTS,
     wide: bool = False,
 ) -> None:
-    """Verdict, load points with their bottlenecks, findings; `wide` adds the total of tokens and the intervals of
-    percentiles. Of a run that ended early its end comes first."""
+    """Verdict or end, load points with their bottlenecks, findings; `wide` adds the total of tokens and intervals."""
     verdict = status.verdict or "Unknown"
     word = status.phase if status.phase in ENDED_EARLY else verdict
     console.print(title(name, word, status.message), width=prose_width(console))
@@ -133,10 +128,9 @@ def show_comparison(
     limited: Mapping[str, Bottleneck] | None = None,
 ) -> None:
     """The outcome, the figures, the bottleneck by load point, what could not be compared, and the gate."""
-    title = Text.assemble(
-        (f"{before} -> {after}: ", "bold"), (found.outcome, OUTCOME_COLOURS.get(found.outcome, "bold"))
-    )
-    console.print(title, width=COMPARISON_WIDTH)
+    say = partial(console.print, width=COMPARISON_WIDTH)
+    colour = OUTCOME_COLOURS.get(found.outcome, "bold")
+    say(Text.assemble((f"{before} -> {after}: ", "bold"), (found.outcome, colour)))
     if found.cells:
         rows = comparison_rows.comparison_rows(found.cells)
         numbers = ("baseline", "value", "change", "interval")
@@ -144,20 +138,14 @@ def show_comparison(
         table.padding = (0, 1, 0, 0)
         console.print(table)
     for cell, limit in (limited or {}).items():
-        console.print(Text(f"{cell}: {limit.sentence}"), width=COMPARISON_WIDTH)
+        say(Text(f"{cell}: {limit.sentence}"))
     for reason in comparison_rows.reasons(found.cells):
-        console.print(Text(f"not compared: {reason}", style="yellow"), width=COMPARISON_WIDTH)
-    without = comparison_rows.unpaired(found.cells)
-    if without:
-        console.print(
-            Text(f"not known to have had equal traffic: {', '.join(without)}", style="dim"), width=COMPARISON_WIDTH
-        )
-    console.print(Text(found.message), width=COMPARISON_WIDTH)
+        say(Text(f"not compared: {reason}", style="yellow"))
+    if without := comparison_rows.unpaired(found.cells):
+        say(Text(f"not known to have had equal traffic: {', '.join(without)}", style="dim"))
+    say(Text(found.message))
     if found.gate is not None:
-        console.print(
-            Text(comparison_rows.GATES[found.gate], style=OUTCOME_COLOURS.get(found.gate, "yellow")),
-            width=COMPARISON_WIDTH,
-        )
+        say(Text(comparison_rows.GATES[found.gate], style=OUTCOME_COLOURS.get(found.gate, "yellow")))
 
 
 NAMES = ("variant", "load point")  # Columns that may take several lines.

@@ -57,8 +57,7 @@ def explained(stderr: str) -> KubectlError:
     # One line; but several problems of an object stay under one another.
     text = " ".join(f"\n  {line}" if line.startswith("* ") else line for line in lines).replace(" \n", "\n")
     for pattern, trouble, sentence in _KNOWN:
-        found = re.search(pattern, text)
-        if found is not None:
+        if (found := re.search(pattern, text)) is not None:
             words = sentence.format(**found.groupdict()) if isinstance(sentence, str) else sentence(found)
             return KubectlError(words, trouble)
     return KubectlError(_PREFIX.sub("", text) or "kubectl failed without an error message")

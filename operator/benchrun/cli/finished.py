@@ -148,8 +148,7 @@ def _reported(
 
 
 def named_sweep(options: argparse.Namespace, no_run: errors.CommandError | None = None) -> views.Sweep:
-    """The sweep that the options name; without a name the only one of the file. `no_run`: why no run of that name was
-    found, raised where there is no sweep either. Raises CommandError."""
+    """The sweep that the options name, or the only one of the file. `no_run`: why there is no such run. Raises CommandError."""
     if options.file is not None:
         sweeps = [body for body in manifests.objects_in(options.file) if body.get("kind") == KIND]
         found = [body for body in sweeps if options.name in (None, raw.mapping(body.get("metadata")).get("name"))]

@@ -10,7 +10,7 @@ from benchrun import names
 from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.cli import cluster, errors
 from benchrun.cli.progress_display import LogReporter, ScreenReporter
-from benchrun.observe import untrusted_json as raw
+from benchrun.observe import is_finished, untrusted_json as raw
 from benchrun.plan import stored_record
 from benchrun.report import watch_state
 from benchrun.report.exit_codes import exit_code, sweep_exit_code
@@ -63,8 +63,7 @@ class TimeIsUp(errors.CommandError):
 async def follow(
     targets: MutableMapping[str, Target], reporter: Reporter, *, timeout_seconds: float | None = None
 ) -> "Following":
-    """All by name, until each has ended; one that can't be read is kept among the errors. What turns out to be a sweep becomes one
-    among the targets. Raises TimeIsUp."""
+    """All by name, until each has ended or can't be read. What is a sweep becomes one among the targets. Raises TimeIsUp."""
     if len(targets) > MAX_TARGETS:
         raise errors.CommandError(f"{len(targets)} runs are too many to follow at once; at most {MAX_TARGETS}")
     following, time = Following(targets, reporter), asyncio.get_running_loop().time
@@ -181,9 +180,8 @@ class Following:
     async def _changes(
         self, name: str, resource: str, *, of_sweep: bool = False
     ) -> AsyncGenerator[tuple[cluster.Body, bool], None]:
-        """The object, or the runs of a sweep, as created, changed or deleted (the second is True), by a watch that is begun anew
-        when it ends. Trouble that may pass is shown. Raises KubectlError for other trouble and for any before the first
-        event; of a sweep's runs there may be none. Also raises it where the object itself is deleted."""
+        """The object, or the runs of a sweep, created, changed or deleted (then True), by a watch that is begun anew.
+        Raises KubectlError for trouble that does not pass, for any before the first event, and where the object is deleted."""
         watched = f"--selector={names.LABEL_SWEEP}={name}" if of_sweep else name
         ever_heard, pause = of_sweep, 0.0
         while True:
@@ -226,7 +224,7 @@ class _FinishedStages:
         progress = raw.mapping(status.get("progress"))
         done, known = raw.number(progress.get("stagesDone")), self._known
         if known < 0:
-            known = done if status.get("completionTime") is not None else max(0, done - LATEST_STAGES)
+            known = done if is_finished(status) else max(0, done - LATEST_STAGES)
         known = max(known, done - watch_state.MAX_STAGES)  # a status may claim any number
         finished = [await self._line(body, sequence, is_last=sequence == done - 1) for sequence in range(known, done)]
         self._known, self._under_way = max(known, done), raw.text(progress.get("stage")) or self._under_way

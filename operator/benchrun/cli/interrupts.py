@@ -24,8 +24,7 @@ def run_interruptibly(main: Coroutine[Any, Any, T]) -> T:
     before = signal.getsignal(signal.SIGTERM)
 
     async def interruptible() -> T:
-        task = asyncio.current_task()
-        if task is not None:
+        if (task := asyncio.current_task()) is not None:
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         return await main
 
@@ -59,8 +58,7 @@ def sigterm_interrupts() -> Iterator[None]:
 
 @contextmanager
 def signals_deferred() -> Iterator[None]:
-    """SIGINT and SIGTERM within it take effect when it is left, and not in processes that are started within it: what such a
-    process has done is then known."""
+    """SIGINT and SIGTERM within it take effect when it is left, and not in processes that are started within it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield

@@ -12,7 +12,7 @@ import yaml
 from benchrun.api.sweep import spec
 from benchrun.cli import cluster, errors
 from benchrun.names import KIND, SHORT_NAME
-from benchrun.observe import untrusted_json as raw, view_builders, views
+from benchrun.observe import is_finished, untrusted_json as raw, view_builders, views
 
 STANDARD_INPUT = "-"
 MAX_BYTES = 8 * 1024 * 1024  # Of one manifest. The API server takes no object above 1.5 MB.
@@ -21,8 +21,7 @@ ENDINGS = frozenset({".yaml", ".yml", ".json"})  # Of files that are looked into
 
 def runs_in(path: Path) -> list[views.Run]:
     """The BenchmarkRuns of a file, in order. Raises CommandError where it can't be read or holds none."""
-    found = [view_builders.run_of(body) for body in objects_in(path) if body.get("kind") == KIND]
-    if not found:
+    if not (found := [view_builders.run_of(body) for body in objects_in(path) if body.get("kind") == KIND]):
         raise errors.CommandError(f"{path} holds no {KIND}")
     return found
 
@@ -65,8 +64,7 @@ class Manifest:
 
 def manifests_in(paths: Sequence[str]) -> list[Manifest]:
     """All objects of the files, in order; `-` is standard input. Raises CommandError for what is not an object."""
-    found = [each for path in paths for each in _manifests(path)]
-    if not found:
+    if not (found := [each for path in paths for each in _manifests(path)]):
         raise errors.CommandError(f"{', '.join(map(_title, paths))} holds no object; examples/ has some to start from")
     return found
 
@@ -177,7 +175,7 @@ def _once(manifest: Manifest, name: str, kubectl: cluster.Kubectl) -> Applied:
     """What has ended is not measured again, so it must not look as if it were."""
     before = kubectl.find(name, resource=cluster.RESOURCES[manifest.kind])
     status = raw.mapping(before.get("status")) if before is not None else {}
-    has_ended = bool(status.get("completionTime"))
+    has_ended = is_finished(status)
     is_sweep = manifest.kind == spec.KIND
     delete = f"delete it with its results: kubectl delete {spec.SHORT_NAME if is_sweep else SHORT_NAME} {name}"
     try:

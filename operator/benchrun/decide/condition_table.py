@@ -26,8 +26,7 @@ def current_step(state: RunState, *, server: Diagnosis | None, client: Diagnosis
         return _preparing(state, client)
     if state.status.server_ready_time is None and not state.measuring_started:
         return _waiting_for_server(state, server)
-    heard = state.collected.client.progress
-    if heard is not None and heard.phase == "WarmingUp":
+    if (heard := state.collected.client.progress) is not None and heard.phase == "WarmingUp":
         return Step("WarmingUp", api.Reason.WARMING_UP, "sending warm-up requests", True, True)
     done, total = len(state.known), state.stages_in_words
     if state.all_known:
@@ -127,8 +126,7 @@ def measured(
     objectives_met: api.ConditionStatus | None,
     not_regressed: tuple[api.ConditionStatus, str, str] | None = None,
 ) -> list[Row]:
-    """All stages were measured. Invalid cells stall the run: a pipeline must not go on with such numbers. A missed objective or
-    a regression is a result like any other, with a condition of its own."""
+    """All stages were measured. Invalid cells stall the run: a pipeline must not go on with such numbers."""
     unusable: dict[str, api.ConditionStatus] = {api.Reason.INVALID_CELLS: "False", api.Reason.NOT_JUDGED: "Unknown"}
     valid, good = unusable.get(valid_reason, "True"), valid_reason not in unusable
     rows: list[Row] = [

@@ -2,9 +2,8 @@
 
 The client is created first, the server when the client is ready, so that no GPU waits.
 
-A finished run keeps less than 1 MiB in all its ConfigMaps: the figures are in the status by then. Records are kept in the order of the
-plan, up to the first that does not fit; chunks of the timeline likewise, in half of the room at most. A record takes its part of the
-timeline with it. The last ones are deleted first, so that an operator that dies in between leaves what the next one would keep too.
+A finished run keeps less than 1 MiB in all its ConfigMaps: records in the order of the plan, with their part of the timeline, up
+to the first that does not fit; chunks of the timeline in half of the room at most. The last ones are deleted first.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,8 +24,7 @@ SERVER_KINDS = ("Deployment", "LeaderWorkerSet")  # what makes the pods of serve
 
 
 def missing_children(state: RunState) -> tuple[Manifest, ...]:
-    """What is wanted and not there. What exists is left as it is, and what vanished once client and server have met is
-    not recreated: either would void the measurement."""
+    """What is wanted and not there. Once client and server have met, nothing is: it would void the measurement."""
     if state.begun:
         return ()
     wanted = [*_fence(state), *_client(state), *_server(state)]

@@ -120,8 +120,7 @@ def _pending(state: RunState) -> Deadline | None:
     unmade = next((role for role in state.server_roles if not state.serving_as(role)), None)
     if unmade is not None:
         return _server_creation(state, unmade)
-    waiting = next((pod for pod in state.serving if pod.scheduled_at is None), None)
-    if waiting is None:
+    if (waiting := next((pod for pod in state.serving if pod.scheduled_at is None), None)) is None:
         return None
     message = f"no node took the server within pendingDeadlineSeconds ({seconds} s): {_why(waiting.unschedulable)}"
     return _deadline(Reason.PENDING_DEADLINE, waiting.created_at, seconds, message)

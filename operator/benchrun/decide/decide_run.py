@@ -1,7 +1,4 @@
-"""One pass over one run: from what is seen to what is to be done. Read it from top to bottom; each step may end the pass.
-
-A pass that knows that the run ends requests the servers' deletion, whatever else it requests: the runtime deletes first.
-"""
+"""One pass over one run: from what is seen to what is to be done. Read it from top to bottom; each step may end the pass."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -93,8 +90,7 @@ def _go_on(state: RunState, *, server: Diagnosis | None, client: Diagnosis | Non
 
 
 def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> Decision:
-    """Every record is here, or none comes any more. The servers go first, with the client where the run ends early; then what
-    is left is stored, judged, and written, in as many passes as it takes."""
+    """No more records come. The servers go first; then what is left is stored, judged and written, in several passes."""
     words = early_endings.last_words(state, end, server=server) if end is not None else None
     log = server_status.compilations_wanted(state)
     waits = end is None and create_and_release.worth_waiting_to_store(state)
@@ -118,8 +114,7 @@ def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> De
     judged = None
     if state.known:
         question = _judging(state, ended_early=end is not None)
-        judged = state.collected.answers.of(question)
-        if judged is None:
+        if (judged := state.collected.answers.of(question)) is None:
             return replace(let_go, lookups=(*let_go.lookups, question))
     status = _final_status(state, end, judged)
     reason = end.reason if end is not None else status.phase or "Completed"
@@ -270,8 +265,7 @@ def _ended(
 
 
 def _after_finish(state: RunState) -> Decision:
-    """A finished run never restarts. Clean up, delete what is too much to keep, then wait for the TTL if there is one. Nothing changes in
-    the status but the generation that was seen: tools wait for it, whatever was edited."""
+    """A finished run never restarts: clean up, keep what fits, wait for the TTL, and note the generation that was seen."""
     ended = instant(state.status.completion_time) or state.now
     age_seconds = (state.now - ended).total_seconds()
     client, ttl = create_and_release.release_client(state), state.spec.ttl_seconds_after_finished

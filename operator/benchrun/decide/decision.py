@@ -2,8 +2,6 @@
 
 Look-ups are questions of a decision, answered beside the queue's workers (`benchrun.effects.lookups`). A question is a value; its
 answer is kept under it until the run is forgotten. A look-up that fails is an answer too: it costs its own field and nothing else.
-
-All that was collected can be lost: a restarted operator reads it anew from the cluster and the client.
 """
 
 from collections.abc import Mapping, Sequence

@@ -22,14 +22,12 @@ ENDED_BY_SERVER = SERVER_SETTINGS | {Reason.OUT_OF_MEMORY, Reason.CRASH_LOOP, Re
 
 def ending(state: RunState, *, server: Diagnosis | None, client: Diagnosis | None) -> Ending | None:
     """The first cause found, or None: the run goes on. Once every record is here nothing can spoil them any more."""
-    kept = state.ending
-    if kept is not None:
+    if (kept := state.ending) is not None:
         refined = _terminal(server) if kept.reason in ENDED_BY_SERVER and state.log_tail is not None else None
         return refined or kept
     if state.spec.cancel:
         return CANCELLED
-    foreign = state.collected.conflict
-    if foreign is not None:
+    if (foreign := state.collected.conflict) is not None:
         return Ending(Reason.CONFLICT, f"{foreign}; delete it or choose another name for the run")
     # A ready client may hold every record. Within some seconds it is heard, or counts as silent.
     unheard = state.client_runs and state.client_ready and not state.collected.client.answered
@@ -122,8 +120,7 @@ def _restarted(state: RunState) -> Ending | None:
     if not (state.was_ready or state.measuring_started) or state.spec.started is None:
         return None
     found = (_restarted_as(state, role) for role in state.server_roles)
-    pod = next((pod for pod in found if pod is not None), None)
-    if pod is None:
+    if (pod := next((pod for pod in found if pod is not None), None)) is None:
         return None
     last = pod.last_terminated or pod.terminated
     code = f", exit code {last.exit_code}" if last is not None else ""

@@ -39,8 +39,7 @@ def diagnose_refusal(refused: RefusedObject, *, server_field: str = "spec.server
 
 def refusal(state: RunState) -> Diagnosis | None:
     """What is refused now, if anything. What was measured is never thrown away because it can't be stored."""
-    refused = state.collected.refused_object
-    if refused is None:
+    if (refused := state.collected.refused_object) is None:
         return None
     found = diagnose_refusal(refused, server_field=f"spec.{state.spec.started_name}")
     return replace(found, terminal=False) if refused.role in RESULT_ROLES else found
@@ -61,11 +60,9 @@ def no_pod_at(state: RunState) -> datetime | None:
 
 def with_refusal(state: RunState, step: Step) -> Step:
     """The step, with what keeps it waiting if that is an object which does not come to be."""
-    found = refusal(state)
-    if found is not None:
+    if (found := refusal(state)) is not None:
         return replace(step, reason=found.reason, message=found.message)
-    since = no_pod_at(state)
-    if since is not None and state.now >= since:
+    if (since := no_pod_at(state)) is not None and state.now >= since:
         return replace(step, reason=Reason.NO_POD, message=no_pod(state))
     return step
 

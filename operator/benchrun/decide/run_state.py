@@ -19,11 +19,8 @@ class Unacceptable(ValueError):
 
 
 def accept(run: Run, *, begun: bool = False) -> BenchmarkRunSpec:
-    """The spec, checked. Raises Unacceptable naming the field's path.
-
-    `begun`: the run has a server or records. What they are made of is settled, so that a field of a newer operator, which made
-    them, is left out; before, a server without it would be another experiment.
-    """
+    """The spec, checked. Raises Unacceptable naming the field's path. `begun`: the run has a server or records, made by what is
+    settled, so that a field of a newer operator, which made them, is left out."""
     try:
         return BenchmarkRunSpec.model_validate(run.spec)
     except ValidationError as error:
@@ -72,8 +69,7 @@ class RunState:
     @cached_property
     def total_stages(self) -> int | None:
         """How many stages there are; None: a search goes on, or its last record has not come."""
-        searches = searched(self.spec).keys()
-        if not searches:
+        if not (searches := searched(self.spec).keys()):
             return len(self.planned)
         stages = [(c.sequence, c.ends_search) for c in self.children.objects if c.role == names.ROLE_STAGE]
         stored = {sequence: end for sequence, end in stages if sequence is not None and end is not None}
@@ -169,8 +165,7 @@ class RunState:
 
     @property
     def client_ready(self) -> bool:
-        """Plan, tokenizer and data found, by all its pods. Once the measurement goes on, they must have been. A pod that is
-        leaving is not it."""
+        """Plan, tokenizer and data found by all its pods that stay; once the measurement goes on, they must have been."""
         ready = {pod.rank for pod in self.client_pods if pod.ready and not pod.deleting}
         return self.status.server_ready_time is not None or ready.issuperset(range(division_of(self.spec).pods))
 

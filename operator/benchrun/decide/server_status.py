@@ -5,7 +5,7 @@ when the log is rotated.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from benchrun_client.contract import RECORD_PORT
 from benchrun_client.engines import ENGINE, StartupPhases
@@ -14,7 +14,7 @@ from benchrun import api, names
 from benchrun.decide import decision
 from benchrun.decide.run_state import RunState
 from benchrun.measure import ServerFacts
-from benchrun.observe import Pod, instant, main_container
+from benchrun.observe import Pod, instant, main_container, seconds_between
 from benchrun.plan import nodes, planned_searches, role_replicas, started_args, token_of
 
 SEVERAL_NODES = "the GPUs of a server over several nodes are not read"
@@ -45,8 +45,7 @@ def scrape_targets(state: RunState) -> tuple[decision.ScrapeTarget, ...]:
 
 def pull_target(state: RunState) -> decision.PullTarget | None:
     """The client, from the moment its process runs: what it has to say before it is ready matters too."""
-    pod = state.client_pod
-    if pod is None or not state.client_runs:
+    if (pod := state.client_pod) is None or not state.client_runs:
         return None
     job = state.child("Job", names.ROLE_CLIENT)
     return decision.PullTarget(
@@ -63,8 +62,7 @@ def pull_target(state: RunState) -> decision.PullTarget | None:
 
 def endpoint_pods(state: RunState) -> decision.EndpointPods | None:
     """The question which pods are behind the Service that is measured; None: none is."""
-    endpoint = state.spec.endpoint
-    if endpoint is None or endpoint.service_ref is None:
+    if (endpoint := state.spec.endpoint) is None or endpoint.service_ref is None:
         return None
     return decision.EndpointPods(endpoint.service_ref.name, endpoint.service_ref.port)
 
@@ -140,9 +138,8 @@ def server_statuses(state: RunState) -> list[api.ServerStatus]:
 
 
 def compilations_wanted(state: RunState) -> decision.Compilations | None:
-    """The log to look for compilations in, once all is measured; never an endpoint's. Of several servers none is read: what one
-    of them compiled is in no other's log, and one alone would vouch for all. It is read while the server goes: too late, and
-    nothing is known of compilations."""
+    """The log to look for compilations in, once all is measured and the server goes; never an endpoint's. Of several servers
+    none is read: what one of them compiled is in no other's log, and one alone would vouch for all."""
     ready, one = state.status.server_ready_time, role_replicas(state.spec) == {names.ROLE_SERVER: 1}
     if not state.all_measured or ready is None or not one or nodes(state.spec) > 1:
         return None
@@ -183,8 +180,7 @@ def _of_role(state: RunState, role: str) -> api.ServerStatus | None:
 
 
 def _of_pods(state: RunState, pods: Sequence[Pod], old: api.ServerStatus | None) -> api.ServerStatus:
-    """Of several that should be alike, the values of the first that answers; how many servers they are, and what they have
-    together."""
+    """Of several that should be alike, the values of the first that answers, their number, and what they have together."""
     answering = [each for each in pods if each.rank == 0]
     pod = (answering or pods)[0]
     known = old if old is not None and old.pod == pod.name else api.ServerStatus(role=pod.role)
@@ -210,7 +206,7 @@ def _of_pods(state: RunState, pods: Sequence[Pod], old: api.ServerStatus | None)
         kv_cache_tokens=facts.kv_cache_tokens or known.kv_cache_tokens,
         args=api.as_many_as_fit(pod.args, lambda arg: len(arg.encode()), ARGS_BYTES),
         reported=known.reported | _reported(facts) | _chosen(pod, state.collected.answers),
-        seconds_to_ready=_seconds(instant(status.scheduled_time), instant(status.server_ready_time)),
+        seconds_to_ready=seconds_between(instant(status.scheduled_time), instant(status.server_ready_time)),
         no_gpu_telemetry_reason=no_telemetry_reason(state, pods),
         compilations=known.compilations,
         startup=_startup(pod, state.collected.answers) or known.startup,
@@ -233,12 +229,11 @@ def _endpoint(state: RunState) -> list[api.ServerStatus]:
 
 def _startup(pod: Pod, answers: decision.Answers) -> api.Startup | None:
     """Where the time went. None: it was not looked up. The first start of a pod that has restarted is not known."""
-    answer = answers.of(_start_of(pod))
-    if answer is None:
+    if (answer := answers.of(_start_of(pod))) is None:
         return None
     found = answer.value or decision.Start(StartupPhases())
     return api.Startup(
-        pod_seconds=None if pod.restarts else _seconds(pod.scheduled_at, pod.started_at),
+        pod_seconds=None if pod.restarts else seconds_between(pod.scheduled_at, pod.started_at),
         image_pull_seconds=found.image_pull_seconds,
         download_seconds=found.phases.download,
         load_seconds=found.phases.load,
@@ -258,7 +253,3 @@ def _start_of(pod: Pod) -> decision.ServerStart:
 
 def _reported(facts: ServerFacts) -> dict[str, str]:
     return dict(api.as_many_as_fit(facts.reported.items(), lambda pair: len("".join(pair).encode()), REPORTED_BYTES))
-
-
-def _seconds(start: datetime | None, end: datetime | None) -> float | None:
-    return None if start is None or end is None else max(0.0, (end - start).total_seconds())

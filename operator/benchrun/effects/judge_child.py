@@ -52,8 +52,7 @@ class JudgeChild:
         self._leave: asyncio.TimerHandle | None = None
 
     async def judge(self, job: Job | SweepJob, parts: _Parts, answer: type[A]) -> A:
-        """The judgement of a run, or the table of a sweep. Raises NotJudged, and whatever reading the parts raises: each is
-        read when the one before was sent, so that one is in memory at a time."""
+        """The judgement of a run, or the table of a sweep. Raises NotJudged, and what reading the parts raises."""
         async with self._turn:
             self._stay()
             limit = asyncio.timeout(self.wall_seconds)

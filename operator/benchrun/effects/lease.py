@@ -4,9 +4,8 @@ The others watch, stay ready and wait until the Lease has not changed for as lon
 nodes are never compared. It is read and written whole, and every write names the version that was read, so that of two
 writers one loses.
 
-A holder stops making passes some seconds before another may begin. It goes on where it was when it renews the Lease after
-all: until then nobody else held it. When somebody else holds it, this process has nothing more to do, and ends. Nothing
-goes wrong where two believe that they lead (docs/architecture.md).
+A holder stops making passes some seconds before another may begin, and goes on if it renews the Lease after all. When somebody
+else holds it, this process ends. Nothing goes wrong where two believe that they lead (docs/architecture.md).
 """
 
 import asyncio
@@ -114,13 +113,11 @@ class Elector:
             self.trouble = None
 
     async def _take(self) -> None:
-        lease = await self.leases.read()
-        if lease is None or self._is_free(lease):
+        if (lease := await self.leases.read()) is None or self._is_free(lease):
             await self._write(lease)
 
     async def _renew(self) -> None:
-        lease = self._ours
-        if lease is None:
+        if (lease := self._ours) is None:
             return
         try:
             await self._write(lease)
@@ -128,8 +125,7 @@ class Elector:
             await self._write(None)
         except Conflict:
             # Somebody wrote the Lease. Where it is still ours, its next renewal names the new version.
-            found = await self.leases.read()
-            if found is None or _holder(found) == self.identity:
+            if (found := await self.leases.read()) is None or _holder(found) == self.identity:
                 self._ours = found or self._ours
                 raise Conflict("the Lease was changed by somebody else", code=409) from None
             self._ours = None

@@ -1,9 +1,7 @@
 """Small HTTP requests to pods, bounded in bytes and seconds: directly, or through the API server. Records of a client.
 
-A URL that is a path of the API server (`/api/v1/namespaces/NS/pods/NAME:PORT/proxy/...`) goes there; any other, an
-endpoint's for example, is requested directly. It takes the right to get and create `pods/proxy`.
-
-Of a client's answers the envelopes of its records are checked; no record is opened here.
+A URL that is a path of the API server (`/api/v1/namespaces/NS/pods/NAME:PORT/proxy/...`) goes there, which takes the right to get
+and create `pods/proxy`. Of a client's answers the envelopes of its records are checked; no record is opened here.
 """
 
 import asyncio
@@ -41,11 +39,8 @@ PROXY_CONNECTIONS = 256  # a followed client holds one for as long as it has not
 
 
 class Fetcher:
-    """Reads and posts. Every method raises FetchError for anything but a complete answer within the limits.
-
-    Pods are reached directly: no proxy from the environment, no redirect followed, no cookie kept. Paths of the API
-    server need a connection to it. To be made in a running loop.
-    """
+    """Reads and posts. Every method raises FetchError for anything but a complete answer within the limits. Pods are reached
+    directly: no proxy, redirect or cookie. Paths of the API server need a connection to it. To be made in a running loop."""
 
     def __init__(self, connection: Connection | None = None) -> None:
         self._connection = connection
@@ -142,8 +137,7 @@ class ClientRecords:
         self._headers = {contract.TOKEN_HEADER: self.target.token}
 
     async def pull(self, *, from_sequence: int, seen_version: int) -> Pulled:
-        """Wait for a record or news of the progress. Raises FetchError (no answer), or Refused: the answer is not our client's,
-        or it does not know our token, or has another version of the contract."""
+        """Wait for a record or news of the progress. Raises FetchError (no answer), or Refused: it can't be used."""
         query = urlencode({"from": from_sequence, "seen": seen_version, "wait": WAIT_SECONDS})
         try:
             answer = await self.fetcher.fetch_bytes(
@@ -191,9 +185,4 @@ class ClientRecords:
             return "it is of another plan"
         if hashlib.sha256(body).hexdigest() != envelope.digest:
             return "its digest does not match its bytes"
-        listed = len(target.stage_ids)
-        if envelope.sequence >= listed:
-            return problem_with(envelope, target.searches, listed=listed)
-        if envelope.stage_id != (planned := target.stage_ids[envelope.sequence]):
-            return f"it is of stage {envelope.stage_id!r}, the plan says {planned!r}"
-        return None if envelope.ends_search is None else "it is of no search"
+        return problem_with(envelope, target.stage_ids, target.searches)

@@ -1,8 +1,7 @@
 """The judge process: `python -m benchrun.judge_process MEMORY_BYTES CPU_SECONDS`.
 
-It reads no job itself: for each it makes a fork of itself that has the limits, reads, judges, writes and ends. So the second
-that loading takes is paid once for runs that end together, and no run meets what another left. After a fork that failed it
-ends as well: what is left of the job in the pipe is of no use to the next one.
+For each job it makes a fork of itself that has the limits, reads, judges, writes and ends: loading takes a second once, and no
+run meets what another left. After a fork that failed it ends as well: the rest of the job is still in the pipe.
 """
 
 import gc
@@ -43,8 +42,7 @@ def main(arguments: list[str]) -> int:
 def _judge_one(memory_bytes: int, cpu_seconds: int) -> int:
     try:
         _limit(memory_bytes, cpu_seconds)
-        found = read_job(sys.stdin.buffer)
-        if found is None:
+        if (found := read_job(sys.stdin.buffer)) is None:
             return NO_MORE_JOBS
         job, parts = found
         judged = judge_job(job, parts) if isinstance(job, Job) else table_job(job, parts)

@@ -1,8 +1,7 @@
 """Messages between the operator and its judge process: a job and its parts go in, a judgement comes out.
 
-On the judge's standard input: the `Job` as a line of JSON; then for each part its `PartHead` as a line and as many bytes as
-it says; an empty line ends the job. On its standard output: the `Judgement` as a line of JSON. The operator imports this
-module, so that nothing of the judge itself is imported here.
+In go the `Job` as a line of JSON, for each part its `PartHead` as a line and as many bytes as it says, then an empty line; out comes
+the `Judgement` as a line of JSON. The operator imports this module, so that nothing of the judge is imported here.
 """
 
 from collections.abc import Iterator

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from benchrun_client.contract import Envelope, Search, StageRecord, envelope_of, open_record, open_stage
+from benchrun_client.contract import Search, StageRecord, envelope_of, open_record, open_stage
 
 from benchrun.api import MAX_REFUSED, MAX_REFUSED_CHARS, BenchmarkRunSpec, BenchmarkRunStatus, Judgement
 from benchrun.api.sweep import BenchmarkSweepSpec, SweepTable
@@ -70,8 +70,7 @@ MAX_SAMPLES = 100_000  # Of a run's timeline, in some 40 MB. A week of 13 server
 
 
 def judge_job(job: Job, parts: Iterable[Part]) -> Judgement:
-    """The judgement of a run. Raises ValueError where its spec is not one; parts are never a reason to raise, unless there is
-    no room or no time for them."""
+    """The judgement of a run. Raises ValueError where its spec is not one; a part that can't be used is refused."""
     started = time.monotonic()
     spec = BenchmarkRunSpec.model_validate(job.spec)
     opened = _Opened(spec, Owner(namespace=job.namespace, name=job.name, uid=job.uid))
@@ -147,15 +146,9 @@ class _Opened:
         # Where these stood, a Job or an annotation, may be gone.
         if head.stage_id not in (None, envelope.stage_id) or head.plan_digest not in (None, envelope.plan_digest):
             raise ValueError("it is of another stage or plan than its envelope says")
-        if (misplaced := self._misplaced(envelope) or probe_problem(record, self._searches)) is not None:
+        misplaced = problem_with(envelope, self._stage_ids, self._searches) or probe_problem(record, self._searches)
+        if misplaced is not None:
             raise ValueError(misplaced)
         if not {edge.role for edge in record.servers} <= set(SERVING_ROLES):
             raise ValueError("it names a server role that does not exist")
         return record
-
-    def _misplaced(self, envelope: Envelope) -> str | None:
-        listed = len(self._stage_ids)
-        if envelope.sequence >= listed:
-            return problem_with(envelope, self._searches, listed=listed)
-        planned, stage = self._stage_ids[envelope.sequence], envelope.stage_id
-        return None if stage == planned else f"it is of stage {stage!r}, the plan says {planned!r}"

@@ -120,8 +120,7 @@ def proxy_edges(record: StageRecord) -> tuple[ServerEdge, ...]:
 
 def proxy_figures(records: Iterable[StageRecord]) -> ProxyFigures | None:
     """Of stages that went through a proxy; None where none did."""
-    through = [record for record in records if proxy_edges(record)]
-    if not through:
+    if not (through := [record for record in records if proxy_edges(record)]):
         return None
     times = (_PROXY_SECONDS.format(*words) for words in (("added", "sum"), ("added", "count"), ("queue", "sum")))
     added, count, queued, cpu = (

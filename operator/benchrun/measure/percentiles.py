@@ -1,78 +1,11 @@
-"""Exact percentiles of many values, how many it takes to bound them, and means of batches.
-
-Percentiles interpolate linearly between the two nearest values, as numpy (and with it vLLM's benchmark) does by default;
-the deviation is the population's, as vLLM's is. An empty distribution has no figures: None, never 0.
-"""
+"""How many values it takes to bound a percentile, and means of batches. Percentiles themselves are the contract's."""
 
 import math
-from bisect import bisect_left
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import accumulate, pairwise
-from operator import mul, sub
+from collections.abc import Sequence
+from itertools import pairwise
 from statistics import fmean
-from typing import Self
 
-from benchrun_client.contract import ERROR, interpolated
-
-
-@dataclass(frozen=True, slots=True)
-class Distribution:
-    """Ascending values; `through[i]` is how many there are up to `values[i]` and with it. Equal values may stand side by side
-    or once with their count: the figures are the same."""
-
-    values: Sequence[float]
-    through: Sequence[int]
-
-    @classmethod
-    def of(cls, values: Iterable[float]) -> Self:
-        """From single values, in any order."""
-        ordered = tuple(sorted(values))
-        return cls(ordered, range(1, len(ordered) + 1))
-
-    @classmethod
-    def of_counts(cls, pairs: Iterable[tuple[float, int]]) -> Self:
-        """From (value, count) pairs in any order, values repeated or not: several stages' pairs chained are pooled."""
-        counts: dict[float, int] = {}
-        for value, count in pairs:
-            if count > 0:
-                counts[value] = counts.get(value, 0) + count
-        ordered = tuple(sorted(counts))
-        return cls(ordered, tuple(accumulate(map(counts.__getitem__, ordered))))
-
-    @property
-    def count(self) -> int:
-        return self.through[-1] if self.through else 0
-
-    def mean(self) -> float | None:
-        return math.fsum(self._each(self.values)) / self.count if self.values else None
-
-    def deviation(self) -> float | None:
-        """Standard deviation of the population."""
-        mean = self.mean()
-        if mean is None:
-            return None
-        distances = [value - mean for value in self.values]
-        return math.sqrt(math.fsum(self._each(map(mul, distances, distances))) / self.count)
-
-    def percentile(self, percent: float) -> float | None:
-        """The value below which `percent` (0 to 100) of the values lie."""
-        if not 0 <= percent <= 100:
-            raise ValueError(f"a percentile is between 0 and 100, not {percent}")
-        if not self.values:
-            return None
-        return interpolated(self.at_rank, self.count, percent)
-
-    def at_rank(self, rank: int) -> float:
-        """The value at a rank, 1 for the smallest to `count` for the greatest."""
-        return self.values[bisect_left(self.through, rank)]
-
-    def _each(self, of_values: Iterable[float]) -> Iterable[float]:
-        """What there is of each value, as often as the value counts."""
-        if len(self.values) == self.count:
-            return of_values
-        return map(mul, of_values, map(sub, self.through, (0, *self.through)))
-
+from benchrun_client.contract import ERROR, Distribution as Distribution
 
 # Requests that meet at the server share its queue, so their latencies are far from independent. Means of long batches nearly
 # are; the correlation that is left between neighbours is measured, and makes every statement about them less certain.

@@ -145,16 +145,14 @@ def pressure(windows: Sequence[Window], limits: ServerLimits, lengths: Lengths |
 
 
 def running_by_step(limits: ServerLimits, lengths: Lengths | None) -> float | None:
-    """How many requests run when every step is full of prompts: those that fit one step, each for as many steps as it
-    has output tokens. None where the limit is not known."""
+    """Requests that run when every step is full of prompts: each stays for as many steps as it has output tokens."""
     if limits.step_tokens is None or lengths is None:
         return None
     return max(1.0, limits.step_tokens / max(1.0, lengths.prompt)) * lengths.output
 
 
 def _ceiling(busy: Sequence[Sample], full: float, limits: ServerLimits, lengths: Lengths | None) -> float | None:
-    """The number running that most samples with a queue show, if it is the highest of all, KV cache was free, and neither
-    is it impossible as a default nor do the tokens of a step explain it."""
+    """The number running that most samples with a queue show, if nothing else than a limit on that number explains it."""
     queued = [s for s in busy if s.waiting and (s.kv_cache is None or s.kv_cache < full)]
     highest = max(s.running or 0.0 for s in busy)
     if sum(s.running == highest for s in queued) < max(MIN_CEILING_SAMPLES, CEILING_SHARE * len(queued)):

@@ -49,8 +49,7 @@ def bucket_size(taken: int) -> int:
 
 
 def bucketed(samples: Iterable[Sample], size: int) -> Timeline:
-    """Buckets of `size` successive samples of each server; a last short one is kept. Oldest first, 8,192 at most: where there
-    are more, buckets are larger, and those of servers beyond that number are left out."""
+    """Buckets of `size` successive samples of each server, oldest first; larger ones where there would be more than 8,192."""
     ordered = sorted(samples, key=_order)
     while len(ordered) > MAX_SAMPLES * size:
         size *= 2

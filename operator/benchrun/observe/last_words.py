@@ -1,8 +1,4 @@
-"""The error at the end of a program's log, without the traceback around it.
-
-A server that fails leaves up to three tracebacks, in two processes, each line behind a log prefix. People want the one sentence that
-names the cause; everything else they can read in the log.
-"""
+"""The error at the end of a program's log, without the traceback around it."""
 
 import re
 from collections.abc import Iterable

@@ -66,8 +66,7 @@ Check = Callable[[Evidence], Diagnosis | None]
 
 
 def evidence_of(pod: Pod, log_tail: str | None) -> Evidence:
-    """A pod's evidence. The fetched log speaks only where the termination message is silent or points further up: by the
-    time it is fetched the container may run again."""
+    """A pod's evidence. The fetched log, perhaps of the next start, counts only where the termination message is not enough."""
     message = pod.ending.message if pod.ending is not None else ""
     by_message = Evidence(pod=pod, log=message, words=last_words(message))
     if pod.ending is None or not log_tail or (message and not by_message.is_cause_hidden):
@@ -211,8 +210,7 @@ _PASSING_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "
 
 def unschedulable(evidence: Evidence) -> Diagnosis | None:
     """The scheduler found no node."""
-    message = evidence.pod.unschedulable
-    if message is None or evidence.pod.node is not None:
+    if (message := evidence.pod.unschedulable) is None or evidence.pod.node is not None:
         return None
     words = bounded(_TAIL.sub("", message))
     if is_structural(message):
@@ -279,8 +277,7 @@ _BY_SIGNAL = (137, 143)  # 128 + SIGKILL, 128 + SIGTERM
 
 def reported_failure(evidence: Evidence) -> Diagnosis | None:
     """The client's termination message is a `Failure` as JSON: its reason and message, passed on."""
-    ended = evidence.pod.terminated
-    if ended is None or ended.exit_code == 0:
+    if (ended := evidence.pod.terminated) is None or ended.exit_code == 0:
         return None
     try:
         failure = Failure.model_validate_json(ended.message.strip())
@@ -291,8 +288,7 @@ def reported_failure(evidence: Evidence) -> Diagnosis | None:
 
 def exited(evidence: Evidence) -> Diagnosis | None:
     """It ended without a report, by a signal from outside or in another way; a client is not restarted."""
-    ended = evidence.pod.terminated
-    if ended is None or ended.exit_code == 0:
+    if (ended := evidence.pod.terminated) is None or ended.exit_code == 0:
         return None
     if ended.exit_code in _BY_SIGNAL:
         remedy = "The events of its pod and its node may show by whom."
@@ -317,8 +313,7 @@ CLIENT_CHECKS: tuple[Check, ...] = (
 def diagnose_client(pods: Iterable[Pod], job: Child | None) -> Diagnosis | None:
     """What is wrong with the client, or None."""
     listed = list(pods)
-    found = diagnosis_of(listed, CLIENT_CHECKS)
-    if found is not None and found.terminal:
+    if (found := diagnosis_of(listed, CLIENT_CHECKS)) is not None and found.terminal:
         return found
     return job_failed(job, deleted=all(pod.deleting for pod in listed)) or found
 
@@ -336,6 +331,5 @@ def job_failed(job: Child | None, *, deleted: bool) -> Diagnosis | None:
 
 
 def find_pod_with_hidden_cause(pods: Sequence[Pod]) -> Pod | None:
-    """A pod whose termination message only points further up in its log: that log is worth fetching. vLLM's API server ends with
-    2 kB of its own traceback; why the engine failed stands some 8 kB above."""
+    """A pod whose termination message only points further up in its log: that log is worth fetching."""
     return next((pod for pod in pods if evidence_of(pod, None).is_cause_hidden), None)

@@ -47,8 +47,7 @@ class FinishedRun:
 
 def finished_run_of(status: raw.Object) -> FinishedRun | None:
     """From the status of a run that has ended; None where it does not say when that was."""
-    ended_at = raw.instant(status.get("completionTime"))
-    if ended_at is None:
+    if (ended_at := raw.instant(status.get("completionTime"))) is None:
         return None
     headline = raw.text(raw.mapping(status.get("headline")).get("cell"), _MAX_CELL_CHARS)
     rows = {raw.text(row.get("cell"), _MAX_CELL_CHARS): row for row in raw.mappings(status.get("results"))}
@@ -118,7 +117,9 @@ def _swept(run: Run) -> SweptRun:
         state = "Cancelled" if failed.get("reason") == Reason.CANCELLED else "Failed"
     elif complete.get("status") == "True":
         state = "Completed"
-    early = state in ("Failed", "Cancelled")
+    early, status = state in ("Failed", "Cancelled"), run.status
+    since = raw.instant(status.get("scheduledTime"))
+    until = raw.instant(status.get("serverReleasedTime")) or raw.instant(status.get("completionTime"))
     return SweptRun(
         run.name,
         run.uid,
@@ -127,11 +128,5 @@ def _swept(run: Run) -> SweptRun:
         deleting=run.deleting,
         reason=raw.text(failed.get("reason"), 128) if early else "",
         message=raw.text(failed.get("message"), raw.MAX_MESSAGE_CHARS) if early else "",
-        held_seconds=_held_seconds(run) if state != "Running" else 0.0,
+        held_seconds=(raw.seconds_between(since, until) or 0.0) if state != "Running" else 0.0,
     )
-
-
-def _held_seconds(run: Run) -> float:
-    since = raw.instant(run.status.get("scheduledTime"))
-    until = raw.instant(run.status.get("serverReleasedTime")) or raw.instant(run.status.get("completionTime"))
-    return max(0.0, (until - since).total_seconds()) if since is not None and until is not None else 0.0

@@ -28,8 +28,7 @@ def mapping(value: object) -> Object:
 
 
 def shared(value: Any, depth: int = MAX_SHARED_DEPTH) -> Any:
-    """The same JSON with its keys and short texts in memory once, however many objects hold them; what is nested deeper stays as
-    it is. Of runs that are alike it saves half of what specs and statuses take."""
+    """The same JSON with its keys and short texts in memory once: it saves half of what specs and statuses take."""
     if depth == 0:
         return value
     if isinstance(value, dict):
@@ -75,6 +74,11 @@ def instant(value: object) -> datetime | None:
         return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
+
+
+def seconds_between(start: datetime | None, end: datetime | None) -> float | None:
+    """Never below 0, since the clocks of nodes and laptops differ; None where one is not known."""
+    return None if start is None or end is None else max(0.0, (end - start).total_seconds())
 
 
 def condition(status: Object, type_: str) -> Object:

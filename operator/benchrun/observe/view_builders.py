@@ -24,7 +24,9 @@ _BULKY = ("results", "findings", "servers", "logTail", "variants", "best", "fron
 
 def main_container(role: str) -> str:
     """The container that does the work in a pod of this role."""
-    return {names.ROLE_CLIENT: "client", names.ROLE_PROXY: "proxy"}.get(role, ENGINE.container)
+    return {names.ROLE_CLIENT: names.CLIENT_CONTAINER, names.ROLE_PROXY: names.PROXY_CONTAINER}.get(
+        role, ENGINE.container
+    )
 
 
 def is_finished(status: raw.Object) -> bool:

@@ -1,7 +1,4 @@
-"""The views that the watch indexes hold and that decisions read, and which object or run a body is.
-
-Small on purpose: a hundred runs' worth stay in memory.
-"""
+"""The views that the watch indexes hold and that decisions read, and which object or run a body is."""
 
 from dataclasses import dataclass, field
 from datetime import datetime

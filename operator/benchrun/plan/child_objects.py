@@ -38,8 +38,7 @@ TMP = mounted_at("/tmp", "tmp", {"emptyDir": {}}, read_only=False)
 def pod_spec(
     container: dict[str, Any], mounted: Iterable[Mounted], pod: PodOverrides, *, user: int, grace_seconds: int = 5
 ) -> dict[str, Any]:
-    """A pod without a ServiceAccount's token, under restricted pod security unless `pod` overrides that, placed as `pod` says. Its
-    container gets the volumes of `mounted` and of `pod`."""
+    """A pod without a ServiceAccount's token, under restricted pod security unless `pod` says otherwise, placed as it says."""
     every = (*mounted, Mounted(tuple(pod.volumes or ()), tuple(pod.volume_mounts or ())))
     ids = {"runAsUser": user, "runAsGroup": user, "fsGroup": user}
     restricted = {"runAsNonRoot": True, **ids, "seccompProfile": {"type": "RuntimeDefault"}}
@@ -140,8 +139,7 @@ LEEWAY_SECONDS = 86_400  # Beyond the deadlines the operator keeps, for the time
 
 
 def hold_seconds(spec: BenchmarkRunSpec, max_hold_seconds: int) -> int:
-    """How long a server may be held once it is scheduled. Written at its creation; a deadline that is raised later does
-    not change it."""
+    """How long a server may be held once it is scheduled: written at its creation, and never changed."""
     startup, run = spec.startup_deadline_seconds, spec.run_deadline_seconds
     if startup == 0 or run == 0:
         return max_hold_seconds
@@ -160,7 +158,6 @@ _PURPOSE = b"benchrun.token/1\x1f"
 
 
 def token_of(key: bytes, run_uid: str) -> str:
-    """The run's token: nobody can derive it without the operator's key, and a restarted operator finds the same. Hexadecimal.
-
+    """The run's token, hexadecimal: nobody can derive it without the operator's key, and a restarted operator finds the same.
     The plan holds only its digest, so it stands in no spec, argument or log."""
     return hmac.new(key, _PURPOSE + run_uid.encode(), hashlib.sha256).hexdigest()

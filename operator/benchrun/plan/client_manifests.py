@@ -70,7 +70,6 @@ def _whole_cores(resources: Resources) -> int:
     return int(Decimal(quantity)) if quantity[-1].isdigit() else 1
 
 
-CLIENT_CONTAINER = "client"
 CLIENT_USER = 65532
 PLAN_DIRECTORY = "/etc/benchrun"
 _HOME = {"HOME": "/tmp", "USER": "benchrun", "LOGNAME": "benchrun", "XDG_CACHE_HOME": "/tmp/.cache"}
@@ -94,8 +93,7 @@ def client_job(
     pull_policy: str,
     max_hold_seconds: int = child_objects.MAX_HOLD_SECONDS,
 ) -> Manifest:
-    """One attempt, one completion a pod: a second client would measure a warmed server. What it sends is checked against the
-    digest of its plan."""
+    """One attempt, one completion a pod: a second client would measure a warmed server."""
     meta, pods_wanted = metadata(owner, role=names.ROLE_CLIENT), division_of(spec).pods
     # Were a Job of several pods over with the first that fails, its controller would end shard 0 before it has reported
     # which was lost: each has an attempt of its own.
@@ -134,7 +132,7 @@ def _pod_spec(owner: Owner, spec: BenchmarkRunSpec, *, image: str, pull_policy: 
     # After import a process of vLLM's client takes about 1 GiB. The spec requests CPU where a pod has several.
     requests = {"cpu": "500m", "memory": f"{division.processes}Gi"}
     container = {
-        "name": CLIENT_CONTAINER,
+        "name": names.CLIENT_CONTAINER,
         "image": image,
         "imagePullPolicy": pull_policy,
         "args": [f"--plan={PLAN_DIRECTORY}/{PLAN_FILE}", f"--port={RECORD_PORT}", *_together(owner, division)],

@@ -175,8 +175,7 @@ def _load_point(load: Load, value: str) -> contract.LoadPoint:
 
 
 def _warmups(owner: Owner, spec: BenchmarkRunSpec) -> tuple[contract.Warmup, ...]:
-    auto = spec.measurement.warmup.auto
-    if auto is None:
+    if (auto := spec.measurement.warmup.auto) is None:
         return ()
     measured = [workload for workload in spec.workloads if workload.is_measured]
     return tuple(_warmup(owner, spec, each, seed_of=each.name, max_seconds=auto.max_seconds) for each in measured)
@@ -209,8 +208,7 @@ def _warmup(
 def _profile(owner: Owner, spec: BenchmarkRunSpec) -> contract.ProfilePlan | None:
     """The load of the last workload's warm-up, which is that of its highest load point as a closed loop: without a pause in which
     the server has nothing to do. Rows of a file are sent by turns: what is measured keeps them all."""
-    wanted = spec.measurement.profile
-    if wanted is None:
+    if (wanted := spec.measurement.profile) is None:
         return None
     workload = [workload for workload in spec.workloads if workload.is_measured][-1]
     seed_of = f"{workload.name}/{contract.PROFILE_STAGE}"

@@ -44,8 +44,7 @@ def network_policy_manifests(
 
 
 def _operator_peers(operator_namespace: str) -> list[Manifest]:
-    """The operator's pods, by namespace and labels: anybody can set labels in another namespace. Without a namespace
-    none: an operator outside the cluster reads through the API server."""
+    """The operator's pods, by namespace and labels; none without a namespace: it then reads through the API server."""
     if not operator_namespace:
         return []
     namespace = {"matchLabels": {"kubernetes.io/metadata.name": operator_namespace}}

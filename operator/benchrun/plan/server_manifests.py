@@ -12,7 +12,6 @@ from benchrun.api import BenchmarkRunSpec, Disaggregated, PodOverrides, Server
 from benchrun.plan import child_objects, server_pod
 from benchrun.plan.child_objects import Manifest, Owner
 
-PROXY_CONTAINER = "proxy"
 PROXY_USER = 65532
 PROXY_REQUESTS = {"cpu": "500m", "memory": "256Mi"}
 PROXY_MODULE = "benchrun_client.proxy"
@@ -33,7 +32,7 @@ def proxy_pod(
     ours += [f"--prefill-replicas={split.prefill.replicas}", f"--decode-replicas={split.decode.replicas}"]
     program: dict[str, Any] = {"command": ["python3", "-m", PROXY_MODULE], "args": [*ours, *proxy.args]}
     container = {
-        "name": PROXY_CONTAINER,
+        "name": names.PROXY_CONTAINER,
         "image": proxy.image or client_image,
         "imagePullPolicy": pull_policy if proxy.image is None else "IfNotPresent",
         **(program if proxy.image is None else {"args": proxy.args}),
@@ -102,8 +101,7 @@ def server_roles(
     pull_policy: str,
     max_hold_seconds: int = child_objects.MAX_HOLD_SECONDS,
 ) -> tuple[Role, ...]:
-    """The roles to start; none against an endpoint. An engine without API server takes its port's code from the client's image,
-    and so does the proxy."""
+    """The roles to start; none against an endpoint. Proxy and offline engine take code from the client's image."""
     hold = child_objects.hold_seconds(spec, max_hold_seconds)
     pods = {role: _pod_spec(owner, spec, role, client_image, pull_policy) for role in role_replicas(spec)}
     return tuple(Role(role, count, pods[role], hold, nodes(spec)) for role, count in role_replicas(spec).items())
@@ -116,8 +114,7 @@ def _pod_spec(owner: Owner, spec: BenchmarkRunSpec, role: str, client_image: str
         pod = server_pod.engine_pod(owner, spec, spec.offline, args=args, resources=spec.offline.resources)
         return server_pod.without_api_server(pod, client_image=client_image, pull_policy=pull_policy)
     assert server is not None, "an endpoint has no roles"
-    split = server.disaggregated
-    if split is not None and role == names.ROLE_PROXY:
+    if (split := server.disaggregated) is not None and role == names.ROLE_PROXY:
         return proxy_pod(owner, server, split, client_image=client_image, pull_policy=pull_policy)
     address = ENGINE.transfer_address if split is not None else ENGINE.node_address if nodes(spec) > 1 else None
     env: list[dict[str, Any]] = []
@@ -198,9 +195,7 @@ def workload(owner: Owner, role: Role) -> Manifest:
 
 
 def service(owner: Owner, role: Role) -> Manifest:
-    """Gives the client the pods' addresses before they are ready, so that it sees the first healthy answer itself.
-
-    Of a server over several nodes only the leader answers.
-    """
+    """Gives the client the pods' addresses before they are ready, so that it sees the first healthy answer itself. Of a server
+    over several nodes only the leader answers."""
     leaders = {} if role.nodes == 1 else {names.LABEL_WORKER_INDEX: "0"}
     return child_objects.headless_service(owner, role.name, port_name="http", port=ENGINE.port, selector=leaders)

@@ -22,8 +22,7 @@ def stage_seed(*, base: int, workload: str, axis: str, value: str, repeat: int, 
 
 
 def probe_seed(*, base: int, workload: str, probe: int, repeat: int, run_uid: str | None) -> int:
-    """32-bit seed of one stage of a search: of its number, not of its load, so that prompts can be written before the load
-    is known. `run_uid` as for other stages."""
+    """32-bit seed of one stage of a search: of its number, so that prompts can be written before its load is known."""
     return _seed_of([_VERSION, "search", str(base), workload, str(probe), str(repeat), run_uid or ""])
 
 
@@ -38,8 +37,7 @@ def shared_seed(*, base: int, workload: str) -> int:
 
 
 def block_seed(*, base: int, block: int) -> int:
-    """31-bit seed of all traffic of a block of a sweep, from 1: equal for its variants, another for each block, so that the luck of
-    one draw of arrivals is not that of all. The first is the template's own."""
+    """31-bit seed of all traffic of a block of a sweep: the same for its variants. The first (1) is the template's own."""
     return base if block == 1 else _seed_of([_VERSION, "block", str(base), str(block)]) >> 1
 
 
@@ -230,9 +228,15 @@ def objective_error(spec: BenchmarkRunSpec, cell: Cell) -> float:
     return contract.confirmation_error(search.max_repeats) if search is not None and cell.confirms else contract.ERROR
 
 
-def problem_with(envelope: contract.Envelope, searches: Sequence[contract.Search], *, listed: int) -> str | None:
-    """Why the record can't be of one of these searches, whose stages follow the `listed` ones; None: its envelope is
-    valid. Its load is in the record (`benchrun.judge_process.opened_job`)."""
+def problem_with(
+    envelope: contract.Envelope, stage_ids: Sequence[str], searches: Sequence[contract.Search]
+) -> str | None:
+    """Why the record can't be of one of these stages, or of the searches that follow them; None: its envelope is valid."""
+    listed = len(stage_ids)
+    if envelope.sequence < listed:
+        if envelope.stage_id != (planned := stage_ids[envelope.sequence]):
+            return f"it is of stage {envelope.stage_id!r}, the plan says {planned!r}"
+        return None if envelope.ends_search is None else "it is of no search"
     most = listed + sum(search.most_stages for search in searches)
     if envelope.sequence >= most:
         return f"the plan has {most} stages" if listed == most else f"the plan has at most {most} stages"

@@ -35,8 +35,7 @@ class TimelinePart:
 
 
 def stage_config_map(owner: Owner, record: Arrival, *, timeline: TimelinePart | None) -> Manifest:
-    """A stage's record (gzip JSON, as the client sent it) and the timeline since the last chunk. Its envelope is in
-    labels and annotations: the operator does not open records."""
+    """A stage's record and the timeline since the last chunk, with the record's envelope in labels and annotations."""
     meta = metadata(owner, name=names.stage_name(owner.name, owner.uid, record.sequence), role=names.ROLE_STAGE)
     meta["labels"][names.LABEL_SEQUENCE] = str(record.sequence)
     meta["annotations"] = {
@@ -64,8 +63,7 @@ def stored_part(body: Mapping[str, object], key: str) -> bytes | None:
 
 def stored_record(body: Mapping[str, object], *, run_uid: str, sequence: int | None) -> StageRecord:
     """The record in its ConfigMap. Raises ValueError where there is none, or that of another run or stage."""
-    packed = stored_part(body, RECORD_KEY)
-    if packed is None:
+    if (packed := stored_part(body, RECORD_KEY)) is None:
         raise ValueError("holds no record")
     record = open_record(packed)
     if (record.run_uid, record.sequence) != (run_uid, sequence):

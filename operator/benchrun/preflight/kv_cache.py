@@ -72,8 +72,7 @@ def _at_once(workload: Workload) -> Sequence[int]:
 
 
 def _users(workload: Workload) -> Sequence[int]:
-    search = workload.load.search
-    if search is not None and search.axis == "Concurrency":
+    if (search := workload.load.search) is not None and search.axis == "Concurrency":
         return (int(search.to),)
     return workload.load.concurrencies or workload.load.batch_sizes or ()
 
@@ -83,8 +82,7 @@ _SIZES = ("tensor-parallel-size", "pipeline-parallel-size", "prefill-context-par
 
 def node_remarks(spec: BenchmarkRunSpec) -> list[Remark]:
     """About nodesPerReplica; nothing for servers of one node. Raises UnreadableValue."""
-    server = spec.server
-    if server is None or server.nodes_per_replica == 1:
+    if (server := spec.server) is None or server.nodes_per_replica == 1:
         return []
     args = ServeArgs.of([*server.command, *server.args])
     processes = math.prod(args.whole(size) or 1 for size in _SIZES)

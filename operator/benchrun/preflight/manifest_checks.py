@@ -69,8 +69,7 @@ def spec_remarks(spec: BenchmarkRunSpec, volume: Volume, known: Known) -> list[R
 
 def _server(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
     """Flags, lengths and the KV cache: all that depends on the server's arguments."""
-    server = spec.started
-    if server is None:
+    if (server := spec.started) is None:
         words = "flags, longest sequence and KV cache of the endpoint's server, which benchrun does not start"
         return [not_checked("spec.endpoint", words)]
     command = spec.server.command if spec.server is not None else []

@@ -1,8 +1,4 @@
-"""What the API server would refuse: types, bounds, unknown fields, and the rules between fields.
-
-The same models make the schema that the API server checks by, so both find the same. The server stops at the first kind of
-problem; here all kinds are reported.
-"""
+"""What the API server would refuse: types, bounds, unknown fields, and the rules between fields."""
 
 import re
 from collections.abc import Mapping, Sequence

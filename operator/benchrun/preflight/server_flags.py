@@ -49,8 +49,7 @@ def known_versions() -> tuple[str, ...]:
 @cache
 def table_for(version: str) -> FlagTable | None:
     """The table of a version such as "0.32" or "0.32.1"; None: its flags are not known here."""
-    file = _tables().get(".".join(version.split(".")[:2]))
-    if file is None:
+    if (file := _tables().get(".".join(version.split(".")[:2]))) is None:
         return None
     found = json.loads(file.read_text(encoding="utf-8"))
     flags = {
@@ -75,8 +74,7 @@ def _tables() -> Mapping[str, Traversable]:
 
 
 def flag_remarks(args: Sequence[str], *, image: str, version: str | None, path: str, first: int = 0) -> list[Remark]:
-    """About each argument at its place, from the first that may be a flag. `version` is that of the image, where its tag does not
-    name it."""
+    """About each argument at its place, from the `first` that may be a flag. `version`: where the image's tag names none."""
     version = version or version_of_image(image)
     table = table_for(version) if version is not None else None
     remarks = [

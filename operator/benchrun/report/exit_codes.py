@@ -36,8 +36,7 @@ def exit_code(status: BenchmarkRunStatus) -> int | None:
 
 
 def sweep_exit_code(status: BenchmarkSweepStatus) -> int | None:
-    """0 every run measured and every row trustworthy, 2 the sweep or a run of it failed, 4 some rows invalid, 5 cancelled. Which
-    variant is better does not matter. None: it has not ended."""
+    """0 all measured and trustworthy, 2 the sweep or a run of it failed, 4 some rows invalid, 5 cancelled; None: not ended."""
     if (reason := failure_reason(status.conditions)) is not None:
         return CANCELLED if reason == SweepReason.CANCELLED else FAILED
     complete = find_condition(status.conditions, "Complete")
@@ -49,7 +48,6 @@ def sweep_exit_code(status: BenchmarkSweepStatus) -> int | None:
 
 
 def worst_code(codes: Iterable[int]) -> int:
-    """One code for several runs: failed before invalid, missed, undecided, cancelled. A code of another kind, such as 1 of a run that
-    can't be read, comes before all of them; no run at all has passed."""
+    """The worst of several codes; one of another kind, such as 1 of a run that can't be read, is worse than all of them."""
     ranks = (PASSED, CANCELLED, UNDECIDED, MISSED, INVALID, FAILED)
     return max(codes, key=lambda code: ranks.index(code) if code in ranks else len(ranks), default=PASSED)

@@ -1,8 +1,7 @@
 """The knee of a load: the measured load point of the greatest power, throughput / mean response time.
 
-Below it one percent more throughput costs less than one percent more response time, above it more (L. Kleinrock, "Power and
-Deterministic Rules of Thumb for Probabilistic Problems in Computer Communications", ICC 1979). It needs no scaling of the axes.
-Where the repeats of its neighbours reach as much power, they are not distinguishable from it, and the knee is a range.
+Below it one percent more throughput costs less than one percent more response time, above it more (L. Kleinrock, ICC 1979). Where
+the repeats of its neighbours reach as much power, they are not distinguishable from it, and the knee is a range.
 """
 
 import math

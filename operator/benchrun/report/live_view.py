@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
-from benchrun.api import BenchmarkRunStatus, find_condition
+from benchrun.api import BenchmarkRunStatus, find_condition, has_ended
 from benchrun.api.sweep import SweepReason
 from benchrun.observe import untrusted_json as raw
 from benchrun.report.run_list import state
@@ -106,8 +106,7 @@ def _stage_under_way(run: FollowedRun) -> str | None:
 
 
 def _left(followed: Followed, *, done: int, total: int, now: datetime) -> str | None:
-    """As if stages or runs took equally long, and those under way were half done. A search has the most stages there can be. None
-    before one has ended, and while a sweep is suspended."""
+    """As if stages or runs took equally long, those under way half done; None before one has ended, or while suspended."""
     if isinstance(followed, FollowedRun):
         begun, under_way = followed.status.start_time, 1
         names = (_stage_under_way(followed), *(line.stage for line in followed.stages))
@@ -115,8 +114,7 @@ def _left(followed: Followed, *, done: int, total: int, now: datetime) -> str | 
     else:
         begun = followed.status.accepted_time if followed.status.phase == "Running" else None
         under_way, word = followed.status.runs.running if followed.status.runs is not None else 0, "about"
-    since = raw.instant(begun)
-    if since is None or done == 0 or done >= total:
+    if (since := raw.instant(begun)) is None or done == 0 or done >= total:
         return None
     passed = done + under_way / 2
     return f"{word} {format_seconds(max(0.0, (now - since).total_seconds()) * (total - passed) / passed)} left"
@@ -172,7 +170,7 @@ class Log:
             # While stages are measured the message names the stage, as the line of a finished stage does.
             state: tuple[str | None, ...] = (status.phase, None if status.phase == "Running" else status.message)
             # Why a run ended is printed above its tables, which come next.
-            unseen = {"message": None} if status.completion_time is not None else {}
+            unseen = {"message": None} if has_ended(status.conditions) else {}
             progress = progress_line(followed.status.model_copy(update=unseen))
         else:
             lines = self._lines_of_runs(followed, now)
@@ -212,4 +210,4 @@ def _message(sweep: FollowedSweep) -> str | None:
     status = sweep.status
     step = find_condition(status.conditions, "Reconciling")
     measuring = step is not None and step.reason == SweepReason.MEASURING
-    return None if measuring or status.completion_time is not None else status.message
+    return None if measuring or has_ended(status.conditions) else status.message

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from benchrun.api import BenchmarkRunStatus, ServerStatus, find_condition, is_true
+from benchrun.api import BenchmarkRunStatus, ServerStatus, find_condition, has_ended, is_true
 from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.judge.comparison.figures import detected
 from benchrun.observe import Run, Sweep, untrusted_json as raw
@@ -21,18 +21,14 @@ _Facts = Iterable[tuple[str, str]]
 
 def startup_text(server: ServerStatus) -> str:
     """`pod 40 s (image 31 s), download 20 s, load 9.4 s, compile 22 s, warm-up 15 s, other 18 s`; empty where nothing is known.
-
-    Other is the rest of the time to ready: Python, imports, files of the model, the wait for the first healthy answer.
-    """
-    startup = server.startup
-    if startup is None:
+    Other is the rest of the time to ready: Python, imports, files of the model, the wait for the first healthy answer."""
+    if (startup := server.startup) is None:
         return ""
     names = {"pod": "pod", "download": "download", "load": "load", "compile": "compile", "warm_up": "warm-up"}
     parts = {text: getattr(startup, f"{name}_seconds") for name, text in names.items()}
     known = {name: seconds for name, seconds in parts.items() if seconds is not None}
     texts = {name: f"{name} {_seconds(seconds)}" for name, seconds in known.items()}
-    pull = startup.image_pull_seconds
-    if pull is not None and "pod" in texts:
+    if (pull := startup.image_pull_seconds) is not None and "pod" in texts:
         texts["pod"] += f" (image {_seconds(pull)})" if pull else " (image there)"
     rest = (server.seconds_to_ready or 0.0) - sum(known.values())
     if "pod" in known and rest >= LEAST_OTHER_SECONDS:
@@ -60,11 +56,13 @@ def steps(status: BenchmarkRunStatus, *, now: datetime) -> tuple[Step, ...]:
     begun = raw.instant(status.accepted_time)
     found: list[Step] = []
     for name, ended in ends[:done]:
-        found.append(Step(name, "Done", _between(begun, ended)))
+        found.append(Step(name, "Done", raw.seconds_between(begun, ended)))
         begun = ended
     for name, _ in ends[done:]:
         under_way = len(found) == done and begun is not None
-        found.append(Step(name, "UnderWay", _between(begun, now)) if under_way else Step(name, "ToCome", None))
+        found.append(
+            Step(name, "UnderWay", raw.seconds_between(begun, now)) if under_way else Step(name, "ToCome", None)
+        )
     return tuple(found)
 
 
@@ -76,11 +74,6 @@ def _ends(status: BenchmarkRunStatus) -> list[tuple[str, datetime | None]]:
     ready, start, end = map(raw.instant, (status.server_ready_time, status.start_time, status.completion_time))
     ends = [("client", client), ("node", node), ("server", ready), ("warm-up", start), ("stages", end)]
     return [each for each in ends if each[0] != "node" or node is not None or ready is None]
-
-
-def _between(begun: datetime | None, ended: datetime | None) -> float | None:
-    """Never below 0, since clocks of laptop and cluster differ."""
-    return None if begun is None or ended is None else max(0.0, (ended - begun).total_seconds())
 
 
 class Summary(NamedTuple):
@@ -95,7 +88,7 @@ class Summary(NamedTuple):
 
 def run_summary(run: Run, status: BenchmarkRunStatus, *, now: datetime) -> Summary:
     facts = (*_spec(run), *_servers(status), *_times(run, status, now=now), *_results(status))
-    if status.completion_time is None:
+    if not has_ended(status.conditions):
         commands = ["watch {}", "logs {} -f"]
     else:
         commands = [*(["report {}"] if status.results else []), *(["logs {}"] if status.log_tail else [])]
@@ -103,7 +96,7 @@ def run_summary(run: Run, status: BenchmarkRunStatus, *, now: datetime) -> Summa
 
 
 def sweep_summary(sweep: Sweep, status: BenchmarkSweepStatus, *, now: datetime) -> Summary:
-    command = "watch {}" if status.completion_time is None else "report {}"
+    command = "report {}" if has_ended(status.conditions) else "watch {}"
     return _summary(sweep, status, _sweep_facts(sweep, status, now=now), [command])
 
 
@@ -177,10 +170,10 @@ def _times(run: Run, status: BenchmarkRunStatus, *, now: datetime) -> _Facts:
 
 def sampling_text(status: BenchmarkRunStatus) -> str:
     """How tokens were chosen: `greedy`; of workloads that differ, each with its name. Empty where it is not known."""
-    told = {row.workload: row.sampling for row in status.results if row.sampling is not None}
-    if len(set(told.values())) <= 1:
-        return next(iter(told.values()), "")
-    return "; ".join(f"{workload}: {text}" for workload, text in told.items())
+    known = {row.workload: row.sampling for row in status.results if row.sampling is not None}
+    if len(set(known.values())) <= 1:
+        return next(iter(known.values()), "")
+    return "; ".join(f"{workload}: {text}" for workload, text in known.items())
 
 
 def _results(status: BenchmarkRunStatus) -> _Facts:
@@ -235,8 +228,7 @@ def missing_sentences(stored: BenchmarkRunStatus, missing: Mapping[str, int]) ->
     repeats = {row.cell: row.repeats for row in stored.results}
     sentences = []
     for cell, lost in missing.items():
-        judged = repeats.get(cell)
-        if judged is None:
+        if (judged := repeats.get(cell)) is None:
             kept = "not all of its records are kept"
         elif lost >= judged:
             kept = "not judged, since none of its records is kept"

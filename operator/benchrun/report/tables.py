@@ -96,8 +96,7 @@ def clock(seconds: float) -> str:
 
 def parse_seconds(text: str) -> float:
     """Seconds of `90`, `90s`, `10m`, `2h` or `1d`. Raises ValueError."""
-    found = _DURATION.fullmatch(text.strip())
-    if found is None or float(found[1]) == 0:
+    if (found := _DURATION.fullmatch(text.strip())) is None or float(found[1]) == 0:
         raise ValueError(f"{text!r} is not a length of time; write 90s, 10m or 2h")
     return float(found[1]) * _SECONDS[found[2]]
 
@@ -134,8 +133,7 @@ def throughput_of(row: api.Result | Row) -> str:
 
 
 def texts_per_prompt(spec: Mapping[str, object]) -> dict[str, int]:
-    """By workload, only those whose dataset is `texts`. Of a run's spec as the API server holds it; what is missing, as in the
-    spec of another version, counts as nothing."""
+    """By workload, only those whose dataset is `texts`. Of a run's spec as the API server holds it, whatever its version."""
     found: dict[str, int] = {}
     for workload in raw.mappings(spec.get("workloads")):
         dataset = raw.mapping(workload.get("dataset"))
@@ -179,9 +177,8 @@ def price_text(cost: api.CostStatus) -> str:
 
 
 def result_rows(status: api.BenchmarkRunStatus, *, texts_per_prompt: Texts = NO_TEXTS, wide: bool = False) -> Rows:
-    """One row a load point: throughput, latencies in milliseconds, and what the server did meanwhile. Texts a second where a
-    workload packs texts into prompts; the cost of a million tokens where the spec names a price; total tokens a second, of prompts
-    too, where it may be `wide`. Throughput per GPU where the servers hold several."""
+    """One row a load point: throughput, latencies in milliseconds, and what the server did meanwhile. Texts a second, costs and
+    throughput per GPU where the spec has packed texts, a price, or several GPUs; total tokens where it may be `wide`."""
     per_gpu = metric(PER_GPU) if gpus_of(status.servers) > 1 else lambda row: ABSENT
     columns: tuple[Column[api.Result], ...] = (
         Column("load point", lambda row: row.cell),

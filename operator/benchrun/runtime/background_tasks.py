@@ -24,10 +24,9 @@ def doubling(first_seconds: float, longest_seconds: float) -> Iterator[float]:
 
 
 def keep_doing(name: str, work: Work, *, pauses: Iterator[float], restarted: Callable[[], None]) -> asyncio.Task[None]:
-    """Do this until the task is cancelled, and then wait for the work to end. Work that ends before, also by a
-    cancellation of its own, is begun anew after a pause; `restarted` is called."""
+    """Do this until the task is cancelled; work that ends before is begun anew after a pause, and `restarted` is called."""
 
-    async def again_and_again() -> None:
+    async def restarted_for_ever() -> None:
         while True:
             task = asyncio.create_task(work(), name=name)
             try:
@@ -41,7 +40,7 @@ def keep_doing(name: str, work: Work, *, pauses: Iterator[float], restarted: Cal
             restarted()
             await asyncio.sleep(pause)
 
-    return asyncio.create_task(again_and_again(), name=f"{name}, kept going")
+    return asyncio.create_task(restarted_for_ever(), name=f"{name}, kept going")
 
 
 class ProcessTasks:

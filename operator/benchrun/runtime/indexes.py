@@ -3,11 +3,8 @@
 It is fed from three sides: the watches (`heard`), lists (`benchrun.runtime.watching`) and answers to our own writes (`learnt`).
 The newest resourceVersion wins whatever order they come in; a uid that was seen deleted stays dead.
 
-What we learnt and a watch has not confirmed is remembered with its time: so a dead stream is found out. What is `overdue` is
-listed once more, since no watch ever confirms what was deleted before it began.
-
-An object that can't be read is kept by its metadata, so that it can still be deleted; without those it is passed over.
-Nothing that an object holds raises here.
+What we learnt and a watch has not confirmed is remembered with its time, and listed once more when it is `overdue`. An object that
+can't be read is kept by its metadata, so that it can still be deleted; nothing that an object holds raises here.
 """
 
 import logging
@@ -92,8 +89,7 @@ class Indexes:
         return tuple(view for view in found if isinstance(view, views.Run) and view.sweep_uid == sweep_uid)
 
     def silent_seconds(self, *, unreadable: Collection[str] = ()) -> float:
-        """How long the watches have owed us the oldest thing that we know from elsewhere; 0 when they owe nothing. `unreadable`
-        namespaces do not count: nobody can know whether it is still there."""
+        """How long the watches have owed us the oldest thing that we know from elsewhere, but for `unreadable` namespaces."""
         owed = (since for key, (_, since) in self._unconfirmed.items() if key.namespace not in unreadable)
         oldest = min(owed, default=None)
         return 0.0 if oldest is None else self._seconds() - oldest
@@ -111,8 +107,7 @@ class Indexes:
 
     def heard(self, kind: str, body: Body, *, deleted: bool) -> views.Key | None:
         """A watch event; the run or sweep it concerns, or None when it changes nothing."""
-        identity = self._identity(kind, body)
-        if identity is None:
+        if (identity := self._identity(kind, body)) is None:
             return None
         key, uid, version = identity
         for listing in self._listings:
@@ -143,21 +138,18 @@ class Indexes:
     def mark_deleting(self, kind: str, namespace: str, name: str) -> None:
         """Its deletion was requested; the watch delivers when it is gone."""
         key = views.Key(kind, namespace, name)
-        seen = self._seen.get(key)
-        if seen is not None:
+        if (seen := self._seen.get(key)) is not None:
             self._seen[key] = replace(seen, view=replace(seen.view, deleting=True))
 
     def drop(self, key: views.Key) -> None:
         """It turned out not to exist."""
         self._unconfirmed.pop(key, None)
-        seen = self._seen.get(key)
-        if seen is not None:
+        if (seen := self._seen.get(key)) is not None:
             self._remove(key, seen.uid)
 
     @contextmanager
     def listing(self, kind: str, namespace: str | None) -> Iterator[Listing]:
-        """While a list of a kind is read, events take precedence over it. Unless that raises, the list is complete:
-        what it did not hold, and nobody spoke of meanwhile, is gone."""
+        """While a list is read, events take precedence over it. What it did not hold, and nobody spoke of, is then gone."""
         listing = Listing(kind)
         self._listings.append(listing)
         try:
@@ -170,8 +162,7 @@ class Indexes:
                 self.drop(key)
 
     def listed(self, listing: Listing, body: Body) -> None:
-        identity = self._identity(listing.kind, body)
-        if identity is None:
+        if (identity := self._identity(listing.kind, body)) is None:
             return
         key, uid, _ = identity
         listing.listed.add(uid)
@@ -198,8 +189,7 @@ class Indexes:
         return owner
 
     def _identity(self, kind: str, body: Body) -> views.Identity | None:
-        found = views.identity_of(kind, body)
-        if found is None:
+        if (found := views.identity_of(kind, body)) is None:
             logger.warning("a %s does not say which object it is, or which version: passed over", kind)
         return found
 
@@ -221,8 +211,7 @@ class Indexes:
             return None
 
     def _remove(self, key: views.Key, uid: str) -> views.Key | None:
-        seen = self._seen.get(key)
-        if seen is None or seen.uid != uid:
+        if (seen := self._seen.get(key)) is None or seen.uid != uid:
             return None
         del self._seen[key]
         self.unreadable.discard(key)

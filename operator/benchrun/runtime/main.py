@@ -87,8 +87,7 @@ def main() -> int:
 
 
 async def operate(settings: Settings, *, decide: Decide) -> bool:
-    """Whether it ended because another operator leads. Kopf runs the loop; what is ours starts before it watches and stops
-    after."""
+    """Whether it ended because another operator leads. What is ours starts before Kopf watches, and stops after."""
     operator = Operator(settings, decide=decide)
     registry = watching.registry(operator.indexes, enqueue=operator.enqueue, telemetry=operator.telemetry)
 

@@ -57,15 +57,13 @@ class Memories(dict[Key, M]):
 
     def of(self, key: Key, uid: str) -> M:
         """The object's memory; one of the same name but another uid starts with none."""
-        memory = self.get(key)
-        if memory is None or memory.uid != uid:
+        if (memory := self.get(key)) is None or memory.uid != uid:
             self.drop(key)
             memory = self[key] = self._kind(uid)
         return memory
 
     def drop(self, key: Key) -> None:
-        memory = self.pop(key, None)
-        if memory is not None and memory.making is not None:
+        if (memory := self.pop(key, None)) is not None and memory.making is not None:
             memory.making.cancel()
 
 

@@ -14,10 +14,11 @@ is left to the others. One spare worker takes urgent keys only, so that slow pas
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
 
 from benchrun.observe import Key
+from benchrun.runtime.background_tasks import doubling
 
 logger = logging.getLogger(__name__)
 
@@ -87,9 +88,9 @@ class WorkQueue:
         self._added = asyncio.Event()
         self._stopping = False
         self._running: set[Key] = set()
-        self._again: set[Key] = set()
+        self._added_meanwhile: set[Key] = set()
         self._timers: dict[Key, asyncio.TimerHandle] = {}
-        self._failures: dict[Key, int] = {}
+        self._pauses: dict[Key, Iterator[float]] = {}  # of keys whose last pass failed
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -105,7 +106,7 @@ class WorkQueue:
     def add(self, key: Key) -> None:
         """Handle the key as soon as a worker is free."""
         if key in self._running:
-            self._again.add(key)
+            self._added_meanwhile.add(key)
         elif key not in self._urgent:
             self._cancel_timer(key)
             is_urgent = self.urgent(key)
@@ -156,8 +157,7 @@ class WorkQueue:
 
     async def _work(self, take: Callable[[], Key | None]) -> None:
         while not self._stopping:
-            key = take()
-            if key is None:
+            if (key := take()) is None:
                 self._added.clear()
                 await self._added.wait()
                 continue
@@ -168,10 +168,10 @@ class WorkQueue:
                 self._running.discard(key)
             if self._stopping:
                 return
-            if key in self._again:
-                self._again.discard(key)
+            if key in self._added_meanwhile:
+                self._added_meanwhile.discard(key)
                 # After a failure the back-off holds: what was added meanwhile is seen then.
-                delay = delay if key in self._failures else 0.0
+                delay = delay if key in self._pauses else 0.0
             if delay is not None:
                 self.add_after(key, delay)
 
@@ -185,13 +185,12 @@ class WorkQueue:
         except Exception:
             logger.exception("pass over %s failed", key)
             return self._back_off(key)
-        self._failures.pop(key, None)
+        self._pauses.pop(key, None)
         return delay
 
     def _back_off(self, key: Key) -> float:
-        failures = self._failures[key] = self._failures.get(key, 0) + 1
-        limit = LONGEST_URGENT_RETRY_SECONDS if self.urgent(key) else LONGEST_RETRY_SECONDS
-        longest = min(limit, FIRST_RETRY_SECONDS * 2.0 ** min(failures - 1, 20))
+        pause = next(self._pauses.setdefault(key, doubling(FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS)))
+        longest = min(pause, LONGEST_URGENT_RETRY_SECONDS) if self.urgent(key) else pause
         return longest * (0.5 + self.jitter() / 2)
 
     def _due(self, key: Key) -> None:
@@ -199,6 +198,5 @@ class WorkQueue:
         self.add(key)
 
     def _cancel_timer(self, key: Key) -> None:
-        timer = self._timers.pop(key, None)
-        if timer is not None:
+        if (timer := self._timers.pop(key, None)) is not None:
             timer.cancel()

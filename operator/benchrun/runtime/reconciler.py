@@ -31,8 +31,7 @@ class Reconciler:
     telemetry: Telemetry
 
     async def guard(self, key: Key, make_pass: Callable[[], Awaitable[float | None]]) -> float | None:
-        """What the pass returned: seconds until the next one without an event, or None. Raises Later to be retried; after a
-        conflict, when what is there now was read."""
+        """What the pass returned: seconds until the next one without an event, or None. Raises Later to be retried."""
         with self.telemetry.a_pass() as outcome:
             try:
                 return await make_pass()

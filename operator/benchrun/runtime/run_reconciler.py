@@ -1,8 +1,7 @@
 """One pass over one run: look, decide, delete servers, then everything else.
 
-The servers of a run that ends are deleted before anything else is tried. What fails keeps nothing else of the pass from being made,
-and is raised at its end, so that the pass is retried: everything here can be repeated. A run over which no pass succeeds is ended,
-without reading its spec, its status, or anything else that the run, its pods or its client could have spoilt.
+The servers of a run that ends are deleted before anything else is tried. What fails is raised at the pass's end, so that it is
+retried: everything here can be repeated. A run over which no pass succeeds is ended without reading what could be spoilt.
 """
 
 import asyncio
@@ -63,8 +62,7 @@ class RunReconciler(Reconciler):
         return seconds
 
     async def _pass(self, key: Key) -> float | None:
-        run = self.indexes.run(key)
-        if run is None or run.deleting:
+        if (run := self.indexes.run(key)) is None or run.deleting:
             # The garbage collector removes the children, with or without us, but not before somebody's finalizer lets the run go.
             self._forget(key)
             return None if await self._let_go(key) else REFUSED_RETRY_SECONDS
@@ -172,10 +170,8 @@ class RunReconciler(Reconciler):
             memory.collected.samples.stored(through=float(meta["annotations"][names.ANNOTATION_THROUGH]))
 
     async def _write_status(self, run: Run, decision: Decision, memory: RunMemory) -> float | None:
-        """Write what changed, if it is time; else in how many seconds it will be. Changes that follow each other closely are one
-        write, and those of nothing but progress wait for the next figures."""
-        changes = status_changes(run.status, decision.status)
-        if not changes:
+        """Write what changed, if it is time; else in how many seconds it will be. Changes close to each other are one write."""
+        if not (changes := status_changes(run.status, decision.status)):
             memory.outdated_since = None
             return None
         now = asyncio.get_running_loop().time()
@@ -205,8 +201,7 @@ class RunReconciler(Reconciler):
         self.telemetry.forget(key)
 
     async def _is_over(self, key: Key, error: Exception) -> bool:
-        """Count a failed pass; True when the run is ended for it. What the API server does not do now does not count: only
-        what it will never do, and errors of our own code."""
+        """Count a failed pass; True when the run is ended for it. Only what will never work, and our errors, count."""
         cause = error.__cause__ if isinstance(error, Later) else error
         if isinstance(cause, ClusterError) and not isinstance(cause, Invalid):
             return False
@@ -220,8 +215,7 @@ class RunReconciler(Reconciler):
 
     async def _let_go(self, key: Key) -> bool:
         """Whether the deletion of everything that the run holds was requested."""
-        run = self.indexes.run(key)
-        if run is None:
+        if (run := self.indexes.run(key)) is None:
             return True
         roles = (*names.SERVING_ROLES, names.ROLE_CLIENT)
         ours = (c for c in self.indexes.children(key).objects if c.owner_uid == run.uid and not c.deleting)
@@ -234,8 +228,7 @@ class RunReconciler(Reconciler):
 
     async def _write_failed(self, key: Key, error: BaseException) -> bool:
         """Whether the status says that the run has failed, and only that. One that has ended already is left as it is."""
-        run = self.indexes.run(key)
-        if run is None or is_finished(run.status):
+        if (run := self.indexes.run(key)) is None or is_finished(run.status):
             return True
         now, kind = timestamp(self.now()), type(error).__name__
         message = f"the operator could not work on this run ({kind}) and let go of its servers; see the operator's log"

@@ -1,7 +1,4 @@
-"""What goes on in the background for each run: servers being scraped, a client being followed. As decided, no more and no less.
-
-A task that ends is restarted: nothing that a server or a client answers may end it for good.
-"""
+"""What goes on in the background for each run: servers being scraped, a client being followed. As decided, no more and no less."""
 
 import asyncio
 import logging
@@ -58,8 +55,7 @@ class Sessions:
         self, key: Key, run: Run, memory: RunMemory, *, scrape: tuple[ScrapeTarget, ...], pull: PullTarget | None
     ) -> None:
         """From now on do exactly this for the run."""
-        session = self._sessions.get(key)
-        if session is not None and session.memory is not memory:
+        if (session := self._sessions.get(key)) is not None and session.memory is not memory:
             self.stop(key)
             session = None
         if session is None and not scrape and pull is None:
@@ -80,8 +76,7 @@ class Sessions:
         return poller is not None and await poller.records.acknowledge(through)
 
     def stop(self, key: Key) -> None:
-        session = self._sessions.pop(key, None)
-        if session is not None:
+        if (session := self._sessions.pop(key, None)) is not None:
             self._end(*session.scrapers.values(), session.polling, session.group)
 
     async def close(self) -> None:

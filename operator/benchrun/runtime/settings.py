@@ -120,8 +120,7 @@ class Settings(BaseModel):
 def _wanted(field: FieldInfo) -> str:
     if field.description is not None:
         return field.description
-    choices = get_args(field.annotation)
-    if choices:
+    if choices := get_args(field.annotation):
         return f"one of {', '.join(choices)}"
     least, most = (next(getattr(m, end) for m in field.metadata if hasattr(m, end)) for end in ("ge", "le"))
     return f"a whole number from {least} to {most}"

@@ -40,8 +40,7 @@ class SweepReconciler(Reconciler):
         return await self.guard(key, lambda: self._pass(key))
 
     async def _pass(self, key: Key) -> float | None:
-        sweep = self.indexes.sweep(key)
-        if sweep is None or sweep.deleting:
+        if (sweep := self.indexes.sweep(key)) is None or sweep.deleting:
             # The garbage collector removes the runs, with or without us.
             self.memories.drop(key)
             return None
@@ -67,8 +66,7 @@ class SweepReconciler(Reconciler):
         await self._cancel(decision.cancel)
         if await self._create(decision, memory):
             return 0.0  # it is decided anew with what was found out
-        changes = status_changes(sweep.status, decision.status)
-        if changes:
+        if changes := status_changes(sweep.status, decision.status):
             await self.change_status(sweep, changes)
         await self.post(sweep, decision.events)
         if decision.forget:

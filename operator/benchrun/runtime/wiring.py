@@ -12,7 +12,7 @@ from benchrun import effects
 from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.decide import Context
 from benchrun.observe import Key
-from benchrun.runtime.background_tasks import ProcessTasks
+from benchrun.runtime.background_tasks import ProcessTasks, doubling
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import ResultMetrics
 from benchrun.runtime.queue import WorkQueue
@@ -59,12 +59,10 @@ class Operator:
             self._queue.add(key)
 
     async def start(self) -> None:
-        """Answer probes, read the whole cluster, then begin to make passes, or to wait until we lead.
+        """Answer probes, read the whole cluster, as long as that takes, then begin to make passes, or to wait until we lead.
 
-        Waits as long as there is no API server. No pass is made over a run before all of its namespace was listed: a pass that
-        knows half of a run's children would make the others anew. Kopf starts to watch after this returns, and begins with a
-        list of its own, so nothing falls in between.
-        """
+        No pass is made over a run before all of its namespace was listed: it would make children anew that it does not know.
+        Kopf starts to watch after this returns, and begins with a list of its own, so nothing falls in between."""
         await self.health.start(*self._settings.listen)
         self._cleanup.push_async_callback(self.health.stop)
         self._tasks.start("pulse", self._pulse.beat)
@@ -209,10 +207,10 @@ class Operator:
         while self._makes_passes:
             self._enqueue_all()
             queue.start()
-            due, pause = loop.time() + self._settings.resync_seconds, RETRY_SECONDS
-            while lister.unreadable and loop.time() + pause < due:
+            seconds = self._settings.resync_seconds
+            due, pauses = loop.time() + seconds, doubling(RETRY_SECONDS, seconds)
+            while lister.unreadable and loop.time() + (pause := next(pauses)) < due:
                 await asyncio.sleep(pause)
-                pause *= 2
                 if await lister.list_unreadable():
                     self._enqueue_all()
             await asyncio.sleep(due - loop.time())

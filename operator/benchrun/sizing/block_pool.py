@@ -1,8 +1,7 @@
 """vLLM's pool of KV-cache blocks: what a block costs, and what fits.
 
-All layers draw blocks from one pool. Layers that keep the same tokens share a block table and form a group; every group
-takes blocks of its own for a sequence. Where groups differ, blocks are made equally large: a model with 5 sliding layers
-to 1 full one has 6 groups with one block table each, and its layers are dealt out to them.
+All layers draw blocks from one pool. Layers that keep the same tokens form a group, which takes blocks of its own for a sequence.
+Where groups differ, blocks are made equally large: 5 sliding layers to 1 full one make 6 groups.
 """
 
 from collections import Counter

@@ -17,8 +17,7 @@ MOST = 10**12  # Beyond any number of a model: larger ones are a mistake, and wo
 # Single values of config.json. What is not of the type that its key has is an error that names the key, never a guess.
 def whole(config: Config, name: str) -> int:
     """A whole number above 0. Raises UnknownShape where there is none."""
-    value = number_if_any(config, name)
-    if value is None:
+    if (value := number_if_any(config, name)) is None:
         raise UnknownShape(f"config.json does not say {name}")
     if not isinstance(value, int):
         raise UnknownShape(f"{name} is {value!r}")
@@ -32,8 +31,7 @@ def whole_if_any(config: Config, name: str) -> int | None:
 
 def number_if_any(config: Config, name: str) -> float | None:
     """A number above 0; None where the key is missing. Raises UnknownShape where it is something else."""
-    value = config.get(name)
-    if value is None:
+    if (value := config.get(name)) is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MOST:
         raise UnknownShape(f"{name} is {value!r}")
@@ -42,8 +40,7 @@ def number_if_any(config: Config, name: str) -> float | None:
 
 def value_if_any(config: Config, name: str, kind: type[_Value]) -> _Value | None:
     """A list or an object; None where the key is missing. Raises UnknownShape where it is something else."""
-    value = config.get(name)
-    if value is not None and not isinstance(value, kind):
+    if (value := config.get(name)) is not None and not isinstance(value, kind):
         raise UnknownShape(f"{name} is {value!r}")
     return value
 
@@ -90,13 +87,11 @@ def attention_of_layers(text: Config, *, model_type: str, count: int) -> tuple[A
 
 
 def _types(text: Config, *, model_type: str, count: int, has_window: bool) -> list[str]:
-    listed = _listed(text)
-    if listed is not None:
+    if (listed := _listed(text)) is not None:
         if len(listed) < count:
             raise UnknownShape(f"config.json has the type of {len(listed)} layers, of {count} (num_hidden_layers)")
         return listed[:count]
-    is_full = _beside_states(text)
-    if is_full is not None:
+    if (is_full := _beside_states(text)) is not None:
         return ["full_attention" if is_full(n) else "linear_attention" for n in range(count)]
     if not has_window:
         return ["full_attention"] * count

@@ -18,8 +18,7 @@ _MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(iB|i|B)?", re.IGNORECASE)
 
 def tokens_of(text: str) -> int:
     """A whole number as vLLM reads it: 8k is 8000, 8K is 8192, 25.6k is 25600. Raises ValueError."""
-    found = _TOKENS.fullmatch(text.strip())
-    if found is None:
+    if (found := _TOKENS.fullmatch(text.strip())) is None:
         raise ValueError(f"{text!r} is not a whole number; write 8192, 8k (8000) or 8K (8192)")
     digits, suffix = found.groups()
     if "." in digits and (suffix.isupper() or not suffix):
@@ -30,8 +29,7 @@ def tokens_of(text: str) -> int:
 
 def bytes_of(text: str) -> int:
     """Memory: 48GiB or 48Gi are 1024-based, 48GB is 1000-based, a bare number is bytes. Raises ValueError."""
-    found = _MEMORY.fullmatch(text.strip())
-    if found is None:
+    if (found := _MEMORY.fullmatch(text.strip())) is None:
         raise ValueError(f"{text!r} is not an amount of memory; write for example 48GiB")
     digits, prefix, unit = found.groups()
     base = 1024 if (unit or "").lower() in ("i", "ib") else 1000
@@ -64,8 +62,7 @@ class UnreadableValue(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ServeArgs:
-    """What was given, by the flag's long name without dashes; None is a flag without a value. Dashes and underscores are the same; a
-    value follows after a blank or an equals sign; of several the last one holds."""
+    """What was given, by the flag's long name without dashes; None is a flag without a value. The last of several holds."""
 
     given: Mapping[str, str | None]
 
@@ -95,8 +92,7 @@ class ServeArgs:
 
     def whole(self, name: str) -> int | None:
         """A whole number above 0, with vLLM's suffixes; None where the flag was not given. Raises UnreadableValue."""
-        number = self.value(name, tokens_of)
-        if number is not None and number < 1:
+        if (number := self.value(name, tokens_of)) is not None and number < 1:
             raise UnreadableValue(f"--{name}: {self.text(name)} is not above 0")
         return number
 

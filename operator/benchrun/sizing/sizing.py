@@ -61,8 +61,7 @@ class Sizing:
 def sizing_of(
     shape: ModelShape, engine: Engine, *, memory: Memory | None = None, lengths: Sequence[int] = ()
 ) -> Sizing:
-    """Size a model. What fits is known with `memory`, or where an argument sets the size of the cache. Without `lengths`,
-    common ones up to the model's longest. Raises UnknownCacheType."""
+    """Size a model. What fits is known with `memory` or an argument for the cache's size. Raises UnknownCacheType."""
     pool, longest = pool_of(shape, engine), engine.max_tokens
     cache_bytes = engine.cache_bytes if engine.cache_bytes is not None else memory.cache if memory is not None else None
     blocks = engine.blocks
@@ -114,8 +113,7 @@ def _heads(sizing: Sizing) -> Iterator[str]:
 
 
 def _latent(sizing: Sizing) -> Iterator[str]:
-    latent = next((row.layer for row in sizing.rows if row.layer.kind == "Latent"), None)
-    if latent is None:
+    if (latent := next((row.layer for row in sizing.rows if row.layer.kind == "Latent"), None)) is None:
         return
     share = sizing.shape.plain_values / latent.values
     yield (
@@ -127,8 +125,7 @@ def _latent(sizing: Sizing) -> Iterator[str]:
 
 
 def _windows(sizing: Sizing) -> Iterator[str]:
-    sliding = [row for row in sizing.rows if row.layer.kind == "Sliding"]
-    if not sliding:
+    if not (sliding := [row for row in sizing.rows if row.layer.kind == "Sliding"]):
         return
     layers, all_layers = sum(row.count for row in sliding), sum(row.count for row in sizing.rows)
     windows = ", ".join(f"{row.layer.window_tokens:,}" for row in sliding)

@@ -7,7 +7,7 @@ from benchrun_client.contract import Envelope, Probe, Sealed
 from unit.client.search.searches import search
 from unit.effects.test_client_records import Says, delivery, linked, sealed
 
-LISTED = 2
+LISTED = ("chat/rate=1/r1", "chat/rate=2/r1")
 SEARCHES = (search(requests=3), search(workload="users", axis="concurrency", highest="8", requests=3))
 
 
@@ -20,7 +20,7 @@ def envelope(stage_id: str = "chat/search-02/r1", *, sequence: int = 3, ends_sea
     [("chat/search-01/r1", None), ("chat/search-15/r3", "chat"), ("users/search-02/r1", "users")],
 )
 def test_a_searchable_load_is_accepted(stage_id: str, ends_search: str | None) -> None:
-    assert problem_with(envelope(stage_id, ends_search=ends_search), SEARCHES, listed=LISTED) is None
+    assert problem_with(envelope(stage_id, ends_search=ends_search), LISTED, SEARCHES) is None
 
 
 @pytest.mark.parametrize(
@@ -38,13 +38,13 @@ def test_a_searchable_load_is_accepted(stage_id: str, ends_search: str | None) -
     ],
 )
 def test_an_invalid_choice_is_rejected(why: str, forged: Envelope) -> None:
-    problem = problem_with(forged, SEARCHES, listed=LISTED)
+    problem = problem_with(forged, LISTED, SEARCHES)
     assert problem is not None
     assert why in problem
 
 
 def test_a_plan_without_searches_has_its_stages_and_no_more() -> None:
-    assert problem_with(envelope(sequence=2), (), listed=LISTED) == "the plan has 2 stages"
+    assert problem_with(envelope(sequence=2), LISTED, ()) == "the plan has 2 stages"
 
 
 # ---- through the line to the client -------------------------------------------------------------------------------------

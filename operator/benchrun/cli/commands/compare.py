@@ -70,8 +70,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
 
 
 def _names(side: str) -> list[str]:
-    names = [name.strip() for name in side.split(",") if name.strip()]
-    if not names:
+    if not (names := [name.strip() for name in side.split(",") if name.strip()]):
         raise errors.CommandError(f"{side!r} names no run")
     return names
 

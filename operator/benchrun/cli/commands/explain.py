@@ -35,8 +35,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
             table.add_row(*map(Text, (page.code, page.severity, page.summary)))
         console.print(table)
         return PASSED
-    code = next((code for code in Code if code.lower() == options.code.lower()), None)
-    if code is None:
+    if (code := next((code for code in Code if code.lower() == options.code.lower()), None)) is None:
         raise errors.unknown("finding", options.code, list(Code))
     text = page_of(code).text
     if console.is_terminal:

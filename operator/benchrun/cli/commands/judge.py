@@ -28,8 +28,7 @@ def changed(limits: thresholds.Thresholds, wanted: Sequence[str]) -> thresholds.
         name, value = _split(text, "NAME=VALUE")
         if name.replace("_", "-") not in THRESHOLDS:
             raise errors.unknown("threshold", name, THRESHOLDS)
-        number = shared_options.number_from_0(value)
-        if number is None:
+        if (number := shared_options.number_from_0(value)) is None:
             raise errors.CommandError(f"{name}: {value!r} is not a number from 0 up")
         limits = replace(limits, **{name.replace("-", "_"): number})
     return limits

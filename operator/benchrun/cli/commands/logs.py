@@ -65,7 +65,7 @@ class _Logs:
         body = self.kubectl.find(self.run.name)
         if body is None or raw.text(raw.mapping(body.get("metadata")).get("uid")) != self.run.uid:
             return True
-        return raw.mapping(body.get("status")).get("completionTime") is not None
+        return view_builders.is_finished(raw.mapping(body.get("status")))
 
     async def _print(self, pod: views.Pod, pods: Sequence[views.Pod], *options: str) -> None:
         """Each line as written, without control characters; nothing where the pod is gone. Raises KubectlError."""
@@ -132,7 +132,7 @@ def _explain_missing(run: views.Run, silent: Sequence[str], *, anything: bool) -
     if not silent:
         return
     who = " and ".join(silent)
-    if run.status.get("completionTime") is None:
+    if not view_builders.is_finished(run.status):
         waits = raw.text(run.status.get("message"), 1024) or "the operator has not seen the run yet"
         text = f"{who}: no log yet ({waits}); -f waits for it"
     else:

@@ -48,8 +48,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         finished.write_page(options.html, whole, console)
         return exit_codes.exit_code(whole.status) or exit_codes.PASSED
     status = errors.readable(BenchmarkRunStatus.model_validate, found.status, found.name)
-    code = exit_codes.exit_code(status)
-    if code is None:
+    if (code := exit_codes.exit_code(status)) is None:
         console.print(live_view.progress_line(status), markup=False)
         return exit_codes.PASSED
     texts = tables.texts_per_prompt(found.spec)

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from benchrun.cli import cluster, errors, following, interrupts, manifests, shared_options
 from benchrun.cli.commands.watch import EPILOG as EPILOG, add_timeout, follow_to_the_end, say_how_to_go_on
-from benchrun.observe import untrusted_json as raw
+from benchrun.observe import is_finished, untrusted_json as raw
 from benchrun.report.exit_codes import PASSED
 
 SUMMARY = "apply a manifest and follow its runs and sweeps to the end; the exit code is that of the verdict"
@@ -85,8 +85,7 @@ def _cancel(targets: Mapping[str, following.Target], console: Console) -> None:
     for name, target in targets.items():
         resource = cluster.RESOURCES[target.kind]
         try:
-            status = raw.mapping(target.kubectl.get(name, resource).get("status"))
-            if not status.get("completionTime"):
+            if not is_finished(raw.mapping(target.kubectl.get(name, resource).get("status"))):
                 target.kubectl.cancel(name, resource=resource)
                 console.print(f"cancelling {name}; a second Ctrl-C does not wait", markup=False, soft_wrap=True)
         except errors.CommandError as error:

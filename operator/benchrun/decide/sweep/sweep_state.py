@@ -177,18 +177,15 @@ class SweepState:
 
     @property
     def to_start(self) -> tuple[PlannedRun, ...]:
-        """The next runs to start: in order, so many at a time, and none that the budget has no room for. One that exists is never
-        among them, whatever state it is in."""
+        """The next runs to start, of those that do not exist: in order, so many at a time, within the budget."""
         if self.spec.suspend:
             return ()
         places = max(0, self.spec.max_parallel - len(self.active))
         return tuple(planned for ahead, planned in enumerate(self.waiting[:places]) if self._budget_has_room(ahead))
 
     def _budget_has_room(self, ahead: int) -> bool:
-        """Whether one more run would stay within the budget, beside those that go on and `ahead` more. A run is taken to cost
-        the mean of those that have ended."""
-        budget = self.spec.gpu_seconds_budget
-        if budget is None:
+        """Whether the budget has room for one more run beside those that go on and `ahead` more, at the mean cost so far."""
+        if (budget := self.spec.gpu_seconds_budget) is None:
             return True
         spent = sum(self.gpu_seconds)
         expected = fmean(self.gpu_seconds) if self.gpu_seconds else 0.0

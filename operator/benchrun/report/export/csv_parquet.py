@@ -151,8 +151,7 @@ _SERVER_COLUMNS: tuple[Column[_RoleRow], ...] = (
 
 
 def server_table(run: ExportedRun) -> Table:
-    """One row a stage and role. Figures are those of all servers of the role in the stage's own window; `kv_cache_tokens` is what
-    each of them holds."""
+    """One row a stage and role, with the figures of all its servers; `kv_cache_tokens` is what each of them holds."""
     held = {server.role: server for server in run.status.servers}
     started = held if run.spec.started is not None else {}
     rows = []
@@ -222,10 +221,9 @@ _REQUEST_COLUMNS: tuple[Column[_RequestRow], ...] = (
 
 
 def request_table(run: ExportedRun) -> Table:
-    """One row a request in order of sending, in milliseconds. `start_ms` counts from the stage's first request; `closed` is whether
-    the server's final token count arrived. A failed request has no times and no output."""
+    """One row a request in order of sending, in milliseconds from the first. A failed one has no times and no output."""
     stages = ((stage, stage.record.requests) for stage in run.stages)
-    rows = (_RequestRow(run.uid, stage, asked, n, bool(ok)) for stage, asked in stages for n, ok in enumerate(asked.ok))
+    rows = (_RequestRow(run.uid, stage, sent, n, bool(ok)) for stage, sent in stages for n, ok in enumerate(sent.ok))
     return table_of(_REQUEST_COLUMNS, rows)
 
 
@@ -240,11 +238,8 @@ def _whole(count: float | None) -> Value:
 
 
 _TABLES: Mapping[TableName, Callable[[ExportedRun], Table]] = {
-    "stages": stage_table,
-    "servers": server_table,
-    "replicas": replica_table,
-    "requests": request_table,
-}
+    "stages": stage_table, "servers": server_table, "replicas": replica_table, "requests": request_table
+}  # fmt: skip
 
 
 def _register(name: str, summary: str, write: Callable[[ExportedRun, TableName], bytes], is_text: bool = True) -> None:

@@ -1,7 +1,4 @@
-"""A finished run as exports see it, and the formats of `benchrun export`.
-
-Every module of this package adds its own to `FORMATS`.
-"""
+"""A finished run as exports see it, and the formats of `benchrun export`."""
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -14,6 +11,7 @@ from typing import Literal, get_args
 from benchrun_client.contract import StageRecord
 
 from benchrun import api, measure
+from benchrun.judge.objectives import TRUSTED
 from benchrun.judge.result_row import proxy_role, role_figures
 from benchrun.judge.stage_profile import ExpectedLoad, StageProfile, expected_load
 from benchrun.names import ROLE_DECODE
@@ -21,8 +19,6 @@ from benchrun.plan import cells, probed_cells
 from benchrun.report.export.encoders import Files
 from benchrun.report.html import Reported
 
-TRUSTED: tuple[api.Verdict, ...] = ("Valid", "Suspect")
-"""Verdicts of stages that are exported without `--include-invalid`."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LATENCIES = tuple(f"_{latency}_ms" for latency in measure.LATENCIES)
 
@@ -96,8 +92,7 @@ def exported(run: Reported) -> ExportedRun:
     rows = {row.cell: row for row in run.status.results}
     stages = []
     for record in records:
-        cell = places.get(record.stage_id)
-        if cell is None:
+        if (cell := places.get(record.stage_id)) is None:
             continue
         row, expected = rows.get(cell.id), expected_load(spec, cell)
         where = StageProfile(record, expected).plateau

@@ -1,8 +1,7 @@
 """The files that `vllm bench serve --save-result --save-detailed` writes, laid out as `vllm bench sweep` lays out its own.
 
-A folder a cell holds `run=0.json`, `run=1.json` ... (its repeats, with every request) and `summary.json`, the list of them without
-the requests. The figures are the load engine's own; fields that begin with `benchrun_` are added, as vLLM adds `--metadata`.
-Left out: `generated_texts`, which are not kept, and `itls`, which are kept only as counts over all requests.
+A folder a cell holds `run=0.json`, `run=1.json` ... (its repeats, with every request) and `summary.json`, all without the requests.
+Fields that begin with `benchrun_` are added; `generated_texts` and `itls` are left out, as neither is kept a request.
 """
 
 from collections.abc import Iterable
@@ -24,11 +23,6 @@ def vllm_files(run: ExportedRun) -> Files:
             files[f"{folder}/run={stage.repeat - 1}.json"] = as_json_lines([detailed(run, stage)])
         files[f"{folder}/summary.json"] = as_json([summary(run, stage) for stage in stages])
     return files
-
-
-def vllm_lines(run: ExportedRun) -> bytes:
-    """All stages in one file, as `--append-result` writes them: one a line."""
-    return as_json_lines([detailed(run, stage) for stage in run.stages])
 
 
 def detailed(run: ExportedRun, stage: ExportedStage) -> Json:
@@ -83,4 +77,6 @@ def _seconds(micros: Iterable[int], answered: Iterable[int]) -> list[float | Non
 
 
 SUMMARY = "result files of `vllm bench serve`, which `vllm bench sweep plot` reads"
-formats.FORMATS["vllm"] = formats.Format(SUMMARY, vllm_files, lambda run, _: vllm_lines(run))
+formats.FORMATS["vllm"] = formats.Format(  # in one file as `--append-result` writes it: a stage a line
+    SUMMARY, vllm_files, lambda run, _: as_json_lines([detailed(run, stage) for stage in run.stages])
+)

@@ -68,8 +68,7 @@ def curves(status: BenchmarkRunStatus) -> list[Curve]:
 
 
 def restored(run: Reported) -> Reported:
-    """The run with the figures that were cut from its status for size, recomputed for load points whose records are all kept: these
-    are the figures that were judged."""
+    """The run with the figures that were cut from its status, recomputed for load points whose records are all kept."""
     if FIELDS.isdisjoint(cut.field for cut in run.status.truncated):
         return run
     rows = [_restored(run, row) for row in run.status.results]

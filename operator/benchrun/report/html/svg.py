@@ -23,8 +23,7 @@ class UnsafeSvg(ValueError):
 
 
 def inline_svg(drawn: str, *, prefix: str, label: str) -> str:
-    """Markup for a page, announced as one picture by `label`. `prefix` goes before every identifier, since charts share the page; a
-    mark's label becomes its title, which browsers show under the pointer. Raises UnsafeSvg."""
+    """Markup for a page, announced as one picture by `label`; `prefix` goes before every identifier. Raises UnsafeSvg."""
     if "<!" in drawn:
         raise UnsafeSvg("a drawing has no declarations")
     try:
@@ -61,8 +60,7 @@ def _cleaned(element: Element, prefix: str) -> Element:
 def _value(name: str, value: str, prefix: str) -> str:
     if name == "id":
         return prefix + value
-    local = _LOCAL_URL.fullmatch(value.strip())
-    if local:
+    if local := _LOCAL_URL.fullmatch(value.strip()):
         return f"url(#{prefix}{local.group(1)})"
     colour = _OWN_COLOUR.fullmatch(value) is not None or value.startswith(("rgb(", "rgba(", "hsl("))
     if "url" in value.lower() or ("(" in value and name in ("fill", "stroke") and not colour):

@@ -1,15 +1,14 @@
 """Parts of a stage put together say what the stage itself would have said, to the last digit."""
 
 import dataclasses
-from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from statistics import fmean, pstdev
 from typing import Any
 
 import pytest
-from benchrun_client.contract import Connections, Shards, StageRecord, open_record, seal
-from benchrun_client.shards.merging import ShardedStage, Values, figures_of, merged
+from benchrun_client.contract import Connections, Distribution, Shards, StageRecord, open_record, seal
+from benchrun_client.shards.merging import ShardedStage, figures_of, merged
 from benchrun_client.stage_record import Instants, RawStage, record_of
 from hypothesis import given, strategies as st
 from unit.client.plans import raw_stage
@@ -160,7 +159,7 @@ def linear(sample: Sequence[float], percent: Fraction) -> float:
 def test_percentiles_are_rounded_as_numpys_are() -> None:
     """`numpy.percentile` of these, which reckons from the upper neighbour where that is nearer; from the lower it is
     904.1974500000001."""
-    assert Values(Counter([332.695, 721.484, 711.192, 936.441])).percentile(95.0) == 904.19745
+    assert Distribution.of([332.695, 721.484, 711.192, 936.441]).percentile(95.0) == 904.19745
 
 
 def test_the_busiest_second_counts_those_under_way_in_it() -> None:

@@ -5,7 +5,8 @@ from statistics import mean, median
 from typing import Any
 
 import pytest
-from benchrun.report.export.vllm_json import detailed, summary, vllm_files, vllm_lines
+from benchrun.report.export.formats import FORMATS
+from benchrun.report.export.vllm_json import detailed, summary, vllm_files
 from unit.report.export.runs import (
     CAPPED,
     CELLS,
@@ -49,7 +50,7 @@ def test_the_summary_is_the_list_of_runs_without_their_requests() -> None:
 
 
 def test_one_file_has_one_line_per_stage() -> None:
-    lines = [json.loads(line) for line in vllm_lines(run()).splitlines()]
+    lines = [json.loads(line) for line in FORMATS["vllm"].document(run(), "stages").splitlines()]
     assert [each["benchrun_stage"] for each in lines] == list(STAGES)
 
 

@@ -23,8 +23,7 @@ EXPLAINED = (
 
 def comparison_section(run: html.Reported) -> html.Section | None:
     """Where the spec names a baseline."""
-    found = run.status.comparison
-    if found is None:
+    if (found := run.status.comparison) is None:
         return None
     limit = float(run.spec.baseline.max_regression_percent) if run.spec.baseline is not None else None
     changes = [(cell.cell, change) for cell in found.cells for change in cell.changes]

@@ -88,8 +88,7 @@ def _table(curve: Curve, latency: Latency, pools: Mapping[str, Distribution]) ->
 
 
 def cdf_chart(lines: Mapping[str, Sequence[tuple[float, float]]], *, legend: str) -> ChartSpec:
-    """Points by load, lowest load first: milliseconds, and the share of all that is at most as long. `legend` says what the loads
-    are."""
+    """Points by load, lowest load first: milliseconds, and the share of all that is at most as long. `legend`: of the loads."""
     axis = theme.latency_axis([ms for points in lines.values() for ms, _ in points], from_zero=False)
     rows = [
         {"load": load, "ms": rounded(max(ms, theme.LEAST_MS)), "share": rounded(share), "order": order}

@@ -98,12 +98,8 @@ def _client(client: ClientStatus, sampling: str) -> html.Facts:
 
 
 def _judge(judge: Judge) -> html.Facts:
-    return html.facts(
-        "Judge",
-        ("Rules", f"version {judge.version}"),
-        ("Thresholds", judge.thresholds_digest),
-        ("Severities changed", ", ".join(judge.overrides)),
-    )
+    rules, overrides = ("Rules", f"version {judge.version}"), ", ".join(judge.overrides)
+    return html.facts("Judge", rules, ("Thresholds", judge.thresholds_digest), ("Severities changed", overrides))
 
 
 _DATASET_COLUMNS: tuple[Column[DatasetStatus], ...] = (

@@ -35,8 +35,7 @@ def results_section(run: html.Reported) -> html.Section:
 
 def limits_section(run: html.Reported) -> html.Section | None:
     """Why requests waited and what limits; load points where neither applies in one line."""
-    results = run.status.results
-    if not results:
+    if not (results := run.status.results):
         return None
     explained: dict[str, dict[str, str]] = {}
     answers: list[tuple[str, ...]] = []
