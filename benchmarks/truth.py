@@ -13,7 +13,7 @@ import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from truth_kit import capacity, coverage, doses, gates, pairs, simulated_searches, timing
 from truth_kit.clean import clean_runs, clean_stages
@@ -41,6 +41,8 @@ LIMITS: Mapping[str, tuple[float, float]] = {
     "mistakes_found": (len(MISTAKES), len(MISTAKES)),
     "harmful_unnoticed_percent": (0, 5),
     "named_rightly_percent": (95, 100),
+    "nobody_named_percent": (0, 5),
+    "server_blames_others_percent": (0, 5),
     "clean_stages": (CLEAN_STAGES, MAX_CLEAN_STAGES),
     "stages_untimed": (0, 0),
     "false_suspect": (0, 0),
@@ -131,30 +133,30 @@ async def _mistakes(lab: Lab) -> Found:
 
 
 async def _doses(lab: Lab) -> Found:
-    references = {each.experiment(0).name: each.prompt_tokens for each in doses.REFERENCES}
-    truths: dict[int, timing.Figures] = {}
+    truths: dict[tuple[str, int], doses.Truth] = {}
+    nothing = {r.experiment(place, dose).name: (place, r) for r in doses.REFERENCES for place, dose in r.tried}
     # A median of stages bears one in which the machine stood still.
-    async for experiment, outcome in measure_all([r.experiment(0) for r in doses.REFERENCES], lanes=2, say=_say):
-        truths[references[experiment.name]] = doses.truths(outcome)
-    seen: dict[tuple[str, float], list[doses.Seen]] = {}
+    unharmed = [reference.experiment(place, 0) for place, reference in nothing.values()]
+    async for experiment, outcome in measure_all(unharmed, lanes=lab.lanes, say=_say):
+        place, reference = nothing[experiment.name]
+        truths[place.name, reference.prompt_tokens] = doses.truths(outcome)
+    seen: dict[doses.Dose, list[doses.Seen]] = {}
     chosen = [mistake for mistake in doses.MISTAKES if lab.named in mistake.name]
     lanes: Mapping[doses.Beside, int] = {"any": lab.lanes_ahead, "alike": lab.lanes, "none": 1}
     for beside, of_these in lanes.items():
-        tried = {m.experiment(d).name: (m, d) for m in chosen if m.beside == beside for d in m.doses}
-        experiments = [mistake.experiment(dose) for mistake, dose in tried.values()]
+        tried = {
+            mistake.experiment(place, dose).name: (mistake, place, dose)
+            for mistake in chosen
+            if mistake.beside == beside
+            for place, dose in mistake.tried
+        }
+        experiments = [mistake.experiment(place, dose) for mistake, place, dose in tried.values()]
         for experiment, outcome in await lab.measured(experiments, lanes=of_these):
-            mistake, dose = tried[experiment.name]
-            seen[mistake.name, dose] = list(doses.seen(mistake, outcome, truths[mistake.prompt_tokens]))
+            mistake, place, dose = tried[experiment.name]
+            truth = truths[place.name, mistake.prompt_tokens]
+            seen[mistake.name, place.name, dose] = list(doses.seen(mistake, outcome, truth))
     found = doses.tally(seen, say=_say)
-    return {
-        "doses": len(seen),
-        "harmed": found.harmed,
-        "harmful_unnoticed_percent": found.harmful_unnoticed_percent,
-        "harmful_unnoticed_mean_percent": found.harmful_unnoticed_mean_percent,
-        "extra_findings": found.extra_findings,
-        "named_rightly_percent": found.named_rightly_percent,
-        "nobody_named_percent": found.nobody_named_percent,
-    }
+    return {"doses": len(seen), **asdict(found)}
 
 
 async def _clean(lab: Lab) -> Found:
