@@ -34,10 +34,13 @@ Found = Mapping[str, Figure]
 LIMITS: Mapping[str, tuple[float, float]] = {
     "coverage_percent": (90, 100),
     "false_met_percent": (0, 5),
+    "closed_coverage_percent": (90, 100),
+    "closed_false_met_percent": (0, 5),
     "met_found_percent": (80, 100),
     "false_regressed_percent": (0, 5),
     "power_told_error_points": (0, 5),
     "search_above_truth_percent": (0, 5),
+    "search_drifting_above_truth_percent": (0, 5),
     "mistakes_found": (len(MISTAKES), len(MISTAKES)),
     "harmful_unnoticed_percent": (0, 5),
     "named_rightly_percent": (95, 100),
@@ -86,13 +89,20 @@ class Lab:
 
 async def _coverage(lab: Lab) -> Found:
     found = await asyncio.to_thread(coverage.measured, say=_say)
-    return {
-        "coverage_percent": found.coverage,
-        "false_met_percent": found.false_met,
-        "false_missed_percent": found.false_missed,
-        "met_found_percent": found.met_found,
-        "intervals_given_percent": found.intervals_given,
-    }
+    loops = {"": found.open_loops, "closed_": found.closed_loops}
+    figures: dict[str, Figure] = {"met_found_percent": found.met_found}
+    for prefix, shares in loops.items():
+        figures |= {
+            f"{prefix}coverage_percent": shares.coverage,
+            f"{prefix}coverage_sparse_settings": shares.sparse_settings,
+            f"{prefix}coverage_sparse_percent": shares.sparse_coverage,
+            f"{prefix}coverage_sparse_worst_percent": shares.sparse_worst,
+            f"{prefix}coverage_without_intervals": shares.without_intervals,
+            f"{prefix}false_met_percent": shares.false_met,
+            f"{prefix}false_missed_percent": shares.false_missed,
+            f"{prefix}intervals_given_percent": shares.intervals_given,
+        }
+    return figures
 
 
 async def _gate(lab: Lab) -> Found:
