@@ -44,6 +44,7 @@ LIMITS: Mapping[str, tuple[float, float]] = {
     "mistakes_found": (len(MISTAKES), len(MISTAKES)),
     "harmful_unnoticed_percent": (0, 5),
     "named_rightly_percent": (95, 100),
+    "named_unknown_percent": (0, 15),
     "nobody_named_percent": (0, 5),
     "server_blames_others_percent": (0, 5),
     "clean_stages": (CLEAN_STAGES, MAX_CLEAN_STAGES),

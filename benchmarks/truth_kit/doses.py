@@ -399,6 +399,7 @@ class Tally:
     named: int
     """Harmed load points that are not Valid and whose cause is client, path or front end: what the next three are shares of."""
     named_rightly_percent: float
+    """Of those that do not say, with reason, that it is not known."""
     named_unknown_percent: float
     nobody_named_percent: float
     server_blames_others_percent: float
@@ -435,7 +436,7 @@ def tally(found: Mapping[Dose, Sequence[Seen]], *, say: Callable[[str], None]) -
         p99_bounded=sum(cell.bounded for cell in every),
         extra_findings=extra,
         named=named.total(),
-        named_rightly_percent=_share(named, "rightly"),
+        named_rightly_percent=100 * named["rightly"] / max(1, named.total() - named["unknown"]),
         named_unknown_percent=_share(named, "unknown"),
         nobody_named_percent=_share(named, "nobody"),
         server_blames_others_percent=_share(of_server, "wrongly"),

@@ -139,7 +139,7 @@ def test_doses_in_a_few_figures() -> None:
     assert (tally.within_floor, tally.within_floor_unnoticed) == (2, 1)
     assert tally.named == 5
     shares = tally.named_rightly_percent, tally.named_unknown_percent, tally.nobody_named_percent
-    assert shares == (40, 20, 20)
+    assert shares == (50, 20, 20)
     assert tally.server_blames_others_percent == 50
 
 
