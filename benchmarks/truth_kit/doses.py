@@ -56,8 +56,8 @@ def _server(ttft_ms: int, tpot_ms: int, prefill_us: int, running_us: int) -> Seq
 
 SLOW = Place("slow", _server(100, 10, 200, 200), "15", 12.0, 24)
 """TTFT 113 ms, of which the prefill of 64 tokens is 13. Its 180 requests bound no p99."""
-FAST = Place("fast", _server(13, 4, 30, 0), "60", 13.0, 8)
-"""TTFT 15 ms: what the rules let pass in any case (5 ms) is a third of it. Its 780 requests, with short answers, bound a p99."""
+FAST = Place("fast", _server(13, 4, 30, 0), "60", 20.0, 8)
+"""TTFT 15 ms: what the rules let pass in any case (5 ms) is a third of it. Its 1,200 requests, with short answers, mostly bound a p99."""
 HARMFUL_PERCENT = 5.0
 FORGIVEN_MS: Mapping[str, float] = {"mean_ttft_ms": 1.0, "mean_tpot_ms": 0.2, "p99_ttft_ms": 5.0}
 """What the machine itself may add on the way; six experiments share its cores, so more to a p99."""
