@@ -188,6 +188,22 @@ def test_halves_of_a_block_share_half_of_each_side() -> None:
         assert all(len(first & other) == len(second & other) == 2 for other, _ in found[:number])
 
 
+def test_servers_are_halved_block_by_block() -> None:
+    def outcome(tokens: float) -> Any:
+        run = product.server_run(
+            "s", [{"OutputThroughput": tokens, "MeanTTFT": 1e5 / tokens, "MeanTPOT": 1e4 / tokens}]
+        )
+        return SimpleNamespace(spec=run.spec, judged=SimpleNamespace(results=run.status.results))
+
+    noise = (0.0, 0.3, -0.2, 0.1, 0.2, -0.3, 0.1, -0.1)
+    equal = [outcome(1000 + each) for each in noise]
+    late = [outcome((1000 if number < 4 else 1200) + each) for number, each in enumerate(noise)]
+    words = pairs.words_of_halves([*equal, *late])
+    assert len(words) == 14
+    # Of the second block the last four servers are faster, and only one halving has them on one side.
+    assert [number for number, word in enumerate(words) if word in ("Better", "Worse", "Mixed")] == [7 + 3]
+
+
 def test_every_mistake_has_five_doses_and_a_spec() -> None:
     names = []
     for mistake in (*MISTAKES, *doses.REFERENCES):
