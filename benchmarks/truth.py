@@ -13,7 +13,7 @@ import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from truth_kit import capacity, coverage, doses, gates, pairs, simulated_searches, timing
 from truth_kit.clean import clean_runs, clean_stages
@@ -34,13 +34,20 @@ Found = Mapping[str, Figure]
 LIMITS: Mapping[str, tuple[float, float]] = {
     "coverage_percent": (90, 100),
     "false_met_percent": (0, 5),
+    "closed_coverage_percent": (90, 100),
+    "closed_false_met_percent": (0, 5),
     "met_found_percent": (80, 100),
     "false_regressed_percent": (0, 5),
     "power_told_error_points": (0, 5),
     "search_above_truth_percent": (0, 5),
+    "search_drifting_above_truth_percent": (0, 5),
     "mistakes_found": (len(MISTAKES), len(MISTAKES)),
     "harmful_unnoticed_percent": (0, 5),
+    "p99_bounded": (5, 1000),
     "named_rightly_percent": (95, 100),
+    "named_unknown_percent": (0, 30),
+    "nobody_named_percent": (0, 5),
+    "server_blames_others_percent": (0, 5),
     "clean_stages": (CLEAN_STAGES, MAX_CLEAN_STAGES),
     "stages_untimed": (0, 0),
     "false_suspect": (0, 0),
@@ -84,13 +91,20 @@ class Lab:
 
 async def _coverage(lab: Lab) -> Found:
     found = await asyncio.to_thread(coverage.measured, say=_say)
-    return {
-        "coverage_percent": found.coverage,
-        "false_met_percent": found.false_met,
-        "false_missed_percent": found.false_missed,
-        "met_found_percent": found.met_found,
-        "intervals_given_percent": found.intervals_given,
-    }
+    loops = {"": found.open_loops, "closed_": found.closed_loops}
+    figures: dict[str, Figure] = {"met_found_percent": found.met_found}
+    for prefix, shares in loops.items():
+        figures |= {
+            f"{prefix}coverage_percent": shares.coverage,
+            f"{prefix}coverage_sparse_settings": shares.sparse_settings,
+            f"{prefix}coverage_sparse_percent": shares.sparse_coverage,
+            f"{prefix}coverage_sparse_worst_percent": shares.sparse_worst,
+            f"{prefix}coverage_without_intervals": shares.without_intervals,
+            f"{prefix}false_met_percent": shares.false_met,
+            f"{prefix}false_missed_percent": shares.false_missed,
+            f"{prefix}intervals_given_percent": shares.intervals_given,
+        }
+    return figures
 
 
 async def _gate(lab: Lab) -> Found:
@@ -131,30 +145,30 @@ async def _mistakes(lab: Lab) -> Found:
 
 
 async def _doses(lab: Lab) -> Found:
-    references = {each.experiment(0).name: each.prompt_tokens for each in doses.REFERENCES}
-    truths: dict[int, timing.Figures] = {}
+    truths: dict[tuple[str, int], doses.Truth] = {}
+    nothing = {r.experiment(place, dose).name: (place, r) for r in doses.REFERENCES for place, dose in r.tried}
     # A median of stages bears one in which the machine stood still.
-    async for experiment, outcome in measure_all([r.experiment(0) for r in doses.REFERENCES], lanes=2, say=_say):
-        truths[references[experiment.name]] = doses.truths(outcome)
-    seen: dict[tuple[str, float], list[doses.Seen]] = {}
+    unharmed = [reference.experiment(place, 0) for place, reference in nothing.values()]
+    async for experiment, outcome in measure_all(unharmed, lanes=lab.lanes, say=_say):
+        place, reference = nothing[experiment.name]
+        truths[place.name, reference.prompt_tokens] = doses.truths(outcome)
+    seen: dict[doses.Dose, list[doses.Seen]] = {}
     chosen = [mistake for mistake in doses.MISTAKES if lab.named in mistake.name]
     lanes: Mapping[doses.Beside, int] = {"any": lab.lanes_ahead, "alike": lab.lanes, "none": 1}
     for beside, of_these in lanes.items():
-        tried = {m.experiment(d).name: (m, d) for m in chosen if m.beside == beside for d in m.doses}
-        experiments = [mistake.experiment(dose) for mistake, dose in tried.values()]
+        tried = {
+            mistake.experiment(place, dose).name: (mistake, place, dose)
+            for mistake in chosen
+            if mistake.beside == beside
+            for place, dose in mistake.tried
+        }
+        experiments = [mistake.experiment(place, dose) for mistake, place, dose in tried.values()]
         for experiment, outcome in await lab.measured(experiments, lanes=of_these):
-            mistake, dose = tried[experiment.name]
-            seen[mistake.name, dose] = list(doses.seen(mistake, outcome, truths[mistake.prompt_tokens]))
+            mistake, place, dose = tried[experiment.name]
+            truth = truths[place.name, mistake.prompt_tokens]
+            seen[mistake.name, place.name, dose] = list(doses.seen(mistake, outcome, truth))
     found = doses.tally(seen, say=_say)
-    return {
-        "doses": len(seen),
-        "harmed": found.harmed,
-        "harmful_unnoticed_percent": found.harmful_unnoticed_percent,
-        "harmful_unnoticed_mean_percent": found.harmful_unnoticed_mean_percent,
-        "extra_findings": found.extra_findings,
-        "named_rightly_percent": found.named_rightly_percent,
-        "nobody_named_percent": found.nobody_named_percent,
-    }
+    return {"doses": len(seen), **asdict(found)}
 
 
 async def _clean(lab: Lab) -> Found:

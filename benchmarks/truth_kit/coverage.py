@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from random import Random
 
 from truth_kit import product
-from truth_kit.queues import LOADS, PERCENTS, QUEUES, percentile, stage
+from truth_kit.queues import LOADS, OPEN, PERCENTS, QUEUES, closed_stage, percentile, stage
 from truth_kit.spread import spread
 
 COUNTS = (400, 2000)
@@ -29,11 +29,16 @@ class Setting:
     """So many requests of one queue at one load."""
 
     queue: int  # Its place in QUEUES.
-    load: float
+    load: float  # Of an open loop.
     count: int
 
+    @property
+    def closed(self) -> bool:
+        """Whether it has users."""
+        return QUEUES[self.queue].users is not None
+
     def __str__(self) -> str:
-        return f"{QUEUES[self.queue].name} load {self.load} n {self.count}"
+        return f"{QUEUES[self.queue].name}{'' if self.closed else f' load {self.load}'} n {self.count}"
 
 
 EASY_SETTINGS = (Setting(1, 0.5, 2000), Setting(2, 0.5, 2000))
@@ -56,25 +61,52 @@ class Shares:
 
     coverage: float
     """Of the intervals that are given, the share that holds the true percentile: of the setting and percentile where it is least."""
+    sparse_settings: int
+    """Settings and percentiles that `coverage` leaves out, for fewer than a quarter of their stages have an interval, but some do."""
+    sparse_coverage: float
+    """The same share of all their intervals together."""
+    sparse_worst: float
+    """Of the setting and percentile where it is least."""
+    without_intervals: int
+    """Settings and percentiles without any."""
     false_met: float
     """Of stages whose percentile is exactly the limit, the share called Met: of the setting and percentile where it is greatest."""
     false_missed: float
-    met_found: float
-    """At several servers, half load and 2,000 requests, a limit 1.5 times the true percentile: of the percentile where it is least."""
     intervals_given: float
     """Over all."""
 
 
-def measured(*, stages: int = STAGES, say: Callable[[str], None]) -> Shares:
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Of all settings."""
+
+    open_loops: Shares
+    closed_loops: Shares
+    met_found: float
+    """At several servers, half load and 2,000 requests, a limit 1.5 times the true percentile, called Met: of the percentile where it
+    is least."""
+
+
+def measured(*, stages: int = STAGES, say: Callable[[str], None]) -> Found:
     """Simulate, judge, count."""
-    settings = [Setting(queue, load, count) for queue in range(len(QUEUES)) for load in LOADS for count in COUNTS]
+    settings = [
+        Setting(queue, load, count)
+        for queue in range(len(QUEUES))
+        for load in (LOADS if queue < len(OPEN) else (1.0,))
+        for count in COUNTS
+    ]
     tasks = [_Task(setting, seed) for setting in settings for seed in range(-(-stages // CHUNK))]
     tallies: dict[Setting, Tally] = {setting: Counter() for setting in settings}
     for task, found in zip(tasks, spread(_chunk, tasks), strict=True):
         tallies[task.setting] += found
     for setting, tally in tallies.items():
         say(f"  {setting}: {_in_words(tally)}")
-    return _shares(tallies)
+    open_loops, closed_loops = (
+        _shares({setting: tally for setting, tally in tallies.items() if setting.closed is closed})
+        for closed in (False, True)
+    )
+    easy = (_share("easy", "stages", tallies[setting], percent) for setting in EASY_SETTINGS for percent in PERCENTS)
+    return Found(open_loops, closed_loops, min(easy))
 
 
 def _chunk(task: _Task) -> Tally:
@@ -83,8 +115,12 @@ def _chunk(task: _Task) -> Tally:
     truth = {percent: percentile(queue, load, percent) for percent in PERCENTS}
     limits = [(percent, times * truth[percent]) for times in (1.0, EASY) for percent in PERCENTS]
     for _ in range(CHUNK):
-        requests = stage(queue, load, task.setting.count, random)
-        row = product.judged_stage(requests, rate=load * queue.servers, limits=limits)
+        if queue.users is not None:
+            requests = closed_stage(queue, task.setting.count, random)
+            row = product.judged_stage(requests, users=queue.users, limits=limits)
+        else:
+            requests = stage(queue, load, task.setting.count, random)
+            row = product.judged_stage(requests, rate=load * queue.servers, limits=limits)
         tally[row.verdict, 0] += 1
         for percent, at_limit, easy in zip(
             PERCENTS, row.objectives[: len(PERCENTS)], row.objectives[len(PERCENTS) :], strict=True
@@ -101,19 +137,24 @@ def _chunk(task: _Task) -> Tally:
 
 
 def _shares(tallies: Mapping[Setting, Tally]) -> Shares:
-    def share(word: str, of: str, tally: Tally, percent: int) -> float:
-        return 100 * tally[word, percent] / max(1, tally[of, percent])
-
     every = [(setting, tally, percent) for setting, tally in tallies.items() for percent in PERCENTS]
-    given = [(t, p) for _, t, p in every if t["given", p] >= LEAST_GIVEN_SHARE * t["stages", p]]
-    easy = [(t, p) for s, t, p in every if s in EASY_SETTINGS]
+    some = [(t, p) for _, t, p in every if t["given", p]]
+    given = [(t, p) for t, p in some if t["given", p] >= LEAST_GIVEN_SHARE * t["stages", p]]
+    sparse = [each for each in some if each not in given]
     return Shares(
-        coverage=min((share("covered", "given", t, p) for t, p in given), default=0.0),
-        false_met=max(share("Met", "stages", t, p) for _, t, p in every),
-        false_missed=max(share("Missed", "stages", t, p) for _, t, p in every),
-        met_found=min(share("easy", "stages", t, p) for t, p in easy),
+        coverage=min((_share("covered", "given", t, p) for t, p in given), default=0.0),
+        sparse_settings=len(sparse),
+        sparse_coverage=100 * sum(t["covered", p] for t, p in sparse) / max(1, sum(t["given", p] for t, p in sparse)),
+        sparse_worst=min((_share("covered", "given", t, p) for t, p in sparse), default=0.0),
+        without_intervals=len(every) - len(some),
+        false_met=max(_share("Met", "stages", t, p) for _, t, p in every),
+        false_missed=max(_share("Missed", "stages", t, p) for _, t, p in every),
         intervals_given=100 * _sum(every, "given") / _sum(every, "stages"),
     )
+
+
+def _share(word: str, of: str, tally: Tally, percent: int) -> float:
+    return 100 * tally[word, percent] / max(1, tally[of, percent])
 
 
 def _sum(every: Sequence[tuple[Setting, Tally, int]], word: str) -> int:

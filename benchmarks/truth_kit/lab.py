@@ -73,6 +73,8 @@ class Experiment:
     client_ahead: bool = False
     """Once it measures, the client runs before all processes of ordinary priority, as if it had a core to itself."""
     servers_ahead: bool = False
+    traffic: str = ""
+    """Experiments with the same word send the same prompts at the same instants; without any, each has its own."""
 
     def spec(self, url: str) -> BenchmarkRunSpec:
         """As a person would write it, for an endpoint."""
@@ -153,7 +155,7 @@ async def measure(experiment: Experiment) -> Outcome:
             for process in [each.process for each in servers] if experiment.servers_ahead else []:
                 _run_ahead(process)
             spec = experiment.spec(await _on_its_way(stack, experiment, servers[0]))
-            records, samples = await _measure(stack, experiment, _plan(spec, servers), servers, folder)
+            records, samples = await _measure(stack, experiment, _plan(experiment, spec, servers), servers, folder)
         # Read once the servers have ended: they write their log when they have time.
         truth = tuple(line for each in servers for line in _log(each))
     compilations = tuple(at for each in servers for at in each.compilations)
@@ -207,11 +209,10 @@ def _run_ahead(process: asyncio.subprocess.Process) -> None:
     os.sched_setscheduler(process.pid, os.SCHED_FIFO, os.sched_param(1))
 
 
-def _plan(spec: BenchmarkRunSpec, servers: Sequence[Server]) -> Plan:
+def _plan(experiment: Experiment, spec: BenchmarkRunSpec, servers: Sequence[Server]) -> Plan:
     """Several servers are all read; the first is the one that is sent to."""
-    plan = plan_of_client(
-        Owner(namespace="lab", name="lab", uid=str(uuid.uuid4())), spec, token_digest=digest_of_token(TOKEN)
-    )
+    owner = Owner(namespace="lab", name="lab", uid=experiment.traffic or str(uuid.uuid4()))
+    plan = plan_of_client(owner, spec, token_digest=digest_of_token(TOKEN))
     if len(servers) == 1:
         return plan
     pages = tuple(f"{each.url}/metrics" for each in servers)

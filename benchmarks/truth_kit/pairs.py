@@ -33,6 +33,8 @@ POINTS = (1, 2, 4, 6)
 POOL = 60
 """Servers of an arm that are made of one record."""
 TTFT_MS, TPOT_MS = 40.0, 12.0
+BLOCK = 8
+"""Real servers that are halved together: four a side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,15 +132,25 @@ def real_vllm(servers: int) -> Iterator[Experiment]:
         )
 
 
-def splits(outcomes: Sequence[Outcome], *, pairs: int, seed: int = 1) -> list[str]:
-    """What the comparison says of so many random halves of servers that are all alike against the other half."""
-    random, found = Random(seed), list[str]()
+def halves() -> Iterator[tuple[Sequence[int], Sequence[int]]]:
+    """The ways to halve a block so that any two have half of each side in common: rows of a Hadamard matrix (J. J. Sylvester, 1867).
+    Differences between the halves of equal servers are then uncorrelated; there are not more such ways. Neighbours in time are on one
+    side in some and on both in others."""
+    for row in range(1, BLOCK):
+        sides = [(row & number).bit_count() % 2 for number in range(BLOCK)]
+        first, second = ([n for n, side in enumerate(sides) if side == of] for of in (0, 1))
+        yield first, second
+
+
+def words_of_halves(outcomes: Sequence[Outcome]) -> list[str]:
+    """What the comparison says of the halves of servers that are all alike, block by block in the order in which they ran."""
     runs = [product.run_of_rows(f"server-{n}", each.judged.results, spec=each.spec) for n, each in enumerate(outcomes)]
-    for _ in range(pairs):
-        random.shuffle(runs)
-        half = len(runs) // 2
-        found.append(compared(runs[:half], runs[half : 2 * half]).outcome)
-    return found
+    blocks = (runs[at : at + BLOCK] for at in range(0, len(runs), BLOCK))
+    return [
+        compared([block[n] for n in first], [block[n] for n in second]).outcome
+        for block in blocks
+        for first, second in halves()
+    ]
 
 
 def real_words(arm_a: Sequence[Outcome], arm_b: Sequence[Outcome]) -> dict[str, str]:

@@ -48,14 +48,18 @@ def fresh_spec(**changes: Any) -> BenchmarkRunSpec:
     return BenchmarkRunSpec.model_validate(values | changes)
 
 
-def judged_stage(requests: Sequence[Request], *, rate: float, limits: Sequence[tuple[int, float]]) -> Result:
-    """The row of one stage of an open loop; `rate` is in requests a mean service time, `limits` are percentiles of the time in the
-    system with the value, in mean service times, that each must keep."""
+def judged_stage(
+    requests: Sequence[Request], *, limits: Sequence[tuple[int, float]], rate: float = 0.0, users: int | None = None
+) -> Result:
+    """The row of one stage: of an open loop, whose `rate` is in requests a mean service time, or of so many users. `limits` are
+    percentiles of the time in the system with the value, in mean service times, that each must keep."""
     objectives = [
         {"metric": "E2EL", "percentile": str(percent), "maxMilliseconds": round(1000 * SECONDS_A_SERVICE * limit)}
         for percent, limit in limits
     ]
-    load = {"requestRates": [f"{rate / SECONDS_A_SERVICE:.6g}"]}
+    load: Mapping[str, Any] = {"requestRates": [f"{rate / SECONDS_A_SERVICE:.6g}"]}
+    if users is not None:
+        load = {"concurrencies": [users]}
     workload = {"name": "w", "dataset": {"random": {"inputTokens": 64, "outputTokens": 2}}, "load": load}
     spec = fresh_spec(
         workloads=[{**workload, "requests": len(requests)}],

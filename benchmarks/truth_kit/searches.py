@@ -9,7 +9,7 @@ import math
 import os
 import random
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
 from heapq import heapreplace
@@ -34,11 +34,29 @@ class Case:
     percentile: float
     requests: int  # Of each stage.
     limit_ms: int
+    drift_percent: float = 0.0
+    """From each stage to the next the server takes so much longer for a request; below 0: it gets faster."""
 
     @property
     def truth(self) -> float:
-        """Requests a second up to which the limit is kept."""
+        """Requests a second up to which the limit is kept by the server as it is at first."""
         return self.rho * self.servers / SERVICE_MS * 1000
+
+    def slower(self, stages: int) -> float:
+        """How many times longer the server takes after so many stages."""
+        return (1 + self.drift_percent / 100) ** stages
+
+    def truth_at(self, stages: int) -> float:
+        """Requests a second up to which the limit is kept by the server as it is after so many stages; drifting ones are M/M/k."""
+        slower = self.slower(stages)
+        if slower == 1:
+            return self.truth
+        late, limit = 1 - self.percentile / 100, self.limit_ms / SERVICE_MS / slower
+        low, high = 0.0, 1.0
+        for _ in range(40):
+            middle = (low + high) / 2
+            low, high = (middle, high) if share_beyond(self.servers, middle, limit) <= late else (low, middle)
+        return low * self.servers / slower / SERVICE_MS * 1000
 
 
 class Shares(NamedTuple):
@@ -136,7 +154,12 @@ def one_search(case: Case, seed: int) -> Found:
     results: list[LoadResult] = []
     while here is not None:
         chance = random.Random(f"{case}/{seed}/{here.number}/{here.repeat}")
-        begins, ends = simulated(case, float(here.value), case.requests, chance)
+        # A slower server is the same one with time stretched.
+        slower = case.slower(stages)
+        begins, ends = (
+            [slower * at for at in instants]
+            for instants in simulated(case, slower * float(here.value), case.requests, chance)
+        )
         times = [1000 * (end - begin) for begin, end in zip(begins, ends, strict=True)]
         results = results if here.repeat > 1 else []
         results.append(LoadResult(0, stage_parts(begins, ends), {"E2EL": times}))
@@ -155,20 +178,30 @@ CASES = (
     (32, 0.5, 0.95, 95.0, 6000),
 )
 """Servers, spread of service times, utilisation, percentile, requests a stage."""
+DRIFTS_PERCENT = (-1.0, 0.5)
+"""Of a stage: over a search of twenty a server that gets faster by a fifth, as one that warms up, or slower by a tenth."""
+DRIFTING = ((1, None, 0.7, 50.0, 2000), (8, None, 0.9, 95.0, 6000))
+"""Of the cases those that drift."""
 
 
-def simulated_searches(count: int = 200) -> Shares:
-    """So many searches, shared out evenly over the cases, on all cores."""
+def simulated_searches(count: int = 200, *, drifting: int = 40) -> tuple[Shares, Shares]:
+    """So many searches, shared out evenly over the cases, on all cores; and those whose server drifts."""
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         cases = list(pool.map(case_of, *zip(*CASES, strict=True)))
-        found = [pool.map(partial(one_search, case), range(count // len(cases)), chunksize=5) for case in cases]
-        ends = [(case, each) for case, of in zip(cases, found, strict=True) for each in of]
-    return shares(ends)
+        still = list(pool.map(case_of, *zip(*DRIFTING, strict=True)))
+        drift = [replace(case, drift_percent=percent) for case in still for percent in DRIFTS_PERCENT]
+        of_cases = [
+            [(case, pool.map(partial(one_search, case), range(searches // len(some)), chunksize=5)) for case in some]
+            for some, searches in ((cases, count), (drift, drifting))
+        ]
+        steady, drifted = (shares([(case, each) for case, found in some for each in found]) for some in of_cases)
+    return steady, drifted
 
 
 def shares(ends: list[tuple[Case, Found]]) -> Shares:
     """Of these searches together."""
-    ratios = [(found.load or 0.0) / case.truth for case, found in ends]
+    # The confirmation is the last stage: the load found is held against the server as it is then.
+    ratios = [found.load / case.truth_at(found.stages - 1) if found.load else 0.0 for case, found in ends]
     return Shares(
         searches=len(ends),
         above_truth_percent=100 * sum(ratio > 1 for ratio in ratios) / len(ends),

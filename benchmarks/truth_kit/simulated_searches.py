@@ -16,12 +16,12 @@ def measured(*, say: Callable[[str], None]) -> Mapping[str, float | None]:
         return {"search_above_truth_percent": None}
     (found,) = spread(_shares, [SEARCHES])
     say(f"  {found}")
-    return {
-        f"search_{name}": found[name] for name in ("above_truth_percent", "none_found_percent", "median_below_percent")
-    }
+    names = ("above_truth_percent", "none_found_percent", "median_below_percent")
+    words = {"": "steady", "drifting_": "drifting"}
+    return {f"search_{prefix}{name}": found[word][name] for prefix, word in words.items() for name in names}
 
 
-def _shares(searches: int) -> Mapping[str, float]:
+def _shares(searches: int) -> Mapping[str, Mapping[str, float]]:
     """At idle priority, with the processes that it starts."""
-    found: Mapping[str, float] = import_module(MODULE).simulated_searches(searches)._asdict()
-    return found
+    steady, drifting = import_module(MODULE).simulated_searches(searches)
+    return {"steady": steady._asdict(), "drifting": drifting._asdict()}

@@ -3,11 +3,11 @@
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, compress
+from itertools import accumulate, chain, compress
 from typing import Any
 
-from benchrun.judge.stage_profile import expected_load
-from benchrun.measure import Distribution, duration_seconds
+from benchrun.judge.stage_profile import StageProfile, expected_load
+from benchrun.measure import Distribution, Plateau, duration_seconds, plateau_totals
 from benchrun.plan import cells
 from benchrun_client.contract import StageRecord
 
@@ -50,14 +50,18 @@ class Error:
 
 def errors(outcome: Outcome) -> Iterator[Error]:
     """Mean, median and p99 of every latency, and the throughput, of every stage whose requests are all in the server's log."""
-    for record, lines, rate in _stages(outcome):
+    for stage, lines, began in _stages(outcome):
+        record = stage.record
         told, true = _told(record), _true(lines)
         for latency, values in told.items():
             if values.count and true[latency].count:
                 yield from _of_latency(record.stage_id, latency, true[latency], values)
         tokens = sum(compress(record.requests.output_tokens, record.requests.ok))
         measured = tokens / duration_seconds(record)
-        yield Error(record.stage_id, "output throughput", _throughput(lines, rate), measured)
+        yield Error(record.stage_id, "output throughput", _throughput(lines, stage.expected.rate), measured)
+        if isinstance(stage.plateau, Plateau):
+            steady = plateau_totals([(record, stage.plateau)])["output_throughput"] or 0.0
+            yield Error(record.stage_id, "plateau throughput", _steady(lines, began, stage.plateau), steady)
 
 
 def ttft_error(outcome: Outcome, stage: str) -> float | None:
@@ -66,29 +70,51 @@ def ttft_error(outcome: Outcome, stage: str) -> float | None:
     return next((e.signed_percent for e in found), None)
 
 
-def true_figures(outcome: Outcome) -> Iterator[Figures]:
-    """The headline figures of each stage as the server's log has them, by their names in the results."""
-    for _, lines, rate in _stages(outcome):
-        true = _true(lines)
-        yield {
-            "output_throughput": _throughput(lines, rate),
-            "mean_ttft_ms": true["ttft"].mean() or 0.0,
-            "mean_tpot_ms": true["tpot"].mean() or 0.0,
-            "p99_ttft_ms": true["ttft"].percentile(99) or 0.0,
-        }
+def true_figures(outcome: Outcome) -> Iterator[tuple[str, Figures]]:
+    """The load point of each stage, and its headline figures as the server's log has them, by their names in the results.
+    Throughput is that of the plateau, where there is one."""
+    cell_of = {stage: cell.id for cell in cells(outcome.spec) for stage in cell.stage_ids}
+    for stage, lines, began in _stages(outcome):
+        true, where = _true(lines), stage.plateau
+        yield (
+            cell_of[stage.id],
+            {
+                "output_throughput": (
+                    _steady(lines, began, where)
+                    if isinstance(where, Plateau)
+                    else _throughput(lines, stage.expected.rate)
+                ),
+                "mean_ttft_ms": true["ttft"].mean() or 0.0,
+                "mean_tpot_ms": true["tpot"].mean() or 0.0,
+                "p99_ttft_ms": true["ttft"].percentile(99) or 0.0,
+            },
+        )
 
 
-def _stages(outcome: Outcome) -> Iterator[tuple[StageRecord, Sequence[Line], float | None]]:
-    """Each stage with its lines of the log and its rate; those whose lines are not its requests are left out."""
+def _stages(outcome: Outcome) -> Iterator[tuple[StageProfile, Sequence[Line], float]]:
+    """Each stage with its lines of the log and when it began by the log's clock; those whose lines are not its requests are left
+    out."""
     offset = time.time() - time.monotonic()
-    rates = {stage: expected_load(outcome.spec, cell).rate for cell in cells(outcome.spec) for stage in cell.stage_ids}
+    loads = {stage: expected_load(outcome.spec, cell) for cell in cells(outcome.spec) for stage in cell.stage_ids}
     for record in outcome.records:
         first = record.first_send_unix_us / 1e6 - offset
         # Up to the last send, not the last answer: the next stage begins hardly later.
         last = first + max(record.requests.start_us) / 1e6
         lines = [x for x in outcome.truth if first - SLACK_SECONDS <= x["arrived_at"] <= last + SLACK_SECONDS]
         if len(lines) == len(record.requests.ok):
-            yield record, lines, rates[record.stage_id]
+            yield StageProfile(record, loads[record.stage_id]), lines, first
+
+
+def _steady(lines: Sequence[Line], began: float, where: Plateau) -> float:
+    """Tokens a second that left the server between the plateau's edges."""
+    begin, end = (began + edge / 1e6 for edge in (where.start_us, where.end_us))
+    tokens = sum(begin < at <= end for line in lines for at in _instants(line))
+    return tokens / (end - begin)
+
+
+def _instants(line: Line) -> Iterator[float]:
+    """When each of its tokens left."""
+    return accumulate((us / 1e6 for us in line["gaps_us"]), initial=line["first_sent_at"])
 
 
 def _told(record: StageRecord) -> dict[str, Distribution]:

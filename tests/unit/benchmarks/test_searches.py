@@ -2,6 +2,7 @@
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 from truth_kit.searches import Found, case_of, limit_at, one_search, shares, simulated
@@ -34,3 +35,21 @@ def test_shares_count_what_was_not_found_as_nothing() -> None:
     assert found.above_truth_percent == pytest.approx(100 / 3)
     assert found.none_found_percent == pytest.approx(100 / 3)
     assert found.median_below_percent == pytest.approx(10)
+
+
+def test_a_drifting_server_is_held_against_what_it_is_at_the_end() -> None:
+    case = replace(case_of(1, None, 0.6, 90, 400), drift_percent=1.0)
+    slower = 1.01**20
+    assert case.truth_at(0) == case.truth == 0.6
+    # M/M/1: the percentile is log(10) / (1 - rho) services, each so much longer.
+    rho = 1 - math.log(10) * slower / (math.log(10) / 0.4)
+    assert case.truth_at(20) == pytest.approx(rho / slower, rel=1e-3)
+    found = shares([(case, Found(0.55, 1)), (case, Found(0.55, 21))])
+    assert found.above_truth_percent == 50
+
+
+def test_a_search_of_a_faster_server_is_not_above_what_it_is_at_the_end() -> None:
+    case = replace(case_of(1, None, 0.5, 50, 1000), drift_percent=-1.0)
+    ends = [(case, one_search(case, seed)) for seed in range(2)]
+    assert all(found.load is not None for _, found in ends)
+    assert shares(ends).above_truth_percent == 0

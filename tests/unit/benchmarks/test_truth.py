@@ -5,19 +5,23 @@ import math
 import time
 from random import Random
 from statistics import fmean
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from benchrun.api import Result
+from benchrun.measure import Plateau
 from benchrun.plan import cells
 from truth import LIMITS, WORDS, _beyond
-from truth_kit import doses, gates, product
+from truth_kit import coverage, doses, gates, pairs, product, timing
 from truth_kit.clean import CELLS_A_RUN, clean_runs
-from truth_kit.doses import MISTAKES, Seen
+from truth_kit.doses import FAST, MISTAKES, SLOW, Seen
 from truth_kit.physical import delaying
 from truth_kit.processes import free_port
-from truth_kit.queues import LOADS, MG32, MM1, MM8, PERCENTS, percentile, simulated, stage
+from truth_kit.queues import CLOSED, LOADS, MG32, MM1, MM8, PERCENTS, closed_stage, percentile, simulated, stage
 
 CLIENT = next(mistake for mistake in MISTAKES if mistake.cause == "client")
+PATH = next(mistake for mistake in MISTAKES if mistake.cause == "path")
 SERVER = next(mistake for mistake in MISTAKES if mistake.cause == "server")
 
 
@@ -50,6 +54,35 @@ def test_a_simulated_stage_is_judged_as_a_measured_one() -> None:
     assert interval[0] < 2000 * percentile(MM8, 0.5, 50) < interval[1]
 
 
+@pytest.mark.parametrize("queue", CLOSED, ids=lambda queue: queue.name)
+def test_users_see_the_percentiles_of_a_long_simulation(queue: Any) -> None:
+    times = sorted(each.sojourn for each in closed_stage(queue, 40_000, Random(3))[2000:])
+    for percent in PERCENTS:
+        assert times[len(times) * percent // 100] == pytest.approx(percentile(queue, 1.0, percent), rel=0.05)
+
+
+def test_users_are_all_under_way_and_judged_as_a_closed_loop() -> None:
+    queue = CLOSED[0]
+    requests = closed_stage(queue, 400, Random(2))
+    assert [each.sent for each in requests[:17]].count(0.0) == queue.users == 16
+    row = product.judged_stage(requests, users=queue.users, limits=[(50, 1e-3), (50, 1e3)])
+    assert (row.axis, row.value) == ("concurrency", "16")
+    assert [each.outcome for each in row.objectives] == ["Missed", "Met"]
+
+
+def test_settings_with_few_intervals_are_counted_for_themselves() -> None:
+    setting = coverage.Setting(0, 0.5, 400)
+    words = {"stages": 100, "Met": 4, "Missed": 2}
+    given = {50: (100, 96), 90: (10, 7), 95: (10, 9), 99: (0, 0)}
+    tally = coverage.Tally({(word, percent): n for word, n in words.items() for percent in PERCENTS})
+    for percent, (some, covered) in given.items():
+        tally |= coverage.Tally({("given", percent): some, ("covered", percent): covered})
+    found = coverage._shares({setting: tally})
+    assert (found.coverage, found.sparse_worst, found.sparse_coverage) == (96, 70, 80)
+    assert (found.sparse_settings, found.without_intervals) == (2, 1)
+    assert (found.false_met, found.false_missed, found.intervals_given) == (4, 2, 30)
+
+
 def test_both_sides_differ_by_what_was_put_between_them() -> None:
     baseline, candidate = gates.Sides(200, 5, 0.6, 10.0).draw(Random(1))
     means = [
@@ -64,8 +97,8 @@ def test_both_sides_differ_by_what_was_put_between_them() -> None:
     assert fmean(run.status.results[1].metrics["output_throughput"] or 0.0 for run in candidate) < 1220
 
 
-def seen(harm: float, verdict: str, *blamed: doses.Cause, extra: tuple[str, ...] = ()) -> Seen:
-    return Seen(harm, "mean_ttft_ms", verdict, frozenset(blamed), frozenset(extra))
+def seen(harm: float, verdict: str, *blamed: doses.Cause, **more: Any) -> Seen:
+    return Seen(harm, "mean_ttft_ms", verdict, frozenset(blamed), **({"extra": frozenset()} | more))
 
 
 @pytest.mark.parametrize(
@@ -74,8 +107,11 @@ def seen(harm: float, verdict: str, *blamed: doses.Cause, extra: tuple[str, ...]
         (CLIENT, seen(20, "Suspect", "client"), "rightly"),
         (CLIENT, seen(20, "Suspect", "client", "path"), "wrongly"),
         (CLIENT, seen(20, "Suspect"), "nobody"),
+        (CLIENT, seen(20, "Suspect", unknown=True), "wrongly"),
         (CLIENT, seen(20, "Valid"), None),
         (CLIENT, seen(4, "Suspect", "path"), None),
+        (PATH, seen(20, "Suspect", unknown=True), "unknown"),
+        (PATH, seen(20, "Suspect", "path", unknown=True), "rightly"),
         (SERVER, seen(20, "Invalid"), "rightly"),
         (SERVER, seen(20, "Invalid", "client"), "wrongly"),
     ],
@@ -86,22 +122,113 @@ def test_each_mistake_is_named(mistake: doses.Mistake, cell: Seen, named: str | 
 
 def test_doses_in_a_few_figures() -> None:
     found = {
-        (CLIENT.name, 0.5): [seen(4.9, "Valid"), seen(4.9, "Valid")],
-        (CLIENT.name, 0.3): [seen(9, "Valid"), seen(9, "Suspect", "client")],
-        (CLIENT.name, 0.1): [seen(50, "Invalid", "client"), seen(50, "Invalid", "path", extra=("PathSlow", "Drift"))],
+        (CLIENT.name, "slow", 0.5): [seen(4.9, "Valid"), seen(4.9, "Valid", bounded=True)],
+        (CLIENT.name, "slow", 0.3): [seen(9, "Valid"), seen(9, "Suspect", "client")],
+        (CLIENT.name, "fast", 0.1): [
+            seen(50, "Invalid", "client"),
+            seen(50, "Invalid", "path", extra=frozenset({"PathSlow", "Drift"})),
+        ],
+        (PATH.name, "fast", 1.0): [seen(0, "Valid", floor_percent=13.0), seen(0, "Suspect", floor_percent=20.0)],
+        (PATH.name, "fast", 8.0): [seen(90, "Suspect", unknown=True), seen(90, "Suspect")],
+        (SERVER.name, "slow", 1.0): [seen(9, "Invalid"), seen(9, "Invalid", "client")],
     }
     tally = doses.tally(found, say=lambda _: None)
-    assert (tally.harmful_unnoticed_percent, tally.harmful_unnoticed_mean_percent) == (50, 25)
-    assert (tally.harmed, tally.extra_findings) == (4, 2)
-    assert tally.named_rightly_percent == pytest.approx(100 * 2 / 3)
+    assert tally.harmful_unnoticed_percent == 50
+    assert tally.harmful_unnoticed_mean_percent == pytest.approx(100 / 8)
+    assert (tally.harmed, tally.p99_bounded, tally.extra_findings) == (8, 1, 2)
+    assert (tally.within_floor, tally.within_floor_unnoticed) == (2, 1)
+    assert tally.named == 5
+    shares = tally.named_rightly_percent, tally.named_unknown_percent, tally.nobody_named_percent
+    assert shares == (50, 20, 20)
+    assert tally.server_blames_others_percent == 50
+
+
+def row(**figures: float) -> Result:
+    steady = {"request_throughput": 60.0, "output_throughput": 480.0}
+    values = {"metrics": {"mean_ttft_ms": 16.5, "output_throughput": 400.0}, "steady": steady}
+    values["metrics"] |= figures
+    same = {"cell": "w0/rate=60", "workload": "w0", "axis": "rate", "value": "60", "repeats": 1, "repeatsPlanned": 1}
+    return Result.model_validate({**same, **values, "throughputOf": "Arrivals", "verdict": "Valid"})
+
+
+@pytest.mark.parametrize(
+    ("figures", "harm", "floor"),
+    [
+        ({}, 0.0, 10.0),
+        ({"mean_ttft_ms": 15.9}, 0.0, 0.0),
+        ({"mean_ttft_ms": 21.0}, 40.0, 0.0),
+        ({"p99_ttft_ms": 23.0, "mean_ttft_ms": 15.0}, 53.3, 0.0),
+    ],
+)
+def test_harm_is_that_of_the_plateau_and_what_the_rules_let_pass_is_told_apart(
+    figures: dict[str, float], harm: float, floor: float
+) -> None:
+    truth = doses.Truth(
+        {"output_throughput": 1.0, "mean_ttft_ms": 15.0, "p99_ttft_ms": 15.0}, {"w0/rate=60": 480.0, "w1/rate=60": 1.0}
+    )
+    outcome = SimpleNamespace(judged=SimpleNamespace(findings=[], results=[row(**figures)]))
+    (found,) = doses.seen(PATH, cast("Any", outcome), truth)
+    assert (round(found.harm_percent, 1), round(found.floor_percent, 1)) == (harm, floor)
+
+
+def test_tokens_between_the_edges_of_a_plateau_are_counted() -> None:
+    lines = [
+        {"first_sent_at": 10.5, "gaps_us": [500_000, 500_000]},  # 10.5, 11.0, 11.5
+        {"first_sent_at": 11.9, "gaps_us": [200_000]},  # 11.9, 12.1
+    ]
+    where = Plateau(start_us=1_000_000, end_us=2_000_000, started=())
+    assert timing._steady(lines, 10.0, where) == 2.0
+
+
+def test_halves_of_a_block_share_half_of_each_side() -> None:
+    found = [(set(first), set(second)) for first, second in pairs.halves()]
+    assert len(found) == 7
+    for number, (first, second) in enumerate(found):
+        assert (len(first), len(second), first & second) == (4, 4, set())
+        assert all(len(first & other) == len(second & other) == 2 for other, _ in found[:number])
+
+
+def test_servers_are_halved_block_by_block() -> None:
+    def outcome(tokens: float) -> Any:
+        run = product.server_run(
+            "s", [{"OutputThroughput": tokens, "MeanTTFT": 1e5 / tokens, "MeanTPOT": 1e4 / tokens}]
+        )
+        return SimpleNamespace(spec=run.spec, judged=SimpleNamespace(results=run.status.results))
+
+    noise = (0.0, 0.3, -0.2, 0.1, 0.2, -0.3, 0.1, -0.1)
+    equal = [outcome(1000 + each) for each in noise]
+    late = [outcome((1000 if number < 4 else 1200) + each) for number, each in enumerate(noise)]
+    words = pairs.words_of_halves([*equal, *late])
+    assert len(words) == 14
+    # Of the second block the last four servers are faster, and only one halving has them on one side.
+    assert [number for number, word in enumerate(words) if word in ("Better", "Worse", "Mixed")] == [7 + 3]
 
 
 def test_every_mistake_has_five_doses_and_a_spec() -> None:
+    names = []
     for mistake in (*MISTAKES, *doses.REFERENCES):
         assert len(mistake.doses) in (1, 5)
-        for dose in mistake.doses:
-            assert len(cells(mistake.experiment(dose).spec("http://127.0.0.1:1"))) == mistake.cells
-    assert len({mistake.experiment(dose).name for mistake in MISTAKES for dose in mistake.doses}) == 5 * len(MISTAKES)
+        for place, dose in mistake.tried:
+            experiment = mistake.experiment(place, dose)
+            names.append(experiment.name)
+            assert len(cells(experiment.spec("http://127.0.0.1:1"))) == mistake.cells
+    assert len(set(names)) == len(names)
+
+
+def test_client_path_and_front_end_have_doses_at_the_fast_server() -> None:
+    assert all(len(mistake.fast) >= 2 for mistake in MISTAKES if mistake.cause not in ("server",))
+    assert float(FAST.rate) * FAST.seconds > 369 > float(SLOW.rate) * SLOW.seconds, "a p99 takes 369 at least"
+
+
+def test_doses_send_what_the_references_send() -> None:
+    loads = {
+        (place.name, mistake.prompt_tokens, tuple(map(str, experiment.workloads[:1])), experiment.traffic)
+        for mistake in (*MISTAKES, *doses.REFERENCES)
+        for place, dose in mistake.tried
+        for experiment in [mistake.experiment(place, dose)]
+    }
+    assert len(loads) == 4
+    assert {traffic for *_, traffic in loads} == {"doses"}
 
 
 def test_a_third_of_clean_runs_queue() -> None:
