@@ -18,28 +18,23 @@ from scipy import stats
 
 LOCKED = Path(__file__).parents[1] / "requirements/operator.txt"
 COMMAND_HAS = "annotated-types markdown-it-py mdurl pydantic pydantic-core pygments pyyaml rich typing-extensions"
-MODULES = {
-    "judge": "benchrun.judge_process.job",
-    "operator": "benchrun.runtime.main",
-    "command": "benchrun.cli.__main__",
-    "client": "benchrun_client.record_server",
-}
-LIBRARIES = """judge scipy scipy.special scipy.stats
-operator pydantic-settings pydantic_settings
-command kubernetes kubernetes.config kubernetes.dynamic:DynamicClient kubernetes.client:CustomObjectsApi
-command lightkube lightkube
-command kr8s kr8s
-operator kubernetes kubernetes.aio.client:CoreV1Api kubernetes.aio.client:AppsV1Api kubernetes.aio.client:BatchV1Api
-operator kubernetes-asyncio kubernetes_asyncio.client
-operator lightkube lightkube
-operator kr8s kr8s.asyncio
-client prometheus-client prometheus_client
-operator tenacity tenacity
-operator backoff backoff
-operator cel-python celpy
-operator cel-expr-python cel_expr_python.cel
-operator common-expression-language cel
-operator python-cel cel"""
+COMMAND, CLIENT = "benchrun.cli.__main__", "benchrun_client.record_server"
+LIBRARIES = """benchrun.judge_process.job scipy scipy.special scipy.stats
+benchrun.runtime.main pydantic-settings pydantic_settings
+benchrun.cli.__main__ kubernetes kubernetes.config kubernetes.dynamic:DynamicClient kubernetes.client:CustomObjectsApi
+benchrun.cli.__main__ lightkube lightkube
+benchrun.cli.__main__ kr8s kr8s
+benchrun.runtime.main kubernetes kubernetes.aio.client:CoreV1Api kubernetes.aio.client:AppsV1Api kubernetes.aio.client:BatchV1Api
+benchrun.runtime.main kubernetes-asyncio kubernetes_asyncio.client
+benchrun.runtime.main lightkube lightkube
+benchrun.runtime.main kr8s kr8s.asyncio
+benchrun_client.record_server prometheus-client prometheus_client
+benchrun.runtime.main tenacity tenacity
+benchrun.runtime.main backoff backoff
+benchrun.runtime.main cel-python celpy
+benchrun.runtime.main cel-expr-python cel_expr_python.cel
+benchrun.runtime.main common-expression-language cel
+benchrun.runtime.main python-cel cel"""
 CHILD = """
 import importlib, pkgutil, sys, time
 folder, base, *modules = sys.argv[1:]
@@ -54,7 +49,7 @@ print(resident() - before, 1000 * (time.process_time() - start), before)
 
 def main() -> None:
     locked = set(re.findall(r"^([a-z0-9-]+)==", LOCKED.read_text(encoding="utf-8"), re.MULTILINE))
-    there = {"command": set(COMMAND_HAS.split()), "client": {"prometheus-client"}}  # vLLM has it
+    there = {COMMAND: set(COMMAND_HAS.split()), CLIENT: {"prometheus-client"}}  # vLLM has it
     print("| process | library | MB on disk | MiB resident | ms of CPU to import |\n|---|---|---|---|---|")
     for process, name, *modules in map(str.split, LIBRARIES.splitlines()):
         folder = Path(sys.argv[1]) / name
@@ -66,7 +61,7 @@ def main() -> None:
             Path(str(f.locate())) for each in found.keys() - there.get(process, locked) for f in found[each].files or ()
         ]
         size = sum(file.stat().st_size for file in files if file.is_file()) / 1e6
-        command = [sys.executable, "-c", CHILD, str(folder), MODULES[process], *modules]
+        command = [sys.executable, "-c", CHILD, str(folder), process, *modules]
         runs = [map(float, subprocess.check_output(command, text=True).split()) for _ in range(3)]
         memory, time, before = map(median, zip(*runs, strict=True))
         row = f"{process} ({before:.0f} MiB) | {name} {found[name].version} | {size:.1f} | {memory:.1f} | {time:.0f}"
