@@ -1,5 +1,8 @@
 """Real vLLM: an experiment of docs/experiments, applied as it is, with what its report says. The longer ones are in tests/long."""
 
+import hashlib
+import re
+
 import pytest
 from kit.examples import LATENCIES, PERCENTILES, benchrun, example, finding, measured, on_a_busy_machine, rows
 from kit.kubectl import Namespace
@@ -10,8 +13,9 @@ RUN = "BenchmarkRun"
 
 
 def test_four_latencies_are_told_and_where_sixteen_requests_can_not_tell_them(namespace: Namespace) -> None:
-    namespace.apply(*map(on_a_busy_machine, example("e2-four-latencies-tiny.yaml").values()))
-    status = measured(namespace, RUN, "e2-four-latencies-tiny", timeout_seconds=500)
+    name, objects = "e2-four-latencies-tiny", example("e2-four-latencies-tiny.yaml")
+    namespace.apply(*map(on_a_busy_machine, objects.values()))
+    status = measured(namespace, RUN, name, timeout_seconds=500)
     found = rows(status)
     for row in found.values():
         for latency in LATENCIES:
@@ -31,8 +35,21 @@ def test_four_latencies_are_told_and_where_sixteen_requests_can_not_tell_them(na
     (read,) = status["datasets"]
     assert read["rowsRead"] > read["rowsUsed"] == sixteen["metrics"]["completed"] + 16
 
-    said = benchrun(namespace, "report", "e2-four-latencies-tiny", "--wide")
-    shown = {row["load point"]: row for row in said.table("load point", "req/s")}
-    assert shown["sixteen/rate=8"]["E2EL p99"].endswith("?")
-    assert shown["enough/rate=8"]["E2EL p99"].endswith("?") == ("p99_e2el_ms" in enough.get("uncertain", []))
+    # One template for both sides, and a server that its command started: it serves the model that was asked for.
+    template = objects[name]["spec"]["chatTemplate"]["inline"]
+    assert status["client"]["chatTemplate"] == hashlib.sha256(template.encode()).hexdigest()
+    assert "WrongModel" not in {each["code"] for each in status["findings"]}
+    (server,) = status["servers"]
+    assert not {"serve", "--model", "/models/tiny"} & {*server["args"]}, "the model is given by the command"
+
+    # What the server had for its KV cache, to be held against `benchrun kv-cache`.
+    shown = re.search(r"KV cache (\d+) tokens in ([0-9.]+) GiB a GPU", benchrun(namespace, "get", name).text)
+    assert shown is not None
+    assert int(shown[1]) == server["kvCacheTokens"] > 0
+    assert float(shown[2]) * 2**30 == pytest.approx(int(server["reported"]["kv_cache_memory_bytes"]), rel=0.01)
+
+    said = benchrun(namespace, "report", name, "--wide")
+    figures = {row["load point"]: row for row in said.table("load point", "req/s")}
+    assert figures["sixteen/rate=8"]["E2EL p99"].endswith("?")
+    assert figures["enough/rate=8"]["E2EL p99"].endswith("?") == ("p99_e2el_ms" in enough.get("uncertain", []))
     assert "too few requests for this percentile" in said.text
