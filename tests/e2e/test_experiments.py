@@ -5,7 +5,9 @@ import re
 
 import pytest
 from kit.examples import LATENCIES, PERCENTILES, benchrun, example, finding, measured, on_a_busy_machine, rows
-from kit.kubectl import Namespace
+from kit.kubectl import RUN as RUN_KIND, Namespace
+from kit.runs import TINY_MODEL
+from kit.sweeps import sweep_of_seqs
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -34,6 +36,7 @@ def test_four_latencies_are_told_and_where_sixteen_requests_can_not_tell_them(na
 
     (read,) = status["datasets"]
     assert read["rowsRead"] > read["rowsUsed"] == sixteen["metrics"]["completed"] + 16
+    assert read["rowsDropped"] == {"TooLongForModel": 1}
 
     # One template for both sides, and a server that its command started: it serves the model that was asked for.
     template = objects[name]["spec"]["chatTemplate"]["inline"]
@@ -53,3 +56,21 @@ def test_four_latencies_are_told_and_where_sixteen_requests_can_not_tell_them(na
     assert figures["sixteen/rate=8"]["E2EL p99"].endswith("?")
     assert figures["enough/rate=8"]["E2EL p99"].endswith("?") == ("p99_e2el_ms" in enough.get("uncertain", []))
     assert "too few requests for this percentile" in said.text
+
+
+def test_another_model_is_a_variant_whose_server_and_client_take_it(namespace: Namespace) -> None:
+    """A sparse or quantised model against the dense one, with a simulated server."""
+    other = {"name": "tiny-sparse", "source": {"path": {"path": TINY_MODEL}}}
+    one, four = ["--max-num-seqs=1"], ["--max-num-seqs=4"]
+    variants = [{"name": "dense", "args": one}, {"name": "sparse", "model": other, "args": four}]
+    namespace.apply(sweep_of_seqs("models", matrix={"variants": variants}))
+    status = measured(namespace, "BenchmarkSweep", "models", timeout_seconds=300)
+    _, sparse = status["results"]
+    assert sparse["variant"] == "sparse"
+    assert sparse["paired"], "both were sent the same prompts"
+    changes = {change["metric"]: change for change in sparse["changes"]}
+    assert changes["OutputThroughput"]["word"] == "Better"
+    assert changes["OutputThroughput"]["changePercent"] > 50
+    run = namespace.get(RUN_KIND, "models-v2-r1")
+    assert "--served-model-name=tiny-sparse" in run["status"]["servers"][0]["args"]
+    assert "WrongModel" not in {each["code"] for each in run["status"]["findings"]}
