@@ -17,7 +17,7 @@ RUN = "BenchmarkRun"
 def test_four_latencies_are_told_and_where_sixteen_requests_can_not_tell_them(namespace: Namespace) -> None:
     name, objects = "e2-four-latencies-tiny", example("e2-four-latencies-tiny.yaml")
     namespace.apply(*map(on_a_busy_machine, objects.values()))
-    status = measured(namespace, RUN, name, timeout_seconds=500)
+    status = measured(namespace, RUN, name, timeout_seconds=1200)
     found = rows(status)
     for row in found.values():
         for latency in LATENCIES:
@@ -64,7 +64,7 @@ def test_another_model_is_a_variant_whose_server_and_client_take_it(namespace: N
     one, four = ["--max-num-seqs=1"], ["--max-num-seqs=4"]
     variants = [{"name": "dense", "args": one}, {"name": "sparse", "model": other, "args": four}]
     namespace.apply(sweep_of_seqs("models", matrix={"variants": variants}))
-    status = measured(namespace, "BenchmarkSweep", "models", timeout_seconds=300)
+    status = measured(namespace, "BenchmarkSweep", "models", timeout_seconds=600)
     _, sparse = status["results"]
     assert sparse["variant"] == "sparse"
     assert sparse["paired"], "both were sent the same prompts"

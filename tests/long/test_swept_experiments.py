@@ -9,10 +9,10 @@ from benchrun.api import TOTAL_COST
 from kit.examples import benchrun, example, measured, on_a_busy_machine
 from kit.kubectl import Namespace, Object
 
-pytestmark = pytest.mark.timeout(2500)
+pytestmark = pytest.mark.timeout(5400)
 
 SWEEP = "BenchmarkSweep"
-ENDS_WITHIN_SECONDS = 2400
+ENDS_WITHIN_SECONDS = 5200
 
 
 def swept(namespace: Namespace, file: str, name: str) -> Object:
