@@ -38,6 +38,12 @@ def test_texts_packed_differently_stand_in_one_table(namespace: Namespace) -> No
     # Is it full? A row for the tenth of the texts.
     in_all = said.table("texts in all", "figure", "12 a prompt")
     assert [row["texts in all"] for row in in_all if row["figure"] == "texts/s"] == ["1920", "192"]
+    # How long each took, over both repeats.
+    for name, of in packed.items():
+        assert found[name]["duration"] > 0
+        if name != "packed-12-tenth":
+            classified = found[name]["completed"] * of
+            assert classified / found[name]["duration"] == pytest.approx(float(shown[name]["texts/s"]), rel=0.5)
     # What the server did is in a profile of the last workload, whatever it says on two cores.
     assert status["profile"]["evidence"]["workload"] == "single"
     assert sum(status["profile"]["kernels"].values()) > 0
