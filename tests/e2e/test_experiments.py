@@ -19,8 +19,13 @@ def test_four_latencies_are_told_and_where_sixteen_requests_can_not_tell_them(na
     namespace.apply(*map(on_a_busy_machine, objects.values()))
     status = measured(namespace, RUN, name, timeout_seconds=1200)
     found = rows(status)
-    for row in found.values():
-        for latency in LATENCIES:
+    # A gap between chunks is none between tokens where a late server sends several at once: then ITL is left out, and said to be.
+    shown = {
+        cell: [name for name in LATENCIES if name != "itl" or "ChunksAreNotTokens" not in row["findings"]]
+        for cell, row in found.items()
+    }
+    for cell, row in found.items():
+        for latency in shown[cell]:
             p50, p95, p99 = (row["metrics"][f"p{percentile}_{latency}_ms"] for percentile in PERCENTILES)
             assert 0 < p50 <= p95 <= p99
 
@@ -31,7 +36,7 @@ def test_four_latencies_are_told_and_where_sixteen_requests_can_not_tell_them(na
     assert told["evidence"].items() >= expected.items()
     assert "p99_ttft_ms" in sixteen["uncertain"]
     # How many of the other requests are independent, a busy machine decides: each percentile has an interval, or is marked.
-    every = {f"p{percentile}_{latency}_ms" for percentile in PERCENTILES for latency in LATENCIES}
+    every = {f"p{percentile}_{latency}_ms" for percentile in PERCENTILES for latency in shown["enough/rate=8"]}
     assert every <= {*enough.get("intervals", {}), *enough.get("uncertain", [])}
 
     (read,) = status["datasets"]
@@ -46,10 +51,10 @@ def test_four_latencies_are_told_and_where_sixteen_requests_can_not_tell_them(na
     assert not {"serve", "--model", "/models/tiny"} & {*server["args"]}, "the model is given by the command"
 
     # What the server had for its KV cache, to be held against `benchrun kv-cache`.
-    shown = re.search(r"KV cache (\d+) tokens in ([0-9.]+) GiB a GPU", benchrun(namespace, "get", name).text)
-    assert shown is not None
-    assert int(shown[1]) == server["kvCacheTokens"] > 0
-    assert float(shown[2]) * 2**30 == pytest.approx(int(server["reported"]["kv_cache_memory_bytes"]), rel=0.01)
+    size = re.search(r"KV cache (\d+) tokens in ([0-9.]+) GiB a GPU", benchrun(namespace, "get", name).text)
+    assert size is not None
+    assert int(size[1]) == server["kvCacheTokens"] > 0
+    assert float(size[2]) * 2**30 == pytest.approx(int(server["reported"]["kv_cache_memory_bytes"]), rel=0.01)
 
     said = benchrun(namespace, "report", name, "--wide")
     figures = {row["load point"]: row for row in said.table("load point", "req/s")}
