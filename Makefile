@@ -73,17 +73,25 @@ test: lint test-unit devcluster-up images test-chart test-cluster test-e2e ## Al
 	@echo "make test: all passed"
 
 .PHONY: test-long
-test-long: .venv devcluster-up images ## The longer proofs: a second cluster, the client alone, long sweeps, the benchmarks
+test-long: .venv devcluster-up images test-experiments ## The longer proofs: experiments, a second cluster, the client alone, the benchmarks
 	$(PYTEST) tests/devcluster
 	$(PYTEST) tests/client
 	$(DEVCLUSTER) lws
-	$(PYTEST) tests/long
+	$(PYTEST) tests/long $(EXPERIMENTS:%=--ignore=%)
 	$(MAKE) --no-print-directory test-browser bench-report
 	$(MAKE) --no-print-directory install bench-gpu-idle
 	@# The scale benchmark runs an operator of its own.
 	helm uninstall benchrun --namespace benchrun-system --ignore-not-found --wait
 	$(MAKE) --no-print-directory bench-runs
 	$(MAKE) --no-print-directory bench-judge bench-proxy bench-shards bench-truth
+
+# The tiny manifests of docs/experiments, and the two that belong to them.
+EXPERIMENTS := tests/e2e/test_experiments.py $(addprefix tests/long/test_,profile.py disaggregated_vllm.py \
+  prompts_sent_again.py packed_texts.py swept_experiments.py)
+
+.PHONY: test-experiments
+test-experiments: .venv devcluster-up images ## Every tiny experiment on real vLLM, with its answers; reports are kept in .devcluster/reports
+	REPORTS_DIR=$(DEVCLUSTER_DIR)/reports $(PYTEST) $(EXPERIMENTS)
 
 .PHONY: lint
 lint: .venv ## Style, types, import contracts, generated files, the size of the source

@@ -142,31 +142,30 @@ BAD = {
         ('persistentvolumeclaim "absent" not found', "startupDeadlineSeconds"),
     ),
 }
-NO_CLAIM_SECONDS = 20
-"""A claim that is missing may still be made; so long is waited for it."""
+SPECS: dict[str, dict[str, Any]] = {
+    **{name: {"workloads": [workload("chat", dataset)]} for name, (dataset, _, _) in BAD.items()},
+    "bad-template": {"chatTemplate": {"inline": "{% for m in messages %}{{ m.content }}"}},
+}
+SPECS["no-claim"]["startupDeadlineSeconds"] = 20  # A claim that is missing may still be made; so long is waited for it.
+EXPECTED = {name: (reason, words) for name, (_, reason, words) in BAD.items()}
+EXPECTED["bad-template"] = "ChatTemplateInvalid", ("chatTemplate", "endfor")
 
 
 @pytest.mark.timeout(200)
 def test_what_cannot_be_read_is_named_before_a_server_is_made(shelf: Namespace) -> None:
-    runs = [
-        simulated_run(name, workloads=[workload("chat", dataset)], startupDeadlineSeconds=NO_CLAIM_SECONDS)
-        if name == "no-claim"
-        else simulated_run(name, workloads=[workload("chat", dataset)])
-        for name, (dataset, _, _) in BAD.items()
-    ]
     ended: dict[str, Object] = {}
     with Watch(shelf, RUN, "deployments") as watch:
-        shelf.apply(*runs)
+        shelf.apply(*(simulated_run(name, **spec) for name, spec in SPECS.items()))
         for found in watch.news(seconds=150):
-            if found["kind"] == "BenchmarkRun" and found["metadata"]["name"] in BAD and is_finished(found):
+            if found["kind"] == "BenchmarkRun" and found["metadata"]["name"] in SPECS and is_finished(found):
                 ended[found["metadata"]["name"]] = found
-            if ended.keys() == BAD.keys():
+            if ended.keys() == SPECS.keys():
                 break
         deployments = {name for kind, name in watch.uids if kind == "Deployment"}
     assert {name: condition(run, "Failed").get("reason") for name, run in ended.items()} == {
-        name: reason for name, (_, reason, _) in BAD.items()
+        name: reason for name, (reason, _) in EXPECTED.items()
     }
-    for name, (_, _, words) in BAD.items():
+    for name, (_, words) in EXPECTED.items():
         message = ended[name]["status"]["message"]
         assert all(word in message for word in words), f"{name}: {message}"
         assert ended[name]["status"].get("scheduledTime") is None

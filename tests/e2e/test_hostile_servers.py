@@ -14,6 +14,8 @@ HOSTILE = {
     "noisy": "--sim-log-noise-mb=100",
     "impostor": "--sim-root=facebook/opt-125m",
 }
+OTHER = "exec vllm serve facebook/opt-125m --served-model-name=tiny --port=8000"
+"""A script as the server's command, of which nothing can be known before: it starts another model under the name of the run's."""
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +23,7 @@ def together(operator: Namespace) -> Iterator[Namespace]:
     """A namespace in which a run against each of them was started, at the same instant."""
     with in_a_namespace() as namespace:
         namespace.apply(*(simulated_run(name, args=(flag,)) for name, flag in HOSTILE.items()))
+        namespace.apply(simulated_run("other", server={"command": ["sh", "-c", OTHER]}))
         yield namespace
 
 
@@ -54,8 +57,10 @@ def test_a_hundred_megabytes_of_log_noise_hurt_nobody(together: Namespace) -> No
 
 
 @pytest.mark.timeout(240)
-def test_a_server_of_another_model_under_the_name_that_was_asked_for_is_invalid(together: Namespace) -> None:
-    run = finished(together, "impostor", timeout_seconds=200)
+@pytest.mark.parametrize("name", ["impostor", "other"])
+def test_a_server_of_another_model_under_the_name_that_was_asked_for_is_invalid(together: Namespace, name: str) -> None:
+    run = finished(together, name, timeout_seconds=200)
     assert condition(run, "Valid")["status"] == "False"
-    assert "WrongModel" in [finding["code"] for finding in run["status"]["findings"]]
+    wrong = next(finding for finding in run["status"]["findings"] if finding["code"] == "WrongModel")
+    assert (wrong["severity"], wrong["evidence"]["listedModel"]) == ("Invalid", "facebook/opt-125m")
     assert run["status"].get("headline") is None

@@ -1,5 +1,6 @@
 """The manifests of `examples/`, as a person applies them, and what the command prints of them."""
 
+import json
 import os
 import re
 import subprocess
@@ -18,6 +19,7 @@ LATENCIES = ("ttft", "tpot", "itl", "e2el")
 PERCENTILES = ("50", "95", "99")
 KINDS = {"BenchmarkRun": RUN, "BenchmarkSweep": SWEEP}
 COLUMNS = 400  # wide enough that no cell of a table takes two lines
+REPORTS = os.environ.get("REPORTS_DIR")  # where what is reported of each is kept, to be looked at
 
 
 def example(file: str) -> dict[str, Object]:
@@ -35,9 +37,23 @@ def on_a_busy_machine(body: Object) -> Object:
 def measured(namespace: Namespace, kind: str, name: str, *, timeout_seconds: float) -> Object:
     """The status of a run or sweep that has ended as it should."""
     found = namespace.wait_for(KINDS[kind], name, is_finished, timeout_seconds=timeout_seconds, what="finished")
+    if REPORTS is not None:
+        _keep_reports(namespace, found, Path(REPORTS))
     assert condition(found, "Complete")["status"] == "True", found["status"]
     status: Object = found["status"]
     return status
+
+
+def _keep_reports(namespace: Namespace, found: Object, folder: Path) -> None:
+    """Its object, and its report as it is on a terminal, in Markdown and in HTML; of a sweep those of its runs, too."""
+    folder.mkdir(parents=True, exist_ok=True)
+    name = found["metadata"]["name"]
+    (folder / f"{name}.json").write_text(json.dumps(found, indent=1))
+    (folder / f"{name}.txt").write_text(benchrun(namespace, "report", name, "--wide").text)
+    (folder / f"{name}.md").write_text(benchrun(namespace, "report", name, "--markdown").text)
+    benchrun(namespace, "report", name, f"--html={folder / name}.html")
+    for run in namespace.list(RUN, selector=f"benchrun.dev/sweep={name}"):
+        _keep_reports(namespace, run, folder)
 
 
 def rows(status: Object) -> dict[str, Object]:
@@ -49,6 +65,14 @@ def finding(status: Object, code: str) -> Object:
     """The one finding of that code."""
     found = [each for each in status["findings"] if each["code"] == code]
     assert len(found) == 1, status["findings"]
+    only: Object = found[0]
+    return only
+
+
+def explanation(row: Object, question: str) -> Object:
+    """The answer of a row to that question."""
+    found = [each for each in row["explanations"] if each["question"] == question]
+    assert len(found) == 1, row
     only: Object = found[0]
     return only
 

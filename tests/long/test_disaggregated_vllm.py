@@ -8,7 +8,7 @@ from kit.examples import benchrun, example, measured, on_a_busy_machine
 from kit.kubectl import Namespace
 from kit.runs import condition, finished
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(2400)
 
 FILE, NAME = "disaggregated-tiny.yaml", "disaggregated-tiny"
 
@@ -27,7 +27,7 @@ def shared_folder(namespace: Namespace) -> Iterator[None]:
 
 def test_a_split_server_is_held_against_two_whole_ones(namespace: Namespace) -> None:
     namespace.apply(on_a_busy_machine(example(FILE)[NAME]))
-    status = measured(namespace, "BenchmarkSweep", NAME, timeout_seconds=800)
+    status = measured(namespace, "BenchmarkSweep", NAME, timeout_seconds=2000)
     said = benchrun(namespace, "report", NAME)
     results = said.table("variant", "load point", "runs")
     assert [row["variant"] for row in results] == ["aggregated", "split"]
@@ -61,7 +61,7 @@ def test_a_connector_that_finds_nothing_is_found_out(namespace: Namespace) -> No
     namespace.apply(
         {"apiVersion": "benchrun.dev/v1alpha1", "kind": "BenchmarkRun", "metadata": {"name": "lost"}, "spec": spec},
     )
-    run = finished(namespace, "lost", timeout_seconds=600)
+    run = finished(namespace, "lost", timeout_seconds=1500)
     assert condition(run, "Complete")["status"] == "True", run["status"]
     (told,) = [finding for finding in run["status"]["findings"] if finding["code"] == "KVRecomputed"]
     assert told["severity"] == "Invalid"

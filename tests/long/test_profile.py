@@ -5,7 +5,7 @@ from kit.examples import benchrun, example, measured, on_a_busy_machine, rows
 from kit.kubectl import Namespace
 from kit.runs import merged
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = pytest.mark.timeout(2400)
 
 RUN = "BenchmarkRun"
 
@@ -17,7 +17,7 @@ def test_a_profile_names_kernels_and_leaves_the_figures_alone(namespace: Namespa
     statuses = {}
     for name, body in (("plain", plain), ("profiled", profiled)):
         namespace.apply(body)
-        statuses[name] = measured(namespace, RUN, name, timeout_seconds=500)
+        statuses[name] = measured(namespace, RUN, name, timeout_seconds=1100)
     profile = statuses["profiled"]["profile"]
     shares, evidence = profile["kernels"], profile["evidence"]
     assert len(shares) >= 3, profile

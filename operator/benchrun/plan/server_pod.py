@@ -91,6 +91,7 @@ def worker_pod(leader: dict[str, Any]) -> dict[str, Any]:
 
 READER_CONTAINER = "trace-reader"
 TRACE_DIRECTORY = "/profile"
+TRACE_SIZE_LIMIT = "4Gi"  # Every worker writes one, packed; a pod that exceeds it is evicted, after the last stage.
 READER_RESOURCES = {"cpu": "250m", "memory": "1Gi"}
 """Limits as requests: beside it a server with whole cores of its own keeps them (the pod stays Guaranteed)."""
 
@@ -125,7 +126,7 @@ def with_profiler(owner: Owner, spec: BenchmarkRunSpec, pod: dict[str, Any]) -> 
         "securityContext": {**child_objects.CONTAINER_SECURITY, "readOnlyRootFilesystem": True},
         "volumeMounts": [{**mount, "readOnly": True}],
     }
-    kept: dict[str, Any] = {"emptyDir": {}}
+    kept: dict[str, Any] = {"emptyDir": {"sizeLimit": TRACE_SIZE_LIMIT}}
     if profile.claim_name is not None:
         kept = {"persistentVolumeClaim": {"claimName": profile.claim_name}}
     return {**pod, "containers": [engine, reader, *others], "volumes": [*pod["volumes"], {"name": "profile", **kept}]}

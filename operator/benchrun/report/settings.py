@@ -53,7 +53,9 @@ def kv_cache_text(server: ServerStatus) -> str:
     if tokens is None:
         return ""
     each_rank = re.findall(r"[0-9]+(?:\.[0-9]+)?", server.reported.get("available_kv_cache_gib", ""))
-    gib = min(map(float, each_rank), default=0.0)
+    # Where it was given, vLLM measures nothing: --kv-cache-memory-bytes, and always on CPUs.
+    given = server.reported.get("kv_cache_memory_bytes", "")
+    gib = min(map(float, each_rank), default=int(given) / serve_args.GIB if re.fullmatch("[0-9]{1,15}", given) else 0.0)
     each = serve_args.memory(gib * serve_args.GIB / tokens) if tokens else ""
     size = f" in {figure(gib)} GiB a GPU, {each} a token and GPU" if gib and each else ""
     return f"KV cache {tokens} tokens{size}"

@@ -68,7 +68,10 @@ def test_the_reader_needs_no_image_of_its_own_and_takes_no_whole_core_away() -> 
 
 @pytest.mark.parametrize(
     ("profile", "volume"),
-    [({}, {"emptyDir": {}}), ({"claimName": "traces"}, {"persistentVolumeClaim": {"claimName": "traces"}})],
+    [
+        ({}, {"emptyDir": {"sizeLimit": "4Gi"}}),
+        ({"claimName": "traces"}, {"persistentVolumeClaim": {"claimName": "traces"}}),
+    ],
 )
 def test_the_trace_goes_with_the_pod_or_stays_on_a_claim(profile: Json, volume: Json) -> None:
     assert {"name": "profile", **volume} in pod(profiled(profile=profile))["volumes"]

@@ -35,3 +35,10 @@ def test_a_token_of_the_kv_cache_takes_what_was_available_over_the_tokens() -> N
     bare = server.model_copy(update={"reported": {"available_kv_cache_gib": "?"}})
     assert kv_cache_text(bare) == "KV cache 416304 tokens"
     assert kv_cache_text(ServerStatus(role="server")) == ""
+
+
+def test_memory_that_was_given_stands_for_what_vllm_did_not_measure() -> None:
+    given = ServerStatus(role="server", kv_cache_tokens=1_048_576, reported={"kv_cache_memory_bytes": "1073741824"})
+    assert kv_cache_text(given) == "KV cache 1048576 tokens in 1 GiB a GPU, 1 KiB a token and GPU"
+    none = given.model_copy(update={"reported": {"kv_cache_memory_bytes": "None"}})
+    assert kv_cache_text(none) == "KV cache 1048576 tokens"

@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Any
 
 import pytest
-from benchrun.api import THROUGHPUTS, Objective, Result, RoleFigures, SearchResult
+from benchrun.api import THROUGHPUTS, Objective, ProfileStatus, Result, RoleFigures, SearchResult
 from benchrun.api.sweep import FoundLoad, SweepTable, TabledRun, essence
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.result_row import PER_GPU
@@ -219,6 +219,20 @@ def test_more_at_once_that_brings_no_more_throughput_names_the_limit_by_the_vari
     assert wide.limit is not None
     assert wide.limit.limit == "Compute"
     assert "from base to wide" in wide.limit.sentence
+
+
+@pytest.mark.parametrize(("workload", "backed"), [("chat", "Compute"), ("other", None)])
+def test_what_a_variants_profile_says_stands_behind_the_sentence_on_compute(workload: str, backed: str | None) -> None:
+    profile = ProfileStatus(limit="Compute", sentence="Full.", evidence={"workload": workload, "stepTokens": 9000})
+    wide = run("w", [serving(20_600.0, 267.0, 78.0)], status={"profile": profile})
+    given = {"base": [run("b", [serving(20_300.0, 33.0, 9.4)])], "wide": [wide]}
+    kept = {n: [MeasuredRun(r.name, r.uid, r.spec, essence(r.status)) for r in runs] for n, runs in given.items()}
+    [row] = [each for each in tabled(kept).results if each.variant == "wide" and each.runs]
+    assert row.limit is not None
+    assert row.limit.sentence.endswith("compute is the limit.") is (backed is None)
+    assert ("The profile agrees" in row.limit.sentence, "9000 tokens" in row.limit.sentence) == (
+        (backed is not None,) * 2
+    )
 
 
 def test_loads_that_searches_found_stand_with_their_variant() -> None:

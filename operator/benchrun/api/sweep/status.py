@@ -235,4 +235,5 @@ def essence(status: BenchmarkRunStatus) -> BenchmarkRunStatus:
             for row in status.results
         ],
         searches=status.searches,
+        profile=status.profile,
     )

@@ -6,9 +6,11 @@ weights is read once a step and used for each of the step's tokens, so that byte
 for memory. Attention over long contexts is not in that count.
 """
 
+from collections.abc import Sequence
+
 from benchrun_client.contract import Profile, TraceSummary
 
-from benchrun.api import ProfileLimit, ProfileStatus, Result, plain_text
+from benchrun.api import Bottleneck, ProfileLimit, ProfileStatus, Result, plain_text
 from benchrun.judge.explain.waiting import percent
 from benchrun.judge.rules.rule import Evidence, number
 from benchrun.judge.thresholds import PROFILE_HOST_PERCENT, PROFILE_STEP_TOKENS
@@ -16,6 +18,7 @@ from benchrun.measure import rounded
 
 MAX_NAME_CHARACTERS = 80
 MIN_KERNEL_PERCENT = 0.05
+_BEHIND = {"hostPercent": "no kernel ran in {} % of the time", "stepTokens": "a step has {} tokens"}
 LOST = "the server or its client ended before it was taken; every stage was measured before"
 
 
@@ -72,19 +75,33 @@ def _limit(summary: TraceSummary) -> tuple[ProfileLimit, str]:
     return "Unknown", f"Compute or memory bandwidth: {half}, between the thresholds {memory} and {compute}."
 
 
-def backed(results: list[Result], profile: ProfileStatus | None) -> list[Result]:
-    """The results, with what the profile says beside the sentence that compute is the limit: at the highest load of its workload."""
+def profiled_row(results: Sequence[Result], profile: ProfileStatus | None) -> Result | None:
+    """The load point whose load was profiled: the highest of its workload."""
     workload = profile.evidence.get("workload") if profile is not None else None
-    rows = [row for row in results if row.workload == workload]
-    highest = max(rows, key=lambda row: float(row.value), default=None)
-    if profile is None or highest is None or highest.bottleneck is None or highest.bottleneck.limit != "Compute":
+    return max((row for row in results if row.workload == workload), key=lambda row: float(row.value), default=None)
+
+
+def backed(results: list[Result], profile: ProfileStatus | None) -> list[Result]:
+    """The results, with what the profile says beside the sentence that compute is the limit."""
+    found = profiled_row(results, profile)
+    if profile is None or found is None or found.bottleneck is None:
         return results
-    before, evidence = highest.bottleneck, profile.evidence
-    numbers = f"no kernel ran in {evidence.get('hostPercent')} % of the time, and a step has {evidence.get('stepTokens')} tokens"
+    bottleneck = with_profile(found.bottleneck, profile)
+    return [row.model_copy(update={"bottleneck": bottleneck}) if row is found else row for row in results]
+
+
+def with_profile(before: Bottleneck, profile: ProfileStatus) -> Bottleneck:
+    """What the profile says, behind the sentence that compute is the limit; another one is left as it is."""
+    if before.limit != "Compute":
+        return before
+    known = [
+        text.format(number(v))
+        for name, text in _BEHIND.items()
+        if isinstance(v := profile.evidence.get(name), int | float)
+    ]
     word = "agrees" if profile.limit == "Compute" else f"says {profile.limit}, by a rule of thumb"
-    sentence = f"{before.sentence} The profile {word}: {numbers}."
-    found = before.model_copy(update={"sentence": sentence, "evidence": {**before.evidence, "profile": profile.limit}})
-    return [row.model_copy(update={"bottleneck": found}) if row is highest else row for row in results]
+    sentence = f"{before.sentence} The profile {word}: {', and '.join(known)}."
+    return before.model_copy(update={"sentence": sentence, "evidence": {**before.evidence, "profile": profile.limit}})
 
 
 def _short(name: str) -> str:

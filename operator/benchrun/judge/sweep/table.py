@@ -12,6 +12,7 @@ from benchrun.api.sweep import MAX_BEST, MAX_FRONT, MAX_ROWS, BenchmarkSweepSpec
 from benchrun.judge.comparison.comparability import MeasuredRun, cell_obstacle, obstacle
 from benchrun.judge.comparison.compare import Asked, compared_cells, detectable, limits, outcome_of, questions_at
 from benchrun.judge.comparison.figures import figure_of, throughput_at
+from benchrun.judge.explain.profile import profiled_row, with_profile
 from benchrun.judge.result_row import PER_GPU
 from benchrun.judge.rules.all_rules import worst
 from benchrun.judge.status_size import cut_to, json_bytes, truncations, without_changes
@@ -104,6 +105,11 @@ def _limit(base: Side, side: Side, cell: str) -> api.Bottleneck | None:
     """Its sentence carries the numbers."""
     names = (base.variant.name, side.variant.name)
     found = limits(base.runs_at(cell), side.runs_at(cell), [cell], names=names).get(cell)
+    for status in (run.status for run in side.runs_at(cell) if found is not None):
+        row = profiled_row(status.results, status.profile)
+        if found is not None and status.profile is not None and row is not None and row.cell == cell:
+            found = with_profile(found, status.profile)
+            break
     return None if found is None else found.model_copy(update={"evidence": {}})
 
 

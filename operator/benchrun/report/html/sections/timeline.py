@@ -194,7 +194,8 @@ def _sample_layers(rows: theme.Rows, colours: Mapping[str, str], title: str) -> 
     """Means as lines, and a band from the least to the greatest sample."""
     legend = {"title": None, "symbolType": "stroke", "symbolStrokeWidth": 3, "symbolOpacity": 1, "offset": 0}
     shown = theme.nominal("line", colours, legend if len(colours) > 1 else None)
-    axis = {"title": title, "minExtent": AXIS_WIDTH, "maxExtent": AXIS_WIDTH, "tickCount": 4, "format": "~s"}
+    ticks = {"tickCount": 4, "format": "~r" if title.endswith("%") else "~s"}  # no thousandths of a percent
+    axis = {"title": title, "minExtent": AXIS_WIDTH, "maxExtent": AXIS_WIDTH, **ticks}
     y = {"scale": {"zero": True, "nice": True}, "axis": axis}
     band = {"y": theme.quantitative("low", **y), "y2": {"field": "high"}, "color": shown}
     yield _Layer({"type": "area", "opacity": 0.22}, "at", band, rows)

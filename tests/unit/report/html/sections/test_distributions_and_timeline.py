@@ -1,5 +1,7 @@
 """Distributions and the timeline: what is drawn, and what the tables hold."""
 
+import json
+import re
 from dataclasses import replace
 from itertools import pairwise
 
@@ -103,6 +105,13 @@ def test_many_stages_get_a_drawing_with_room_for_each() -> None:
     section = timeline_section(reported(run))
     assert section is not None
     assert [chart.title for chart in charts_of(section)] == ["The run over time", "Every stage"]
+
+
+def test_a_cache_that_is_nearly_empty_is_not_shown_in_thousandths_of_a_percent() -> None:
+    section = timeline_section(reported())
+    assert section is not None
+    drawn = json.dumps(charts_of(section)[0].spec)
+    assert re.findall(r'"title": "KV cache, %"[^}]*"format": "(\S+)"', drawn)[:1] == ["~r"]
 
 
 def test_a_timeline_without_samples_has_its_stages() -> None:
