@@ -111,7 +111,7 @@ def test_it_finds_the_rate_that_the_server_completes(searched: Searched) -> None
 def test_every_record_is_one_that_the_operator_takes_and_the_last_of_each_search_says_so(searched: Searched) -> None:
     assert [r.sequence for r in searched.records] == list(range(len(searched.records)))
     nothing = [None] * len(searched.records)
-    assert [problem_with(seal(r)[0], searched.plan.searches, listed=0) for r in searched.records] == nothing
+    assert [problem_with(seal(r)[0], (), searched.plan.searches) for r in searched.records] == nothing
     assert [probe_problem(r, searched.plan.searches) for r in searched.records] == nothing
     for workload in ("users", "rate"):
         ends = [r.probe.ends_search for r in searched.of(workload) if r.probe is not None]

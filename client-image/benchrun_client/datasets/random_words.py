@@ -30,8 +30,7 @@ class WordWriter:
 
     def __init__(self, *, words: Sequence[str], counter: TokenCounter, starts: Collection[Start] = ()) -> None:
         """`starts`: beginnings that are taken already."""
-        self._words = words
-        self.counter = counter
+        self._words, self.counter = words, counter
         self.starts: set[Start] = set(starts)
         self._overhead: dict[Api, int] = {}
 

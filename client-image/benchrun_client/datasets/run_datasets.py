@@ -23,8 +23,7 @@ class RunDatasets:
 
     def __init__(self, portions: Sequence[Portion], *, counter: TokenCounter, context_tokens: int | None) -> None:
         """Read all that these portions name. `context_tokens`: longest request of the model, if known. Raises RunFailure."""
-        self._counter = counter
-        self._context_tokens = context_tokens
+        self._counter, self._context_tokens = counter, context_tokens
         self._pools = read_pools(portions)
         every = dict.fromkeys(portion.data for portion in portions)
         self._conversations = {data: read_conversation(data) for data in every if isinstance(data, AgentData)}

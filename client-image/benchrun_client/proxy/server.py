@@ -37,8 +37,7 @@ LAST_ANSWERS_SECONDS = 1.0
 class Arguments:
     prefill: str  # Base URL; a name that stands for several addresses stands for as many servers.
     decode: str
-    prefill_replicas: int | None
-    """How many addresses the name is to have before the proxy is ready; None: one at least."""
+    prefill_replicas: int | None  # How many addresses the name must have before the proxy is ready; None: one at least.
     decode_replicas: int | None
     address: str
     port: int

@@ -70,13 +70,13 @@ class Rule:
 
     def entry(self) -> dict[str, str]:
         """The rule as one entry of `x-kubernetes-validations`."""
-        entry = {
+        full = {
             "rule": self.cel,
             "message": self.message,
             "messageExpression": self.cel_message,
             "fieldPath": self.path,
         }
-        return {name: value for name, value in entry.items() if value is not None}
+        return {name: value for name, value in full.items() if value is not None}
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_after_validator_function(self.check, handler(source))

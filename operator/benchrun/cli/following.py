@@ -12,9 +12,7 @@ from benchrun.cli import cluster, errors
 from benchrun.cli.progress_display import LogReporter, ScreenReporter
 from benchrun.observe import is_finished, untrusted_json as raw
 from benchrun.plan import stored_record
-from benchrun.report import watch_state
-from benchrun.report.exit_codes import exit_code, sweep_exit_code
-from benchrun.report.watch_state import Followed, FollowedSweep, StageLine
+from benchrun.report import exit_codes, watch_state
 
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0
@@ -87,7 +85,7 @@ class Following:
 
     def __init__(self, targets: MutableMapping[str, Target], reporter: Reporter) -> None:
         self._targets, self._reporter = targets, reporter
-        self.known: dict[str, Followed] = {}
+        self.known: dict[str, watch_state.Followed] = {}
         self.codes: dict[str, int] = {}
         self.errors: dict[str, errors.CommandError] = {}
         self.fault: Exception | None = None  # What ends following altogether, such as an output that is closed.
@@ -138,7 +136,7 @@ class Following:
         async with aclosing(self._changes(name, cluster.RUN)) as changes:
             async for body, _ in changes:
                 run = watch_state.updated_run(run, body, await stages.since_last(body))
-                self._changed(name, run, exit_code(run.status))
+                self._changed(name, run, exit_codes.exit_code(run.status))
                 if name in self.codes:
                     return
 
@@ -148,8 +146,10 @@ class Following:
             async with aclosing(self._changes(name, cluster.SWEEP)) as changes:
                 async for body, _ in changes:
                     before = self.known.get(name)
-                    sweep = watch_state.updated_sweep(before if isinstance(before, FollowedSweep) else None, body)
-                    self._changed(name, sweep, sweep_exit_code(sweep.status))
+                    sweep = watch_state.updated_sweep(
+                        before if isinstance(before, watch_state.FollowedSweep) else None, body
+                    )
+                    self._changed(name, sweep, exit_codes.sweep_exit_code(sweep.status))
                     if name in self.codes:
                         return
                     if not runs:
@@ -163,10 +163,10 @@ class Following:
             async with aclosing(self._changes(name, cluster.RUN, of_sweep=True)) as changes:
                 async for body, deleted in changes:
                     sweep = self.known[name]
-                    if isinstance(sweep, FollowedSweep):
+                    if isinstance(sweep, watch_state.FollowedSweep):
                         self._changed(name, watch_state.with_run(sweep, body, deleted=deleted), None)
 
-    def _changed(self, name: str, followed: Followed, code: int | None) -> None:
+    def _changed(self, name: str, followed: watch_state.Followed, code: int | None) -> None:
         """`code`: of one that has ended."""
         if name not in self.waiting():
             return
@@ -218,7 +218,7 @@ class _FinishedStages:
         self._kubectl, self._name = kubectl, name
         self._known, self._under_way, self._may_read_records = -1, "", True
 
-    async def since_last(self, body: cluster.Body) -> list[StageLine]:
+    async def since_last(self, body: cluster.Body) -> list[watch_state.StageLine]:
         """Of a run that is seen for the first time the latest; of one that has ended none."""
         status = raw.mapping(body.get("status"))
         progress = raw.mapping(status.get("progress"))
@@ -230,7 +230,7 @@ class _FinishedStages:
         self._known, self._under_way = max(known, done), raw.text(progress.get("stage")) or self._under_way
         return finished
 
-    async def _line(self, body: cluster.Body, sequence: int, *, is_last: bool) -> StageLine:
+    async def _line(self, body: cluster.Body, sequence: int, *, is_last: bool) -> watch_state.StageLine:
         """From the stored record; where it can't be read, the name that the status gave before."""
         uid = raw.text(raw.mapping(body.get("metadata")).get("uid"))
         if self._may_read_records:
@@ -242,7 +242,7 @@ class _FinishedStages:
                 self._may_read_records = error.trouble != "Forbidden"
             except ValueError:
                 pass  # a record of another version; the stage was measured all the same
-        return StageLine(sequence, (self._under_way or None) if is_last else None)
+        return watch_state.StageLine(sequence, (self._under_way or None) if is_last else None)
 
 
 async def objects(lines: AsyncIterator[str]) -> AsyncGenerator[cluster.Body, None]:

@@ -117,8 +117,7 @@ def _endpoint(state: RunState) -> Deadline | None:
 
 def _pending(state: RunState) -> Deadline | None:
     seconds = state.spec.pending_deadline_seconds
-    unmade = next((role for role in state.server_roles if not state.serving_as(role)), None)
-    if unmade is not None:
+    if (unmade := next((role for role in state.server_roles if not state.serving_as(role)), None)) is not None:
         return _server_creation(state, unmade)
     if (waiting := next((pod for pod in state.serving if pod.scheduled_at is None), None)) is None:
         return None

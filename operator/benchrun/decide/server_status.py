@@ -130,8 +130,7 @@ def server_statuses(state: RunState) -> list[api.ServerStatus]:
     if state.spec.started is None:
         return _endpoint(state)
     known = [server for role in state.server_roles if (server := _of_role(state, role)) is not None]
-    found = state.collected.answers.value(compilations_wanted(state))
-    if found is None or len(known) > 1:
+    if (found := state.collected.answers.value(compilations_wanted(state))) is None or len(known) > 1:
         return known
     compiled = api.CompiledKernels(count=len(found), at=list(found))
     return [server.model_copy(update={"compilations": compiled}) for server in known]

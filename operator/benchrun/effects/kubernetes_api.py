@@ -40,8 +40,7 @@ class KubernetesApi:
     """The API server as passes and look-ups need it. Every method raises ClusterError."""
 
     def __init__(self, connection: Connection, *, count: CountWrite) -> None:
-        self._connection = connection
-        self._count = count
+        self._connection, self._count = connection, count
 
     async def apply(self, manifest: Json) -> Json:
         """Create the object, once; one that exists and is ours is returned as it is: a run whole, of others the metadata.
@@ -145,8 +144,7 @@ class KubernetesApi:
     async def endpoint_addresses(self, namespace: str, service: str, port: int) -> tuple[str, ...]:
         """Addresses of the ready pods behind a Service, as host:port."""
         ports = (await self.get("Service", namespace=namespace, name=service)).get("spec", {}).get("ports") or []
-        port_name = next((p.get("name", "") for p in ports if p.get("port") == port), None)
-        if port_name is None:
+        if (port_name := next((p.get("name", "") for p in ports if p.get("port") == port), None)) is None:
             raise NotFound(f"Service {service} has no port {port}")
         selector = f"kubernetes.io/service-name={service},{MANAGED_BY_CLUSTER}"
         slices = [s async for s in self.list("EndpointSlice", namespace=namespace, selector=selector)]

@@ -9,7 +9,6 @@ from typing import Any
 
 from benchrun import names
 from benchrun.api import BenchmarkRunSpec, PodOverrides, Resources
-from benchrun.names import API_VERSION, KIND
 
 STAY = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "karpenter.sh/do-not-disrupt": "true"}
 """Autoscalers that move a pod would void the measurement."""
@@ -97,13 +96,13 @@ def metadata(owner: Owner, *, role: str, name: str | None = None) -> Manifest:
         "name": name or names.child_name(owner.name, owner.uid, role),
         "namespace": owner.namespace,
         "labels": names.labels(run=owner.name, uid=owner.uid, role=role),
-        "ownerReferences": controlled_by(KIND, owner),
+        "ownerReferences": controlled_by(names.KIND, owner),
     }
 
 
 def controlled_by(kind: str, owner: Owner) -> list[Manifest]:
     """The one owner of an object, an object of our API."""
-    reference = {"apiVersion": API_VERSION, "kind": kind, "name": owner.name, "uid": owner.uid}
+    reference = {"apiVersion": names.API_VERSION, "kind": kind, "name": owner.name, "uid": owner.uid}
     return [{**reference, "controller": True, "blockOwnerDeletion": True}]
 
 

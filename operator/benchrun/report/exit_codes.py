@@ -39,8 +39,7 @@ def sweep_exit_code(status: BenchmarkSweepStatus) -> int | None:
     """0 all measured and trustworthy, 2 the sweep or a run of it failed, 4 some rows invalid, 5 cancelled; None: not ended."""
     if (reason := failure_reason(status.conditions)) is not None:
         return CANCELLED if reason == SweepReason.CANCELLED else FAILED
-    complete = find_condition(status.conditions, "Complete")
-    if complete is None or complete.status != "True":
+    if (complete := find_condition(status.conditions, "Complete")) is None or complete.status != "True":
         return None
     if complete.reason in (SweepReason.RUNS_FAILED, SweepReason.NOT_JUDGED):
         return FAILED

@@ -112,8 +112,7 @@ class Indexes:
         key, uid, version = identity
         for listing in self._listings:
             (listing.deleted if deleted else listing.touched).add(uid)
-        waited_for = self._unconfirmed.get(key)
-        if waited_for is not None and (deleted or version >= waited_for[0]):
+        if (waited_for := self._unconfirmed.get(key)) is not None and (deleted or version >= waited_for[0]):
             del self._unconfirmed[key]
         if deleted:
             return self._remove(key, uid)
@@ -127,8 +126,7 @@ class Indexes:
     def _learnt(self, key: views.Key, uid: str, version: int, body: Body) -> views.Key | None:
         for listing in self._listings:
             listing.touched.add(uid)
-        before = self._seen.get(key)
-        if before is not None and before.uid == uid and before.version >= version:
+        if (before := self._seen.get(key)) is not None and before.uid == uid and before.version >= version:
             return None
         changed = self._put(key, uid, version, body)
         if key in self._seen and _watched(self._seen[key].view):
@@ -171,8 +169,7 @@ class Indexes:
             self._note_result(key, uid, body)  # a place may have come free since it was heard
 
     def _put(self, key: views.Key, uid: str, version: int, body: Body) -> views.Key | None:
-        before = self._seen.get(key)
-        if before is not None and before.uid == uid and before.version >= version:
+        if (before := self._seen.get(key)) is not None and before.uid == uid and before.version >= version:
             return None
         owner = views.belongs_to(key, body)
         view = self._view(key, body) if owner is not None else None

@@ -51,8 +51,7 @@ def registry(indexes: Indexes, *, enqueue: Callable[[Key], None], telemetry: Tel
 
     async def heard(kind: str, /, event: Any, **_: Any) -> None:
         telemetry.watch_event(kind, event["type"] or "LISTED")  # by the list that a watch begins with
-        key = indexes.heard(kind, event["object"], deleted=event["type"] == "DELETED")
-        if key is not None:
+        if (key := indexes.heard(kind, event["object"], deleted=event["type"] == "DELETED")) is not None:
             enqueue(key)
         # Known already where it was our own pass that changed the run: the sweep has not seen it yet.
         sweep = sweep_of_run(event["object"]) if kind == names.KIND else None

@@ -35,8 +35,7 @@ class Operator:
     """Indexes, queue, sessions and health of one process."""
 
     def __init__(self, settings: Settings, *, decide: Decide) -> None:
-        self._settings = settings
-        self._decide = decide
+        self._settings, self._decide = settings, decide
         self.indexes = Indexes(result_runs=settings.result_runs if settings.run_metrics else 0)
         self.telemetry = Telemetry(live_runs=MAX_LIVE_RUNS if settings.run_metrics else 0)
         self.telemetry.registry.register(ResultMetrics(self.indexes.results))

@@ -8,8 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from benchrun.cli import errors, model_folder, shared_options
-from benchrun.cli.console_tables import empty_table
+from benchrun.cli import console_tables, errors, model_folder, shared_options
 from benchrun.report.exit_codes import PASSED
 from benchrun.sizing import Sizing, beyond_context, block_pool, cache_layers, changes, engine_of, serve_args, sizing_of
 
@@ -87,7 +86,7 @@ def _show_fit(console: Console, sizing: Sizing, fit: block_pool.Fit) -> None:
         console.print(f"{product}, {rest}", markup=False, soft_wrap=True)
     if engine.data_parallel > 1:
         console.print(f"The figures are those of one engine; there are {engine.data_parallel}.", markup=False)
-    table = empty_table("", "")
+    table = console_tables.empty_table("", "")
     if sizing.tokens is not None:
         figure = f"vLLM's kv_cache_size_tokens, at {engine.max_tokens:,} a sequence"
         table.add_row("tokens that fit", f"{sizing.tokens:,}  ({figure})")
@@ -106,7 +105,7 @@ def _longest(longest: int, limit: int | None) -> str:
 
 
 def _layer_table(sizing: Sizing) -> Table:
-    table = empty_table(
+    table = console_tables.empty_table(
         *("layers", "keep", "KV heads x numbers", "a token and layer", "all of them"),
         numbers=("layers", "a token and layer", "all of them"),
     )
@@ -125,7 +124,7 @@ def _kept(layer: cache_layers.Layer) -> str:
 def _length_table(sizing: Sizing) -> Table:
     gpus, fit = sizing.engine.gpus, sizing.fit
     headers = ("sequence of", "takes", *(("on each GPU",) if gpus > 1 else ()), *(("fit at once",) if fit else ()))
-    table = empty_table(*headers, numbers=headers)
+    table = console_tables.empty_table(*headers, numbers=headers)
     for tokens in sizing.lengths:
         each = sizing.pool.sequence_bytes(tokens)
         cells = [f"{tokens:,} tokens", serve_args.memory(each * gpus)]

@@ -6,8 +6,14 @@ from dataclasses import replace
 from benchrun.api import has_ended, read_leniently, sentence, sweep as api, swept_metrics, timestamp
 from benchrun.api.sweep import BenchmarkSweepStatus, SweepPhase, SweepReason, VariantStatus
 from benchrun.decide import CANCELLED, Ending, Event, Ref, Unacceptable, condition_table
-from benchrun.decide.sweep import sweep_state
-from benchrun.decide.sweep.sweep_state import SweepDecision, SweepFacts, SweepState, TableMade, TableWanted
+from benchrun.decide.sweep.sweep_state import (
+    SweepDecision,
+    SweepFacts,
+    SweepState,
+    TableMade,
+    TableWanted,
+    accept_sweep,
+)
 from benchrun.measure import power_sentence
 from benchrun.names import KIND
 from benchrun.observe import SweptRun
@@ -24,7 +30,7 @@ def decide(facts: SweepFacts) -> SweepDecision:
         seen = status.model_copy(update={"observed_generation": facts.sweep.generation})
         return SweepDecision(status=seen, cancel=_cancelled(facts, facts.runs.values()), forget=True)
     try:
-        spec, variants = sweep_state.accept_sweep(facts.sweep)
+        spec, variants = accept_sweep(facts.sweep)
     except Unacceptable as error:
         return _refused(facts, status, str(error))
     state = _noticed(SweepState(facts=facts, spec=spec, variants=variants, status=status))

@@ -170,8 +170,8 @@ def _line(at: float, **mark: object) -> ChartSpec:
 
 FRONT = (
     "Large points are on the front: no other load point of the workload has both more throughput per GPU and a lower TPOT. Up and to "
-    "the left is better; how you weigh the two is up to you. The front is drawn by means; the table says which "
-    "points are distinct from the one before."
+    "the left is better; how you weigh the two is up to you. The front is drawn by means; the table says which points are distinct "
+    "from the one before."
 )
 
 

@@ -183,9 +183,8 @@ def repeat_section(of: Reported | ReportedSweep) -> html.Section:
         f"Save it and {give}. It is the spec of this {kind} under another name, since a finished {kind} never starts again. Image "
         f"tags may point to other images by now; {ran}."
     )
-    return html.section(
-        "repeat", "Measure it again", html.Prose(lead), html.CodeBlock("Manifest", manifest(of.declared))
-    )
+    repeated = html.CodeBlock("Manifest", manifest(of.declared))
+    return html.section("repeat", "Measure it again", html.Prose(lead), repeated)
 
 
 def manifest(of: Run | Sweep) -> str:
