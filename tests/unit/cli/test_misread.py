@@ -10,6 +10,7 @@ from benchrun.cli.cluster import Kubectl
 from benchrun.cli.errors import CommandError, KubectlError, unknown
 from benchrun.cli.manifests import config_maps_in, manifests_in, runs_in
 from unit.cli.fake_kubectl import FakeKubectl
+from unit.golden_messages import golden
 from unit.preflight.checks import manifest
 
 Capture = pytest.CaptureFixture[str]
@@ -81,8 +82,9 @@ def test_runs_and_config_maps_are_found_wherever_they_are(tmp_path: Path, bodies
 
 @pytest.mark.parametrize("items", ["null", "{}", "7", "words", "[]"])
 def test_a_list_of_nothing_holds_no_run(tmp_path: Path, items: str) -> None:
-    with pytest.raises(CommandError, match=r"m\.yaml holds no BenchmarkRun"):
+    with pytest.raises(CommandError) as raised:
         runs_in(file(tmp_path, f"kind: List\nitems: {items}\n"))
+    golden(str(raised.value))
 
 
 def test_files_of_a_folder_are_read_in_order(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from benchrun.report.watch_state import StageLine
 from rich.console import Console, RenderableType
 from unit.cli.fake_kubectl import FakeKubectl
 from unit.cli.test_interrupts import PYTHONPATH
+from unit.golden_messages import golden
 from unit.report.going_on import BEGIN, ended, followed, live, run_body, running
 
 STAGES = tuple(
@@ -53,7 +54,7 @@ def test_everything_there_is_to_see() -> None:
 
 
 def test_trouble_stands_below() -> None:
-    assert view(trouble="the cluster does not answer; trying again")[-1] == "the cluster does not answer; trying again"
+    golden(view(trouble="the cluster does not answer; trying again")[-1])
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
@@ -73,22 +74,22 @@ def test_before_there_are_stages_there_is_no_bar() -> None:
     )
     lines = drawn(full(live_view(followed(loading), now=BEGIN), width=80, height=24), width=80)
     assert not any("stages " in line and "/" in line for line in lines)
-    assert lines[-1] == "the server is starting"
+    golden(lines[-1])
 
 
 def test_several_take_a_few_lines_each() -> None:
     views = [live_view(followed(name=name), now=BEGIN + timedelta(seconds=100)) for name in ("a", "b")]
     lines = drawn(several(views, height=24), width=100)
-    assert [lines[0], lines[4]] == ["a  Running  1 min 40 s", "b  Running  1 min 40 s"]
     assert "1/4 stages" in lines[1]
     assert len(lines) == 8
+    golden(*[lines[0], lines[4]])
 
 
 def test_many_take_one_line_each_however_narrow() -> None:
     views = [live_view(followed(name=f"run-{n}"), now=BEGIN + timedelta(seconds=100)) for n in range(16)]
     lines = drawn(several(views, height=24), width=60)
     assert len(lines) == 16
-    assert lines[15] == "run-15  Running  1 min 40 s  1/4  measuring chat/rate=8/r1;…"
+    golden(lines[15])
 
 
 def on_a_terminal(*arguments: str, width: int, height: int, kind: str = "xterm-256color") -> tuple[int, str]:
@@ -145,5 +146,5 @@ def test_an_error_leaves_the_terminal_as_it_was(kubectl: FakeKubectl) -> None:
     kubectl.fails("get", error='error: the server doesn\'t have a resource type "benchmarkruns"')
     code, screen = on_a_terminal("watch", "chat", width=80, height=24)
     assert code == 1
-    assert "this cluster does not know BenchmarkRun" in screen
     assert screen.rindex("\x1b[?25h") > screen.rindex("\x1b[?25l")
+    golden(screen)
