@@ -252,18 +252,11 @@ def test_another_package_may_register_a_format(export: Export, tmp_path: Path) -
 
 
 @pytest.mark.usefixtures("package")
-@pytest.mark.parametrize(
-    ("name", "sentence"),
-    [
-        ("not-one", "acme_exports:not_one is not a benchrun.report.export.formats.Format"),
-        ("gone", "acme_gone:x can't be loaded: ModuleNotFoundError: No module named 'acme_gone'"),
-        ("nams", "did you mean names?"),
-    ],
-)
+@pytest.mark.parametrize("name", ["not-one", "gone", "nams"])
 def test_a_package_that_registers_something_else_is_named(
-    name: str, sentence: str, export: Export, capsysbinary: pytest.CaptureFixture[bytes]
+    name: str, export: Export, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    assert sentence in refusal(export, capsysbinary, name)
+    golden(refusal(export, capsysbinary, name))
 
 
 def test_every_format_has_its_place_in_the_documentation() -> None:

@@ -239,39 +239,39 @@ def test_truncated_rows_have_few_figures(tmp_path: Path, capsys: Capture) -> Non
 
 
 @pytest.mark.parametrize(
-    ("option", "message"),
+    "option",
     [
-        pytest.param("--threshold=max-failed=1", "did you mean max-failed-percent", id="near"),
-        pytest.param("--threshold=nonsense=1", "There are: max-failed-percent, prefix-hits-suspect-percent", id="all"),
-        pytest.param("--threshold=max-failed-percent=x", "'x' is not a number from 0 up", id="no number"),
-        pytest.param("--threshold=max-failed-percent=-1", "'-1' is not a number from 0 up", id="negative"),
-        pytest.param("--threshold=max-failed-percent=nan", "'nan' is not a number from 0 up", id="nan"),
-        pytest.param("--threshold=max-failed-percent", "is not NAME=VALUE", id="no value"),
-        pytest.param("--severity=ColdStart", "is not CODE=SEVERITY", id="no severity"),
-        pytest.param("--severity=Coldstart=Off", "there is no finding 'Coldstart'; did you mean ColdStart", id="case"),
-        pytest.param("--severity=ColdStart=Fatal", "a severity is one of Off, Note, Suspect, Invalid", id="word"),
-        pytest.param("--severity=RecordMissing=Off", "RecordMissing can't be changed", id="fixed"),
+        pytest.param("--threshold=max-failed=1", id="near"),
+        pytest.param("--threshold=nonsense=1", id="all"),
+        pytest.param("--threshold=max-failed-percent=x", id="no number"),
+        pytest.param("--threshold=max-failed-percent=-1", id="negative"),
+        pytest.param("--threshold=max-failed-percent=nan", id="nan"),
+        pytest.param("--threshold=max-failed-percent", id="no value"),
+        pytest.param("--severity=ColdStart", id="no severity"),
+        pytest.param("--severity=Coldstart=Off", id="case"),
+        pytest.param("--severity=ColdStart=Fatal", id="word"),
+        pytest.param("--severity=RecordMissing=Off", id="fixed"),
     ],
 )
-def test_an_unknown_name_is_an_error(judge: Judge, option: str, message: str) -> None:
+def test_an_unknown_name_is_an_error(judge: Judge, option: str) -> None:
     code, text = judge(finished_run(), option)
-    assert (code, message in text) == (1, True), text
+    assert code == 1
+    golden(text)
 
 
 @pytest.mark.parametrize(
-    ("section", "field", "value", "message"),
+    ("section", "field", "value"),
     [
-        pytest.param("status", "conditions", [], "judged has not ended", id="a run that goes on"),
-        pytest.param("spec", "fieldOfANewerOperator", 1, "written by another version of the API", id="another version"),
+        pytest.param("status", "conditions", [], id="a run that goes on"),
+        pytest.param("spec", "fieldOfANewerOperator", 1, id="another version"),
     ],
 )
-def test_a_run_that_cannot_be_judged_is_an_error(
-    judge: Judge, section: str, field: str, value: object, message: str
-) -> None:
+def test_a_run_that_cannot_be_judged_is_an_error(judge: Judge, section: str, field: str, value: object) -> None:
     run = finished_run()
     run.body[section][field] = value
     code, output = judge(run)
-    assert (code, message in output) == (1, True)
+    assert code == 1
+    golden(output)
 
 
 def test_files_go_together(tmp_path: Path, capsys: Capture) -> None:

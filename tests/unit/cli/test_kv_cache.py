@@ -84,22 +84,20 @@ def test_a_limit_that_does_not_fit_is_reported(tmp_path: Path, capsys: Capture) 
 
 
 @pytest.mark.parametrize(
-    ("content", "words", "text"),
+    ("content", "words"),
     [
-        ("{", [], "config.json"),
-        ("[]", [], "not a JSON object"),
-        ("{}", [], "does not say num_hidden_layers"),
-        (json.dumps(QWEN_32B), ["--gpu-memory=48GiB"], "--weights"),
-        (json.dumps(QWEN_32B), ["--serve", "--block-size=none"], "--block-size"),
-        (json.dumps(QWEN_32B), ["--serve", "--kv-cache-dtype=fp9"], "fp9"),
+        ("{", []),
+        ("[]", []),
+        ("{}", []),
+        (json.dumps(QWEN_32B), ["--gpu-memory=48GiB"]),
+        (json.dumps(QWEN_32B), ["--serve", "--block-size=none"]),
+        (json.dumps(QWEN_32B), ["--serve", "--kv-cache-dtype=fp9"]),
     ],
 )
-def test_a_model_of_unknown_size_is_an_error(
-    tmp_path: Path, content: str, words: list[str], text: str, capsys: Capture
-) -> None:
+def test_a_model_of_unknown_size_is_an_error(tmp_path: Path, content: str, words: list[str], capsys: Capture) -> None:
     (tmp_path / "config.json").write_text(content)
     assert main(["kv-cache", str(tmp_path), *words]) == 1
-    assert text in capsys.readouterr().err
+    golden(capsys.readouterr().err)
 
 
 @pytest.mark.parametrize("name", ["no/such", "../../etc", "nothing"])

@@ -139,17 +139,9 @@ def test_a_limit_that_is_no_percentage_says_what_one_is(limit: str, capsys: Capt
     assert f"argument --max-regression: {limit!r}" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("Drfit", "there is no finding 'Drfit'; did you mean Drift? There are: Drift, ColdStart"),
-        ("coldstart", "there is no finding 'coldstart'; did you mean ColdStart? There are: Drift, ColdStart"),
-        ("xyz", "there is no finding 'xyz'. There are: Drift, ColdStart"),
-        ("", "there is no finding ''. There are: Drift, ColdStart"),
-    ],
-)
-def test_an_unknown_name_is_answered_with_the_nearest_and_all(name: str, message: str) -> None:
-    assert str(unknown("finding", name, ["Drift", "ColdStart"])) == message
+@pytest.mark.parametrize("name", ["Drfit", "coldstart", "xyz", ""])
+def test_an_unknown_name_is_answered_with_the_nearest_and_all(name: str) -> None:
+    golden(str(unknown("finding", name, ["Drift", "ColdStart"])))
 
 
 def test_several_near_names_are_all_told_as_they_are_written() -> None:
