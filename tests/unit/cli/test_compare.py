@@ -167,7 +167,7 @@ def test_a_limit_must_be_a_percentage(file: str, limit: str) -> None:
         main(["compare", "-f", file, "old", "new", f"--max-regression={limit}"])
 
 
-def test_without_files_kubectl_is_asked(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_files_kubectl_is_used(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, ttft in (("old", 43.0), ("new", 60.0)):
         (tmp_path / f"{name}.json").write_text(json.dumps(body(name, MeanTTFT=ttft)), encoding="utf-8")
     kubectl = tmp_path / "kubectl"

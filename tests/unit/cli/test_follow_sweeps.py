@@ -109,9 +109,7 @@ def test_its_runs_go_by_in_a_log(tmp_path: Path, kubectl: FakeKubectl) -> None:
     assert "compute is the limit" in rest
 
 
-def test_a_watch_of_its_runs_that_fails_before_there_are_any_is_started_again(
-    tmp_path: Path, kubectl: FakeKubectl
-) -> None:
+def test_a_watch_of_its_runs_that_fails_before_there_are_any_is_restarted(tmp_path: Path, kubectl: FakeKubectl) -> None:
     may_end = tmp_path / "may-end"
     os.mkfifo(may_end)
     applied(kubectl)
@@ -133,7 +131,7 @@ def test_generate_name_makes_a_new_sweep_and_follows_that(tmp_path: Path, kubect
     assert ["get", "benchmarksweeps.benchrun.dev", NAME, "--watch"] in [line[:4] for line in kubectl.commands()]
 
 
-def test_one_that_has_ended_is_not_measured_again_and_does_not_look_so(
+def test_one_that_has_ended_gets_no_second_measurement_and_does_not_look_so(
     tmp_path: Path, kubectl: FakeKubectl, capsys: Capture
 ) -> None:
     done = batches()
@@ -167,7 +165,7 @@ def test_a_run_and_a_sweep_together_the_worst_decides(tmp_path: Path, kubectl: F
     assert "seqs: Valid - " in output
 
 
-def test_ctrl_c_cancels_the_sweep_if_asked_to_and_its_end_is_awaited(tmp_path: Path, kubectl: FakeKubectl) -> None:
+def test_ctrl_c_cancels_the_sweep_with_the_option_and_its_end_is_awaited(tmp_path: Path, kubectl: FakeKubectl) -> None:
     applied(kubectl)
     cancelled = sweep_object(
         decided(sweep_body(cancel=True)).status.model_dump(mode="json", by_alias=True), spec=sweep_body()
@@ -269,7 +267,7 @@ def test_no_line_is_wider_than_the_terminal_and_all_fit_its_height(width: int, h
         assert len(lines) < height
 
 
-def test_on_a_terminal_it_is_drawn_and_taken_away_again(kubectl: FakeKubectl) -> None:
+def test_on_a_terminal_it_is_drawn_and_removed(kubectl: FakeKubectl) -> None:
     kubectl.fails("benchmarkruns.benchrun.dev", NAME, "--watch", error=NOT_FOUND)
     kubectl.gives("benchmarksweeps.benchrun.dev", NAME, "--ignore-not-found", body=sweep_going_on())
     watched(kubectl, sweep_going_on(), batches().body)

@@ -89,7 +89,7 @@ def test_an_interrupt_leaves_the_run_running_by_default(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_if_asked_to_it_is_cancelled_and_its_end_awaited(
+def test_with_the_option_it_is_cancelled_and_its_end_awaited(
     path: str, kubectl: FakeKubectl, number: signal.Signals
 ) -> None:
     kubectl.gives("get", "chat", body=run_body(running()), unless="--watch")
@@ -146,7 +146,7 @@ def test_an_interrupt_while_an_event_loop_is_made_leaves_no_traceback() -> None:
     assert (child.stdout, child.stderr) == ("130\n", "")
 
 
-def test_a_timeout_cancels_too_if_asked(path: str, kubectl: FakeKubectl) -> None:
+def test_a_timeout_cancels_too_with_the_option(path: str, kubectl: FakeKubectl) -> None:
     kubectl.gives("get", "chat", body=run_body(running()), unless="--watch")
     kubectl.answer("patch")
     kubectl.watch(run_body(ended("Cancelled")))

@@ -133,7 +133,7 @@ def test_severities_of_the_spec_stay_but_for_those_that_are_changed(tmp_path: Pa
 IN_THE_SECOND = (measured(1).first_send_unix_us / 1e6 + 1,)
 
 
-def test_compilations_are_found_again(judge: Judge) -> None:
+def test_stored_compilations_are_found(judge: Judge) -> None:
     code, output = judge(finished_run(compilations=IN_THE_SECOND))
     assert (code, "judged: Suspect" in output) == (0, True)
     assert "NotChecked" not in output
@@ -294,7 +294,7 @@ def test_records_may_be_one_file_or_json(tmp_path: Path, capsys: Capture) -> Non
     golden(printed(capsys))
 
 
-def test_without_files_kubectl_is_asked(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_files_kubectl_is_used(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     run = finished_run(ONE_FAILED)
     (tmp_path / "run.json").write_text(json.dumps(run.body), encoding="utf-8")
     (tmp_path / "cms.json").write_text(json.dumps(listed(run.config_maps)), encoding="utf-8")

@@ -119,7 +119,7 @@ def test_when_nothing_is_kept_that_is_reported_with_where_to_look(kubectl: FakeK
     golden(output)
 
 
-def test_a_pod_that_goes_while_it_is_asked_is_a_pod_that_is_gone(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_a_pod_that_goes_during_a_request_is_gone(kubectl: FakeKubectl, capsys: Capture) -> None:
     run_is(kubectl, ended("Failed", log_tail="last"))
     pods(kubectl, SERVER, pod("s", "server"))
     kubectl.fails("logs", error='Error from server (NotFound): pods "s" not found')
@@ -140,7 +140,7 @@ def test_missing_permission_to_read_logs_is_reported(kubectl: FakeKubectl, capsy
         assert "eve may not get pods/log in namespace lab; ask for the ClusterRole view" in capsys.readouterr().err
 
 
-def test_following_waits_for_the_pod_reads_a_restarted_one_again_and_ends_with_the_run(
+def test_following_waits_for_the_pod_rereads_a_restarted_one_and_ends_with_the_run(
     kubectl: FakeKubectl, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logs, "LOOK_AGAIN_SECONDS", 0.01)

@@ -144,7 +144,7 @@ def test_an_unknown_name_is_answered_with_the_nearest_and_all(name: str) -> None
     golden(str(unknown("finding", name, ["Drift", "ColdStart"])))
 
 
-def test_several_near_names_are_all_told_as_they_are_written() -> None:
+def test_several_near_names_are_all_shown_as_they_are_written() -> None:
     known = ["MaxFailed", "maxfailing", "MAXFAILS", "other"]
     output = str(unknown("line", "maxfaile", known))
     assert all(name in output.partition("?")[0] for name in known[:3])

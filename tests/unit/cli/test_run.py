@@ -139,7 +139,7 @@ def test_one_that_is_under_way_is_followed(tmp_path: Path, kubectl: FakeKubectl,
     assert "BenchmarkRun chat in namespace lab is there already; following it" in capsys.readouterr().out
 
 
-def test_one_that_has_ended_is_not_measured_again_and_does_not_look_so(
+def test_one_that_has_ended_gets_no_second_measurement_and_does_not_look_so(
     tmp_path: Path, kubectl: FakeKubectl, capsys: Capture
 ) -> None:
     kubectl.gives("get", "chat", "--ignore-not-found", body=run_body(ended()))

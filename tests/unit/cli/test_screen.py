@@ -115,7 +115,7 @@ def on_a_terminal(*arguments: str, width: int, height: int, kind: str = "xterm-2
     return process.wait(timeout=10), screen.decode()
 
 
-def test_on_a_terminal_it_is_drawn_and_taken_away_again(kubectl: FakeKubectl) -> None:
+def test_on_a_terminal_it_is_drawn_and_removed(kubectl: FakeKubectl) -> None:
     kubectl.watch(run_body(running(done=0)), run_body(ended()))
     code, screen = on_a_terminal("watch", "chat", width=100, height=30)
     assert code == 0
@@ -132,7 +132,7 @@ def test_a_terminal_that_cannot_be_drawn_on_gets_lines(kubectl: FakeKubectl) -> 
     assert "\x1b" not in screen
 
 
-def test_of_several_those_that_ended_are_told_above_the_display(kubectl: FakeKubectl) -> None:
+def test_of_several_those_that_ended_are_shown_above_the_display(kubectl: FakeKubectl) -> None:
     kubectl.watch(run_body(running(), name="a"), run_body(running(), name="a"), target="a", last="DELETED")
     kubectl.watch(run_body(running(), name="b"), run_body(ended("Invalid"), name="b"), target="b")
     code, screen = on_a_terminal("watch", "a", "b", width=100, height=30)

@@ -40,7 +40,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("last", ["MODIFIED", "ERROR"])
-def test_a_watch_that_the_api_server_ends_is_started_again(last: str, kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_a_watch_that_the_api_server_ends_is_restarted(last: str, kubectl: FakeKubectl, capsys: Capture) -> None:
     kubectl.watch(run_body(running(done=0)), run_body(running(done=0)), last=last, once=True, stays=False)
     kubectl.watch(run_body(ended()))
     assert main(["watch", "chat"]) == 0
@@ -118,7 +118,7 @@ def test_a_timeout_is_a_length_of_time(text: str, capsys: Capture) -> None:
     assert "argument --timeout: " in capsys.readouterr().err
 
 
-def test_a_run_that_has_ended_is_told_without_asking_for_its_records(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_a_run_that_has_ended_is_shown_without_reading_its_records(kubectl: FakeKubectl, capsys: Capture) -> None:
     kubectl.watch(run_body(ended()))
     assert main(["watch", "chat"]) == 0
     assert [arguments[1] for arguments in kubectl.commands()] == ["benchmarkruns.benchrun.dev"]

@@ -170,7 +170,7 @@ async def test_ready_and_metrics_need_no_token(client: Client) -> None:
     assert [await client.status(path) for path in ("/ready", "/metrics")] == [200, 200]
 
 
-async def test_why_the_plan_could_not_be_read_is_told_without_a_token() -> None:
+async def test_why_the_plan_could_not_be_read_is_answered_without_a_token() -> None:
     state = RunState()
     state.begin(run_uid="run-1", token_digest=None)
     state.fail(Failure(reason="InvalidPlan", message="no"))

@@ -60,7 +60,7 @@ def shared(path: str) -> Plan:
     )
 
 
-def test_under_share_all_stages_of_a_workload_send_the_same_and_rows_may_be_sent_again(tmp_path: Path) -> None:
+def test_under_share_all_stages_of_a_workload_send_the_same_and_rows_may_repeat(tmp_path: Path) -> None:
     given = shared(rows_file(tmp_path, 8))
     traffic = write_traffic(given, find_material(given, COUNTER), COUNTER)
     short, long, rows, fewer_rows, repeated = traffic.stages
@@ -93,7 +93,7 @@ def test_rows_for_warmups_are_needed_too(tmp_path: Path) -> None:
         find_material(greedy, COUNTER)
 
 
-def test_a_warm_up_sends_rows_again_where_it_is_given_few(tmp_path: Path) -> None:
+def test_a_warm_up_repeats_rows_where_it_has_few(tmp_path: Path) -> None:
     path = rows_file(tmp_path, 6)
     many = warmup(data=sharegpt(path), requests=9, prompts=2)
     given = plan(sharegpt_stage(path), warmups=(many,))
@@ -157,7 +157,7 @@ def trace_file(tmp_path: Path, requests: int, **line: int) -> TimedTraceData:
     return TimedTraceData(file=DataFile(path=str(file)), unit="Seconds", block_tokens=8)
 
 
-def test_a_warm_up_begins_a_short_trace_again_and_a_stage_does_not(tmp_path: Path) -> None:
+def test_a_warm_up_repeats_a_short_trace_and_a_stage_does_not(tmp_path: Path) -> None:
     data = trace_file(tmp_path, 3)
     given = plan(stage(data=data, requests=3), warmups=(warmup(data=data, requests=7),))
     traffic = write_traffic(given, find_material(given, COUNTER), COUNTER)

@@ -63,7 +63,7 @@ def measuring(spec_changes: Json = SEARCHING) -> Scene:
     return Scene(spec=spec_changes).measuring()
 
 
-def test_the_bound_is_told_while_nobody_knows_the_end() -> None:
+def test_the_bound_is_shown_while_the_end_is_unknown() -> None:
     status = measuring().delivered(probe(0, "1")).ended().status
     assert status.estimate is not None
     assert (status.estimate.stages, status.estimate.requests) == (MOST, MOST * REQUESTS)

@@ -87,7 +87,7 @@ def test_a_name_that_children_can_be_called_after(name: str) -> None:
     assert messages(checked(metadata={"name": name}), "Error") == {}
 
 
-def test_what_kubectl_prints_can_be_checked_again() -> None:
+def test_what_kubectl_prints_can_be_checked() -> None:
     metadata = {"name": "a", "uid": "u", "resourceVersion": "1", "generation": 1, "creationTimestamp": "t"}
     assert (
         messages(checked(metadata={**metadata, "managedFields": [], "selfLink": "x"}, status={"phase": "x"}), "Error")

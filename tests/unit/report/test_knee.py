@@ -102,7 +102,7 @@ def test_the_sentence_names_where_the_knee_lies(points: list[CurvePoint]) -> Non
     golden(knee(points, unit="users").sentence)
 
 
-def test_loads_are_told_as_they_were_requested() -> None:
+def test_loads_are_shown_as_they_were_requested() -> None:
     points = [point(0.25, 1), point(0.5, 3), point(1.5, 2)]
     assert knee(points, unit="requests/s").sentence == "The knee is at 0.5 requests/s."
 
@@ -126,7 +126,7 @@ def test_neighbours_count_as_good_from_the_least_of_its_repeats_on(
     assert ("not distinguishable from the others" in found.sentence) is (low != high)
 
 
-def test_a_neighbour_behind_one_that_is_worse_is_not_asked() -> None:
+def test_a_neighbour_behind_one_that_is_worse_is_not_measured() -> None:
     points = [point(1, 1, 1, 1), point(2, 3, 9, 9), point(4, 1, 1, 1), point(8, 4, 3, 4), point(16, 1, 1, 1)]
     assert knee(points, unit="users").low == 8
 

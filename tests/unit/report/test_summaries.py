@@ -166,7 +166,7 @@ def test_the_summary_shows_the_gate() -> None:
     golden(fact("compared", compared(gate="Regressed")))
 
 
-def test_what_a_comparison_finds_is_told_before_and_after() -> None:
+def test_a_comparison_shows_before_and_after() -> None:
     waiting = Condition(type="NotRegressed", status="Unknown", reason="Measuring", message="3 repeats find 9.9 %")
     golden(fact("power", ended(conditions=(waiting,))))
     comparison = Comparison(baseline=ComparedRun(name="old"), outcome="Equivalent", message="m", detectable_percent=4.2)

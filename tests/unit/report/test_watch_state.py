@@ -106,7 +106,7 @@ def test_a_run_that_goes_on_shows_all_that_its_own_screen_would() -> None:
     assert len(run.gauges[0].values) == 2
 
 
-def test_a_sweep_that_nobody_looks_at_is_told_as_such() -> None:
+def test_a_sweep_that_no_operator_looks_at_is_reported() -> None:
     unseen = followed(sweep=sweep_object({"observedGeneration": -1}, spec=SPEC))
     later = replace(unseen, created_at=BEGIN)
     assert view(later, 10).trouble is None

@@ -104,7 +104,7 @@ def test_a_worker_that_has_ended_is_named() -> None:
 
 @pytest.mark.usefixtures("cluster")
 @pytest.mark.parametrize("task", ["pulse", "resync", "verify"])
-def test_a_task_that_has_ended_is_started_again_and_counted(task: str) -> None:
+def test_a_task_that_has_ended_is_restarted_and_counted(task: str) -> None:
     async def died(operator: Operator) -> None:
         await ends(task)
         await passing(RESTART_SECONDS + 0.5)

@@ -125,7 +125,7 @@ def test_a_start_that_fails_is_reported_by_the_launcher() -> None:
         pass
 
 
-def test_a_headless_worker_loads_listens_nowhere_and_ends_when_told() -> None:
+def test_a_headless_worker_loads_listens_nowhere_and_ends_on_sigterm() -> None:
     port = free_port()
     group = ["--nnodes=2", "--node-rank=1", "--master-addr=leader.example", "--headless", f"--port={port}"]
     words = command("tiny", *group, "--host=127.0.0.1")

@@ -58,7 +58,7 @@ def test_equal_blocks_in_front_are_equal_words_and_declared(tmp_path: Path) -> N
     assert [s.repeated_tokens for s in (a, b, c, d)] == [0, 16, 8, 0]
 
 
-def test_the_same_prompt_again_is_declared_as_far_as_it_goes(tmp_path: Path) -> None:
+def test_a_repeated_prompt_is_declared_as_far_as_it_goes(tmp_path: Path) -> None:
     _, repeated = sent(trace(tmp_path, *[{"hash_ids": [1, 2, 3]}] * 2))
     assert repeated.repeated_tokens == 19
 

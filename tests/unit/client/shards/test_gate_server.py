@@ -70,7 +70,7 @@ def ended(shard: int) -> Ended:
     return Ended(sequence=0, requests=3, succeeded=shard, began_late_seconds=0.001 * shard, answered_at=5.0)
 
 
-async def test_all_stand_before_a_stage_and_are_told_one_instant() -> None:
+async def test_all_wait_before_a_stage_and_get_one_instant() -> None:
     async with meeting(3) as here:
         members = [await here.member(shard) for shard in (1, 2)]
         opened = here.begin(here.gate.open(0, STAGE))
