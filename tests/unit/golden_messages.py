@@ -42,9 +42,10 @@ def begin(item: pytest.Item) -> None:
     _running = Running(file, module, item.name, list(_known(file).get(module, {}).get(item.name, [])))
 
 
-def golden(*messages: str) -> None:
+def golden(*messages: str | None) -> None:
     """These are the test's next messages. A temporary folder is written as FOLDER, space at ends of lines is left out."""
     for message in messages:
+        assert message is not None
         lines = _TEMPORARY.sub("FOLDER", message).splitlines()
         _running.given.append("\n".join(map(str.rstrip, lines)).strip("\n"))
     if not UPDATES:

@@ -10,7 +10,7 @@ from benchrun_client.contract import Acknowledgement, Delivery, Failure, unpack_
 from benchrun_client.record_server import MAX_BODY_BYTES, RecordServer
 from benchrun_client.run_progress import RunState
 from unit.client.plans import TOKEN, TOKEN_DIGEST
-from unit.client.test_run_progress import sealed
+from unit.client.records.test_run_progress import sealed
 
 
 class WatchedState(RunState):

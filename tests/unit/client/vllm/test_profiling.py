@@ -25,7 +25,7 @@ from unit.client.servers import Handler, serving_paths
 from unit.client.words import HubTokenizer
 from unit.golden_messages import golden
 
-TRACE = Path(__file__).parent / "traces" / "one-step.pt.trace.json.gz"
+TRACE = Path(__file__).parents[1] / "traces" / "one-step.pt.trace.json.gz"
 SUMMARY = json.dumps(summary_of(TRACE))
 SAMPLES = tuple(Sample(f"prompt {n}", 3, 4) for n in range(6))
 Seen = list[str]
