@@ -15,8 +15,8 @@ from truth_kit.queues import LOADS, OPEN, PERCENTS, QUEUES, closed_stage, percen
 from truth_kit.spread import spread
 
 COUNTS = (400, 2000)
-STAGES = 300
-"""A setting. A share of 5 % of them has a standard error of 1.3 points."""
+STAGES, CLOSED_STAGES = 300, 900
+"""A setting. A share of 5 % of them has a standard error of 1.3 points, of 900 one of 0.7."""
 CHUNK = 50
 EASY = 1.5
 """Times the true percentile."""
@@ -87,7 +87,7 @@ class Found:
     is least."""
 
 
-def measured(*, stages: int = STAGES, say: Callable[[str], None]) -> Found:
+def measured(*, stages: int = STAGES, closed_stages: int = CLOSED_STAGES, say: Callable[[str], None]) -> Found:
     """Simulate, judge, count."""
     settings = [
         Setting(queue, load, count)
@@ -95,7 +95,11 @@ def measured(*, stages: int = STAGES, say: Callable[[str], None]) -> Found:
         for load in (LOADS if queue < len(OPEN) else (1.0,))
         for count in COUNTS
     ]
-    tasks = [_Task(setting, seed) for setting in settings for seed in range(-(-stages // CHUNK))]
+    tasks = [
+        _Task(setting, seed)
+        for setting in settings
+        for seed in range(-(-(closed_stages if setting.closed else stages) // CHUNK))
+    ]
     tallies: dict[Setting, Tally] = {setting: Counter() for setting in settings}
     for task, found in zip(tasks, spread(_chunk, tasks), strict=True):
         tallies[task.setting] += found

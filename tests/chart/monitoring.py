@@ -25,7 +25,7 @@ Series = tuple[str, dict[str, str]]
 def operators_page() -> str:
     """The metrics page of an operator in which everything that can be counted was counted once."""
     operator = Operator(Settings(client_image="client", run_metrics=True), decide=cast(Any, None))
-    operator._assemble(cast(Any, None), cast(Any, None), b"")
+    operator.assemble(cast(Any, None), cast(Any, None), b"")
     telemetry = operator.telemetry
     for result in ("success", "conflict", "forbidden"):
         with telemetry.a_pass() as outcome:

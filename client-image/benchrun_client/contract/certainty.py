@@ -35,6 +35,9 @@ number in the system explains makes of it, times this: the constants that keep t
 CYCLE_DOUBT = 0.4
 """Over the number of cycles: what is added to the share that the number in the system explains, where it explains more than chance
 mostly does: a stage that happens to be quiet shows too little of it. Simulated like the weights."""
+MIDDLE_WEIGHT = 0.15
+"""Of the inflation at the median of a closed loop, which the one further out is not below: few values there, in one or two clusters,
+do not show how alike they are. Simulated like the weights."""
 WORTH_A_PART = 3.0
 """So many parts are worth one observation at least, however their shares scatter: few values above a limit, in few parts, do not
 show it, and their upper end of uncertainty is beyond every bound."""
@@ -79,24 +82,22 @@ def stage_parts(
     if at_once:
         return StageParts(order, (), (), [0, len(order)])
     if users is not None:
-        return StageParts(order, (), (), _batches(len(order), users))
+        return StageParts(order, (), (), _batches(len(order), float(users)))
     ended = sorted(ends)
     seen = [place - bisect_left(ended, begins[i]) for place, i in enumerate(order)]
     middle = sorted(seen)[len(seen) // 2]
     # Above the median, or to it: it may be the most there ever were, or the least.
     rises = max((_rises(seen, level) for level in (middle, middle - 1)), key=len)
-    return StageParts(order, seen, [0, *rises, len(seen)], _batches(len(seen), max(1.0, fmean(seen)), of_one=False))
+    return StageParts(order, seen, [0, *rises, len(seen)], _batches(len(seen), fmean(seen)))
 
 
 def _rises(seen: Sequence[int], level: int) -> list[int]:
     return [place for place, (a, b) in enumerate(pairwise(seen), start=1) if a <= level < b]
 
 
-def _batches(requests: int, in_flight: float, *, of_one: bool = True) -> list[int]:
-    """Batches of two rounds, twenty at most; `of_one` round where a stage has no eight of two."""
-    rounds = requests / max(in_flight, 1.0)
-    least = min(rounds, MIN_BATCHES) if of_one else 1.0
-    count = max(1, int(min(MAX_BATCHES, max(rounds / ROUNDS_A_BATCH, least))))
+def _batches(requests: int, in_flight: float) -> list[int]:
+    """Batches of two rounds, twenty at most."""
+    count = max(1, min(MAX_BATCHES, int(requests / max(in_flight, 1.0) / ROUNDS_A_BATCH)))
     return [requests * i // count for i in range(count + 1)]
 
 
@@ -120,9 +121,9 @@ class LatencySample(ABC):
         self.count = sum(self._sizes)
         least = MIN_REPEATS if all(len(each) == 1 for each in sizes) else MIN_BATCHES
         self._enough = len(self._sizes) >= least
-        open_loop = any(stage.seen for stage in stages)
-        self.parts = effective_cycles(stages) if open_loop else float(len(self._sizes))
-        self.parts_needed = MIN_CYCLES if open_loop else least
+        self._is_open = any(stage.seen for stage in stages)
+        self.parts = effective_cycles(stages) if self._is_open else float(len(self._sizes))
+        self.parts_needed = MIN_CYCLES if self._is_open else least
         """How many cycles, batches or repeats there are, and how many make the stages long enough."""
 
     @abstractmethod
@@ -158,7 +159,10 @@ class LatencySample(ABC):
         # What the number in the system explains is known as often as it has cycles.
         weight = CYCLE_WEIGHT if self._regenerates else BATCH_WEIGHT
         by_load = 1 + weight * explained * self.count / max(1.0, self.parts)
-        return max(by_load, *(_kept(self._scattered_at, place, self._scattered) for place in places))
+        # Of a closed loop, whose number in the system says nothing, the values in the middle show best how alike neighbours are.
+        middle = () if self._is_open else (self.at_rank((self.count + 1) // 2),)
+        alike = [MIDDLE_WEIGHT * _kept(self._scattered_at, place, self._scattered) for place in middle]
+        return max(by_load, *alike, *(_kept(self._scattered_at, place, self._scattered) for place in places))
 
     def _scattered(self, limit: float) -> float:
         hits = self.above(limit)

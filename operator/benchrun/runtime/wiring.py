@@ -73,7 +73,7 @@ class Operator:
         cluster = effects.KubernetesApi(connection, count=self.telemetry.count_write)
         namespaces = self._settings.namespaces
         lister = self._lister = Lister(cluster, self.indexes, namespaces, turned=self.telemetry.namespace_read)
-        queue = self._queue = self._assemble(cluster, fetcher, await self._channel_key(connection))
+        queue = self._queue = self.assemble(cluster, fetcher, await self._channel_key(connection))
         await lister.list_all()
         while not lister.known:  # what can't be read stands in nobody else's way
             await asyncio.sleep(RETRY_SECONDS)
@@ -144,7 +144,8 @@ class Operator:
         self._cleanup.push_async_callback(connection.close)
         return connection
 
-    def _assemble(self, cluster: effects.KubernetesApi, fetcher: effects.Fetcher, key: bytes) -> WorkQueue:
+    def assemble(self, cluster: effects.KubernetesApi, fetcher: effects.Fetcher, key: bytes) -> WorkQueue:
+        """The queue with everything that works on it, counted in the telemetry; nothing of it runs yet."""
         indexes, telemetry = self.indexes, self.telemetry
         common: dict[str, Any] = {"cluster": cluster, "indexes": indexes, "now": utc_now, "telemetry": telemetry}
         sessions = Sessions(fetcher=fetcher, enqueue=self.enqueue, **common)

@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from benchrun_simulator import kv_transfer, sim_flags, vllm_flags
-from benchrun_simulator.refusals import USAGE, check_bounds, kv_cache_too_small, model_length_too_large
+from benchrun_simulator.refusals import (
+    USAGE,
+    check_bounds,
+    kv_cache_too_small,
+    model_folder_missing,
+    model_length_too_large,
+    model_not_cached,
+)
 from benchrun_simulator.settings import Settings
 
 DEFAULT_MODEL = "Qwen/Qwen3-0.6B"
@@ -21,24 +28,24 @@ DEFAULT_MAX_MODEL_LEN = 8192
 """Where the model's folder has no config.json."""
 DEFAULT_KV_TOKENS = 262_144
 SUFFIXES = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-TOP_LEVEL_USAGE = """usage: vllm [-h] [-v]
-            {chat,complete,serve,launch,bench,collect-env,download-kernels,preload,run-batch,snapshot}
-            ...
-"""
+COMMANDS = "{chat,complete,serve,launch,bench,collect-env,download-kernels,preload,run-batch,snapshot}"
 SECRETS = ("api_key", "hf_token")
 
 
-def parse(arguments: list[str], *, environment: Mapping[str, str]) -> Settings:
-    """Resolve a command line (without the program's name; a leading `serve` may stand) into settings.
+def parse(arguments: list[str], *, environment: Mapping[str, str], program: str = "vllm") -> Settings:
+    """Resolve a command line (a leading `serve` may stand) into settings; `program` is its name in usage errors.
 
     Exits with code 2 on a usage error; raises `Refusal` for values vLLM refuses.
     """
     words = arguments[1:] if arguments[:1] == ["serve"] else arguments
-    parser = _parser()
+    parser = _parser(program)
     found, unknown = parser.parse_known_args(_normalised(words))
     if unknown:
         # In vLLM the top-level parser complains about what the subcommand's parser left over.
-        sys.stderr.write(f"{TOP_LEVEL_USAGE}vllm: error: unrecognized arguments: {' '.join(unknown)}\n")
+        usage = f"usage: {program} "
+        lines = (f"{usage}[-h] [-v]", " " * len(usage) + COMMANDS, " " * len(usage) + "...")
+        complaint = f"{program}: error: unrecognized arguments: {' '.join(unknown)}"
+        sys.stderr.write("\n".join((*lines, complaint, "")))
         raise SystemExit(USAGE)
     return _resolve(found, declared=_declared(found, parser), environment=environment)
 
@@ -59,7 +66,7 @@ def human_readable_int(text: str) -> int:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        sys.stderr.write(f"usage: vllm serve [model_tag] [options]\nvllm serve: error: {message}\n")
+        sys.stderr.write(f"usage: vllm serve [model_tag] [options]\n{self.prog}: error: {message}\n")
         raise SystemExit(USAGE)
 
 
@@ -80,8 +87,8 @@ def _normalised(words: list[str]) -> list[str]:
     return normalised
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="vllm serve", argument_default=None)
+def _parser(program: str) -> argparse.ArgumentParser:
+    parser = _Parser(prog=f"{program} serve", argument_default=None)
     parser.add_argument("model_tag", nargs="?")
     _add_effective_flags(parser)
     sim_flags.add_sim_flags(parser)
@@ -141,11 +148,13 @@ def _resolve(
     environment: Mapping[str, str],
 ) -> Settings:
     model = found.model_tag or found.model or DEFAULT_MODEL
+    _check_source(model, environment)
+    config = _config(Path(model))
+    max_model_len = _max_model_len(found.max_model_len, config.get("max_position_embeddings"), environment)
     check_bounds({name: getattr(found, name) for name in _BOUNDED})
-    max_model_len = _max_model_len(found.max_model_len, Path(model), environment)
     kv_tokens = found.sim_kv_tokens or max(DEFAULT_KV_TOKENS, max_model_len)
     if kv_tokens < max_model_len:
-        raise kv_cache_too_small(max_model_len=max_model_len, kv_tokens=kv_tokens)
+        raise kv_cache_too_small(max_model_len=max_model_len, kv_tokens=kv_tokens, **_kv_bytes(config))
     return Settings(
         model=model,
         served_names=tuple(found.served_model_name or [model]),
@@ -198,9 +207,32 @@ def _api_keys(found: argparse.Namespace, environment: Mapping[str, str]) -> tupl
     return tuple(key for key in keys if key)
 
 
-def _max_model_len(asked: int | None, folder: Path, environment: Mapping[str, str]) -> int:
-    config = folder / "config.json"
-    derived = json.loads(config.read_text()).get("max_position_embeddings") if config.is_file() else None
+def _check_source(model: str, environment: Mapping[str, str]) -> None:
+    """A path must be a folder, and without the hub a name must be in its cache."""
+    if Path(model).is_dir():
+        return
+    if model.startswith("/"):
+        raise model_folder_missing(model)
+    cache = Path(environment.get("HF_HOME", "~/.cache/huggingface")).expanduser() / "hub"
+    if environment.get("HF_HUB_OFFLINE") == "1" and not (cache / f"models--{model.replace('/', '--')}").is_dir():
+        raise model_not_cached()
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    file = folder / "config.json"
+    return json.loads(file.read_text()) if file.is_file() else {}
+
+
+def _kv_bytes(config: Mapping[str, Any]) -> dict[str, int]:
+    """Key and value of a token over all layers, in 16 bits; nothing for a model that does not say."""
+    try:
+        size_of_head = config["hidden_size"] // config["num_attention_heads"]
+        return {"bytes_per_token": 2 * 2 * config["num_hidden_layers"] * config["num_key_value_heads"] * size_of_head}
+    except KeyError:
+        return {}
+
+
+def _max_model_len(asked: int | None, derived: int | None, environment: Mapping[str, str]) -> int:
     if asked is None or asked == -1:
         return derived or DEFAULT_MAX_MODEL_LEN
     if derived is not None and asked > derived and not environment.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN"):

@@ -34,6 +34,13 @@ FIELDS = frozenset(
 )
 ROLES = ("kv_producer", "kv_both", "kv_consumer")
 DEFAULT_FOLDER = "/tmp"
+_COMPLAINTS = {
+    "Expecting property name enclosed in double quotes": "key must be a string",
+    "Expecting value": "expected value",
+    "Expecting ':' delimiter": "expected `:`",
+    "Expecting ',' delimiter": "expected `,` or `}`",
+    "Extra data": "trailing characters",
+}
 ENGINE = "simulated"
 
 
@@ -92,8 +99,10 @@ def config(text: str) -> dict[str, Any]:
     """Read the flag's value. Raises what argparse makes a usage error of, in vLLM's words."""
     try:
         found = json.loads(text)
-    except ValueError as error:
-        raise _invalid(f"  Invalid JSON: {error} [type=json_invalid, input_value={text!r}, input_type=str]") from None
+    except json.JSONDecodeError as error:
+        kind = f"[type=json_invalid, input_value={text!r}, input_type=str]"
+        more = "    For further information visit https://errors.pydantic.dev/2.14/v/json_invalid"
+        raise _invalid(f"  Invalid JSON: {_complaint(error)} {kind}\n{more}") from None
     if not isinstance(found, dict):
         kind = type(found).__name__
         raise _invalid(f"  Input should be an object [type=dataclass_type, input_value={found!r}, input_type={kind}]")
@@ -123,6 +132,15 @@ def transfer(found: Mapping[str, Any] | None, *, fails: bool) -> KvTransfer | No
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
     return KvTransfer(role=found["kv_role"], folder=folder, fails=fails)
+
+
+def _complaint(error: json.JSONDecodeError) -> str:
+    """What pydantic says where Python's reader stops."""
+    rest = error.doc[error.pos :].strip()
+    if not rest:
+        inside = "a value" if error.msg == "Expecting value" else "an object"
+        return f"EOF while parsing {inside} at line {error.lineno} column {error.colno - 1}"
+    return f"{_COMPLAINTS.get(error.msg, error.msg)} at line {error.lineno} column {error.colno}"
 
 
 def _invalid(words: str) -> ArgumentTypeError:

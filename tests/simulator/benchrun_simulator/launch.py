@@ -27,12 +27,12 @@ class Running:
 
 def command(*arguments: str) -> list[str]:
     """What to execute for `vllm serve` with these arguments."""
-    return [sys.executable, "-m", "benchrun_simulator", "serve", *arguments]
+    return [sys.executable, str(SOURCE_ROOT / "vllm"), "serve", *arguments]
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The process environment: nothing of the caller's vLLM variables, and the package importable."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("VLLM_")}
+    """The process environment: nothing of the caller's vLLM and hub variables, and the package importable."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("VLLM_", "HF_"))}
     return {**inherited, "PYTHONPATH": str(SOURCE_ROOT), **(extra or {})}
 
 

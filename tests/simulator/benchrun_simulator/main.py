@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 from benchrun_simulator.admission import Admission
@@ -41,7 +42,7 @@ def main() -> NoReturn:
     signal.signal(signal.SIGTERM, _exit_at_once)
     signal.signal(signal.SIGINT, _exit_at_once)
     try:
-        settings = parse(sys.argv[1:], environment=os.environ)
+        settings = parse(sys.argv[1:], environment=os.environ, program=Path(sys.argv[0]).name)
         _start_up(settings)
         if settings.headless:
             _work()

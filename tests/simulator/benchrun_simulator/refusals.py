@@ -4,13 +4,18 @@ Texts are those of vLLM 0.32.0 with the model's name and lengths filled in. Ever
 (`arguments`) ends with exit code 1; a crash of the whole process shows as a signal.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 USAGE = 2
 INVALID = 1
 KILLED = 137
 SEGMENTATION_FAULT = 139
+GIB = 2**30
+AFTER_THE_CAUSE = (Path(__file__).parent / "engine_failed.txt").read_text(encoding="utf-8")
+"""The API server's traceback, longer than a termination message, so that the cause is in the log alone."""
 
 
 class Refusal(Exception):
@@ -64,24 +69,44 @@ def check_bounds(values: dict[str, float | None]) -> None:
             )
 
 
+def model_folder_missing(model: str) -> Refusal:
+    """A path that is not a folder, taken for a name on the hub."""
+    return Refusal(
+        "huggingface_hub.errors.HFValidationError: Repo id must be in the form 'repo_name' or 'namespace/repo_name': "
+        f"'{model}'. Use `repo_type` argument if needed."
+    )
+
+
+def model_not_cached() -> Refusal:
+    """A name on the hub, which must not be asked."""
+    return Refusal(
+        "huggingface_hub.errors.LocalEntryNotFoundError: Cannot find an appropriate cached snapshot folder for the "
+        "specified revision on the local disk and outgoing traffic has been disabled. To enable repo look-ups and "
+        "downloads online, pass 'local_files_only=False' as input."
+    )
+
+
 def model_length_too_large(asked: int, derived: int) -> Refusal:
     """`--max-model-len` beyond what the model's config.json allows."""
     return Refusal(
         "pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig\n"
         f"  Value error, User-specified max_model_len ({asked}) is greater than the derived max_model_len "
-        f"(max_position_embeddings={derived} or model_max_length=None in model's config.json). To allow overriding "
-        "this maximum, set the env var VLLM_ALLOW_LONG_MAX_MODEL_LEN=1. [type=value_error]\n"
+        f"(max_position_embeddings={float(derived)} or model_max_length=None in model's config.json). To allow overriding "
+        "this maximum, set the env var VLLM_ALLOW_LONG_MAX_MODEL_LEN=1. VLLM_ALLOW_LONG_MAX_MODEL_LEN must be used with "
+        "extreme caution. If the model uses relative position encoding (RoPE), positions exceeding derived_max_model_len "
+        "lead to nan. If the model uses absolute position encoding, positions exceeding derived_max_model_len will cause "
+        "a CUDA array out-of-bounds error. [type=value_error, input_value=ArgsKwargs((), {'model': ...nderer_num_workers'"
+        ": 1}), input_type=ArgsKwargs]\n"
         "    For further information visit https://errors.pydantic.dev/2.14/v/value_error"
     )
 
 
-def kv_cache_too_small(*, max_model_len: int, kv_tokens: int) -> Refusal:
-    """A single request of the longest length would not fit."""
-    gib_per_token = 128 / 1024**2  # a model of 8 B parameters
+def kv_cache_too_small(*, max_model_len: int, kv_tokens: int, bytes_per_token: int = 128 * 1024) -> Refusal:
+    """A single request of the longest length would not fit. Bytes of a token are by default those of an 8 B model."""
     return engine_failed(
         f"ValueError: To serve at least one request with the model's max seq len ({max_model_len}), "
-        f"({max_model_len * gib_per_token:.2f} GiB KV cache is needed, which is larger than the available KV cache "
-        f"memory ({kv_tokens * gib_per_token:.2f} GiB). Based on the available memory, the estimated maximum model "
+        f"({round(max_model_len * bytes_per_token / GIB, 2)} GiB KV cache is needed, which is larger than the available KV cache "
+        f"memory ({round(kv_tokens * bytes_per_token / GIB, 2)} GiB). Based on the available memory, the estimated maximum model "
         f"length is {kv_tokens}. Try increasing `gpu_memory_utilization` (which also controls CPU memory on the CPU "
         "backend) or decreasing `max_model_len` when initializing the engine. "
         "See https://docs.vllm.ai/en/latest/configuration/conserving_memory/ for more details."
@@ -90,11 +115,8 @@ def kv_cache_too_small(*, max_model_len: int, kv_tokens: int) -> Refusal:
 
 def engine_failed(cause: str) -> Refusal:
     """The engine process dies while it starts; the API server follows it."""
-    return Refusal(
-        f"(EngineCore pid=42) ERROR [core.py:1510] EngineCore failed to start.\n"
-        f"(EngineCore pid=42) ERROR [core.py:1510] {cause}\n"
-        "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {'EngineCore': 1}"
-    )
+    prefix = f"(EngineCore pid=42) ERROR {time.strftime('%m-%d %H:%M:%S')} [core.py:1510]"
+    return Refusal(f"{prefix} EngineCore failed to start.\n{prefix} {cause}\n{cause}\n{AFTER_THE_CAUSE}".rstrip())
 
 
 def _out_of_gpu_memory(model: str) -> Refusal:

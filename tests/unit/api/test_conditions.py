@@ -53,7 +53,7 @@ def test_its_time_stays_as_long_as_its_status_does() -> None:
     )
 
 
-def test_setting_it_again_changes_nothing() -> None:
+def test_setting_it_twice_changes_nothing() -> None:
     once = with_condition((), condition(message="m"), now=T0)
     assert with_condition(once, condition(message="m"), now=LATER) == once
 

@@ -13,6 +13,7 @@ from benchrun.preflight.manifest_checks import Checked
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 from benchrun.preflight.request_volume import Volume
 from rich.console import Console
+from unit.golden_messages import golden
 from unit.preflight.checks import manifest
 from unit.sizing.configs import QWEN_32B
 
@@ -46,13 +47,7 @@ def test_all_that_is_known_comes_together(tmp_path: Path, capsys: Capture) -> No
     )
     assert main(["check", "-f", path, "--model", str(tmp_path), "--gpu-memory=80GiB", "--weights=61GiB"]) == 1
     output = " ".join(capsys.readouterr().out.split())
-    assert "error spec.server.args[0] vLLM 0.32.0 has no flag --disable-log-requests" in output
-    assert "error spec.workloads[0].dataset 1,024 tokens of prompt and 128 of answer are 1,152" in output
-    assert "warning spec.workloads[0].load 999 requests at once" in output
-    assert "warning spec.workloads[0].requests 100 requests a load point are too few to bound p99" in output
-    assert "1 stage, 100 requests" in output
-    assert "error spec.repeats" in output
-    assert "3 errors" in output
+    golden(output)
 
 
 def test_for_programs_it_is_json(tmp_path: Path, capsys: Capture) -> None:
@@ -161,16 +156,7 @@ ALL = (
 
 
 def test_the_worst_comes_first_and_equals_stay_in_order() -> None:
-    assert shown(checked(*ALL)) == [
-        "chat BenchmarkRun",
-        "error a first",
-        "warning b second",
-        "warning c third",
-        "note d fourth",
-        "not checked e last",
-        "",
-        "1 error, 2 warnings, 1 note, 1 not checked",
-    ]
+    golden(*shown(checked(*ALL)))
 
 
 @pytest.mark.parametrize(
@@ -189,16 +175,7 @@ def test_errors_are_counted_even_where_there_are_none(summary: str, remarks: tup
 
 def test_objects_are_distinguished_and_counted_together() -> None:
     lines = shown(checked(error("a", "x"), volume=volume()), checked(error("b", "y"), name="", kind=""))
-    assert lines == [
-        "chat BenchmarkRun",
-        "error a x",
-        "4 stages, 400 requests. How long they take depends on the server.",
-        "",
-        "(no name) no kind",
-        "error b y",
-        "",
-        "2 errors",
-    ]
+    golden(*lines)
 
 
 def test_what_a_manifest_holds_is_no_markup() -> None:

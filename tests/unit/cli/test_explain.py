@@ -10,6 +10,7 @@ import pytest
 from benchrun.cli.__main__ import main
 from benchrun.judge.rules.all_rules import SENTENCES
 from benchrun.judge.rules.rule import Code
+from unit.golden_messages import golden
 
 Capture = pytest.CaptureFixture[str]
 REPOSITORY = Path(__file__).parents[3]
@@ -38,13 +39,13 @@ def test_the_list_names_every_code_with_severity_and_a_line(capsys: Capture) -> 
     assert first_words == [code.value for code in SENTENCES]
     row = next(line for line in output if line.startswith("OutputTooShort"))
     assert row.split()[1:4] == ["Suspect", "or", "Invalid"]
-    assert "The answers were shorter than the workload asks for." in row
+    golden(row)
 
 
 def test_an_unknown_code_is_an_error_that_names_the_nearest(capsys: Capture) -> None:
     assert main(["explain", "PrefixCacheHits"]) == 1
     output = " ".join(capsys.readouterr().err.split())
-    assert "there is no finding 'PrefixCacheHits'; did you mean PrefixCacheContaminated" in output
+    golden(output)
 
 
 def test_a_name_like_none_is_answered_with_all(capsys: Capture) -> None:

@@ -17,6 +17,7 @@ from benchrun.plan import Owner, stage_config_map
 from benchrun.report.export.formats import FORMATS
 from benchrun_client.contract import StageRecord
 from unit.decide.deliveries import sealed
+from unit.golden_messages import golden
 from unit.plan.specs import Json
 from unit.report.export.runs import CAPPED, CELLS, CHAT, NAME, NAMESPACE, STAGES, UID, measured, row, spec, status
 
@@ -136,7 +137,7 @@ def test_invalid_numbers_are_left_out_with_a_remark(export: Export) -> None:
     assert [json.loads(line)["benchrun_stage"] for line in output.out.splitlines()] == [
         s for s in STAGES if s != CAPPED
     ]
-    assert output.err == "left out: capped/rate=40: Invalid (RateNotAchieved); --include-invalid exports it"
+    golden(output.err)
 
 
 def test_with_the_option_they_are_there_and_marked(export: Export) -> None:
@@ -149,14 +150,14 @@ def test_with_the_option_they_are_there_and_marked(export: Export) -> None:
 def test_where_nothing_can_be_trusted_nothing_is_exported(export: Export, tmp_path: Path) -> None:
     output = export("--format=csv", f"--output={tmp_path / 'out'}", rows=EVERY)
     assert output.code == 1
-    assert "nothing to export left out: chat/concurrency=4: Invalid; --include-invalid exports it" in output.err
     assert not (tmp_path / "out").exists()
+    golden(output.err)
 
 
 def test_records_that_are_gone_are_reported(export: Export) -> None:
     output = export("--format=csv", stages=STAGES[:2])
     assert output.code == 0
-    assert "first/concurrency=2: 0 of its 1 records are kept" in output.err
+    golden(output.err)
 
 
 # ---- what can't be done ------------------------------------------------------------------------------------------------
@@ -177,13 +178,14 @@ def test_an_impossible_option_is_reported(export: Export, options: list[str], se
 
 def test_a_run_that_goes_on_has_nothing_to_export_yet(export: Export) -> None:
     output = export("--format=csv", ended=False)
-    assert (output.code, output.err) == (1, "benchrun: nightly has not ended")
+    assert output.code == 1
+    golden(output.err)
 
 
 def test_a_run_without_records_says_why(export: Export) -> None:
     output = export("--format=csv", stages=[])
     assert output.code == 1
-    assert "nightly has no stored records" in output.err
+    golden(output.err)
 
 
 def test_a_path_that_cannot_be_written_is_named(export: Export, tmp_path: Path) -> None:
@@ -250,15 +252,8 @@ def test_another_package_may_register_a_format(export: Export, tmp_path: Path) -
 
 
 @pytest.mark.usefixtures("package")
-@pytest.mark.parametrize(
-    ("name", "sentence"),
-    [
-        ("not-one", "acme_exports:not_one is not a benchrun.report.export.formats.Format"),
-        ("gone", "acme_gone:x can't be loaded: ModuleNotFoundError: No module named 'acme_gone'"),
-        ("nams", "did you mean names?"),
-    ],
-)
+@pytest.mark.parametrize("name", ["not-one", "gone", "nams"])
 def test_a_package_that_registers_something_else_is_named(
-    name: str, sentence: str, export: Export, capsysbinary: pytest.CaptureFixture[bytes]
+    name: str, export: Export, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    assert sentence in refusal(export, capsysbinary, name)
+    golden(refusal(export, capsysbinary, name))

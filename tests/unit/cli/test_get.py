@@ -3,6 +3,7 @@
 import pytest
 from benchrun.cli.__main__ import main
 from unit.cli.fake_kubectl import FakeKubectl
+from unit.golden_messages import golden
 from unit.report.finished_sweeps import Measured, batches, finished_sweep, sweep_object
 from unit.report.going_on import ended, run_body, running
 from unit.sweep.sweeps import decided, sweep_body
@@ -32,29 +33,19 @@ def test_get_lists_all_namespaces(kubectl: FakeKubectl, capsys: Capture) -> None
     assert "--namespace=lab" not in kubectl.commands()[0]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ([], "no runs in this namespace; -A lists all\n"),
-        (["-n", "lab"], "no runs in namespace lab; -A lists all\n"),
-        (["-n", "lab", "-l", "a=b"], "no runs with labels a=b in namespace lab; -A lists all\n"),
-        (["-A"], "no runs in this cluster; benchrun run -f FILE makes one; examples/ has some\n"),
-    ],
-)
-def test_an_empty_list_prints_a_message(
-    options: list[str], message: str, kubectl: FakeKubectl, capsys: Capture
-) -> None:
+@pytest.mark.parametrize("options", [[], ["-n", "lab"], ["-n", "lab", "-l", "a=b"], ["-A"]])
+def test_an_empty_list_prints_a_message(options: list[str], kubectl: FakeKubectl, capsys: Capture) -> None:
     kubectl.gives("get", body={"items": []})
     assert main(["get", *options]) == 0
-    assert capsys.readouterr().out == message
+    golden(capsys.readouterr().out)
 
 
 def test_one_run_is_summed_up(kubectl: FakeKubectl, capsys: Capture) -> None:
     kubectl.gives("get", "chat", body=run_body(ended("Suspect")))
     assert main(["get", "chat"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "lab/chat: Suspect - ended: Suspect"
     assert "model     Qwen/Qwen3-4B" in [line.rstrip() for line in lines]
+    golden(lines[0])
 
 
 def test_a_summary_is_no_verdict(kubectl: FakeKubectl) -> None:
@@ -65,13 +56,13 @@ def test_a_summary_is_no_verdict(kubectl: FakeKubectl) -> None:
 @pytest.mark.parametrize("option", [["-A"], ["-l", "a=b"]])
 def test_a_name_and_a_choice_do_not_go_together(option: list[str], capsys: Capture) -> None:
     assert main(["get", "chat", *option]) == 1
-    assert "-A and -l choose from a list; leave them out where a run is named" in capsys.readouterr().err
+    golden(capsys.readouterr().err)
 
 
 def test_a_run_of_another_version_cannot_be_summed_up(kubectl: FakeKubectl, capsys: Capture) -> None:
     kubectl.gives("get", "chat", body={**run_body(running()), "status": {"progress": {"stages": 1}}})
     assert main(["get", "chat"]) == 1
-    assert "chat was written by another version of the API" in capsys.readouterr().err
+    golden(capsys.readouterr().err)
 
 
 # ---- sweeps ----------------------------------------------------------------------------------------------------------

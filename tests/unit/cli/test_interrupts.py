@@ -16,6 +16,7 @@ from benchrun.cli.cluster import Kubectl
 from kit.polling import polling
 from unit.cli.fake_kubectl import FakeKubectl
 from unit.cli.test_run import fresh, manifest
+from unit.golden_messages import golden
 from unit.report.going_on import ended, run_body, running
 
 ROOT = Path(__file__).parents[3]
@@ -82,14 +83,13 @@ def test_an_interrupt_leaves_the_run_running_by_default(
     command.until("Running")
     ended_with, output = command.interrupted(number)
     assert ended_with == code
-    assert "the run goes on in the cluster" in output
-    assert "benchrun watch chat -n lab" in output
     assert "Traceback" not in output
     assert not any("patch" in arguments for arguments in kubectl.commands())
+    golden(output)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_if_asked_to_it_is_cancelled_and_its_end_awaited(
+def test_with_the_option_it_is_cancelled_and_its_end_awaited(
     path: str, kubectl: FakeKubectl, number: signal.Signals
 ) -> None:
     kubectl.gives("get", "chat", body=run_body(running()), unless="--watch")
@@ -146,7 +146,7 @@ def test_an_interrupt_while_an_event_loop_is_made_leaves_no_traceback() -> None:
     assert (child.stdout, child.stderr) == ("130\n", "")
 
 
-def test_a_timeout_cancels_too_if_asked(path: str, kubectl: FakeKubectl) -> None:
+def test_a_timeout_cancels_too_with_the_option(path: str, kubectl: FakeKubectl) -> None:
     kubectl.gives("get", "chat", body=run_body(running()), unless="--watch")
     kubectl.answer("patch")
     kubectl.watch(run_body(ended("Cancelled")))
@@ -187,7 +187,7 @@ def test_missing_permission_to_cancel_is_reported_without_waiting(path: str, kub
     command.until("Running")
     ended_with, output = command.interrupted(signal.SIGINT)
     assert ended_with == 1
-    assert "chat is not cancelled: eve may not patch benchmarkruns in namespace lab" in output
+    golden(output)
 
 
 def test_one_that_has_ended_meanwhile_is_not_cancelled(path: str, kubectl: FakeKubectl) -> None:

@@ -4,7 +4,7 @@ import pytest
 from benchrun.cli.__main__ import main
 from benchrun.cli.errors import explained, no_such
 from unit.cli.fake_kubectl import FakeKubectl
-from unit.golden_messages import assert_golden
+from unit.golden_messages import assert_golden, golden
 
 REFUSED = "The connection to the server {} was refused - did you specify the right host or port?"
 LIBRARY = (
@@ -105,7 +105,7 @@ def test_each_kubectl_error_prints_one_line_with_the_remedy(
     ],
 )
 def test_a_run_that_is_not_there(namespace: str | None, others: list[str], line: str) -> None:
-    assert str(no_such("BenchmarkRun", "chat", namespace, others)) == f"there is no BenchmarkRun chat {line}"
+    golden(str(no_such("BenchmarkRun", "chat", namespace, others)))
 
 
 NOT_FOUND = 'Error from server (NotFound): benchmarkruns.benchrun.dev "chta" not found'
@@ -128,14 +128,14 @@ def test_every_command_names_those_that_there_are(
     kubectl.answer("get", "chta", "--ignore-not-found")
     kubectl.gives("get", body={"items": [{"metadata": {"name": "chat"}}]})
     assert main([*command, "chta", "-n", "lab"]) == 1
-    assert capsys.readouterr().err == f"benchrun: there is no {what} chta in namespace lab; did you mean chat?\n"
+    golden(capsys.readouterr().err)
 
 
 def test_who_may_not_list_gets_no_names(kubectl: FakeKubectl, capsys: pytest.CaptureFixture[str]) -> None:
     kubectl.fails("get", "chta", error=NOT_FOUND)
     kubectl.fails("get", error=FORBIDDEN.format("", "list", 'in the namespace "lab"'))
     assert main(["get", "chta"]) == 1
-    assert "there is no BenchmarkRun or BenchmarkSweep chta in this namespace" in capsys.readouterr().err
+    golden(capsys.readouterr().err)
 
 
 def test_every_command_needs_kubectl(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ import pytest
 from benchrun.cli.__main__ import main
 from benchrun.cli.commands import logs
 from unit.cli.fake_kubectl import FakeKubectl
+from unit.golden_messages import golden
 from unit.plan.specs import Json
 from unit.report.going_on import at, ended, run_body, running
 
@@ -97,7 +98,7 @@ def test_what_has_not_begun_is_reported_with_what_it_waits_for(kubectl: FakeKube
     run_is(kubectl, running(message="waiting for a node to take the server"))
     pods(kubectl, SERVER, pod("s", "server", begun=False))
     assert main(["logs", "chat", "--role", "server"]) == 1
-    assert "server: no log yet (waiting for a node to take the server); -f waits for it" in capsys.readouterr().err
+    golden(capsys.readouterr().err)
 
 
 def test_when_the_pods_are_gone_the_last_words_are_shown(kubectl: FakeKubectl, capsys: Capture) -> None:
@@ -106,12 +107,7 @@ def test_when_the_pods_are_gone_the_last_words_are_shown(kubectl: FakeKubectl, c
     pods(kubectl, CLIENT)
     assert main(["logs", "chat"]) == 0
     output = capsys.readouterr()
-    assert output.out.splitlines() == [
-        "the server's pod is gone; this end of its log is kept in the run's status:",
-        "ValueError: [x] too small",
-        "  line 2",
-    ]
-    assert output.err.startswith("client: the pods were deleted")
+    golden(*output.out.splitlines(), output.err)
 
 
 def test_when_nothing_is_kept_that_is_reported_with_where_to_look(kubectl: FakeKubectl, capsys: Capture) -> None:
@@ -120,11 +116,10 @@ def test_when_nothing_is_kept_that_is_reported_with_where_to_look(kubectl: FakeK
         pods(kubectl, role)
     assert main(["logs", "chat"]) == 1
     output = capsys.readouterr().err
-    assert output.startswith("benchrun: server and client: ")
-    assert "label benchrun.dev/run=chat" in output
+    golden(output)
 
 
-def test_a_pod_that_goes_while_it_is_asked_is_a_pod_that_is_gone(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_a_pod_that_goes_during_a_request_is_gone(kubectl: FakeKubectl, capsys: Capture) -> None:
     run_is(kubectl, ended("Failed", log_tail="last"))
     pods(kubectl, SERVER, pod("s", "server"))
     kubectl.fails("logs", error='Error from server (NotFound): pods "s" not found')
@@ -145,7 +140,7 @@ def test_missing_permission_to_read_logs_is_reported(kubectl: FakeKubectl, capsy
         assert "eve may not get pods/log in namespace lab; ask for the ClusterRole view" in capsys.readouterr().err
 
 
-def test_following_waits_for_the_pod_reads_a_restarted_one_again_and_ends_with_the_run(
+def test_following_waits_for_the_pod_rereads_a_restarted_one_and_ends_with_the_run(
     kubectl: FakeKubectl, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logs, "LOOK_AGAIN_SECONDS", 0.01)
@@ -172,4 +167,4 @@ def test_following_a_run_that_is_deleted_ends(
     kubectl.gives("get", "benchmarkruns.benchrun.dev", body=NONE)
     pods(kubectl, SERVER)
     assert main(["logs", "chat", "-f", "--role", "server"]) == 1
-    assert "there is no BenchmarkRun chat" in capsys.readouterr().err
+    golden(capsys.readouterr().err)

@@ -9,6 +9,7 @@ import pytest
 import yaml
 from benchrun.cli.errors import CommandError
 from benchrun.cli.manifests import MAX_BYTES, manifests_in
+from unit.golden_messages import golden
 
 RUN = """\
 apiVersion: benchrun.dev/v1alpha1
@@ -66,40 +67,38 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    "text",
     [
-        pytest.param("", "holds no object; examples/", id="empty"),
-        pytest.param("---\n---\n", "holds no object", id="empty documents"),
-        pytest.param("a: [1\nb: 2", ": line 2, column 2: ", id="broken"),
-        pytest.param("a: 1\n\tb: 2", ": line 2, column 1: ", id="a tab"),
-        pytest.param(b"\xff\xfe", "(byte 0)", id="bytes"),
-        pytest.param("just words", "apiVersion and kind, for example benchrun.dev/v1alpha1", id="words"),
-        pytest.param("kind: A\nmetadata: {name: a}", "apiVersion and kind", id="no version"),
-        pytest.param(RUN.replace("name: chat", "label: a"), "metadata has neither name nor generateName", id="no name"),
-        pytest.param(
-            RUN.replace("name: chat", "name: chat\n  generateName: chat-"),
-            "metadata has both name and generateName",
-            id="both",
-        ),
-        pytest.param(f"{RUN}---\nkind: A\n", "run.yaml, document 2: ", id="the second"),
-        pytest.param("apiVersion: v1\nkind: ConfigMapList\nitems: []", "ConfigMapList", id="list"),
-        pytest.param(b"#" * (MAX_BYTES + 1), "is larger than 8 MiB", id="too large"),
+        pytest.param("", id="empty"),
+        pytest.param("---\n---\n", id="empty documents"),
+        pytest.param("a: [1\nb: 2", id="broken"),
+        pytest.param("a: 1\n\tb: 2", id="a tab"),
+        pytest.param(b"\xff\xfe", id="bytes"),
+        pytest.param("just words", id="words"),
+        pytest.param("kind: A\nmetadata: {name: a}", id="no version"),
+        pytest.param(RUN.replace("name: chat", "label: a"), id="no name"),
+        pytest.param(RUN.replace("name: chat", "name: chat\n  generateName: chat-"), id="both"),
+        pytest.param(f"{RUN}---\nkind: A\n", id="the second"),
+        pytest.param("apiVersion: v1\nkind: ConfigMapList\nitems: []", id="list"),
+        pytest.param(b"#" * (MAX_BYTES + 1), id="too large"),
     ],
 )
-def test_an_invalid_manifest_is_named_with_its_position(tmp_path: Path, text: str | bytes, message: str) -> None:
+def test_an_invalid_manifest_is_named_with_its_position(tmp_path: Path, text: str | bytes) -> None:
     path = file(tmp_path, text)
     with pytest.raises(CommandError) as refused:
         manifests_in([path])
     assert str(refused.value).startswith(path)
-    assert message in str(refused.value)
+    golden(str(refused.value))
     assert "\n" not in str(refused.value)
 
 
 def test_a_file_that_is_not_there() -> None:
-    with pytest.raises(CommandError, match=r"^nowhere.yaml can't be read: No such file or directory$"):
+    with pytest.raises(CommandError) as raised:
         manifests_in(["nowhere.yaml"])
+    golden(str(raised.value))
 
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(CommandError, match="can't be read: Is a directory"):
+    with pytest.raises(CommandError) as raised:
         manifests_in([str(tmp_path)])
+    golden(str(raised.value))

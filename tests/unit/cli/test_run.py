@@ -10,6 +10,7 @@ from benchrun.api import BenchmarkRunStatus
 from benchrun.cli.__main__ import main
 from unit.cli.fake_kubectl import FakeKubectl
 from unit.cli.finished_runs import finished_run
+from unit.golden_messages import golden
 from unit.plan.specs import Json, spec_body
 from unit.report.going_on import ended, run_body, running
 
@@ -94,15 +95,15 @@ def test_generate_name_makes_a_new_run_and_follows_that(tmp_path: Path, kubectl:
     kubectl.gives("create", body=fresh("chat-x7f2k"))
     kubectl.watch(run_body(ended(), name="chat-x7f2k"))
     assert main(["run", "-f", file(tmp_path, manifest(None))]) == 0
-    assert "BenchmarkRun chat-x7f2k in namespace lab created" in capsys.readouterr().out
     assert kubectl.commands()[-1][:4] == ["get", "benchmarkruns.benchrun.dev", "chat-x7f2k", "--watch"]
+    golden(capsys.readouterr().out)
 
 
 def test_no_wait_only_applies(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:
     new(kubectl)
     assert main(["run", "--no-wait", "-f", file(tmp_path, manifest())]) == 0
-    assert capsys.readouterr().out == "BenchmarkRun chat in namespace lab created\n"
     assert not any("--watch" in arguments for arguments in kubectl.commands())
+    golden(capsys.readouterr().out)
 
 
 def test_a_dataset_is_applied_before_its_run_and_handed_on_unchanged(tmp_path: Path, kubectl: FakeKubectl) -> None:
@@ -118,7 +119,7 @@ def test_a_file_without_a_run_is_applied_and_that_is_all(tmp_path: Path, kubectl
     data = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "rows", "namespace": "lab"}}
     kubectl.gives("apply", body=data)
     assert main(["run", "-f", file(tmp_path, data)]) == 0
-    assert capsys.readouterr().out == "ConfigMap rows in namespace lab applied\n"
+    golden(capsys.readouterr().out)
 
 
 def test_a_broken_second_document_leaves_nothing_running(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:
@@ -138,17 +139,14 @@ def test_one_that_is_under_way_is_followed(tmp_path: Path, kubectl: FakeKubectl,
     assert "BenchmarkRun chat in namespace lab is there already; following it" in capsys.readouterr().out
 
 
-def test_one_that_has_ended_is_not_measured_again_and_does_not_look_so(
+def test_one_that_has_ended_gets_no_second_measurement_and_does_not_look_so(
     tmp_path: Path, kubectl: FakeKubectl, capsys: Capture
 ) -> None:
     kubectl.gives("get", "chat", "--ignore-not-found", body=run_body(ended()))
     kubectl.gives("apply", "--dry-run=server", body=run_body(ended()))
     assert main(["run", "-f", file(tmp_path, manifest())]) == 1
     output = capsys.readouterr().err
-    assert "(Completed, 2026-01-01T12:03:20Z)" in output
-    assert "benchrun report chat" in output
-    assert "generateName: chat-" in output
-    assert "kubectl delete bmr chat" in output
+    golden(output)
 
 
 @pytest.mark.parametrize("status", [running(), ended()], ids=["under way", "ended"])
@@ -164,8 +162,8 @@ def test_another_spec_under_its_name_is_rejected_with_what_to_do(
     path = file(tmp_path, manifest())
     assert main(["run", "-f", path]) == 1
     output = capsys.readouterr().err
-    assert output.startswith(f"benchrun: {path}: chat exists with another spec (repeats, server can't be changed)")
     assert all(remedy in output for remedy in ("generateName: chat-", "kubectl delete bmr chat\n"))
+    golden(output)
 
 
 # ---- several ---------------------------------------------------------------------------------------------------------
@@ -213,8 +211,7 @@ def test_what_was_applied_before_an_error_is_reported(tmp_path: Path, kubectl: F
     kubectl.fails("apply", error='Error from server (BadRequest): strict decoding error: unknown field "spec.sever"')
     assert main(["run", "-f", file(tmp_path, manifest("a"), manifest("b"))]) == 1
     output = capsys.readouterr()
-    assert "document 2: strict decoding error: unknown field" in output.err
-    assert "to follow it:  benchrun watch a -n lab" in output.out
+    golden(output.err, output.out)
 
 
 def test_runs_of_one_name_in_two_namespaces_are_distinguished_by_hand(
@@ -225,16 +222,16 @@ def test_runs_of_one_name_in_two_namespaces_are_distinguished_by_hand(
         kubectl.answer("apply", f"--namespace={namespace}", out=json.dumps(run_body(running(), namespace=namespace)))
     bodies = [manifest(namespace=namespace) for namespace in ("one", "two")]
     assert main(["run", "-f", file(tmp_path, *bodies)]) == 1
-    assert "two runs of different namespaces are called chat; follow one after the other" in capsys.readouterr().err
+    golden(capsys.readouterr().err)
 
 
 def test_two_namespaces_that_disagree_are_rejected(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:
     assert main(["run", "-n", "lab", "-f", file(tmp_path, manifest(namespace="prod"))]) == 1
-    assert "metadata.namespace is prod, but -n is lab" in capsys.readouterr().err
     assert kubectl.commands() == []
+    golden(capsys.readouterr().err)
 
 
 def test_the_cluster_is_not_the_files_fault(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:
     kubectl.fails("get", error="The connection to the server localhost:8080 was refused - did you specify ...")
     assert main(["run", "-f", file(tmp_path, manifest())]) == 1
-    assert capsys.readouterr().err.startswith("benchrun: kubectl knows no cluster: ")
+    golden(capsys.readouterr().err)

@@ -34,7 +34,7 @@ from benchrun_client.stage_record import record_of
 from hypothesis import given, strategies as st
 from pydantic import BaseModel, ValidationError
 from unit.client.plans import raw_stage
-from unit.client.test_run_progress import sealed
+from unit.client.records.test_run_progress import sealed
 
 PROGRESS = Progress(version=3, phase="Measuring")
 MEBIBYTE = 2**20

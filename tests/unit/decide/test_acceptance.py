@@ -97,7 +97,7 @@ def test_a_server_that_was_to_go_still_goes() -> None:
     assert deleted(scene.decide()) == ["Deployment"]
 
 
-def test_what_is_left_of_a_refused_run_is_removed_again_and_again() -> None:
+def test_what_is_left_of_a_refused_run_is_removed_in_every_pass() -> None:
     refused = UNREADABLE.with_spec(cancel=True).settled()
     assert deleted(refused.decide()) == ["Deployment", "Job"]
     assert deleted(refused.without("Deployment", "server").decide()) == ["Job"]

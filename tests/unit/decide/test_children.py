@@ -69,10 +69,10 @@ def test_what_is_no_longer_needed_may_vanish(gone: tuple[str, str]) -> None:
         ("Deployment server", DEPLOYMENT, Scene().server_pending()),
     ],
 )
-def test_before_that_nothing_was_measured_and_it_is_made_again(made: str, gone: tuple[str, str], scene: Scene) -> None:
+def test_before_that_nothing_was_measured_and_it_is_recreated(made: str, gone: tuple[str, str], scene: Scene) -> None:
     assert applied(scene.without(*gone).ended()) == [made]
 
 
-def test_an_object_on_its_way_out_is_not_made_again_under_its_name() -> None:
+def test_an_object_that_is_being_deleted_is_not_recreated_under_its_name() -> None:
     leaving = Scene().server_pending().without(*DEPLOYMENT).having(DEPLOYMENT, deleting=True)
     assert applied(leaving.ended()) == []

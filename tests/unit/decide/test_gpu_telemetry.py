@@ -87,7 +87,7 @@ def test_an_ipv6_address_stands_in_brackets() -> None:
     assert found.url == "http://[fd00::7]:9400/metrics"
 
 
-def test_a_node_without_exporter_is_the_reason_and_is_requested_again() -> None:
+def test_a_node_without_exporter_is_the_reason_and_is_re_requested() -> None:
     decision = decided(MEASURING.with_answers({ASKED: Answer(None, "none")}))
     assert (wanted(decision), page(decision)) == ([ASKED], None)
     assert reason(decision) == "no exporter runs on node n1"

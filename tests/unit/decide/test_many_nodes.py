@@ -104,7 +104,7 @@ def missing(scene: Scene) -> Scene:
     return scene.knowing(refused_object=refused)
 
 
-def test_without_the_kind_the_run_says_what_to_install_and_offers_it_again() -> None:
+def test_without_the_kind_the_run_says_what_to_install_and_retries() -> None:
     decision = missing(RUN.client_ready().settled()).ended()
     assert standing(decision.status, "Ready", "Failed") == {
         "Ready": "False (NotInstalled)",

@@ -8,6 +8,7 @@ from benchrun.plan import stage_config_map
 from benchrun_client.contract import Probe, StageRecord, open_stage_id
 from unit.decide.deliveries import record, sealed
 from unit.decide.scenes import Scene, plan_digest
+from unit.golden_messages import golden
 from unit.measure.records import requests
 from unit.plan.specs import OWNER, Json, rates, spec, spec_body, workload
 
@@ -62,7 +63,7 @@ def measuring(spec_changes: Json = SEARCHING) -> Scene:
     return Scene(spec=spec_changes).measuring()
 
 
-def test_the_bound_is_told_while_nobody_knows_the_end() -> None:
+def test_the_bound_is_shown_while_the_end_is_unknown() -> None:
     status = measuring().delivered(probe(0, "1")).ended().status
     assert status.estimate is not None
     assert (status.estimate.stages, status.estimate.requests) == (MOST, MOST * REQUESTS)
@@ -91,7 +92,7 @@ def test_with_the_record_that_ends_the_search_the_server_goes_and_the_run_is_jud
     (answer,) = status.searches
     assert (answer.outcome, answer.lower) == ("AtUpperBound", "4")
     assert status.message is not None
-    assert status.message.startswith("chat: the objectives are met at 4 requests a second")
+    golden(status.message)
     (condition,) = [c for c in status.conditions if c.type == "ObjectivesMet"]
     assert condition.status == "True"
 

@@ -42,7 +42,7 @@ def test_what_is_stored_is_the_record_byte_for_byte() -> None:
     assert manifest["metadata"]["annotations"]["benchrun.dev/record-digest"] == came.digest
 
 
-def test_a_client_that_has_left_is_told_nothing() -> None:
+def test_a_client_that_has_left_gets_no_delivery() -> None:
     assert MEASURING.arrived(0).pod("client", phase="Failed").decide().acknowledge is None
 
 
@@ -175,7 +175,7 @@ def test_remaining_records_are_not_deleted() -> None:
     assert left.ended().delete == ()
 
 
-def test_what_is_on_its_way_out_is_not_deleted_again() -> None:
+def test_what_is_on_its_way_out_is_not_deleted_twice() -> None:
     leaving = tuple(replace(c, deleting=(c.sequence or 0) > 2) for c in CLEAN.objects)
     assert [ref.name for ref in replace(CLEAN, objects=leaving).ended().delete] == [
         names.stage_name("qwen", OWNER.uid, 2)

@@ -15,7 +15,7 @@ def cluster(tmp_path: Path) -> Settings:
     return settings.from_environment({"DEVCLUSTER_DIR": str(tmp_path)}, home=tmp_path, here=tmp_path)
 
 
-def test_a_recorded_process_is_found_again(cluster: Settings) -> None:
+def test_a_recorded_process_is_found(cluster: Settings) -> None:
     recorded = node_process.record(cluster, os.getpid())
     assert node_process.recorded(cluster) == recorded
     node_process.forget(cluster)

@@ -54,7 +54,7 @@ async def test_of_two_replicas_both_take_the_one_that_was_kept() -> None:
 @pytest.mark.parametrize(
     "found", [gives({}), gives({"data": None}), gives({"data": {"key": "no base64!"}}), secret(b""), secret(KEY[:31])]
 )
-async def test_a_secret_without_a_key_is_rejected_and_not_told(found: Answer) -> None:
+async def test_a_secret_without_a_key_is_rejected_and_not_shown(found: Answer) -> None:
     async with answering(found) as exchange:
         with pytest.raises(Invalid) as refused:
             await requested_key(exchange)
@@ -88,7 +88,7 @@ async def test_the_channel_key_is_not_logged(caplog: pytest.LogCaptureFixture) -
         assert text not in caplog.text
 
 
-async def test_our_rights_do_not_reach_is_told_as_that() -> None:
+async def test_missing_rights_are_reported_as_missing_rights() -> None:
     async with answering(refuses(403, "Forbidden")) as exchange:
         with pytest.raises(Forbidden):
             await requested_key(exchange)

@@ -93,7 +93,7 @@ async def test_a_record_is_never_opened(ledger: Ledger, link: ClientRecords) -> 
     assert [a.data for a in pulled.arrivals] == [b"neither gzip nor JSON"]
 
 
-async def test_what_is_known_is_not_sent_again(ledger: Ledger, link: ClientRecords) -> None:
+async def test_what_is_known_is_not_resent(ledger: Ledger, link: ClientRecords) -> None:
     for n in (0, 1):
         ledger.add(sealed(n))
     pulled = await link.pull(from_sequence=1, seen_version=-1)
@@ -116,7 +116,7 @@ async def test_acknowledgement_that_is_not_taken_says_so(ledger: Ledger, link: C
     assert await link.acknowledge(1) is False  # the client has no record yet
 
 
-async def test_a_client_of_another_token_is_told_from_a_silent_one(ledger: Ledger, url: str, fetcher: Fetcher) -> None:
+async def test_a_client_of_another_token_differs_from_a_silent_one(ledger: Ledger, url: str, fetcher: Fetcher) -> None:
     ledger.add(sealed(0))
     stranger = linked(fetcher, url, token="0" * 64)
     with pytest.raises(Refused, match="token"):

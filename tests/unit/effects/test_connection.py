@@ -107,7 +107,7 @@ async def test_a_refusal_is_read_no_further_than_its_sentence() -> None:
     assert str(refused.value) == "x" * 300
 
 
-async def test_a_refusal_in_parts_is_read_to_its_end_and_its_connection_used_again() -> None:
+async def test_a_refusal_in_parts_is_read_to_its_end_and_its_connection_reused() -> None:
     connections = 0
 
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -12,7 +12,7 @@ def manifest(kind: str, version: str) -> Json:
     return {"apiVersion": version, "kind": kind, "metadata": {"name": "g", "namespace": "lab"}}
 
 
-async def test_a_kind_that_is_not_served_is_told_from_one_that_is() -> None:
+async def test_a_kind_that_is_not_served_differs_from_one_that_is() -> None:
     async with answering(NO_SUCH_PATH) as exchange:
         with pytest.raises(NotServed, match=r"^this cluster has no leaderworkersets\.leaderworkerset\.x-k8s\.io$"):
             await exchange.api.apply(manifest("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1"))

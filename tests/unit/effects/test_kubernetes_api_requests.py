@@ -30,7 +30,7 @@ def service(**metadata: object) -> Json:
     return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": {"clusterIP": "None"}}
 
 
-async def test_an_object_that_was_never_seen_is_created_and_told_by_its_metadata() -> None:
+async def test_an_object_that_was_never_seen_is_created_and_returned_by_its_metadata() -> None:
     async with answering(gives({"metadata": {"uid": "new"}})) as exchange:
         assert await exchange.api.apply(service()) == {"metadata": {"uid": "new"}}
     path = "/api/v1/namespaces/lab/services"

@@ -62,7 +62,7 @@ async def test_a_manifest_without_a_controller_takes_nothing_over() -> None:
             await exchange.api.apply(bare)
 
 
-async def test_one_that_is_gone_before_it_was_looked_at_is_requested_again_later() -> None:
+async def test_one_that_is_gone_before_it_was_looked_at_is_re_requested_later() -> None:
     async with answering(TAKEN, refuses(404, "NotFound")) as exchange:
         with pytest.raises(NotFound):
             await exchange.api.apply(manifest())

@@ -188,7 +188,7 @@ def test_one_of_many_racing_processes_leads() -> None:
     scenario(race)
 
 
-def test_who_is_started_again_under_its_name_leads_at_once() -> None:
+def test_who_is_restarted_under_its_name_leads_at_once() -> None:
     async def restart(lease: MemoryLease) -> None:
         first = Process(lease, "a")
         await passing(10)

@@ -118,7 +118,7 @@ async def test_the_pods_behind_a_service(cluster: MemoryCluster) -> None:
     assert cluster.log == [("endpoints", "vllm", "8001")]
 
 
-async def test_a_service_without_ready_pods_is_requested_again(cluster: MemoryCluster) -> None:
+async def test_a_service_without_ready_pods_is_re_requested(cluster: MemoryCluster) -> None:
     with pytest.raises(NotFoundOut, match="vllm"):
         await found(cluster, PODS)
     assert KINDS[decision.EndpointPods].retry_seconds == 4.0

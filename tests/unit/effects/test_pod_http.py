@@ -286,7 +286,7 @@ async def test_a_page_that_is_compressed_all_the_same_is_not_unpacked(
         await fetched(fetcher, pages.url, limit_bytes=50_000)
 
 
-async def test_nobody_is_listened_to_who_was_not_asked(fetcher: Fetcher) -> None:
+async def test_an_address_that_was_not_requested_is_ignored(fetcher: Fetcher) -> None:
     """Once: who went on answering on a connection that was kept filled the operator's memory, 25 MiB a second."""
     received = asyncio.Event()
 

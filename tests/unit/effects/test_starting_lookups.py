@@ -97,7 +97,7 @@ def failing(error: Exception) -> Callable[[], str]:
 
 
 @scenario
-async def test_a_question_is_answered_once_and_told_once() -> None:
+async def test_a_question_is_answered_and_reported_once() -> None:
     desk = Desk()
     for _ in range(5):
         desk.ask(Slow(), Slow())

@@ -269,7 +269,7 @@ async def test_an_invalid_spec_is_reported() -> None:
     await child.close()
 
 
-async def test_the_judge_is_told_nothing_of_the_operators_environment(
+async def test_the_judge_gets_nothing_of_the_operators_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BENCHRUN_TOKEN", "secret")

@@ -30,7 +30,7 @@ def test_a_failed_request_is_not_good() -> None:
     assert goodput([record(requests=requests(ok=(1, 0)))], RequestLimits()) == pytest.approx(0.1)
 
 
-def test_the_wait_in_the_clients_queue_counts_if_asked() -> None:
+def test_the_wait_in_the_clients_queue_counts_with_the_option() -> None:
     waited = record(requests=requests(queue_us=(1000, 90_000)))
     limits = RequestLimits(ttft_ms=35)
     assert goodput([waited], limits) == pytest.approx(0.2)

@@ -47,7 +47,7 @@ def test_the_largest_figures_go_into_a_timeline_and_come_back() -> None:
     assert decode(encode(Timeline((sample,)))).samples == (sample,)
 
 
-def test_tokens_that_no_cache_holds_are_not_told() -> None:
+def test_tokens_that_no_cache_holds_are_left_out() -> None:
     labels = 'num_gpu_blocks="999999999999999",block_size="999999999999999"'
     assert parse_facts(f"vllm:cache_config_info{{{labels}}} 1\n").kv_cache_tokens is None
     many = "".join(f'vllm:cache_config_info{{engine="{n}",kv_cache_size_tokens="{10**15 - 1}"}} 1\n' for n in range(3))

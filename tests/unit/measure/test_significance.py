@@ -256,7 +256,7 @@ def test_the_change_is_from_begin_to_end_in_shares_of_the_mean() -> None:
     assert falling.relative_change == pytest.approx(-100 / 250.5)
 
 
-def test_two_questions_asked_of_a_series_cost_twice_the_chance() -> None:
+def test_two_tests_of_a_series_cost_twice_the_chance() -> None:
     # Neighbours on opposite sides of a line: nothing is taken off for resemblance, and the steps have no direction.
     values = [10 + i + (-3) ** (i % 2) for i in range(20)]
     found = trend(values)

@@ -69,7 +69,7 @@ def test_samples_of_an_earlier_process_are_excluded() -> None:
     assert inside(record(servers=servers), gone, there, came_later) == (there, came_later)
 
 
-def test_servers_are_matched_by_a_start_time_told_more_precisely_than_kept() -> None:
+def test_servers_are_matched_by_a_start_time_more_precise_than_kept() -> None:
     instant = (1763748999.1234567, 1763748999.7654321)
     servers = tuple(
         edge(name, before={START_TIME: at, GENERATION_TOKENS: 5.0}) for name, at in zip("ab", instant, strict=True)

@@ -44,7 +44,7 @@ def test_only_the_containers_own_image_counts() -> None:
     assert image_pull_seconds(others, container="vllm") is None
 
 
-def test_a_container_that_is_started_again_finds_its_image_there() -> None:
+def test_a_container_that_is_restarted_finds_its_image_there() -> None:
     events = [
         pulled(f"Container image {IMAGE} already present on machine"),
         pulled(f"Successfully pulled image {IMAGE} in 9s"),

@@ -76,7 +76,7 @@ def test_the_estimate_is_what_is_planned(spec: BenchmarkRunSpec) -> None:
 
 @FEW
 @given(SPECS)
-def test_planning_again_gives_the_same_and_the_client_reads_what_was_written(spec: BenchmarkRunSpec) -> None:
+def test_a_second_plan_is_the_same_and_the_client_reads_what_was_written(spec: BenchmarkRunSpec) -> None:
     plan = plan_of_client(OWNER, spec, token_digest=TOKEN_DIGEST)
     assert plan_of_client(OWNER, spec, token_digest=TOKEN_DIGEST) == plan
     assert Plan.model_validate_json(plan.to_json()) == plan

@@ -105,7 +105,7 @@ def test_each_pod_tells_nixl_its_own_address_unless_the_user_does() -> None:
     assert given == {"name": named, "value": "10.1.1.1"}
 
 
-def test_the_proxy_is_ours_and_is_told_how_many_servers_there_are() -> None:
+def test_the_proxy_is_ours_and_gets_the_number_of_servers() -> None:
     proxy = containers(proxy={"args": ["--max-in-flight=9"]})[ROLE_PROXY]
     assert (proxy["image"], proxy["command"]) == ("client:1", ["python3", "-m", "benchrun_client.proxy"])
     assert proxy["args"] == [

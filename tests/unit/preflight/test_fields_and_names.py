@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from unit.api.spec_cases import absent
+from unit.golden_messages import golden
 from unit.preflight.checks import checked, messages
 
 LOAD, DATASET = "spec.workloads[0].load", "spec.workloads[0].dataset"
@@ -39,63 +40,46 @@ def test_where_nothing_is_near_and_there_are_many_none_is_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "path", "text"),
+    ("changes", "path"),
     [
-        ({"repeats": "2"}, "spec.repeats", "Input should be a valid integer, not '2'"),
-        ({"repeats": 0}, "spec.repeats", "Input should be greater than or equal to 1, not 0"),
-        ({"repeats": 1.5}, "spec.repeats", "Input should be a valid integer, not 1.5"),
-        ({"suspend": "yes"}, "spec.suspend", "Input should be a valid boolean, not 'yes'"),
-        ({"model.name": absent()}, "spec.model.name", "must be there"),
-        ({"workloads.0.dataset": absent()}, DATASET, "must be there"),
-        ({"workloads.0.load.requestRates": [1]}, f"{LOAD}.requestRates[0]", "Input should be a valid string, not 1"),
-        ({"workloads.0.load": []}, LOAD, "Input should be a valid dictionary or instance of Load"),
-        ({"workloads.0.load": {"concurrencies": [8, 8]}}, f"{LOAD}.concurrencies", "8 is listed twice"),
-        ({"workloads.0.api": "Chats"}, "spec.workloads[0].api", "Input should be 'Completions' or 'Chat', not 'Chats'"),
-        (
-            {"server.resources": {"limits": {"cpu": "two"}}},
-            "spec.server.resources.limits.cpu",
-            r"String should match pattern '^[0-9]+(\.[0-9]+)?(m|k|[MGTPE]|[KMGTPE]i|e[0-9]{1,2})?$', not 'two'",
-        ),
-        (
-            {"server.resources": {"limits": {"cpu": -1}}},
-            "spec.server.resources.limits.cpu",
-            "Input should be a valid string, not -1",
-        ),
+        ({"repeats": "2"}, "spec.repeats"),
+        ({"repeats": 0}, "spec.repeats"),
+        ({"repeats": 1.5}, "spec.repeats"),
+        ({"suspend": "yes"}, "spec.suspend"),
+        ({"model.name": absent()}, "spec.model.name"),
+        ({"workloads.0.dataset": absent()}, DATASET),
+        ({"workloads.0.load.requestRates": [1]}, f"{LOAD}.requestRates[0]"),
+        ({"workloads.0.load": []}, LOAD),
+        ({"workloads.0.load": {"concurrencies": [8, 8]}}, f"{LOAD}.concurrencies"),
+        ({"workloads.0.api": "Chats"}, "spec.workloads[0].api"),
+        ({"server.resources": {"limits": {"cpu": "two"}}}, "spec.server.resources.limits.cpu"),
+        ({"server.resources": {"limits": {"cpu": -1}}}, "spec.server.resources.limits.cpu"),
         (
             {"workloads.0.dataset": {"texts": {"file": {"path": "/x"}, "column": "c", "textsPerPrompt": 20_000}}},
             f"{DATASET}.texts.textsPerPrompt",
-            "Input should be less than or equal to 10000, not 20000",
         ),
-        (
-            {"repeats": 100, "workloads.0.load": {"concurrencies": [1, 2, 3]}},
-            "spec.repeats",
-            "300 stages; the limit is 256",
-        ),
-        ({"workloads.0.load.maxConcurrency": 0}, f"{LOAD}.maxConcurrency", "greater than or equal to 1, not 0"),
+        ({"repeats": 100, "workloads.0.load": {"concurrencies": [1, 2, 3]}}, "spec.repeats"),
+        ({"workloads.0.load.maxConcurrency": 0}, f"{LOAD}.maxConcurrency"),
     ],
 )
-def test_a_wrong_value(changes: dict[str, Any], path: str, text: str) -> None:
-    assert text in messages(checked(changes), "Error")[path]
+def test_a_wrong_value(changes: dict[str, Any], path: str) -> None:
+    golden(messages(checked(changes), "Error")[path])
 
 
 @pytest.mark.parametrize(
-    ("metadata", "path", "text"),
+    ("metadata", "path"),
     [
-        ({"name": "a" * 41}, "metadata.name", "41 characters; names of children are made from it: at most 40"),
-        (
-            {"name": "a.b"},
-            "metadata.name",
-            "'a.b' must be lower-case letters, digits and dashes, no dash at either end",
-        ),
-        ({"name": ""}, "metadata.name", "'' must be lower-case letters, digits and dashes, no dash at either end"),
-        ({"name": 5}, "metadata.name", "must be there"),
-        ({"generateName": 5}, "metadata.name", "must be there"),
-        ({"name": "a", "zebra": 1}, "metadata.zebra", "unknown field"),
-        ({"name": "a", "annotation": {}}, "metadata.annotation", "unknown field; did you mean annotations?"),
+        ({"name": "a" * 41}, "metadata.name"),
+        ({"name": "a.b"}, "metadata.name"),
+        ({"name": ""}, "metadata.name"),
+        ({"name": 5}, "metadata.name"),
+        ({"generateName": 5}, "metadata.name"),
+        ({"name": "a", "zebra": 1}, "metadata.zebra"),
+        ({"name": "a", "annotation": {}}, "metadata.annotation"),
     ],
 )
-def test_a_wrong_name(metadata: dict[str, Any], path: str, text: str) -> None:
-    assert messages(checked(metadata=metadata), "Error")[path] == text
+def test_a_wrong_name(metadata: dict[str, Any], path: str) -> None:
+    golden(messages(checked(metadata=metadata), "Error")[path])
 
 
 @pytest.mark.parametrize("name", ["a", "a-b", "0", "a" * 40])
@@ -103,7 +87,7 @@ def test_a_name_that_children_can_be_called_after(name: str) -> None:
     assert messages(checked(metadata={"name": name}), "Error") == {}
 
 
-def test_what_kubectl_prints_can_be_checked_again() -> None:
+def test_what_kubectl_prints_can_be_checked() -> None:
     metadata = {"name": "a", "uid": "u", "resourceVersion": "1", "generation": 1, "creationTimestamp": "t"}
     assert (
         messages(checked(metadata={**metadata, "managedFields": [], "selfLink": "x"}, status={"phase": "x"}), "Error")
@@ -112,20 +96,20 @@ def test_what_kubectl_prints_can_be_checked_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("outside", "path", "text"),
+    ("outside", "path"),
     [
-        ({"apiVersion": "v1"}, "apiVersion", "'v1': this benchrun knows benchrun.dev/v1alpha1"),
-        ({"apiVersion": None}, "apiVersion", "None: this benchrun knows benchrun.dev/v1alpha1"),
-        ({"stats": {}}, "stats", "unknown field; did you mean status?"),
-        ({"q": {}}, "q", "unknown field; there are apiVersion, kind, metadata, spec, status"),
-        ({"metadata": []}, "metadata", "must be there, with a name"),
-        ({"spec": []}, "spec", "must be there"),
+        ({"apiVersion": "v1"}, "apiVersion"),
+        ({"apiVersion": None}, "apiVersion"),
+        ({"stats": {}}, "stats"),
+        ({"q": {}}, "q"),
+        ({"metadata": []}, "metadata"),
+        ({"spec": []}, "spec"),
     ],
 )
-def test_an_error_around_the_spec_has_this_text(outside: dict[str, Any], path: str, text: str) -> None:
-    assert messages(checked(**outside), "Error")[path] == text
+def test_an_error_around_the_spec_has_this_text(outside: dict[str, Any], path: str) -> None:
+    golden(messages(checked(**outside), "Error")[path])
 
 
 def test_a_generated_name_needs_kubectl_create() -> None:
     found = checked(metadata={"generateName": "chat-"})
-    assert messages(found, "Note")["metadata.generateName"] == "kubectl create takes it, kubectl apply does not"
+    golden(messages(found, "Note")["metadata.generateName"])

@@ -26,7 +26,7 @@ def test_unknown_cache_size_is_reported_for_offline_runs() -> None:
     assert not any(path.startswith("spec.server") for path in paths)
 
 
-def test_prompts_longer_than_its_context_are_told_before_a_gpu_is_taken() -> None:
+def test_prompts_longer_than_its_context_are_reported_before_a_gpu_is_taken() -> None:
     changes = offline("--max-model-len=100") | {
         "workloads.0.dataset": {"random": {"inputTokens": 128, "outputTokens": 16}}
     }

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from unit.api.spec_cases import ACCEPTED, REFUSED, Refused, Spec
+from unit.golden_messages import golden
 from unit.preflight.checks import checked, messages
 
 
@@ -32,17 +33,17 @@ def test_what_is_accepted_has_no_error_of_form(spec: Spec) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "path", "text"),
+    ("changes", "path"),
     [
-        ({"model.revison": "main"}, "spec.model.revison", "did you mean revision?"),
-        ({"server.tensorParallel": 4}, "spec.server.tensorParallel", "there are image, args, env"),
-        ({"workloads.0.load.rates": ["1"]}, "spec.workloads[0].load.rates", "unknown field"),
-        ({"workloads.0.dataset.random.inputToken": 4}, "spec.workloads[0].dataset.random.inputToken", "inputTokens"),
-        ({"serverr": {}}, "spec.serverr", "did you mean server?"),
+        ({"model.revison": "main"}, "spec.model.revison"),
+        ({"server.tensorParallel": 4}, "spec.server.tensorParallel"),
+        ({"workloads.0.load.rates": ["1"]}, "spec.workloads[0].load.rates"),
+        ({"workloads.0.dataset.random.inputToken": 4}, "spec.workloads[0].dataset.random.inputToken"),
+        ({"serverr": {}}, "spec.serverr"),
     ],
 )
-def test_unknown_fields_are_named_with_the_nearest(changes: dict[str, Any], path: str, text: str) -> None:
-    assert text in messages(checked(changes), "Error")[path]
+def test_unknown_fields_are_named_with_the_nearest(changes: dict[str, Any], path: str) -> None:
+    golden(messages(checked(changes), "Error")[path])
 
 
 def test_a_value_of_another_type_is_shown() -> None:
@@ -55,21 +56,21 @@ def test_all_problems_are_reported_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("outside", "path", "text"),
+    ("outside", "path"),
     [
-        ({"apiVersion": "benchrun.dev/v1"}, "apiVersion", "knows benchrun.dev/v1alpha1"),
-        ({"metadata": {}}, "metadata.name", "must be there"),
-        ({"metadata": None}, "metadata", "must be there"),
-        ({"metadata": {"name": "Chat"}}, "metadata.name", "lower-case"),
-        ({"metadata": {"name": "chat-"}}, "metadata.name", "lower-case"),
-        ({"metadata": {"name": "x" * 41}}, "metadata.name", "41 characters"),
-        ({"metadata": {"name": "x", "label": {}}}, "metadata.label", "did you mean labels?"),
-        ({"spce": {}}, "spce", "did you mean spec?"),
-        ({"spec": None}, "spec", "must be there"),
+        ({"apiVersion": "benchrun.dev/v1"}, "apiVersion"),
+        ({"metadata": {}}, "metadata.name"),
+        ({"metadata": None}, "metadata"),
+        ({"metadata": {"name": "Chat"}}, "metadata.name"),
+        ({"metadata": {"name": "chat-"}}, "metadata.name"),
+        ({"metadata": {"name": "x" * 41}}, "metadata.name"),
+        ({"metadata": {"name": "x", "label": {}}}, "metadata.label"),
+        ({"spce": {}}, "spce"),
+        ({"spec": None}, "spec"),
     ],
 )
-def test_a_wrong_field_around_the_spec_is_an_error(outside: dict[str, Any], path: str, text: str) -> None:
-    assert text in messages(checked(**outside), "Error")[path]
+def test_a_wrong_field_around_the_spec_is_an_error(outside: dict[str, Any], path: str) -> None:
+    golden(messages(checked(**outside), "Error")[path])
 
 
 def test_a_generated_name_is_no_error() -> None:

@@ -12,6 +12,7 @@ from benchrun.preflight.server_flags import (
     version_of_image,
 )
 from benchrun_client.engines import ENGINE
+from unit.golden_messages import golden
 from unit.preflight.checks import checked, messages as said_of
 
 IMAGE = "vllm/vllm-openai:v0.32.0"
@@ -42,28 +43,24 @@ def test_flags_that_vllm_has(args: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "place", "text"),
+    ("args", "place"),
     [
-        (
-            ("--max-model-len=8k", "--disable-log-requests"),
-            1,
-            "--disable-log-requests; did you mean --no-enable-log-requests?",
-        ),
-        (("--max-modl-len=8k",), 0, "did you mean --max-model-len?"),
-        (("--max-model-len",), 0, "--max-model-len needs a value"),
-        (("--max-model-len", "--enforce-eager"), 0, "--max-model-len needs a value"),
-        (("--enforce-eager=true",), 0, "--enforce-eager is a switch"),
-        (("--enforce-eager", "true"), 1, "'true' belongs to no flag"),
-        (("--kv-cache-dtype=fp9",), 0, "does not take 'fp9'"),
-        (("--kv-cache-dtype", "fp9"), 1, "did you mean fp8"),
-        (("Qwen/Qwen3-4B",), 0, "one model only"),
-        (("--max-model-len.tokens=4",), 0, "takes no parts"),
+        (("--max-model-len=8k", "--disable-log-requests"), 1),
+        (("--max-modl-len=8k",), 0),
+        (("--max-model-len",), 0),
+        (("--max-model-len", "--enforce-eager"), 0),
+        (("--enforce-eager=true",), 0),
+        (("--enforce-eager", "true"), 1),
+        (("--kv-cache-dtype=fp9",), 0),
+        (("--kv-cache-dtype", "fp9"), 1),
+        (("Qwen/Qwen3-4B",), 0),
+        (("--max-model-len.tokens=4",), 0),
     ],
 )
-def test_what_vllm_would_end_on_is_an_error_at_its_place(args: tuple[str, ...], place: int, text: str) -> None:
+def test_what_vllm_would_end_on_is_an_error_at_its_place(args: tuple[str, ...], place: int) -> None:
     errors = [remark for remark in remarks(*args) if remark.level == "Error"]
     assert [remark.path for remark in errors] == [f"args[{place}]"]
-    assert text in errors[0].text
+    golden(errors[0].text)
 
 
 @pytest.mark.parametrize(("args", "text"), [(("--disable-log-stats",), "metrics")])
@@ -99,14 +96,11 @@ def test_the_version_is_that_of_the_tag(image: str, version: str | None) -> None
     assert version_of_image(image) == version
 
 
-@pytest.mark.parametrize(
-    ("image", "text"),
-    [("vllm/vllm-openai:v0.11.0", "vLLM 0.11: flags are known of 0.32"), ("vllm:latest", "names no version")],
-)
-def test_flags_of_unknown_versions_are_not_checked(image: str, text: str) -> None:
+@pytest.mark.parametrize("image", ["vllm/vllm-openai:v0.11.0", "vllm:latest"])
+def test_flags_of_unknown_versions_are_not_checked(image: str) -> None:
     (only,) = remarks("--no-such-flag", image=image)
     assert only.level == "NotChecked"
-    assert text in only.text
+    golden(only.text)
 
 
 def test_the_user_may_say_the_version() -> None:
@@ -240,7 +234,7 @@ def test_what_it_does_not_take_or_what_may_surprise(args: tuple[str, ...], remar
 def test_an_abbreviation_of_two_flags_is_none() -> None:
     ((level, _, text),) = findings_of("--length-=8")
     assert level == "Error"
-    assert text.startswith("vLLM 9.9 has no flag --length-; did you mean --length-")
+    golden(text)
 
 
 def test_after_an_unknown_flag_its_value_is_passed_over() -> None:

@@ -7,6 +7,7 @@ from benchrun.preflight.manifest_checks import Checked, Known, check_object, che
 from benchrun.preflight.request_volume import volume_of
 from benchrun.sizing import model_shape
 from unit.api.spec_cases import minimal
+from unit.golden_messages import golden
 from unit.preflight.checks import manifest, messages, spec
 from unit.sizing.configs import LLAMA_8B
 
@@ -94,11 +95,8 @@ def test_the_config_of_the_templates_model_holds_for_variants_that_keep_it() -> 
     found = sweep(known=known, matrix={"variants": [{"name": "base"}, other]})
     errors = messages(found, "Error")
     assert list(errors) == ["spec.template.workloads[0].dataset"]
-    assert errors["spec.template.workloads[0].dataset"].startswith("base: 1,024 tokens of prompt")
     assert messages(found, "NotChecked")["spec.template.workloads[0].dataset"].startswith("large: ")
-    assert messages(found, "NotChecked")[ARGS] == (
-        "large: whether the KV cache has room for the load: give --model, --weights"
-    )
+    golden(errors["spec.template.workloads[0].dataset"], messages(found, "NotChecked")[ARGS])
 
 
 @pytest.mark.parametrize(
@@ -126,9 +124,7 @@ def test_one_replication_is_told_what_three_would_tell() -> None:
 
 def test_what_replications_can_find_is_told_before() -> None:
     text = messages(sweep(replications=5), "Note")["spec.replications"]
-    assert text.startswith(
-        "5 fresh servers a side and 10 figures detect a change of 5.1 % in one figure with 80 % probability"
-    )
+    golden(text)
 
 
 def test_every_figure_of_the_volume_is_that_of_all_runs() -> None:
@@ -151,42 +147,31 @@ def test_every_figure_of_the_volume_is_that_of_all_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("matrix", "text"),
+    "matrix",
     [
-        (
-            {"variants": [{"name": "a", "model": {"name": "m", "revision": "r", "source": {"path": {"path": "/m"}}}}]},
-            "revision needs source hub; remove it",
-        ),
-        (
-            {"grid": [{"name": n, "values": [{"name": "1", "image": "x"}]} for n in "ab"]},
-            "variant a=1,b=1: two axes set image",
-        ),
+        {"variants": [{"name": "a", "model": {"name": "m", "revision": "r", "source": {"path": {"path": "/m"}}}}]},
+        {"grid": [{"name": n, "values": [{"name": "1", "image": "x"}]} for n in "ab"]},
     ],
 )
-def test_a_matrix_that_makes_no_runs(matrix: dict[str, Any], text: str) -> None:
+def test_a_matrix_that_makes_no_runs(matrix: dict[str, Any]) -> None:
     found = sweep(matrix=matrix)
     assert found.volume is None
     (error,) = [remark for remark in found.remarks if remark.level == "Error"]
     assert error.path.startswith("spec.matrix")
-    assert error.text == text
+    golden(error.text)
 
 
 @pytest.mark.parametrize(
-    ("template", "changes", "path", "text"),
+    ("template", "changes", "path"),
     [
-        ({}, {"baseline": "none"}, "spec.baseline", "no variant of the matrix is called none"),
-        ({}, {"replicatons": 3}, "spec.replicatons", "did you mean replications?"),
-        ({"repeats": 0}, {}, "spec.template.repeats", "greater than or equal to 1"),
-        (
-            {"server.tensorParallel": 4},
-            {},
-            "spec.template.server.tensorParallel",
-            "unknown field; there are image, args",
-        ),
-        ({}, {"matrix": {}}, "spec.matrix", "exactly one of grid, zip and variants"),
+        ({}, {"baseline": "none"}, "spec.baseline"),
+        ({}, {"replicatons": 3}, "spec.replicatons"),
+        ({"repeats": 0}, {}, "spec.template.repeats"),
+        ({"server.tensorParallel": 4}, {}, "spec.template.server.tensorParallel"),
+        ({}, {"matrix": {}}, "spec.matrix"),
     ],
 )
 def test_an_object_that_the_api_server_would_reject_is_an_error(
-    template: dict[str, Any], changes: dict[str, Any], path: str, text: str
+    template: dict[str, Any], changes: dict[str, Any], path: str
 ) -> None:
-    assert text in messages(sweep(template, **changes), "Error")[path]
+    golden(messages(sweep(template, **changes), "Error")[path])

@@ -72,7 +72,7 @@ def test_the_run_gets_an_event(cluster: Cluster, look: LookAt) -> None:
     assert {name, str(HOLD), str(HOLD + 1)} <= set(event["message"].replace(";", "").split())
 
 
-def test_groups_of_pods_are_told_to_end_all_at_once(cluster: Cluster, look: LookAt) -> None:
+def test_groups_of_pods_are_ended_all_at_once(cluster: Cluster, look: LookAt) -> None:
     server(cluster, spec={"server": {"image": "v", "nodesPerReplica": 2}})
     look(T0)
     look(T0 + HOLD + 1)

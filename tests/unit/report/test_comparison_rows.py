@@ -81,7 +81,7 @@ def test_reasons_are_reported_once_and_those_of_cells_first() -> None:
     assert reasons([cell("a", change())]) == []
 
 
-def test_equal_traffic_is_asked_of_cells_that_were_compared() -> None:
+def test_equal_traffic_is_required_of_cells_that_were_compared() -> None:
     cells = [cell("paired", paired=True), cell("not"), cell("left-out", reason="another GPU")]
     assert unpaired(cells) == ["not"]
 

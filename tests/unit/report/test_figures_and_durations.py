@@ -25,7 +25,7 @@ from hypothesis import given, strategies as st
         (200_000, "2 d", "2d", "55:33:20"),
     ],
 )
-def test_told(seconds: float, words: str, column: str, hands: str) -> None:
+def test_duration_as_words_column_and_clock(seconds: float, words: str, column: str, hands: str) -> None:
     assert (format_seconds(seconds), age(seconds), clock(seconds)) == (words, column, hands)
 
 
@@ -53,7 +53,7 @@ def parsed_seconds(text: str) -> int:
 
 
 @given(LENGTHS)
-def test_what_is_told_is_short_by_less_than_its_smallest_unit(seconds: float) -> None:
+def test_a_duration_is_short_by_less_than_its_smallest_unit(seconds: float) -> None:
     text = format_seconds(seconds)
     assert re.fullmatch(r"\d+ s|\d+ min( \d+ s)?|\d+ h( \d+ min)?|\d+ d", text), text
     smallest = 1 if seconds < 3599 else 60 if seconds < 86_399 else 86_400

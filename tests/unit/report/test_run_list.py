@@ -8,6 +8,7 @@ from benchrun.api import BenchmarkRunStatus, Finding, Headline, ServerStatus
 from benchrun.observe import run_of
 from benchrun.report.run_list import run_list_rows
 from benchrun.report.run_summary import Summary, run_summary
+from unit.golden_messages import golden
 from unit.plan.specs import Json
 from unit.report.going_on import BEGIN, at, ended, run_body, running
 from unit.report.statuses import result
@@ -111,20 +112,7 @@ def summary(status: BenchmarkRunStatus, **spec: Any) -> Summary:
 def test_a_summary_says_what_was_measured_on_what_and_what_came_out() -> None:
     shown = summary(measured(), repeats=3)
     assert (shown.title, shown.word, shown.sentence) == ("lab/chat", "Suspect", "ended: Suspect")
-    assert dict(shown.facts) == {
-        "model": "Qwen/Qwen3-4B",
-        "image": "vllm/vllm-openai:v0.32.0",
-        "workload": "chat, each load point 3 times",
-        "server": "vLLM 0.32.0, 2 GPUs H100, node n1, KV cache 32000 tokens, ready after 48 s",
-        "created": "5h ago",
-        "time": "server 48 s, warm-up 10 s, stages 2 min 10 s",
-        "stages": "4 of 4 measured",
-        "best": "chat/concurrency=8: 812 tok/s, TTFT p99 118? ms",
-        "limit": "chat/concurrency=8: The limit on running requests: running stayed at 2, the server's max-num-seqs, "
-        "while 6 waited on average.",
-        "findings": "ClientSaturated, Drift",
-    }
-    assert shown.look_further == ("benchrun report chat -n lab",)
+    golden("\n".join(f"{name}: {fact}" for name, fact in shown.facts), *shown.look_further)
 
 
 @pytest.mark.parametrize(
@@ -138,10 +126,8 @@ def test_an_endpoint_is_named(endpoint: Json, shown: str) -> None:
 def test_the_summary_of_a_running_run_shows_how_to_follow_it() -> None:
     shown = summary(running())
     assert shown.word == "Running"
-    assert dict(shown.facts)["stages"] == "1 of 4 measured, chat/rate=8/r1 under way"
-    assert shown.look_further == ("benchrun watch chat -n lab", "benchrun logs chat -n lab -f")
+    golden(dict(shown.facts)["stages"], *shown.look_further)
 
 
 def test_a_failed_server_points_to_its_log() -> None:
-    shown = summary(ended("Failed", log_tail="ValueError: no"))
-    assert shown.look_further == ("benchrun logs chat -n lab",)
+    golden(*summary(ended("Failed", log_tail="ValueError: no")).look_further)

@@ -20,6 +20,7 @@ from benchrun.api import (
 )
 from benchrun.observe import run_of
 from benchrun.report.run_summary import Summary, run_summary
+from unit.golden_messages import golden
 from unit.plan.specs import Json, workload
 from unit.report.going_on import BEGIN, ended, run_body, running
 from unit.report.statuses import result
@@ -41,23 +42,23 @@ def server(**fields: Any) -> BenchmarkRunStatus:
 
 
 @pytest.mark.parametrize(
-    ("expected", "fields"),
+    "fields",
     [
-        ("no GPU", {}),
-        ("vLLM 0.32.0, no GPU", {"version": "0.32.0"}),
-        ("1 GPU", {"gpus": 1}),
-        ("1 GPU H100", {"gpus": 1, "gpu": "H100"}),
-        ("2 GPUs H100", {"gpus": 2, "gpu": "H100"}),
-        ("no GPU, node n1", {"node": "n1", "gpu": "H100"}),
-        ("no GPU, KV cache 0 tokens", {"kv_cache_tokens": 0}),
-        ("no GPU, ready after 0 s", {"seconds_to_ready": 0.0}),
-        ("no GPU, ready after 2 min 5 s", {"seconds_to_ready": 125.2}),
-        ("no GPU", {"restarts": 0}),
-        ("no GPU, 2 restarts", {"restarts": 2}),
+        {},
+        {"version": "0.32.0"},
+        {"gpus": 1},
+        {"gpus": 1, "gpu": "H100"},
+        {"gpus": 2, "gpu": "H100"},
+        {"node": "n1", "gpu": "H100"},
+        {"kv_cache_tokens": 0},
+        {"seconds_to_ready": 0.0},
+        {"seconds_to_ready": 125.2},
+        {"restarts": 0},
+        {"restarts": 2},
     ],
 )
-def test_a_server_in_a_line(expected: str, fields: Json) -> None:
-    assert fact("server", server(**fields)) == expected
+def test_a_server_in_a_line(fields: Json) -> None:
+    golden(fact("server", server(**fields)))
 
 
 def test_the_image_that_really_ran_is_reported_by_its_digest() -> None:
@@ -102,9 +103,10 @@ def test_the_summary_shows_the_requested_load(name: str, expected: str | None, s
 
 def test_a_run_that_was_not_looked_at_says_so() -> None:
     new = summary(BenchmarkRunStatus())
-    assert (new.word, new.sentence) == ("Pending", "no operator has looked at it yet")
+    assert new.word == "Pending"
     assert "time" not in dict(new.facts)
     assert "stages" not in dict(new.facts)
+    golden(new.sentence)
 
 
 def test_without_a_namespace_none_is_named() -> None:
@@ -157,16 +159,16 @@ def compared(*changes: tuple[str, float | None], gate: Any = None) -> BenchmarkR
 def test_the_summary_shows_the_largest_change_with_a_verdict(
     expected: str, changes: tuple[tuple[str, float | None], ...]
 ) -> None:
-    assert fact("compared", compared(*changes)) == f"with old: Mixed, no gate{expected}"
+    golden(fact("compared", compared(*changes)))
 
 
 def test_the_summary_shows_the_gate() -> None:
-    assert fact("compared", compared(gate="Regressed")) == "with old: Mixed, Regressed"
+    golden(fact("compared", compared(gate="Regressed")))
 
 
-def test_what_a_comparison_finds_is_told_before_and_after() -> None:
+def test_a_comparison_shows_before_and_after() -> None:
     waiting = Condition(type="NotRegressed", status="Unknown", reason="Measuring", message="3 repeats find 9.9 %")
-    assert fact("power", ended(conditions=(waiting,))) == "3 repeats find 9.9 %"
+    golden(fact("power", ended(conditions=(waiting,))))
     comparison = Comparison(baseline=ComparedRun(name="old"), outcome="Equivalent", message="m", detectable_percent=4.2)
     assert "a change of 4.2 % in" in (fact("power", ended(comparison=comparison)) or "")
 
@@ -174,7 +176,7 @@ def test_what_a_comparison_finds_is_told_before_and_after() -> None:
 def test_lists_that_were_cut_are_reported() -> None:
     cuts = [Truncated(field=name, included=1, total=9) for name in ("results", "timeline")]
     expected = [text for name, text in summary(ended(truncated=cuts)).facts if name == "cut"]
-    assert expected == ["results: 1 of 9 kept", "timeline: 1 of 9 kept"]
+    golden(*expected)
 
 
 def found(*severities: str) -> BenchmarkRunStatus:
@@ -207,7 +209,7 @@ def test_a_run_that_nothing_limits_has_no_limit(limits: tuple[str | None, ...]) 
 
 def test_the_first_limit_is_reported_with_its_load_point() -> None:
     rows = [limited(None), limited("None"), limited("Compute", "a/rate=2"), limited("Client", "a/rate=3")]
-    assert fact("limit", ended(results=rows)) == "a/rate=2: Compute it is"
+    golden(fact("limit", ended(results=rows)))
 
 
 def limited(limit: str | None, cell: str = "a/rate=1") -> Any:

@@ -108,7 +108,7 @@ def after(seconds: float, *answers: bytes | Exception) -> Scene:
     return scene
 
 
-def test_records_are_kept_as_arrivals_and_told() -> None:
+def test_records_are_kept_as_arrivals_and_reported() -> None:
     scene = after(0.5, answer(sealed(0), sealed(1)))
     assert sorted(scene.collected.arrivals) == sorted(scene.collected.sequences) == [0, 1]
     assert scene.news == 1
@@ -141,17 +141,17 @@ def test_change_of_the_progress_is_reported_and_nothing_else_is() -> None:
     assert scene.collected.client.progress.version == 2
 
 
-def test_next_stage_is_told_together_with_the_record_of_the_one_before() -> None:
+def test_next_stage_is_reported_with_the_record_of_the_one_before() -> None:
     assert after(0.5, answer(version=1), answer(version=2)).news == 1
     assert after(NEXT_STAGE_SECONDS + 0.5, answer(version=1), answer(version=2)).news == 2
     assert after(0.5, answer(version=1), answer(version=2), answer(sealed(0), version=3)).news == 2
 
 
-def test_client_that_answers_at_once_without_news_is_not_asked_without_pause() -> None:
+def test_client_that_answers_at_once_without_news_is_polled_with_pauses() -> None:
     assert len(after(60, answer()).web.requests) <= 62
 
 
-def test_client_that_does_not_answer_is_asked_less_and_less_often() -> None:
+def test_client_that_does_not_answer_is_polled_less_and_less_often() -> None:
     times = after(300, FetchError("connection refused")).web.times_of("20")
     pauses = [round(b - a, 3) for a, b in pairwise(times)]
     assert pauses[:4] == [0.5, 1.0, 2.0, 4.0]
@@ -174,7 +174,7 @@ def test_client_that_never_answers_the_first_question_counts_as_silent() -> None
     assert (len(scene.web.requests), scene.collected.client.silent, scene.news) == (1, True, 1)
 
 
-def test_client_that_speaks_again_is_no_longer_silent() -> None:
+def test_client_that_answers_is_no_longer_silent() -> None:
     scene = after(60, *[REFUSED] * 8, answer(sealed(0)))
     assert scene.collected.client.silent is False
     assert scene.news == 3
@@ -197,7 +197,7 @@ def test_a_client_that_breaks_the_follower_counts_as_silent() -> None:
     assert run_fast(broken_off()).collected.client.silent is True
 
 
-def test_client_that_answers_again_is_followed_as_before() -> None:
+def test_client_that_answers_after_silence_is_followed_as_before() -> None:
     assert after(3, REFUSED, REFUSED, answer(sealed(0))).collected.sequences == {0}
 
 
@@ -227,7 +227,7 @@ def test_a_rejected_record_slows_the_polling_of_a_busy_client() -> None:
     )
 
 
-def test_client_that_has_news_all_the_time_is_asked_ten_times_a_second_at_most() -> None:
+def test_client_that_has_news_all_the_time_is_polled_ten_times_a_second_at_most() -> None:
     scene = Scene(answer())
     versions = iter(range(1_000_000))
     scene.web.pages["/records"] = lambda: answer(version=next(versions))
@@ -275,7 +275,7 @@ def test_good_record_beside_a_refused_one_is_taken() -> None:
     assert (list(scene.collected.arrivals), scene.news) == ([1], 1)
 
 
-def test_client_of_another_token_is_not_asked_in_a_hurry() -> None:
+def test_client_of_another_token_is_polled_slowly() -> None:
     assert set(after(60, FetchError("HTTP 401", status=401)).pauses()) == {LONGEST_RETRY_SECONDS}
 
 
@@ -302,7 +302,7 @@ def test_record_that_was_refused_is_not_lost() -> None:
     assert scene.collected.client.lost_record is None
 
 
-def test_client_is_not_asked_while_too_much_waits_to_be_stored() -> None:
+def test_client_is_not_polled_while_too_much_waits_to_be_stored() -> None:
     scene = Scene(answer(sealed(1), made=2))
     scene.collected.take(Arrival(0, "s", "p", "d", data=bytes(MAX_BACKLOG_BYTES + 1)))
 

@@ -86,7 +86,7 @@ def test_an_exporter_that_hangs_does_not_hold_up_the_server() -> None:
     assert (len(samples), with_gpu_figures(samples)) == (100, [])
 
 
-def test_why_nothing_is_told_is_known_until_something_is() -> None:
+def test_the_reason_for_no_figures_is_known_until_there_are_some() -> None:
     pages = iter([gpu_page(Gpu(pod=None))] * 2 + [gpu_page(Gpu())] * 99)
     scene = Scene(lambda: next(pages))
     samples = scene.after(60.0)

@@ -461,7 +461,7 @@ async def test_groups_that_we_made_are_not_waited_for_on_a_watch_that_does_not_e
     assert indexes.silent_seconds() == 0.0
 
 
-async def test_a_missing_kind_is_reported_and_offered_again_until_it_is_there(scene: Scene) -> None:
+async def test_a_missing_kind_is_reported_and_retried_until_it_is_there(scene: Scene) -> None:
     scene.cluster.broken["apply"] = NotServed("this cluster has no such kind", code=404)
     group = manifest(GROUP, LEADER_WORKER_SET)
     waits = [await scene.once(apply=(group,), requeue_after_seconds=100.0) for _ in range(3)]

@@ -126,7 +126,7 @@ async def test_what_cannot_be_looked_for_is_not_counted_either(namespaces: tuple
     assert list(lister.unreadable) == list(namespaces or (ALL_NAMESPACES,))
 
 
-async def test_what_is_there_and_was_never_told_of_stays_owed() -> None:
+async def test_an_object_that_no_watch_reported_stays_owed() -> None:
     seconds = [0.0]
     cluster, indexes = filled(), Indexes(seconds=lambda: seconds[0])
     lister = Lister(cluster, indexes, ())
@@ -148,7 +148,7 @@ async def test_what_is_not_overdue_is_not_looked_for() -> None:
     assert cluster.log == []
 
 
-async def test_watches_of_a_namespace_that_becomes_readable_have_as_long_again_as_ever() -> None:
+async def test_watches_of_a_namespace_that_becomes_readable_have_their_whole_time() -> None:
     seconds = [0.0]
     cluster, indexes = Fenced(), Indexes(seconds=lambda: seconds[0])
     cluster.add("BenchmarkRun", run_body())

@@ -50,7 +50,7 @@ class Pass:
 
 
 @pytest.mark.parametrize("seconds", [None, 0.0, 5.0])
-async def test_a_pass_that_went_well_says_when_to_look_again(seconds: float | None) -> None:
+async def test_a_pass_that_went_well_says_when_the_next_is_due(seconds: float | None) -> None:
     well = Pass(seconds)
     assert await well.made() == seconds
     assert (well.counted(), well.reads) == ({"success": 1}, 0)
@@ -246,7 +246,7 @@ async def test_a_run_that_has_ended_keeps_its_status_and_lets_go_of_what_it_stil
 
 
 @in_fast_time
-async def test_a_run_that_is_let_go_and_looked_at_again_is_left_alone() -> None:
+async def test_a_second_pass_leaves_a_released_run_alone() -> None:
     scene = await holding()
     await fails(scene, MOST_FAILURES - 1)
     await scene.reconciler(KEY)

@@ -118,7 +118,7 @@ async def test_lookups_before_the_server_goes_do_not_delay_it() -> None:
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("last_words", [None, TAIL])
 @in_fast_time
-async def test_a_delete_that_fails_keeps_nothing_else_from_being_done_and_the_pass_is_made_again(
+async def test_a_delete_that_fails_keeps_nothing_else_from_being_done_and_the_pass_is_retried(
     error: ClusterError, last_words: LogTail | None
 ) -> None:
     scene = await served()

@@ -84,7 +84,7 @@ async def test_background_follows_the_decision(scene: Scene) -> None:
     assert scene.sessions.followed == [((SCRAPE,), PULL)]
 
 
-async def test_a_client_is_notified_again_when_it_missed_the_first(scene: Scene) -> None:
+async def test_a_client_that_missed_the_first_notice_gets_another(scene: Scene) -> None:
     scene.sessions.hears = False
     await scene.once(acknowledge=1)
     scene.sessions.hears = True
@@ -99,7 +99,7 @@ async def test_status_is_written_with_what_changed(scene: Scene) -> None:
     assert status_of(scene.cluster) == as_json(RUNNING)
 
 
-async def test_stale_pass_never_overwrites_and_reads_again(scene: Scene) -> None:
+async def test_stale_pass_never_overwrites_and_rereads(scene: Scene) -> None:
     scene.cluster.add("BenchmarkRun", run_body(version=150, status={"message": "somebody else's"}))
     with pytest.raises(Later):
         await scene.once(events=(Event("Running", "go"),))
@@ -237,7 +237,7 @@ INVALID = Invalid('Deployment.apps "x" is invalid: spec.template.spec.toleration
 @pytest.mark.parametrize(
     ("error", "reason", "curable"), [(QUOTA, "QuotaExceeded", True), (INVALID, "ChildInvalid", False)]
 )
-async def test_refusal_by_the_cluster_is_decided_upon_at_once_and_told(
+async def test_refusal_by_the_cluster_is_decided_upon_at_once_and_reported(
     scene: Scene, error: Forbidden | Invalid, reason: str, curable: bool
 ) -> None:
     scene.cluster.broken["apply"] = error
@@ -251,7 +251,7 @@ async def test_refusal_by_the_cluster_is_decided_upon_at_once_and_told(
     assert [(e.reason, e.warning) for e in scene.cluster.events] == [(reason, True)]
 
 
-async def test_what_is_rejected_stands_in_the_status_and_is_offered_again_now_and_then(scene: Scene) -> None:
+async def test_what_is_rejected_stands_in_the_status_and_is_retried_now_and_then(scene: Scene) -> None:
     scene.cluster.broken["apply"] = QUOTA
     waits = [await scene.once(apply=(manifest(),), requeue_after_seconds=100.0) for _ in range(4)]
     assert waits == [0.0, 15.0, 15.0, 15.0]

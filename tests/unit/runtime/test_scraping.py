@@ -114,7 +114,7 @@ def test_server_that_does_not_tell_its_version_is_measured_all_the_same() -> Non
         assert len(scene.collected.samples.unstored) >= 4
 
 
-def test_page_that_cannot_be_read_is_counted_and_told_once() -> None:
+def test_page_that_cannot_be_read_is_counted_and_logged_once() -> None:
     scene = after(100, Web(metrics=FetchError("refused")))
     assert (scene.news, scene.count("failure"), scene.collected.samples.unstored) == (1, 50, [])
 

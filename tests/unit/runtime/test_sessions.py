@@ -96,7 +96,7 @@ async def test_pages_are_read_from_the_decision_on(background: Background) -> No
 
 
 @scenario
-async def test_same_decision_again_changes_nothing(background: Background) -> None:
+async def test_same_decision_twice_changes_nothing(background: Background) -> None:
     background.follow(page("a"))
     await passing(5)
     for _ in range(50):
@@ -203,7 +203,7 @@ async def test_stopping_what_was_never_started_is_harmless(background: Backgroun
 
 
 @scenario
-async def test_a_scraper_that_dies_is_started_again_and_counted(background: Background) -> None:
+async def test_a_scraper_that_dies_is_restarted_and_counted(background: Background) -> None:
     background.web.pages["/metrics"] = OverflowError("intermediate overflow in fsum")
     background.follow(page("a"))
     await passing(2.5)
@@ -216,7 +216,7 @@ async def test_a_scraper_that_dies_is_started_again_and_counted(background: Back
 
 
 @scenario
-async def test_a_follower_that_dies_is_started_again_and_counted(background: Background) -> None:
+async def test_a_follower_that_dies_is_restarted_and_counted(background: Background) -> None:
     background.web.pages["/records"] = RecursionError("deep")
     background.follow(pull=PULL)
     await passing(0.5)

@@ -109,7 +109,7 @@ def test_bad_value_is_rejected_by_name(name: str, value: str) -> None:
         Settings.from_environment(IMAGE | {name: value})
 
 
-def test_the_operators_own_namespace_is_known_without_being_told() -> None:
+def test_the_operators_own_namespace_is_known_without_a_setting() -> None:
     """Its key and its Lease are there."""
     assert Settings.from_environment(IMAGE).operator_namespace == "benchrun-system"
 

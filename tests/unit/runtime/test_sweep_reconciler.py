@@ -189,7 +189,7 @@ async def test_an_answer_that_was_lost_is_made_good_by_the_run_that_is_found(sce
     assert scene.indexes.run(run_key(NAMESPACE, FIRST)) is not None
 
 
-async def test_cancel_is_told_to_what_runs_and_waited_for() -> None:
+async def test_cancel_is_sent_to_what_runs_and_waited_for() -> None:
     scene = Scene(maxParallel=2)
     await scene.until_settled()
     body = scene.cluster.objects[SWEEP_KIND, NAMESPACE, NAME]
@@ -205,7 +205,7 @@ async def test_cancel_is_told_to_what_runs_and_waited_for() -> None:
     assert scene.status["phase"] == "Cancelled"
 
 
-async def test_a_run_that_cannot_be_told_to_end_keeps_none_of_the_others_from_it(
+async def test_a_run_that_cannot_be_cancelled_keeps_none_of_the_others_from_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     scene = Scene(maxParallel=2)
@@ -260,7 +260,7 @@ async def test_a_run_of_an_earlier_sweep_of_this_name_is_waited_for(scene: Scene
     assert scene.status["message"] == "0 of 2 runs have ended, seqs-v1-r1 goes on"
 
 
-async def test_what_is_forbidden_is_reported_and_offered_again(scene: Scene) -> None:
+async def test_what_is_forbidden_is_reported_and_retried(scene: Scene) -> None:
     scene.cluster.broken["apply"] = Forbidden("exceeded quota: count/benchmarkruns", code=403)
     assert await scene.once() == 0.0
     assert await scene.once() == NOT_CREATED_RETRY_SECONDS
@@ -284,7 +284,7 @@ async def test_an_invalid_spec_ends_the_sweep(scene: Scene) -> None:
     assert "seqs-v1-r1 is refused by the API server: spec.server.image: too long" in scene.status["message"]
 
 
-async def test_a_run_that_vanished_is_measured_again(scene: Scene) -> None:
+async def test_a_run_that_vanished_is_remeasured(scene: Scene) -> None:
     await scene.until_settled()
     scene.end(FIRST)
     del scene.cluster.objects[KIND, NAMESPACE, FIRST]
@@ -293,7 +293,7 @@ async def test_a_run_that_vanished_is_measured_again(scene: Scene) -> None:
     assert scene.status["runs"]["running"] == 1
 
 
-async def test_a_conflict_is_read_again_and_retried(scene: Scene) -> None:
+async def test_a_conflict_is_reread_and_retried(scene: Scene) -> None:
     scene.cluster.broken["status"] = Conflict("modified", code=409)
     with pytest.raises(Later):
         await scene.once()

@@ -18,6 +18,7 @@ from benchrun.runtime.settings import Settings
 from benchrun.runtime.telemetry import MAX_LAG_SECONDS, MAX_SILENCE_SECONDS
 from benchrun.runtime.wiring import Operator
 from kubernetes.aio.client.configuration import Configuration
+from unit.golden_messages import golden
 from unit.runtime.bodies import KEY, NAMESPACE, child_body, run_body
 from unit.runtime.fast_time import FastLoop, in_fast_time, now, passing, run_fast
 from unit.runtime.fenced import Fenced
@@ -98,12 +99,12 @@ def problems_after(then: Callable[[Operator], Awaitable[None]]) -> list[str]:
 
 @pytest.mark.usefixtures("cluster")
 def test_a_worker_that_has_ended_is_named() -> None:
-    assert problems_after(lambda operator: ends("queue worker 3")) == ["a queue worker has ended"]
+    golden(*problems_after(lambda operator: ends("queue worker 3")))
 
 
 @pytest.mark.usefixtures("cluster")
 @pytest.mark.parametrize("task", ["pulse", "resync", "verify"])
-def test_a_task_that_has_ended_is_started_again_and_counted(task: str) -> None:
+def test_a_task_that_has_ended_is_restarted_and_counted(task: str) -> None:
     async def died(operator: Operator) -> None:
         await ends(task)
         await passing(RESTART_SECONDS + 0.5)
@@ -177,9 +178,9 @@ async def test_a_namespace_that_cannot_be_read_stops_nobody_else(cluster: Fenced
     async with running(settings) as operator:
         assert ("status", "BenchmarkRun", "chat") in cluster.log
         assert operator.problems() == []
-        assert [remark.split(":")[0] for remark in operator.remarks()] == ["namespace closed can't be read"]
         assert counted(operator, "benchrun_namespace_unreadable", namespace="closed") == 1
         assert counted(operator, "benchrun_namespace_unreadable", namespace=NAMESPACE) == 0
+        golden(*[remark.split(":")[0] for remark in operator.remarks()])
         # A watch that tells of it changes nothing: its children are not known.
         key = operator.indexes.heard("BenchmarkRun", elsewhere, deleted=False)
         assert key is not None

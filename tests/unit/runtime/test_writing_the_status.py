@@ -69,7 +69,7 @@ async def test_why_a_run_ends_is_written_at_once(scene: Scene) -> None:
 
 
 @scenario
-async def test_an_edited_file_is_read_again(scene: Scene) -> None:
+async def test_an_edited_file_is_reread(scene: Scene) -> None:
     await scene.once(status=status(observed_generation=2))
     assert status_of(scene.cluster)["observedGeneration"] == 2
 

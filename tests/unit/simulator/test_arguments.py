@@ -64,9 +64,7 @@ def test_keys_come_from_flag_or_environment_and_are_never_reported() -> None:
     ("arguments", "words"),
     [
         (("m", "--foo", "bar"), "vllm: error: unrecognized arguments: --foo bar\n"),
-        (("m", "--disable-log-requests"), "vllm: error: unrecognized arguments: --disable-log-requests\n"),
         (("m", "--swap-space=4"), "vllm: error: unrecognized arguments: --swap-space=4\n"),
-        (("m", "--max-num-seqs=abc"), "vllm serve: error: argument --max-num-seqs: invalid int value: 'abc'\n"),
         (("m", "--ec-transfer-config", "{bad"), "vllm serve: error: argument --ec-transfer-config: invalid"),
     ],
 )
@@ -82,12 +80,10 @@ def test_usage_errors_read_and_end_as_vllms_do(
 @pytest.mark.parametrize(
     ("argument", "words"),
     [
-        ("--gpu-memory-utilization=1.5", "gpu_memory_utilization\n  Input should be less than or equal to 1 [type="),
         ("--gpu-memory-utilization=0", "Input should be greater than 0"),
         ("--max-num-seqs=0", "max_num_seqs\n  Input should be greater than or equal to 1"),
         ("--stream-interval=0", "stream_interval\n  Input should be greater than or equal to 1"),
         ("--max-num-queued-reqs=-1", "max_num_queued_reqs\n  Input should be greater than or equal to 0"),
-        ("--tensor-parallel-size=0", "1 validation error for ParallelConfig"),
     ],
 )
 def test_values_vllm_refuses_end_with_one(argument: str, words: str) -> None:
@@ -95,11 +91,6 @@ def test_values_vllm_refuses_end_with_one(argument: str, words: str) -> None:
         parsed("m", argument)
     assert refused.value.code == 1
     assert words in refused.value.text
-
-
-def test_a_cache_smaller_than_one_request_is_rejected_in_vllms_words() -> None:
-    with pytest.raises(Refusal, match=r"To serve at least one request with the model's max seq len \(4096\)"):
-        parsed("m", "--max-model-len=4096", "--sim-kv-tokens=1024")
 
 
 def test_the_models_own_length_is_the_default_and_the_limit(tmp_path: Path) -> None:

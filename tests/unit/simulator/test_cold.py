@@ -21,7 +21,7 @@ def test_cold_requests_are_held_up(cold: Cold, delays: list[float]) -> None:
     assert held_up(cold, 0, 1, 2, 3) == delays
 
 
-def test_an_idle_engine_gets_cold_again() -> None:
+def test_an_idle_engine_gets_cold() -> None:
     cold = Cold(requests=2, seconds=0.3, idle_seconds=10)
     assert held_up(cold, 0, 1, 2, 12, 13, 14) == [0.3, 0.3, 0, 0.3, 0.3, 0]
 

@@ -34,7 +34,7 @@ def test_different_salts_share_nothing() -> None:
     assert hashes([1, 2, 3, 4], salt="a") != hashes([1, 2, 3, 4], salt="b")
 
 
-def test_the_same_prompt_again_hits_all_but_the_block_of_its_last_token() -> None:
+def test_a_repeated_prompt_hits_all_but_the_block_of_its_last_token() -> None:
     kv = cache()
     prompt = list(range(8))
     assert admitted(kv, prompt).cached_tokens == 0

@@ -284,7 +284,7 @@ def test_a_cache_of_no_bytes_holds_nothing() -> None:
     assert (found.fit.blocks, found.tokens, found.fit.longest()) == (0, 0, 0)
 
 
-def test_tokens_are_not_told_where_no_limit_of_a_sequence_is_known() -> None:
+def test_tokens_are_left_out_where_no_limit_of_a_sequence_is_known() -> None:
     shape = replace(SHAPE, context_tokens=None)
     found = sizing_of(shape, engine_of(ServeArgs.of([]), shape), memory=SMALL)
     assert found.fit is not None

@@ -58,7 +58,7 @@ def test_a_dynamic_prefix_goes_back_a_day_a_request() -> None:
     assert len({time for time, _ in found}) == 1
 
 
-def test_variants_come_again_and_are_declared_then() -> None:
+def test_repeated_variants_are_declared() -> None:
     (samples,) = drawn(portion(AgentData(variants=3), requests=8))
     assert [s.prompt for s in samples] == [samples[n % 3].prompt for n in range(8)]
     assert [s.repeated_tokens > s.input_tokens / 2 for s in samples] == [False] * 3 + [True] * 5

@@ -9,6 +9,7 @@ from benchrun_client.datasets.run_datasets import RunDatasets
 from benchrun_client.failures import RunFailure
 from unit.client.datasets.files import drawn, json_lines, portion, written
 from unit.client.words import WordCounter
+from unit.golden_messages import golden
 
 
 def prompts(count: int, **fields: Any) -> list[dict[str, Any]]:
@@ -55,40 +56,36 @@ def test_prompts_that_came_before_and_those_too_long_are_left_out_and_counted(tm
     with pytest.raises(RunFailure) as failure:
         supply.draw(portion(data, requests=1))
     assert failure.value.reason == "DatasetTooSmall"
-    assert "9 rows, 5 of them usable (dropped: 2 RepeatsEarlierRow, 2 TooLongForModel)" in failure.value.message
+    golden(failure.value.message)
     (facts,) = supply.facts([everything])
     assert (facts.rows_read, facts.rows_used) == (9, 5)
     assert facts.rows_dropped == {"RepeatsEarlierRow": 2, "TooLongForModel": 2}
 
 
 @pytest.mark.parametrize(
-    ("message", "content"),
+    "content",
     [
-        pytest.param("line 2, column 12", '{"prompt": "a", "output_tokens": 1}\n{"prompt": a}\n', id="a broken line"),
-        pytest.param("line 1: expected a JSON object, got a text", '"prompt"\n', id="no object"),
-        pytest.param('line 2: there is no field "prompt"; it has "text"', '\n{"text": "a"}\n', id="another field"),
-        pytest.param('line 1: "prompt" must be a text, is a list', '{"prompt": [1]}\n', id="no text"),
-        pytest.param('line 1: "prompt" is empty', '{"prompt": " "}\n', id="nothing in it"),
-        pytest.param('line 1: there is no field "output_tokens"', '{"prompt": "a"}\n', id="no length"),
-        pytest.param("whole number of 1 or more, is 0", '{"prompt": "a", "output_tokens": 0}', id="length 0"),
-        pytest.param("whole number of 1 or more, is 1.5", '{"prompt": "a", "output_tokens": 1.5}', id="half a token"),
-        pytest.param("whole number of 1 or more, is a text", '{"prompt": "a", "output_tokens": "9"}', id="in quotes"),
-        pytest.param(
-            "line 2: byte 13 of the line (0xff)", b'{"prompt": "a", "output_tokens": 1}\n{"prompt": "\xff"}', id="bytes"
-        ),
-        pytest.param("nested too deeply", "[" * 100_000, id="a bomb of brackets"),
-        pytest.param("is empty", "\n \n", id="empty"),
-        pytest.param("is an HTML page, not data", "\n<!DOCTYPE html><html>login", id="a page that was saved"),
+        pytest.param('{"prompt": "a", "output_tokens": 1}\n{"prompt": a}\n', id="a broken line"),
+        pytest.param('"prompt"\n', id="no object"),
+        pytest.param('\n{"text": "a"}\n', id="another field"),
+        pytest.param('{"prompt": [1]}\n', id="no text"),
+        pytest.param('{"prompt": " "}\n', id="nothing in it"),
+        pytest.param('{"prompt": "a"}\n', id="no length"),
+        pytest.param('{"prompt": "a", "output_tokens": 0}', id="length 0"),
+        pytest.param('{"prompt": "a", "output_tokens": 1.5}', id="half a token"),
+        pytest.param('{"prompt": "a", "output_tokens": "9"}', id="in quotes"),
+        pytest.param(b'{"prompt": "a", "output_tokens": 1}\n{"prompt": "\xff"}', id="bytes"),
+        pytest.param("[" * 100_000, id="a bomb of brackets"),
+        pytest.param("\n \n", id="empty"),
+        pytest.param("\n<!DOCTYPE html><html>login", id="a page that was saved"),
     ],
 )
-def test_a_broken_file_is_rejected_naming_file_line_and_field(
-    tmp_path: Path, message: str, content: str | bytes
-) -> None:
+def test_a_broken_file_is_rejected_naming_file_line_and_field(tmp_path: Path, content: str | bytes) -> None:
     file = written(tmp_path, "rows.jsonl", content)
     with pytest.raises(RunFailure, match=r"rows\.jsonl") as failure:
         drawn(portion(CustomData(file=file)))
     assert failure.value.reason == "DatasetInvalid"
-    assert message in failure.value.message
+    golden(failure.value.message)
 
 
 def test_a_byte_order_mark_is_no_part_of_the_data(tmp_path: Path) -> None:
@@ -101,8 +98,9 @@ def test_a_file_of_5_gb_is_rejected_by_its_size(tmp_path: Path) -> None:
     huge = tmp_path / "huge.jsonl"
     with huge.open("wb") as file:
         file.truncate(5 * 10**9)
-    with pytest.raises(RunFailure, match=r"huge\.jsonl has 5,000,000,000 bytes; at most 2 GiB") as failure:
+    with pytest.raises(RunFailure) as failure:
         drawn(portion(CustomData(file=DataFile(path=str(huge)))))
+    golden(str(failure.value))
     assert failure.value.reason == "DatasetInvalid"
 
 
@@ -111,12 +109,14 @@ def test_a_line_without_end_is_not_read_whole(tmp_path: Path) -> None:
     with endless.open("wb") as file:
         file.write(b"{")
         file.truncate(100 * 1024**2)
-    with pytest.raises(RunFailure, match="line 1 is longer than 16 MiB"):
+    with pytest.raises(RunFailure) as raised:
         drawn(portion(CustomData(file=DataFile(path=str(endless)))))
+    golden(str(raised.value))
 
 
 @pytest.mark.parametrize("name", ["absent.jsonl", ".", "/dev/zero"])
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
-    with pytest.raises(RunFailure, match=r"cannot read .* in the client's container") as failure:
+    with pytest.raises(RunFailure) as failure:
         drawn(portion(CustomData(file=DataFile(path=str(tmp_path / name)))))
+    golden(str(failure.value))
     assert failure.value.reason == "DatasetNotFound"

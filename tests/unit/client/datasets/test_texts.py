@@ -9,6 +9,7 @@ from benchrun_client.datasets.run_datasets import RunDatasets
 from benchrun_client.failures import RunFailure
 from unit.client.datasets.files import drawn, json_lines, portion, written
 from unit.client.words import WordCounter
+from unit.golden_messages import golden
 
 
 def reviews(folder: Path, count: int) -> DataFile:
@@ -51,8 +52,9 @@ def test_the_same_content_in_two_places_is_never_sent_twice_either(tmp_path: Pat
     assert len({s.prompt for each in (first, second) for s in supply.draw(each)}) == 8
     (facts,) = supply.facts([second])
     assert (facts.rows_used, facts.source) == (4, str(tmp_path / "copy" / "reviews.csv"))
-    with pytest.raises(RunFailure, match="the run needs 12, each used once"):
+    with pytest.raises(RunFailure) as raised:
         drawn(first, portion(copy, workload="single", requests=8))
+    golden(str(raised.value))
 
 
 def test_duplicates_follow_each_other_and_all_but_the_first_are_declared(tmp_path: Path) -> None:
@@ -84,27 +86,28 @@ def test_prompts_too_long_for_the_model_are_left_out(tmp_path: Path) -> None:
 
 
 def test_too_few_texts_are_reported_in_texts(tmp_path: Path) -> None:
-    with pytest.raises(RunFailure, match="has 11 rows, 11 of them usable; the run needs 12") as failure:
+    with pytest.raises(RunFailure) as failure:
         drawn(portion(texts(reviews(tmp_path, 11), texts_per_prompt=3)))
+    golden(str(failure.value))
     assert failure.value.reason == "DatasetTooSmall"
 
 
 @pytest.mark.parametrize(
-    ("message", "content"),
+    "content",
     [
-        pytest.param("is empty", b"", id="empty"),
-        pytest.param('no column "review"; the header has "text", "label"', b"text,label\na,b\n", id="column"),
-        pytest.param('more than one column "review"', b"review,review\na,b\n", id="the column twice"),
-        pytest.param("line 3: the row has 3 columns, the header has 2", b"review,label\na,b\na,b,c\n", id="comma"),
-        pytest.param("line 4: unexpected end of data", b'review,label\na,b\n"open,b\nc,d', id="a quote never closed"),
-        pytest.param("line 2: byte 3 of the line (0xe9)", b"review\nca\xe9\n", id="Latin-1"),
+        pytest.param(b"", id="empty"),
+        pytest.param(b"text,label\na,b\n", id="column"),
+        pytest.param(b"review,review\na,b\n", id="the column twice"),
+        pytest.param(b"review,label\na,b\na,b,c\n", id="comma"),
+        pytest.param(b'review,label\na,b\n"open,b\nc,d', id="a quote never closed"),
+        pytest.param(b"review\nca\xe9\n", id="Latin-1"),
     ],
 )
-def test_a_broken_file_is_rejected_naming_file_line_and_column(tmp_path: Path, message: str, content: bytes) -> None:
+def test_a_broken_file_is_rejected_naming_file_line_and_column(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(RunFailure, match=r"r\.csv") as failure:
         drawn(portion(texts(written(tmp_path, "r.csv", content))))
     assert failure.value.reason == "DatasetInvalid"
-    assert message in failure.value.message
+    golden(failure.value.message)
 
 
 def test_a_header_alone_is_a_file_too_small(tmp_path: Path) -> None:

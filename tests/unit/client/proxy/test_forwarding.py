@@ -39,7 +39,7 @@ def streaming(*pieces: bytes, go: asyncio.Event | None = None) -> Server:
     return Server(answer)
 
 
-async def test_prefill_is_requested_one_token_and_decode_for_what_the_client_asked() -> None:
+async def test_prefill_is_requested_one_token_and_decode_what_the_client_requested() -> None:
     body = ASKED | {"stream": True, "stream_options": {"include_usage": True}, "min_tokens": 5, "n": 2, "seed": 7}
     raw = json.dumps(body, indent=3).encode()
     async with between(prefilling(), streaming(*EVENTS)) as proxy:
@@ -309,7 +309,7 @@ async def test_a_port_that_nobody_listens_on_is_named(role: str) -> None:
                 assert f"proxy: {role}: 127.0.0.1:" in (await response.json())["error"]["message"]
 
 
-async def test_before_a_name_is_found_requests_are_told_so() -> None:
+async def test_before_a_name_is_found_requests_are_refused() -> None:
     words = [
         "--prefill=http://no.such.host.invalid:1",
         "--decode=http://127.0.0.1:1",

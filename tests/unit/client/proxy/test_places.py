@@ -5,6 +5,7 @@ import json
 
 import pytest
 from aiohttp import web
+from benchrun_client.proxy import forwarding, upstream
 from benchrun_client.proxy.upstream import Places
 from unit.client.proxy.between import ASKED, Server, between, prefilling, saying
 
@@ -128,7 +129,25 @@ async def test_a_client_that_goes_away_while_it_waits_is_never_sent() -> None:
         assert len(proxy.prefill.requests) == 1
 
 
-async def test_the_wait_for_a_place_is_distinguished_from_what_the_proxy_adds() -> None:
+class Clock:
+    """Stands in for `time`: it goes on only when a test says so."""
+
+    now = 1000.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The proxy's clock."""
+    clock = Clock()
+    for module in (forwarding, upstream):
+        monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
+async def test_the_wait_for_a_place_is_distinguished_from_what_the_proxy_adds(clock: Clock) -> None:
     release = asyncio.Event()
 
     async def hold(request: web.Request) -> web.StreamResponse:
@@ -142,36 +161,28 @@ async def test_the_wait_for_a_place_is_distinguished_from_what_the_proxy_adds() 
         second = asyncio.create_task(proxy.ask())
         while (await proxy.metrics())["benchrun_proxy_queued"] != 1:
             pass
-        await asyncio.sleep(0.5)  # the wait itself, as it is to be measured
+        clock.now += 0.5
         release.set()
         await asyncio.gather(first, second)
         found = await proxy.metrics()
-    assert found["benchrun_proxy_queue_seconds_sum"] >= 0.5
-    assert found["benchrun_proxy_added_seconds_sum"] < 0.4
-    assert found["benchrun_proxy_queue_seconds_count"] == found["benchrun_proxy_added_seconds_count"] == 2
-    # Its client waited for the first token all the while.
-    apart = sum(found[f"benchrun_proxy_{name}_seconds_sum"] for name in ("queue", "prefill", "added"))
-    assert found["benchrun_proxy_time_to_first_token_seconds_sum"] >= apart
-    assert found["benchrun_proxy_time_to_first_token_seconds_count"] == 2
+    names = ("queue", "prefill", "added", "time_to_first_token")
+    # The first was under way, the second waited, and its client waited for the first token all the while.
+    assert [found[f"benchrun_proxy_{name}_seconds_sum"] for name in names] == [0.5, 0.5, 0, 1]
+    assert [found[f"benchrun_proxy_{name}_seconds_count"] for name in names] == [2, 2, 2, 2]
 
 
-async def test_prefill_time_is_that_of_prefill() -> None:
+@pytest.mark.parametrize(("slow_role", "prefill_seconds"), [("prefill", 0.5), ("decode", 0)])
+async def test_what_a_server_takes_is_not_the_proxys_doing(
+    clock: Clock, slow_role: str, prefill_seconds: float
+) -> None:
     async def slow(_: web.Request) -> web.StreamResponse:
-        await asyncio.sleep(0.3)  # what prefill takes
+        clock.now += 0.5
         return web.Response(text="{}")
 
-    async with between(Server(slow), Server(saying("{}"))) as proxy:
+    servers = {"prefill": prefilling(), "decode": Server(saying("{}"))} | {slow_role: Server(slow)}
+    async with between(servers["prefill"], servers["decode"]) as proxy:
         await proxy.ask()
         found = await proxy.metrics()
-    assert 0.3 <= found["benchrun_proxy_prefill_seconds_sum"] < 1
-    assert found["benchrun_proxy_added_seconds_sum"] < 0.25
-
-
-async def test_a_slow_decode_server_is_not_the_proxys_doing() -> None:
-    async def slow(_: web.Request) -> web.StreamResponse:
-        await asyncio.sleep(0.3)  # what decode takes
-        return web.Response(text="{}")
-
-    async with between(prefilling(), Server(slow)) as proxy:
-        await proxy.ask()
-        assert (await proxy.metrics())["benchrun_proxy_added_seconds_sum"] < 0.25
+    assert found["benchrun_proxy_prefill_seconds_sum"] == prefill_seconds
+    assert found["benchrun_proxy_added_seconds_sum"] == 0
+    assert found["benchrun_proxy_time_to_first_token_seconds_sum"] == 0.5

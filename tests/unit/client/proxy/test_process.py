@@ -163,7 +163,7 @@ def test_a_signal_ends_it_at_once(number: signal.Signals) -> None:
         assert process.wait(timeout=10) == 128 + number
 
 
-def test_a_port_that_is_taken_is_told_without_a_traceback() -> None:
+def test_a_port_that_is_taken_is_reported_without_a_traceback() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -102,7 +102,7 @@ def test_the_pods_index_tells_its_shards(index: str, place: Shard, siblings: tup
     assert (setup.shard, setup.siblings) == (place, siblings)
 
 
-def test_a_process_that_is_told_its_shard_starts_no_others() -> None:
+def test_a_process_that_has_its_shard_starts_no_others() -> None:
     setup = shard_setup(shards=4, processes=4, shard=2, gate=IN_THE_POD, environment={"JOB_COMPLETION_INDEX": "3"})
     assert (setup.shard, setup.siblings) == (Shard(2, 4), ())
 

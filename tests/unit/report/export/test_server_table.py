@@ -110,7 +110,7 @@ def test_of_an_endpoint_only_what_it_says_itself_is_known() -> None:
     assert [row[name] for name in ("replicas", "gpus", "gpu", "server_image")] == [None] * 4
 
 
-def test_a_role_that_the_status_does_not_have_is_told_all_the_same() -> None:
+def test_a_role_that_the_status_does_not_have_has_a_row() -> None:
     whole = run(measured(CHAT), of_status=BenchmarkRunStatus(), samples=[server_sample(CHAT, running=3.0)])
     (row,) = rows(server_table(whole))
     assert (row["role"], row["running_mean"], row["replicas"]) == ("server", 3.0, None)

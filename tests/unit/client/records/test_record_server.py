@@ -10,7 +10,7 @@ from benchrun_client.contract import Acknowledgement, Delivery, Failure, unpack_
 from benchrun_client.record_server import MAX_BODY_BYTES, RecordServer
 from benchrun_client.run_progress import RunState
 from unit.client.plans import TOKEN, TOKEN_DIGEST
-from unit.client.test_run_progress import sealed
+from unit.client.records.test_run_progress import sealed
 
 
 class WatchedState(RunState):
@@ -170,7 +170,7 @@ async def test_ready_and_metrics_need_no_token(client: Client) -> None:
     assert [await client.status(path) for path in ("/ready", "/metrics")] == [200, 200]
 
 
-async def test_why_the_plan_could_not_be_read_is_told_without_a_token() -> None:
+async def test_why_the_plan_could_not_be_read_is_answered_without_a_token() -> None:
     state = RunState()
     state.begin(run_uid="run-1", token_digest=None)
     state.fail(Failure(reason="InvalidPlan", message="no"))

@@ -134,9 +134,7 @@ def test_edges_keep_their_server_and_an_unread_metrics_stays_none() -> None:
         pytest.param((None, None), [], id="none: unknown, not 0"),
     ],
 )
-def test_lag_is_told_as_its_99th_percentile_and_its_most(
-    expected: tuple[int | None, int | None], lags: list[float]
-) -> None:
+def test_lag_is_its_99th_percentile_and_its_maximum(expected: tuple[int | None, int | None], lags: list[float]) -> None:
     client = record_of(raw_stage(lags=lags)).client
     assert (client.lag_p99_us, client.lag_max_us) == expected
 

@@ -103,7 +103,7 @@ async def test_a_server_that_is_gone_is_a_reset_that_failed(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-async def test_all_servers_must_do_it_and_those_that_did_are_not_asked_again(order: Sequence[int]) -> None:
+async def test_all_servers_must_do_it_and_those_that_did_get_no_second_request(order: Sequence[int]) -> None:
     quick: Asked = []
     slow: Asked = []
     async with (

@@ -24,7 +24,7 @@ SERVER_REFUSED = refusing(Scene().client_ready().settled(), *DEPLOYMENT, QUOTA)
 @pytest.mark.parametrize(
     ("scene", "refused"), [(Scene().client_ready().settled(), DEPLOYMENT), (Scene().having(PLAN, SERVICE), JOB)]
 )
-def test_it_waits_with_the_api_servers_words_and_offers_it_again(
+def test_it_waits_with_the_api_servers_words_and_retries(
     scene: Scene, refused: tuple[str, str], reason: str, message: str
 ) -> None:
     decision = refusing(scene, *refused, message).decide()

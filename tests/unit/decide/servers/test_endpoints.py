@@ -13,13 +13,13 @@ def test_first_its_pods_are_looked_up() -> None:
     assert (decision.lookups, applied(decision), decision.requeue_after_seconds) == ((ASKED,), [], 5.0)
 
 
-def test_without_pods_the_run_waits_and_looks_again() -> None:
+def test_without_pods_the_run_waits_and_retries() -> None:
     decision = FRESH.endpoint_found().decide()
     assert (decision.lookups, applied(decision), decision.requeue_after_seconds) == ((ASKED,), [], 5.0)
     assert "Service prod has no ready pods" in (decision.status.message or "")
 
 
-def test_with_pods_the_client_is_started_and_told_of_them() -> None:
+def test_with_pods_the_client_is_started_and_gets_their_addresses() -> None:
     decision = FRESH.endpoint_found("10.0.0.7:8000").decide()
     assert applied(decision) == ["ConfigMap plan", "Job client"]
     assert "http://10.0.0.7:8000/metrics" in decision.apply[0]["data"]["plan.json"]

@@ -17,7 +17,7 @@ from benchrun_client.engines.vllm import trace_reader
 from benchrun_client.engines.vllm.trace_reader import events, summary_of
 from kit.polling import polling
 
-TRACES = Path(__file__).parent / "traces"
+TRACES = Path(__file__).parents[1] / "traces"
 ONE_STEP = TRACES / "one-step.pt.trace.json.gz"
 
 

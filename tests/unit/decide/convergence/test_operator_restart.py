@@ -42,7 +42,7 @@ def test_conditions_do_not_flap(scene: Scene) -> None:
     assert states[0] == states[1]
 
 
-def test_the_client_is_followed_again_from_the_first_record_that_is_not_stored() -> None:
+def test_following_resumes_from_the_first_record_that_is_not_stored() -> None:
     pull = Scene().measuring().stored(0).operator_restarted().decide().pull
     assert pull is not None
     assert (pull.pod, pull.from_sequence) == ("client-1", 1)
@@ -54,7 +54,7 @@ def test_a_client_that_never_answers_is_not_waited_for_for_ever() -> None:
     assert late.client(silent=True).ended().status.phase == "Failed"
 
 
-def test_a_server_that_vanished_meanwhile_is_not_started_again() -> None:
+def test_a_server_that_vanished_meanwhile_is_not_restarted() -> None:
     gone = Scene().measuring().operator_restarted().without("Deployment", "server")
     assert applied(gone.decide()) == []
     assert gone.decide().status.phase == "Running"

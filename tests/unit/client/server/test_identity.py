@@ -91,7 +91,7 @@ def edge(url: str, **known: Any) -> ServerEdge:
     return ServerEdge(address=url.removeprefix("http://"), role="decode", before=None, after=None, **known)
 
 
-async def test_version_and_settings_are_asked_of_each_server() -> None:
+async def test_version_and_settings_are_requested_from_each_server() -> None:
     version = answering(200, text='{"version": "0.32.0"}', content_type="application/json")
     async with serving(version=version, metrics=answering(200, text=PAGE)) as url:
         assert await identified(url) == edge(url, version="0.32.0", settings=settings_digest(PAGE))
@@ -131,7 +131,7 @@ async def test_a_server_that_is_gone_has_neither() -> None:
     assert await identified(url) == edge(url)
 
 
-async def test_the_version_is_asked_beside_the_page_under_a_path_of_its_own() -> None:
+async def test_the_version_is_requested_beside_the_page_under_a_path_of_its_own() -> None:
     paths: list[str] = []
 
     async def version(request: web.Request) -> web.Response:
@@ -178,7 +178,7 @@ def test_a_long_list_still_tells_whether_two_are_equal() -> None:
     assert ServerEdge(address="a", before=None, after=None, models=models_of("z1")).models == models_of("z1")
 
 
-async def test_models_are_asked_of_each_server() -> None:
+async def test_models_are_requested_from_each_server() -> None:
     answer = answering(200, text='{"data": [{"id": "m"}]}', content_type="application/json")
     async with serving(v1_models=answer) as url:
         assert await identified(url) == edge(url, models="id=m", served=ServedModel(id="m"))

@@ -85,7 +85,7 @@ def test_the_first_failure_stands_and_ends_all_phases() -> None:
     assert (book.progress().phase, book.progress().failure) == ("Failed", FAILURE)
 
 
-def test_a_delivery_starts_where_it_is_asked_to_and_is_bounded_in_number() -> None:
+def test_a_delivery_starts_at_the_requested_record_and_is_bounded_in_number() -> None:
     book = state(made=30)
     assert sequences(book.delivery(first=3)) == list(range(3, 3 + MAX_ENVELOPES))
     assert sequences(book.delivery(first=29)) == [29]

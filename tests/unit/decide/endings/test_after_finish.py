@@ -97,7 +97,7 @@ def test_an_edit_after_the_end_is_seen_and_changes_nothing_else(edit: dict[str, 
 
 
 @pytest.mark.parametrize("scene", [COMPLETED, CANCELLED])
-def test_a_server_that_is_left_over_is_removed_again(scene: Scene) -> None:
+def test_a_server_that_is_left_over_is_removed(scene: Scene) -> None:
     assert deleted(scene.operator_restarted().decide())[:1] == ["Deployment"]
 
 

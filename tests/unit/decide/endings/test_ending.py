@@ -167,13 +167,13 @@ def test_compilations_from_the_log_are_judged() -> None:
 
 
 @pytest.mark.parametrize("found", [(), (1.0, 2.5)])
-def test_what_the_log_told_stands_with_the_server_even_if_it_is_nothing(found: tuple[float, ...]) -> None:
+def test_what_the_log_held_stands_with_the_server_even_if_it_is_nothing(found: tuple[float, ...]) -> None:
     (server,) = MEASURED.with_answers({LOG: Answer(found)}).ended().status.servers
     assert server.compilations is not None
     assert (server.compilations.count, tuple(server.compilations.at)) == (len(found), found)
 
 
-def test_a_log_that_could_not_be_read_is_not_told_of_and_holds_up_nothing() -> None:
+def test_a_log_that_could_not_be_read_is_left_out_and_holds_up_nothing() -> None:
     status = MEASURED.ended().status
     assert (status.phase, status.servers[0].compilations) == ("Completed", None)
 

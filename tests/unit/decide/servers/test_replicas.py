@@ -6,6 +6,7 @@ import pytest
 from benchrun.decide import Compilations
 from unit.decide.scenes import FIRST_REQUEST, SCHEDULED, SERVER_CREATED, SERVER_DIED, Scene, instant, unix_us
 from unit.decide.summaries import standing
+from unit.golden_messages import golden
 from unit.plan.specs import Json, rates, spec_body, workload
 
 THREE: Json = spec_body(
@@ -88,7 +89,7 @@ def test_the_one_that_never_gets_a_node_is_the_one_that_is_named() -> None:
         unschedulable="0/3 nodes: no gpu",
         created_at=instant(SERVER_CREATED),
     ).at(SERVER_CREATED + 10_000)
-    assert "0/3 nodes: no gpu" in str(late.log_read().ended().status.message)
+    golden(str(late.log_read().ended().status.message))
 
 
 def test_facts_of_equal_servers_are_shown_together() -> None:

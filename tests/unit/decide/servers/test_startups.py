@@ -38,7 +38,7 @@ def test_once_it_is_healthy_it_is_looked_at() -> None:
     assert startup(HEALTHY_SERVER) is None
 
 
-def test_what_was_found_stands_in_the_status_and_is_not_requested_again() -> None:
+def test_what_was_found_stands_in_the_status_and_is_not_re_requested() -> None:
     assert startup(LOOKED_AT) == STARTUP
     assert wanted(LOOKED_AT) == []
 
@@ -64,7 +64,7 @@ def test_it_is_kept_when_the_run_has_ended() -> None:
     assert (status.phase, status.servers[0].startup) == ("Completed", STARTUP)
 
 
-def test_an_unreadable_log_names_the_pod_and_is_not_requested_again() -> None:
+def test_an_unreadable_log_names_the_pod_and_is_not_re_requested() -> None:
     scene = HEALTHY_SERVER.with_answers({WANTED: Answer(None, "500")})
     assert startup(scene) == Startup(pod_seconds=10.0)
     assert wanted(scene) == []

@@ -84,7 +84,7 @@ def test_objects_that_exist_are_left_as_they_are() -> None:
     assert applied(made_by_an_older_operator.decide()) == []
 
 
-def test_a_plan_that_stands_is_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_that_stands_is_not_rewritten(monkeypatch: pytest.MonkeyPatch) -> None:
     """One of 256 stages takes longer than all the rest of a decision."""
 
     def never(*_: object, **__: object) -> None:

@@ -83,7 +83,7 @@ def test_wanted_counters_are_summed_over_engines_and_labels() -> None:
 
 
 def test_a_recorded_page_has_a_counter_for_each_reason() -> None:
-    read = parse_metrics((Path(__file__).parents[1] / "measure/pages/vllm-0.32.0.txt").read_text(encoding="utf-8"))
+    read = parse_metrics((Path(__file__).parents[2] / "measure/pages/vllm-0.32.0.txt").read_text(encoding="utf-8"))
     assert read is not None
     reasons = {name: value for name, value in read.counters.items() if name.startswith("finished_")}
     assert reasons == {f"finished_{reason}_total": float(reason == "length") for reason in FINISH_REASONS}

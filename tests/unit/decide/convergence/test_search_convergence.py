@@ -4,7 +4,7 @@ from functools import lru_cache
 
 import pytest
 from hypothesis import given, settings, strategies as st
-from unit.decide.test_convergence import MISHAPS, Outcome, fresh, run_to_the_end, suffer
+from unit.decide.convergence.test_convergence import MISHAPS, Outcome, fresh, run_to_the_end, suffer
 from unit.plan.specs import Json, rates, spec_body, workload
 
 SEARCH: Json = {"search": {"axis": "RequestRate", "from": "1", "to": "4", "maxProbes": 8}}

@@ -65,7 +65,7 @@ async def test_vllms_readers_share_a_page_and_read_it_anew_the_next_time() -> No
 
 
 @pytest.mark.parametrize("trust_env", [True, False])
-async def test_sessions_look_up_proxies_only_where_told_to_whatever_vllm_asks(trust_env: bool) -> None:
+async def test_sessions_look_up_proxies_only_where_configured_whatever_vllm_requests(trust_env: bool) -> None:
     sessions = Sessions(aiohttp, tls=None, trust_env=trust_env)
     assert sessions.ClientSession(trust_env=True).trust_env is trust_env
     await sessions.close()
