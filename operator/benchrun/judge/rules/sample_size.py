@@ -85,8 +85,8 @@ RULES = Rules(
     of_cells=(too_few_samples, repeats_disagree),
     sentences={
         (340, Code.TOO_FEW_SAMPLES): "{samples} requests[, worth {independent} independent ones,] are too few to bound "
-        "these percentiles: {percentiles}[; the last of them needs {needed}][; the stage has {parts} cycles of its queue (rounds of "
-        "its users), and {partsNeeded} are needed].",
+        "these percentiles: {percentiles}[; the last of them needs {needed}][; the stage has {parts} cycles of its queue (pairs of "
+        "rounds of its users), and {partsNeeded} are needed].",
         (290, Code.REPEATS_DISAGREE): "{figure} is between {least} and {most} in {repeats} repeats: coefficient of "
         "variation {cvPercent} % (threshold {suspectPercent} %).",
         (40, Code.RECORD_MISSING): "{measured} of {planned} repeats were measured.",
