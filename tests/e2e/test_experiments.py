@@ -61,6 +61,10 @@ def test_four_latencies_are_told_and_where_sixteen_requests_can_not_tell_them(na
     assert figures["sixteen/rate=8"]["E2EL p99"].endswith("?")
     assert figures["enough/rate=8"]["E2EL p99"].endswith("?") == ("p99_e2el_ms" in enough.get("uncertain", []))
     assert "too few requests for this percentile" in said.text
+    # Whose setting each is; requests are not logged unless that is asked for.
+    settings = {row["setting"]: (row["value"], row["side"]) for row in said.table("setting", "value", "side", "field")}
+    assert (settings["max-num-seqs"], settings["repeats"]) == (("16", "server"), ("4", "client"))
+    assert settings["enable-log-requests"] == ("default", "server")
 
 
 def test_another_model_is_a_variant_whose_server_and_client_take_it(namespace: Namespace) -> None:
