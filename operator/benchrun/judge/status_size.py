@@ -64,7 +64,7 @@ def fitted(
         max_bytes - json_bytes(findings, exclude_none=False),
         whole,
         size=partial(json_bytes, exclude_none=False),
-        cuts=(partial(_of_rows, cut=cut) for cut in _CUTS),
+        cuts=(lambda rows, cut=cut: list(map(cut, rows)) for cut in _CUTS),
         shorter=lambda rows: rows[:-1],
     )
     counts = ((f"results[].{field}", sum(map(of, whole)), sum(map(of, kept))) for field, of in _COUNTS.items())
@@ -85,10 +85,6 @@ def fitted_cells(
     changes = [sum(len(cell.changes) for cell in cells) for cells in (whole, kept)]
     counts = ("comparison.cells", len(whole), len(kept)), ("comparison.cells[].changes", changes[0], changes[1])
     return kept, truncations(counts)
-
-
-def _of_rows(rows: list[Result], cut: _Cut) -> list[Result]:
-    return list(map(cut, rows))
 
 
 def _without(pattern: str) -> _Cut:
@@ -170,15 +166,11 @@ _CUTS: tuple[_Cut, ...] = (
 )
 
 
-def _entries(name: str, row: Result) -> int:
-    return len(getattr(row, name))
-
-
 _LISTS = (
     "metrics", "steady", "intervals", "objectives", "findings", "roles", "repeat_cv_percent", "by_repeat", "explanations",
 )  # fmt: skip
 _COUNTS: Mapping[str, Callable[[Result], int]] = {
-    **{json_name(name): partial(_entries, name) for name in _LISTS},
+    **{json_name(name): lambda row, name=name: len(getattr(row, name)) for name in _LISTS},
     "waiting": lambda row: row.waiting is not None,
     "waiting.evidence": lambda row: len(row.waiting.evidence) if row.waiting else 0,
     "bottleneck": lambda row: row.bottleneck is not None,
