@@ -22,8 +22,9 @@ def test_where_the_model_has_no_limit_nothing_is_beyond_it() -> None:
 def test_beyond_it_vllm_will_not_start_and_the_ways_out_are_reported() -> None:
     found = beyond_context(ServeArgs.of(["--max-model-len=8193"]), SHAPE, is_allowed=False)
     assert found is not None
-    assert not found.is_meant
-    assert found.sentence == (
+    is_meant, sentence = found
+    assert not is_meant
+    assert sentence == (
         "--max-model-len 8,193, but the model is made for 8,192 tokens: vLLM will not start; lower it, give --hf-overrides "
         "with max_position_embeddings and the RoPE scaling that is meant, or set VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"
     )
@@ -36,5 +37,6 @@ def test_beyond_it_vllm_will_not_start_and_the_ways_out_are_reported() -> None:
 def test_allowing_a_longer_context_gives_a_warning(flags: list[str], is_allowed: bool) -> None:
     found = beyond_context(ServeArgs.of(["--max-model-len=16384", *flags]), SHAPE, is_allowed=is_allowed)
     assert found is not None
-    assert found.is_meant
-    assert found.sentence.endswith("made for 8,192 tokens: output beyond that may be noise")
+    is_meant, sentence = found
+    assert is_meant
+    assert sentence.endswith("made for 8,192 tokens: output beyond that may be noise")
