@@ -5,8 +5,9 @@ throughput and mean latencies, the digest of the traffic, and the mark on an unc
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from functools import partial
+from operator import attrgetter
 from typing import TypeVar
 
 from pydantic import BaseModel
@@ -64,10 +65,11 @@ def fitted(
         max_bytes - json_bytes(findings, exclude_none=False),
         whole,
         size=partial(json_bytes, exclude_none=False),
-        cuts=(lambda rows, cut=cut: list(map(cut, rows)) for cut in _CUTS),
+        cuts=(partial(_of_rows, cut=cut) for cut in _CUTS),
         shorter=lambda rows: rows[:-1],
     )
-    counts = ((f"results[].{field}", sum(map(of, whole)), sum(map(of, kept))) for field, of in _COUNTS.items())
+    lists = [(name, [of(row) for row in whole], [of(row) for row in kept]) for name, of in _LISTS.items()]
+    counts = ((f"results[].{name}", sum(map(len, every)), sum(map(len, left))) for name, every, left in lists)
     return kept, truncations((("results", len(whole), len(kept)), *counts))
 
 
@@ -85,6 +87,10 @@ def fitted_cells(
     changes = [sum(len(cell.changes) for cell in cells) for cells in (whole, kept)]
     counts = ("comparison.cells", len(whole), len(kept)), ("comparison.cells[].changes", changes[0], changes[1])
     return kept, truncations(counts)
+
+
+def _of_rows(rows: list[Result], cut: _Cut) -> list[Result]:
+    return list(map(cut, rows))
 
 
 def _without(pattern: str) -> _Cut:
@@ -166,13 +172,13 @@ _CUTS: tuple[_Cut, ...] = (
 )
 
 
-_LISTS = (
+_FIELDS = (
     "metrics", "steady", "intervals", "objectives", "findings", "roles", "repeat_cv_percent", "by_repeat", "explanations",
 )  # fmt: skip
-_COUNTS: Mapping[str, Callable[[Result], int]] = {
-    **{json_name(name): lambda row, name=name: len(getattr(row, name)) for name in _LISTS},
-    "waiting": lambda row: row.waiting is not None,
-    "waiting.evidence": lambda row: len(row.waiting.evidence) if row.waiting else 0,
-    "bottleneck": lambda row: row.bottleneck is not None,
-    "bottleneck.evidence": lambda row: len(row.bottleneck.evidence) if row.bottleneck else 0,
+_LISTS: Mapping[str, Callable[[Result], Sized]] = {
+    **{json_name(name): attrgetter(name) for name in _FIELDS},
+    "waiting": lambda row: [row.waiting] if row.waiting else [],
+    "waiting.evidence": lambda row: row.waiting.evidence if row.waiting else [],
+    "bottleneck": lambda row: [row.bottleneck] if row.bottleneck else [],
+    "bottleneck.evidence": lambda row: row.bottleneck.evidence if row.bottleneck else [],
 }

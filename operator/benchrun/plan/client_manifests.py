@@ -37,7 +37,7 @@ class Division:
 def division_of(spec: BenchmarkRunSpec) -> Division:
     """A process takes a core; a pod holds as many processes as its container has whole cores."""
     shards = spec.client.parallelism
-    if shards == "Auto":
+    if not isinstance(shards, int):
         # For the highest load in the spec. That of an offline engine, or of a search, only one process can send.
         is_shared = spec.offline is None and all(workload.load.search is None for workload in spec.workloads)
         loads = [(each, value) for each in spec.workloads for value in load_points(each.load)[1] if is_shared]

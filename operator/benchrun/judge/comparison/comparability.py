@@ -229,11 +229,6 @@ def _fell_back(runs: Side) -> str | None:
     return None
 
 
-def _engine(run: MeasuredRun) -> str | None:
-    client = run.status.client
-    return None if client is None or client.engine is None else f"{client.engine} {client.engine_version or ''}".strip()
-
-
 def _chat_template(run: MeasuredRun) -> str | None:
     """None: one was given, and its text is not known."""
     if run.spec.chat_template is None:
@@ -252,7 +247,9 @@ _SAME: Mapping[str, Callable[[MeasuredRun], object]] = {
     # All devices; None behind an endpoint, where nobody counts.
     "GPUs": lambda run: sum(s.gpus for s in run.status.servers) if run.spec.started and run.status.servers else None,
     "GPU": lambda run: ", ".join(sorted({server.gpu for server in run.status.servers if server.gpu})) or None,
-    "client engine": _engine,
+    "client engine": lambda run: (
+        (c := run.status.client) and c.engine and f"{c.engine} {c.engine_version or ''}".strip()
+    ),
     "client image": lambda run: run.status.client and (run.status.client.image_digest or run.status.client.image),
     "cache policy": lambda run: run.spec.measurement.cache_policy,
     "warm-up": lambda run: "none" if run.spec.measurement.warmup.none is not None else "auto",
