@@ -120,7 +120,7 @@ def exports_page() -> str:
 
     before, begin, rest = (ROOT / EXPORTS_FILE).read_text(encoding="utf-8").partition("<!-- formats -->\n")
     _, end, after = rest.partition("<!-- end of formats -->\n")
-    rows = [f"| `{name}` | {each.summary} |\n" for name, each in FORMATS.items()]
+    rows = [f"| `{name}` | {each.summary} |\n" for name, each in sorted(FORMATS.items())]
     return before + begin + _EXPORTS + "".join(rows) + "\n" + end + after
 
 

@@ -150,7 +150,7 @@ def _method(name: str, of: ast.expr, arguments: list[ast.expr]) -> ast.expr:
         case "size", ast.ListComp(ast.Name(id=kept), [ast.comprehension(iter=flags, ifs=[ast.Name(id=test)])]), _ if (
             kept == test
         ):
-            return _call("sum", flags)
+            return _how_many(flags)
         case "matches", _, [pattern]:
             return _call("re.search", pattern, of)
         case "indexOf", _, [item]:
@@ -165,6 +165,19 @@ def _method(name: str, of: ast.expr, arguments: list[ast.expr]) -> ast.expr:
                 [part for pair in zip(pieces, filled, strict=False) for part in pair] + pieces[len(filled) :]
             )
     return _call(_BUILT_IN[name], of, *arguments)
+
+
+def _how_many(flags: ast.expr) -> ast.expr:
+    """How many of these are true; of fields that may be there, all but those that are None."""
+    match flags:
+        case ast.List(elts=elts):
+            fields = [
+                each.left for each in elts if isinstance(each, ast.Compare) and isinstance(each.ops[0], ast.IsNot)
+            ]
+            if len(fields) == len(elts):
+                count = ast.Attribute(ast.List(fields, ast.Load()), "count", ast.Load())
+                return ast.BinOp(ast.Constant(len(fields)), ast.Sub(), ast.Call(count, [ast.Constant(None)], []))
+    return _call("sum", flags)
 
 
 def _call(name: str, *arguments: ast.expr) -> ast.Call:

@@ -35,8 +35,7 @@ def _place(it: Any, of: Any) -> Any:
     return ([it.name + '=' + v.name in of.split(',') for v in it.values].index(True) if True in [it.name + '=' + v.name in
         of.split(',') for v in it.values] else -1)
 def _loads(it: Any) -> Any:
-    return (sum([it.request_rates is not None, it.concurrencies is not None, it.search is not None, it.trace_speeds is not None,
-        it.batch_sizes is not None]))
+    return (5 - [it.request_rates, it.concurrencies, it.search, it.trace_speeds, it.batch_sizes].count(None))
 def _each_rate(it: Any) -> Any:
     return ([float(r) if _number(r) and r != 'inf' else 0.0 for r in it])
 def _highest(it: Any) -> Any:
@@ -44,7 +43,7 @@ def _highest(it: Any) -> Any:
 def _number(it: Any) -> Any:
     return (re.search('^(inf|[0-9]+([.][0-9]+)?)$', it))
 RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
-    0x21765739: lambda self: sum([self.server is not None, self.endpoint is not None, self.offline is not None]) == 1,
+    0x21765739: lambda self: 3 - [self.server, self.endpoint, self.offline].count(None) == 1,
     0x39a0fcb5: lambda self: _cells(self.workloads) <= 64,
     0x0d1c98c8: lambda self: f'workloads have {_cells(self.workloads)} load points in all; the limit is 64',
     0x900a23ab: lambda self: _cells(self.workloads) * self.repeats <= 256,
@@ -90,8 +89,7 @@ RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
     0x6edf334d: lambda self: self.measurement.cache_policy != 'Reset' or self.server is None or self.server.env is None or
         all(v.name != 'VLLM_SERVER_DEV_MODE' or (v.value is not None and v.value == '1') for v in self.server.env),
     0x88331c14: lambda self: self.revision is None or self.source.hub is not None,
-    0x3c348e03: lambda self: sum([self.hub is not None, self.pvc is not None, self.image_volume is not None, self.path is not
-        None]) == 1,
+    0x3c348e03: lambda self: 4 - [self.hub, self.pvc, self.image_volume, self.path].count(None) == 1,
     0x2cf3b327: lambda self: (self.inline is not None) != (self.config_map is not None),
     0x70bc9446: lambda self: self.disaggregated is None or (self.replicas == 1 and (self.resources is None or
         ((self.resources.limits is None or len(self.resources.limits) == 0) and (self.resources.requests is None or
@@ -111,9 +109,8 @@ RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
     0x526cd4dd: lambda self: self.duration_seconds is None or self.load.search is None or (not _number(self.load.search.to)) or
         (float(self.load.search.to) * float(self.duration_seconds) <= 50000.0),
     0x4c1123ec: lambda self: self.sampling is None or self.sampling.stop is None or (not self.ignore_eos),
-    0xd0152e8a: lambda self: sum([self.random is not None, self.prefix_repetition is not None, self.agent is not None,
-        self.share_gpt is not None, self.custom is not None, self.texts is not None, self.hugging_face is not None,
-        self.timed_trace is not None, self.mix is not None]) == 1,
+    0xd0152e8a: lambda self: 9 - [self.random, self.prefix_repetition, self.agent, self.share_gpt, self.custom, self.texts,
+        self.hugging_face, self.timed_trace, self.mix].count(None) == 1,
     0x27aea398: lambda self: not (self.input_tokens is not None and self.input_lengths is not None) and (not (self.output_tokens
         is not None and self.output_lengths is not None)),
     0x597b675e: lambda self: self.input_lengths is None or (self.input_lengths.min <= self.input_lengths.mean and
@@ -124,8 +121,7 @@ RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
         self.seed is None,
     0x943bffd5: lambda self: (self.static_prefix is not None) != (self.dynamic_prefix is not None),
     0xe66d8549: lambda self: self.output_tokens is None or self.input_output_ratio is None,
-    0x82d81b5b: lambda self: sum([self.config_map is not None, self.pvc is not None, self.url is not None, self.s3 is not None,
-        self.path is not None]) == 1,
+    0x82d81b5b: lambda self: 5 - [self.config_map, self.pvc, self.url, self.s3, self.path].count(None) == 1,
     0x58469056: lambda self: self.output_tokens_per_text * self.texts_per_prompt <= 1000000,
     0x7d97c4e5: lambda self: _loads(self) <= 1,
     0x18a88dee: lambda self: self.max_concurrency is None or self.request_rates is not None,
@@ -141,8 +137,7 @@ RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
     0x136f3f3b: lambda self: not (self.top_p is not None or self.top_k is not None) or re.search('[1-9]', self.temperature),
     0xb385d345: lambda self: (self.auto is not None) != (self.none is not None),
     0x76f2c8c5: lambda self: not _number(self) or float(self) <= 100.0,
-    0xeb2fc1d5: lambda self: sum([self.per_gpu_hour is not None, self.per_hour is not None, self.per_million_tokens is not
-        None]) == 1,
+    0xeb2fc1d5: lambda self: 3 - [self.per_gpu_hour, self.per_hour, self.per_million_tokens].count(None) == 1,
     0xd99b25af: lambda self: self.template.server is not None or self.template.offline is not None,
     0x83bc53dd: lambda self: not self.template.suspend,
     0xa417aacb: lambda self: not self.template.cancel,
@@ -158,7 +153,7 @@ RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
         not None else self.matrix.grid is not None and len(self.baseline.split(',')) == len(self.matrix.grid) and all(any(a.name
         + '=' + v.name in self.baseline.split(',') for v in a.values) for a in self.matrix.grid)),
     0x8a63d157: lambda self: f'no variant of the matrix is called {self.baseline}',
-    0x56c782b9: lambda self: sum([self.grid is not None, self.zip is not None, self.variants is not None]) == 1,
+    0x56c782b9: lambda self: 3 - [self.grid, self.zip, self.variants].count(None) == 1,
     0x4af5aa49: lambda self: self.zip is None or all(len(a.values) == len(self.zip[0].values) for a in self.zip),
     0x1ae04ca7: lambda self: self.grid is None or _grid(self.grid) <= 32,
     0xab0b1433: lambda self: f'the grid has {_grid(self.grid)} variants; the limit is 32',

@@ -23,7 +23,11 @@ class Step:
 def current_step(state: RunState, *, server: Diagnosis | None, client: Diagnosis | None) -> Step:
     """The step, from what can be seen. Diagnoses given here are those that waiting may still cure."""
     if not state.client_ready:
-        return _preparing(state, client)
+        if client is not None:
+            return Step("Preparing", client.reason, client.message)
+        why = state.client_pod.unschedulable if state.client_pod is not None else None
+        message = f"the client waits for a node: {why}" if why else "the client checks plan, tokenizer and data"
+        return Step("Preparing", api.Reason.PREPARING_CLIENT, message)
     if state.status.server_ready_time is None and not state.measuring_started:
         return _waiting_for_server(state, server)
     if (heard := state.collected.client.progress) is not None and heard.phase == "WarmingUp":
@@ -49,14 +53,6 @@ def _stage(state: RunState) -> str | None:
         return None
     is_ahead = progress.stage in state.planned[len(state.known) + 1 :]
     return shown.stage if is_ahead and shown is not None else progress.stage
-
-
-def _preparing(state: RunState, client: Diagnosis | None) -> Step:
-    if client is not None:
-        return Step("Preparing", client.reason, client.message)
-    why = state.client_pod.unschedulable if state.client_pod is not None else None
-    message = f"the client waits for a node: {why}" if why else "the client checks plan, tokenizer and data"
-    return Step("Preparing", api.Reason.PREPARING_CLIENT, message)
 
 
 def _waiting_for_server(state: RunState, server: Diagnosis | None) -> Step:

@@ -48,7 +48,11 @@ def decide(facts: Facts) -> Decision:
     state = noticed(state)
     going_nowhere = state.ending is None and not state.server_exists and not state.begun
     if spec.suspend and not spec.cancel and going_nowhere:
-        return _suspended(state)
+        step = Step("Suspended", Reason.SUSPENDED, "suspended (spec.suspend); no GPU is held")
+        # The clock of the deadlines stands still: it starts anew with the run.
+        seen, gone = _with_step(state, step), create_and_release.release_client(state)
+        seen = seen.model_copy(update={"accepted_time": None})
+        return Decision(status=seen, delete=gone, events=_step_events(state, step))
     server, client = early_endings.server_diagnosis(state), early_endings.client_diagnosis(state)
     end = early_endings.ending(state, server=server, client=client)
     if end is not None or state.all_known or early_endings.profile_lost(state, server=server, client=client):
@@ -113,7 +117,10 @@ def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> De
         return let_go
     judged = None
     if state.known:
-        question = _judging(state, ended_early=end is not None)
+        pod, servers = state.client_pod, tuple(server_status.server_statuses(state))
+        image, digest = (pod.image, pod.image_digest) if pod is not None else (None, None)
+        client = api.ClientStatus(image=image or state.spec.client.image, image_digest=digest)
+        question = Judging(ended_early=end is not None, servers=servers, client=client)
         if (judged := state.collected.answers.of(question)) is None:
             return replace(let_go, lookups=(*let_go.lookups, question))
     status = _final_status(state, end, judged)
@@ -143,13 +150,6 @@ def _ending_status(state: RunState, end: Ending | None) -> BenchmarkRunStatus:
             "ending": None if end is None else api.EndingStatus(reason=end.reason, message=sentence(end.message)),
         }
     )
-
-
-def _suspended(state: RunState) -> Decision:
-    """The clock of the deadlines stands still: it starts anew with the run."""
-    step = Step("Suspended", Reason.SUSPENDED, "suspended (spec.suspend); no GPU is held")
-    status = _with_step(state, step).model_copy(update={"accepted_time": None})
-    return Decision(status=status, delete=create_and_release.release_client(state), events=_step_events(state, step))
 
 
 def _left_alone(facts: Facts, status: BenchmarkRunStatus, problem: str) -> Decision:
@@ -205,13 +205,6 @@ def _seconds_to_next_pass(state: RunState) -> float | None:
     if state.collected.samples.recent and server_status.scrape_targets(state):
         waits.append(state.facts.context.live_interval_seconds)
     return max(SHORTEST_WAIT_SECONDS, min(waits)) if waits else None
-
-
-def _judging(state: RunState, *, ended_early: bool) -> Judging:
-    pod = state.client_pod
-    image, digest = (pod.image, pod.image_digest) if pod is not None else (None, None)
-    client = api.ClientStatus(image=image or state.spec.client.image, image_digest=digest)
-    return Judging(ended_early, servers=tuple(server_status.server_statuses(state)), client=client)
 
 
 def _final_status(state: RunState, end: Ending | None, judged: Answer[api.Judgement] | None) -> BenchmarkRunStatus:

@@ -87,6 +87,7 @@ def measured_row(context: CellContext, found: Sequence[StageFinding], *, spec: a
         records, [throughputs([s], on_plateaus=on_plateaus) for s in context.stages]
     )
     digests = "\n".join(record.prompts_digest for record in records)
+    tokens_chosen = {record.sampling.in_words() if record.sampling is not None else None for record in records}
     verdict = verdict_of_findings(found)
     return api.Result(
         cell=cell.id,
@@ -103,7 +104,7 @@ def measured_row(context: CellContext, found: Sequence[StageFinding], *, spec: a
         throughput_of=throughput_of(context.stages, found),
         repeat_cv_percent={name: cv for name, cv in noise.items() if name != "mean_itl_ms" or "itl" in shown},
         traffic=hashlib.sha256(digests.encode()).hexdigest() if records else None,
-        sampling=_sampling(records),
+        sampling=tokens_chosen.pop() if len(tokens_chosen) == 1 else None,
         explanations=length_explanations(context),
         by_repeat=figures_by_repeat(context.stages),
         roles=[*roles, *proxy_role(records)],
@@ -111,12 +112,6 @@ def measured_row(context: CellContext, found: Sequence[StageFinding], *, spec: a
         verdict=verdict,
         findings=_codes(found),
     )
-
-
-def _sampling(records: Sequence[StageRecord]) -> str | None:
-    """How tokens were chosen; None where a record does not say, or they do not agree."""
-    found = {record.sampling.in_words() if record.sampling is not None else None for record in records}
-    return found.pop() if len(found) == 1 else None
 
 
 def role_figures(stage_windows: Sequence[measure.windows.Window]) -> list[api.RoleFigures]:

@@ -68,7 +68,11 @@ def _result(
     upper = above[0] if above else None
     width = None if lower is None or upper is None else 100 * (float(upper.value) / float(lower.value) - 1)
     outcome, why = "Incomplete", "; the search did not end, or a record of it is missing"
-    if _is_complete(cells, stages):
+    has_ended = any(stage.probe is not None and stage.probe.ends_search for stage in stages)
+    # With every record of it here, probes and repeats are numbered without a gap.
+    places = [place for stage in stages if (place := open_stage(stage.stage_id)) is not None]
+    numbers, planned = {probe for _, probe, _ in places}, sum(len(cell.stage_ids) for cell in cells)
+    if has_ended and numbers == set(range(1, len(numbers) + 1)) and len(places) == planned:
         outcome, why = _outcome(search, rows, confirmations, lower=lower, upper=upper)
     missed = upper is not None and outcome_of(upper) == "Missed"
     return SearchResult(
@@ -83,15 +87,6 @@ def _result(
         stages=len(stages),
         sentence=_sentence(search, lower=lower, upper=upper, missed=missed) + why,
     )
-
-
-def _is_complete(cells: Sequence[Cell], stages: Sequence[StageSummary]) -> bool:
-    """Whether the search ended, and every record of it is here: probes and repeats are numbered without a gap."""
-    if not any(stage.probe is not None and stage.probe.ends_search for stage in stages):
-        return False
-    places = [place for stage in stages if (place := open_stage(stage.stage_id)) is not None]
-    numbers = {probe for _, probe, _ in places}
-    return numbers == set(range(1, len(numbers) + 1)) and len(places) == sum(len(cell.stage_ids) for cell in cells)
 
 
 def _outcome(

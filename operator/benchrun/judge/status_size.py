@@ -5,8 +5,9 @@ throughput and mean latencies, the digest of the traffic, and the mark on an unc
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from functools import partial
+from operator import attrgetter
 from typing import TypeVar
 
 from pydantic import BaseModel
@@ -67,7 +68,8 @@ def fitted(
         cuts=(partial(_of_rows, cut=cut) for cut in _CUTS),
         shorter=lambda rows: rows[:-1],
     )
-    counts = ((f"results[].{field}", sum(map(of, whole)), sum(map(of, kept))) for field, of in _COUNTS.items())
+    lists = [(name, [of(row) for row in whole], [of(row) for row in kept]) for name, of in _LISTS.items()]
+    counts = ((f"results[].{name}", sum(map(len, every)), sum(map(len, left))) for name, every, left in lists)
     return kept, truncations((("results", len(whole), len(kept)), *counts))
 
 
@@ -170,17 +172,13 @@ _CUTS: tuple[_Cut, ...] = (
 )
 
 
-def _entries(name: str, row: Result) -> int:
-    return len(getattr(row, name))
-
-
-_LISTS = (
+_FIELDS = (
     "metrics", "steady", "intervals", "objectives", "findings", "roles", "repeat_cv_percent", "by_repeat", "explanations",
 )  # fmt: skip
-_COUNTS: Mapping[str, Callable[[Result], int]] = {
-    **{json_name(name): partial(_entries, name) for name in _LISTS},
-    "waiting": lambda row: row.waiting is not None,
-    "waiting.evidence": lambda row: len(row.waiting.evidence) if row.waiting else 0,
-    "bottleneck": lambda row: row.bottleneck is not None,
-    "bottleneck.evidence": lambda row: len(row.bottleneck.evidence) if row.bottleneck else 0,
+_LISTS: Mapping[str, Callable[[Result], Sized]] = {
+    **{json_name(name): attrgetter(name) for name in _FIELDS},
+    "waiting": lambda row: [row.waiting] if row.waiting else [],
+    "waiting.evidence": lambda row: row.waiting.evidence if row.waiting else [],
+    "bottleneck": lambda row: [row.bottleneck] if row.bottleneck else [],
+    "bottleneck.evidence": lambda row: row.bottleneck.evidence if row.bottleneck else [],
 }

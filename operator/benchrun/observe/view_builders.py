@@ -111,8 +111,13 @@ def pod_of(body: raw.Object) -> Pod:
     container = _main_container(spec.get("containers"), role)
     reported = _main_container(status.get("containerStatuses"), role)
     state, last = raw.mapping(reported.get("state")), raw.mapping(reported.get("lastState"))
-    waiting = _before_it(status) or raw.mapping(state.get("waiting"))
+    # What an init container waits for comes first: the status of the main container has only PodInitializing.
+    of_init = (raw.mapping(each.get("state")) for each in raw.mappings(status.get("initContainerStatuses")))
+    waits = [raw.mapping(each.get("waiting")) for each in (*of_init, state)]
+    waiting = next((each for each in waits if each.get("reason") not in (None, "PodInitializing")), waits[-1])
     scheduled = raw.condition(status, "PodScheduled")
+    no_node = scheduled.get("status"), scheduled.get("reason")
+    why = raw.text(scheduled.get("message"), raw.MAX_MESSAGE_CHARS)
     controlled = raw.text(raw.controller(metadata).get("kind")) in ("ReplicaSet", "StatefulSet", "Job")
     started = raw.mapping(state.get("running")) or raw.mapping(state.get("terminated"))
     limits, args = raw.mapping(raw.mapping(container.get("resources")).get("limits")), container.get("args")
@@ -139,7 +144,7 @@ def pod_of(body: raw.Object) -> Pod:
         # Whole devices of any vendor: nvidia.com/gpu, amd.com/gpu, nvidia.com/mig-1g.10gb ...
         gpus=sum(raw.number(amount) for resource, amount in limits.items() if is_gpu(resource)),
         args=tuple(raw.text(arg, MAX_ARG_CHARS) for arg in args[:MAX_ARGS]) if isinstance(args, list) else (),
-        unschedulable=_unschedulable(scheduled),
+        unschedulable=(why or "the scheduler gave no reason") if no_node == ("False", "Unschedulable") else None,
         waiting_reason=raw.text(waiting.get("reason")) or None,
         waiting_message=raw.text(waiting.get("message"), raw.MAX_MESSAGE_CHARS) or None,
         terminated=_termination(state.get("terminated")),
@@ -165,23 +170,10 @@ def _main_container(containers: object, role: str) -> raw.Object:
     return next((c for c in listed if c.get("name") == name), listed[0] if len(listed) == 1 else {})
 
 
-def _before_it(status: raw.Object) -> raw.Object:
-    """What an init container waits for: the status of the main container has only PodInitializing."""
-    states = (raw.mapping(each.get("state")) for each in raw.mappings(status.get("initContainerStatuses")))
-    waiting = (raw.mapping(state.get("waiting")) for state in states)
-    return next((each for each in waiting if each.get("reason") not in (None, "PodInitializing")), {})
-
-
 def _termination(value: object) -> Termination | None:
     ended = raw.mapping(value)
     code, reason = raw.number(ended.get("exitCode"), default=-1), raw.text(ended.get("reason"))
     return Termination(code, reason, message=raw.end_of(ended.get("message"))) if ended else None
-
-
-def _unschedulable(scheduled: raw.Object) -> str | None:
-    if scheduled.get("status") != "False" or scheduled.get("reason") != "Unschedulable":
-        return None
-    return raw.text(scheduled.get("message"), raw.MAX_MESSAGE_CHARS) or "the scheduler gave no reason"
 
 
 # The kubelet's events show how long a pod waited for its image:

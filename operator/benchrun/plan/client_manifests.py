@@ -36,17 +36,14 @@ class Division:
 
 def division_of(spec: BenchmarkRunSpec) -> Division:
     """A process takes a core; a pod holds as many processes as its container has whole cores."""
-    wanted = spec.client.parallelism
-    shards = wanted if isinstance(wanted, int) else _processes_needed(spec)
+    shards = spec.client.parallelism
+    if not isinstance(shards, int):
+        # For the highest load in the spec. That of an offline engine, or of a search, only one process can send.
+        is_shared = spec.offline is None and all(workload.load.search is None for workload in spec.workloads)
+        loads = [(each, value) for each in spec.workloads for value in load_points(each.load)[1] if is_shared]
+        most = max((_needed_at(workload, value) for workload, value in loads), default=1.0)
+        shards = min(max(ceil(most), 1), MAX_PROCESSES)
     return Division(shards=shards, processes=min(shards, max(_whole_cores(spec.client.resources), 1)))
-
-
-def _processes_needed(spec: BenchmarkRunSpec) -> int:
-    """Processes for the highest load in the spec; one where only one can send it."""
-    if spec.offline is not None or any(workload.load.search is not None for workload in spec.workloads):
-        return 1
-    most = max(_needed_at(workload, value) for workload in spec.workloads for value in load_points(workload.load)[1])
-    return min(max(ceil(most), 1), MAX_PROCESSES)
 
 
 def _needed_at(workload: Workload, value: str) -> float:

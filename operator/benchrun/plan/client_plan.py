@@ -59,13 +59,18 @@ def plan_of_client(
     owner: Owner, spec: BenchmarkRunSpec, *, token_digest: str, endpoint_addresses: tuple[str, ...] = ()
 ) -> contract.Plan:
     """The whole measurement as one document. `endpoint_addresses`: pods behind `endpoint.serviceRef`, as host:port."""
+    auto = spec.measurement.warmup.auto
     return contract.Plan(
         run_uid=owner.uid,
         token_digest=token_digest,
         target=_target(owner, spec, endpoint_addresses),
         stages=tuple(_stage(s, spec) for s in planned_stages(spec, run_uid=owner.uid)),
         searches=planned_searches(owner, spec),
-        warmups=_warmups(owner, spec),
+        warmups=tuple(
+            _warmup(owner, spec, each, seed_of=each.name, max_seconds=auto.max_seconds)
+            for each in spec.workloads
+            if auto is not None and each.is_measured
+        ),
         profile=_profile(owner, spec),
         cache_policy=spec.measurement.cache_policy,
         percentiles=tuple(spec.measurement.percentiles),
@@ -172,13 +177,6 @@ def _load_point(load: Load, value: str) -> contract.LoadPoint:
     return contract.LoadPoint(
         request_rate=value, max_concurrency=load.max_concurrency, burstiness=load.burstiness or "1"
     )
-
-
-def _warmups(owner: Owner, spec: BenchmarkRunSpec) -> tuple[contract.Warmup, ...]:
-    if (auto := spec.measurement.warmup.auto) is None:
-        return ()
-    measured = [workload for workload in spec.workloads if workload.is_measured]
-    return tuple(_warmup(owner, spec, each, seed_of=each.name, max_seconds=auto.max_seconds) for each in measured)
 
 
 def _is_written(workload: Workload) -> bool:

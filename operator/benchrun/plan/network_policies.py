@@ -26,7 +26,10 @@ def network_policy_manifests(
     """One for all pods of the run, or for its servers only. Servers admit the run's client, the operator, which scrapes, and
     `extra_peers`; the client admits the operator to its records, and its own pods to the gate. Pods that serve reach each
     other on every port: those of one server, and roles that hand over the KV cache, choose theirs."""
-    operator, replicas = _operator_peers(operator_namespace), role_replicas(spec)
+    namespace = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": operator_namespace}}}
+    # Without a namespace the operator reads through the API server.
+    operator = [{**namespace, "podSelector": {"matchLabels": OPERATOR_LABELS}}] if operator_namespace else []
+    replicas = role_replicas(spec)
     servers = tuple(replicas)
     # A peer without a namespace is one of the run's own namespace.
     client = {"podSelector": _selector(owner, [names.ROLE_CLIENT])}
@@ -41,14 +44,6 @@ def network_policy_manifests(
     to_client = [{"from": operator, "ports": _tcp(RECORD_PORT)}, {"from": [client], "ports": _tcp(GATE_PORT)}]
     of_all = _ingress_policy(owner, names.ROLE_CLIENT, (names.ROLE_CLIENT, *servers), [*to_servers, *to_client])
     return [of_all, *([_ingress_policy(owner, names.ROLE_SERVER, servers, between)] if between else [])]
-
-
-def _operator_peers(operator_namespace: str) -> list[Manifest]:
-    """The operator's pods, by namespace and labels; none without a namespace: it then reads through the API server."""
-    if not operator_namespace:
-        return []
-    namespace = {"matchLabels": {"kubernetes.io/metadata.name": operator_namespace}}
-    return [{"namespaceSelector": namespace, "podSelector": {"matchLabels": OPERATOR_LABELS}}]
 
 
 def _ingress_policy(owner: Owner, role: str, roles: Sequence[str], rules: Sequence[Manifest]) -> Manifest:

@@ -93,7 +93,8 @@ def _server(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
     is_allowed = any(each.name == sizing.ALLOW_LONGER for each in server.env)
     beyond = sizing.beyond_context(args, shape, is_allowed=is_allowed) if shape is not None else None
     if beyond is not None:
-        remarks.append(note(ARGS, beyond.sentence) if beyond.is_meant else error(ARGS, beyond.sentence))
+        is_meant, text = beyond
+        remarks.append(note(ARGS, text) if is_meant else error(ARGS, text))
     wanted = {"--model": shape, "--gpu-memory": known.gpu_bytes, "--weights": known.weights_bytes}
     unknown = f"give {', '.join(name for name, value in wanted.items() if value is None)}"
     return [*remarks, *concurrency_remarks(spec, sequences), *cache_remarks(spec, sized, unknown=unknown)]

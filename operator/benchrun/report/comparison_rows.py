@@ -26,16 +26,12 @@ def comparison_rows(cells: Sequence[ComparedCell]) -> Rows:
         if cell.reason is not None:
             rows.append((cell.cell, *[ABSENT] * 5, "NotComparable"))
             continue
+        part = f" ({cell.throughput_of.lower()})" if cell.throughput_of is not None else ""  # Of the stage.
         for change in cell.changes:
+            metric = change.metric + (part if KEYS[change.metric] in THROUGHPUTS else "")
             sides = (figure(change.baseline, digits=4), figure(change.value, digits=4))
-            rows.append((cell.cell, _metric(cell, change), *sides, *change_cells(change)))
+            rows.append((cell.cell, metric, *sides, *change_cells(change)))
     return Rows(("load point", "figure", "baseline", "value", *CHANGE_HEADERS), tuple(rows))
-
-
-def _metric(cell: ComparedCell, change: Change) -> str:
-    """With the part of the stage that a throughput is of: `OutputThroughput (plateau)`."""
-    told = KEYS[change.metric] in THROUGHPUTS and cell.throughput_of is not None
-    return f"{change.metric} ({(cell.throughput_of or '').lower()})" if told else change.metric
 
 
 def change_cells(change: Change) -> tuple[str, ...]:

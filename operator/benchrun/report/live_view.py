@@ -173,8 +173,11 @@ class Log:
             unseen = {"message": None} if has_ended(status.conditions) else {}
             progress = progress_line(followed.status.model_copy(update=unseen))
         else:
-            lines = self._lines_of_runs(followed, now)
-            runs = followed.status.runs
+            lines = [_end(run) for run in followed.ended[self._ended :]]
+            self._ended, runs = len(followed.ended), followed.status.runs
+            for name, run in followed.under_way.items():
+                log = self._runs.setdefault(name, Log())
+                lines += [f"{run.title}: {line}" for line in log._new_lines(run, now)]
             state = (status.phase, f"{runs.summary} runs" if runs and runs.summary else None, _message(followed))
             progress = " · ".join(part for part in state if part)
         state = (*state, trouble)
@@ -182,13 +185,6 @@ class Log:
         if state != self._state or (not quiet and not lines):
             lines.append(trouble or progress)
         self._state, self._printed_at = state, now if lines else self._printed_at
-        return lines
-
-    def _lines_of_runs(self, sweep: FollowedSweep, now: datetime) -> list[str]:
-        lines = [_end(run) for run in sweep.ended[self._ended :]]
-        self._ended = len(sweep.ended)
-        for name, run in sweep.under_way.items():
-            lines += [f"{run.title}: {line}" for line in self._runs.setdefault(name, Log())._new_lines(run, now)]
         return lines
 
 

@@ -12,7 +12,7 @@ from benchrun import api
 from benchrun.api.sweep import Row
 from benchrun.judge.result_row import PER_GPU, gpus_of
 from benchrun.judge.rules.all_rules import evidence_sentence
-from benchrun.measure import ANSWERED_PERCENT
+from benchrun.measure import ANSWERED_PERCENT, sum_of_known
 from benchrun.names import ROLE_DECODE, ROLE_PROXY
 from benchrun.observe import untrusted_json as raw
 
@@ -191,7 +191,7 @@ def result_rows(status: api.BenchmarkRunStatus, *, texts_per_prompt: Texts = NO_
         Column("per GPU", per_gpu, optional=True),
         *cost_columns(status.cost.currency if status.cost is not None else None),
         Column("tok/J", metric(api.TOKENS_PER_JOULE), optional=True),
-        Column("GPU W", _watts, wide=True, optional=True),
+        Column("GPU W", lambda row: figure(sum_of_known(r.gpu_power_mean_watts for r in row.roles)), True, True),
         Column("TTFT p50", lambda row: _latency(row, "ttft", "50")),
         Column("p99", lambda row: _latency(row, "ttft", "99")),
         Column("TPOT p50", lambda row: _latency(row, "tpot", "50")),
@@ -217,12 +217,6 @@ def _by_role(result: api.Result, *, name: str, unit: str) -> str:
 
 def _of_role(result: api.Result, *, role: str, name: str, unit: str = "") -> str:
     return figure(next((getattr(each, name) for each in result.roles if each.role == role), None), unit=unit)
-
-
-def _watts(result: api.Result) -> str:
-    """Of the GPUs of all roles."""
-    powers = [role.gpu_power_mean_watts for role in result.roles if role.gpu_power_mean_watts is not None]
-    return figure(sum(powers) if powers else None)
 
 
 def _latency(result: api.Result, name: str, percentile: str) -> str:

@@ -198,21 +198,15 @@ def _named(args: ServeArgs, flag: str) -> str | None:
 ALLOW_LONGER = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"  # vLLM's variable for sequences longer than the model is made for.
 
 
-@dataclass(frozen=True, slots=True)
-class BeyondContext:
-    """A --max-model-len above the model's own limit."""
-
-    is_meant: bool  # Whether vLLM accepts it: by its variable, or because the model's configuration is overridden.
-    sentence: str
-
-
-def beyond_context(args: ServeArgs, shape: ModelShape, *, is_allowed: bool) -> BeyondContext | None:
-    """None: within the model's limit, or not known. `is_allowed`: whether ALLOW_LONGER is set. Raises UnreadableValue."""
+def beyond_context(args: ServeArgs, shape: ModelShape, *, is_allowed: bool) -> tuple[bool, str] | None:
+    """Of a --max-model-len above the model's own limit: whether vLLM accepts it, by its variable or because the model's configuration
+    is overridden, and a sentence. None: within the limit, or not known. `is_allowed`: whether ALLOW_LONGER is set. Raises
+    UnreadableValue."""
     longest, made_for = max_model_tokens(args), shape.context_tokens
     if longest is None or made_for is None or longest <= made_for:
         return None
     limits = f"--max-model-len {longest:,}, but the model is made for {made_for:,} tokens"
     if is_allowed or args.is_given("hf-overrides"):
-        return BeyondContext(True, f"{limits}: output beyond that may be noise")
+        return True, f"{limits}: output beyond that may be noise"
     remedy = f"lower it, give --hf-overrides with max_position_embeddings and the RoPE scaling that is meant, or set {ALLOW_LONGER}=1"
-    return BeyondContext(False, f"{limits}: vLLM will not start; {remedy}")
+    return False, f"{limits}: vLLM will not start; {remedy}"

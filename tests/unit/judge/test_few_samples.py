@@ -99,10 +99,10 @@ def test_a_stage_that_is_too_short_for_its_queue_tells_how_many_cycles_it_has() 
     assert "needed" not in found.evidence
 
 
-def test_a_closed_loop_has_rounds() -> None:
+def test_a_closed_loop_has_pairs_of_rounds() -> None:
     columns = requests(ttft_us=[1000] * 400, e2el_us=[2000] * 400, output_tokens=[2] * 400)
     few, enough = (
-        findings(too_few_samples(measured([record(requests=columns)], "99", load=users(each)))) for each in (100, 50)
+        findings(too_few_samples(measured([record(requests=columns)], "99", load=users(each)))) for each in (50, 25)
     )
     assert (few[0].evidence["parts"], few[0].evidence["partsNeeded"]) == (4, 8)
     assert enough == []

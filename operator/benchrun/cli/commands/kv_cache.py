@@ -183,7 +183,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, console: Console) -> int:
     sizing = _sizing(options)
     beyond = beyond_context(serve_args.ServeArgs.of(options.serve), sizing.shape, is_allowed=False)
-    notes = (*changes(sizing), *([beyond.sentence] if beyond is not None else []))
+    notes = (*changes(sizing), *([beyond[1]] if beyond is not None else []))
     if options.output == "json":
         print(json.dumps(as_json(sizing, notes), indent=2))
     else:

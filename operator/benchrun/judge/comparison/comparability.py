@@ -90,9 +90,14 @@ def _send_the_same(one: MeasuredRun, other: MeasuredRun) -> bool:
 def obstacle(baseline: Side, candidate: Side, *, swept: bool = False) -> str | None:
     """Why none of their figures may be compared; None: they may. What a sweep varies on purpose is no obstacle there."""
     runs = (*baseline, *candidate)
-    same = {what: of for what, of in _SAME.items() if not (swept and what in _VARIED_BY_SWEEPS)}
-    reasons = (_differs(what, value_of, runs) for what, value_of in same.items())
-    return _not_two_sides(baseline, candidate) or next(filter(None, reasons), None) or _fell_back(runs)
+    if (reason := _not_two_sides(baseline, candidate)) is not None:
+        return reason
+    for what, value_of in _SAME.items():
+        known = [(run.name, value) for run in runs if (value := value_of(run)) is not None]
+        for name, value in known if not (swept and what in _VARIED_BY_SWEEPS) else ():
+            if value != known[0][1]:
+                return f"{what}: {known[0][1]} in {known[0][0]}, {value} in {name}"[:300]
+    return _fell_back(runs)
 
 
 def cell_obstacle(cell: str, baseline: Side, candidate: Side) -> str | None:
@@ -207,15 +212,6 @@ def _not_two_sides(baseline: Side, candidate: Side) -> str | None:
     return None
 
 
-def _differs(what: str, value_of: Callable[[MeasuredRun], object], runs: Side) -> str | None:
-    """Where a value is known, every run must have the same."""
-    known = [(run.name, value) for run in runs if (value := value_of(run)) is not None]
-    for name, value in known:
-        if value != known[0][1]:
-            return f"{what}: {known[0][1]} in {known[0][0]}, {value} in {name}"[:300]
-    return None
-
-
 # Settings that a server may fall back from, as its log reports them.
 _CHOSEN = ("attention_backend", "moe_backend", "dtype", "quantization")
 
@@ -233,17 +229,6 @@ def _fell_back(runs: Side) -> str | None:
     return None
 
 
-def _gpus(run: MeasuredRun) -> int | None:
-    """All devices; None behind an endpoint, where nobody counts."""
-    servers = run.status.servers
-    return None if run.spec.started is None or not servers else sum(server.gpus for server in servers)
-
-
-def _engine(run: MeasuredRun) -> str | None:
-    client = run.status.client
-    return None if client is None or client.engine is None else f"{client.engine} {client.engine_version or ''}".strip()
-
-
 def _chat_template(run: MeasuredRun) -> str | None:
     """None: one was given, and its text is not known."""
     if run.spec.chat_template is None:
@@ -259,9 +244,12 @@ _SAME: Mapping[str, Callable[[MeasuredRun], object]] = {
     "tokenizer's commit": lambda run: run.status.client and run.status.client.commit,
     "chat template": _chat_template,
     "server": lambda run: "a fresh server" if run.spec.started is not None else "an endpoint",
-    "GPUs": _gpus,
+    # All devices; None behind an endpoint, where nobody counts.
+    "GPUs": lambda run: sum(s.gpus for s in run.status.servers) if run.spec.started and run.status.servers else None,
     "GPU": lambda run: ", ".join(sorted({server.gpu for server in run.status.servers if server.gpu})) or None,
-    "client engine": _engine,
+    "client engine": lambda run: (
+        (c := run.status.client) and c.engine and f"{c.engine} {c.engine_version or ''}".strip()
+    ),
     "client image": lambda run: run.status.client and (run.status.client.image_digest or run.status.client.image),
     "cache policy": lambda run: run.spec.measurement.cache_policy,
     "warm-up": lambda run: "none" if run.spec.measurement.warmup.none is not None else "auto",

@@ -62,8 +62,8 @@ def compare(
         return found
     measured = [each for each in asked if any(run.row(each.cell) for run in baseline)]
     required = [(each.cell, None if isinstance(each.questions, str) else each.questions) for each in measured]
-    gated = gate(required, max_regression_percent=max_regression_percent)
-    return found._replace(gate=gated.word, message=f"{gated.sentence}. {message}")
+    word, why = gate(required, max_regression_percent=max_regression_percent)
+    return found._replace(gate=word, message=f"{why}. {message}")
 
 
 def not_comparable(reason: str, *, gated: bool) -> Compared:
@@ -105,7 +105,9 @@ def compared_cells(
             continue
         found = [next(changes) for _ in questions]
         throughput_of = throughput_at(cell, (*before, *after))
-        is_paired = _is_paired(cell, before, after)
+        # Paired: each run of one side has one of the other that sent the same.
+        sent, same = (sorted(run.traffic(cell) or "" for run in side) for side in (before, after))
+        is_paired = "" not in sent and sent == same
         cells.append(api.ComparedCell(cell=cell, paired=is_paired, throughput_of=throughput_of, changes=found))
     return cells
 
@@ -120,12 +122,6 @@ def detectable(asked: Sequence[Asked]) -> float | None:
     error = family_error(questions)
     shifts = [shift for question in questions if (shift := question.detectable(error=error)) is not None]
     return float(f"{min(log_ratio_percent(max(shifts)), MOST_PERCENT):.3g}") if shifts else None
-
-
-def _is_paired(cell: str, baseline: Side, candidate: Side) -> bool:
-    """Whether each run of one side has one of the other that sent the same."""
-    before, after = ([run.traffic(cell) or "" for run in side] for side in (baseline, candidate))
-    return all((*before, *after)) and sorted(before) == sorted(after)
 
 
 # Only a load that keeps the server supplied shows a limit: under a rate, throughput is that of the arrivals whatever runs.

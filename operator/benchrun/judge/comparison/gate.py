@@ -22,13 +22,6 @@ from benchrun.measure import percent_text, significance
 ERROR = 1 - significance.CONFIDENCE
 
 
-class Gated(NamedTuple):
-    """What came of it, with the figure that decided."""
-
-    word: Gate
-    sentence: str
-
-
 class _Loss(NamedTuple):
     """How much worse a figure got, in logarithms: above 0 is worse."""
 
@@ -51,9 +44,11 @@ class _Loss(NamedTuple):
         return f"{self.question.metric} at {self.cell}"
 
 
-def gate(required: Sequence[tuple[str, Sequence[Question] | None]], *, max_regression_percent: float) -> Gated:
-    """`required`: the load points that must be within the limit, with their questions; None: it could not be compared.
-    A throughput that the arrivals set is no question."""
+def gate(
+    required: Sequence[tuple[str, Sequence[Question] | None]], *, max_regression_percent: float
+) -> tuple[Gate, str]:
+    """What came of it, with the figure that decided in a sentence. `required`: the load points that must be within the limit, with
+    their questions; None: it could not be compared. A throughput that the arrivals set is no question."""
     asked = [
         (cell, question) for cell, questions in required for question in questions or () if not question.of_arrivals
     ]
@@ -63,14 +58,14 @@ def gate(required: Sequence[tuple[str, Sequence[Question] | None]], *, max_regre
     beyond = [found for found in zip(p_values, levels, losses, strict=True) if found[0] <= found[1]]
     if beyond:
         _, level, loss = min(beyond, key=lambda found: found[0])
-        return Gated("Regressed", f"{loss.bound(is_lower=True, error=level)}, {max_regression_percent:g} % is allowed")
+        return "Regressed", f"{loss.bound(is_lower=True, error=level)}, {max_regression_percent:g} % is allowed"
     whole = bool(asked) and all(questions is not None for _, questions in required)
     if whole and len(losses) == len(asked) and all(_is_within(loss) for loss in losses):
         worst = max(losses, key=lambda loss: loss.contrast.estimate + loss.contrast.reach(1 - 2 * ERROR) - loss.limit)
-        return Gated("NotRegressed", worst.bound(is_lower=False, error=ERROR) + ", the others less")
+        return "NotRegressed", f"{worst.bound(is_lower=False, error=ERROR)}, the others less"
     if whole and (weak := _too_weak(asked, losses)) is not None:
-        return Gated("Underpowered", f"noise can hide a change of {max_regression_percent:g} %: {weak}")
-    return Gated("Inconclusive", f"not certain that every figure is within {max_regression_percent:g} %")
+        return "Underpowered", f"noise can hide a change of {max_regression_percent:g} %: {weak}"
+    return "Inconclusive", f"not certain that every figure is within {max_regression_percent:g} %"
 
 
 def _is_within(loss: _Loss) -> bool:

@@ -45,7 +45,8 @@ def _explanation(seen: Seen, others: Sequence[Seen]) -> Explanation:
         points = [point for other in others if role in other and (point := other[role].comparable) is not None]
         by_role[role] = Explanation(observed.waiting, bottleneck(observed, points))
     # The role with the largest share of samples with a queue; of those alike, the one that writes answers.
-    limiting = max(seen, key=lambda role: (_queued_share(seen[role]), role in ANSWERING_ROLES))
+    queued = {role: of.pressure.queued / of.pressure.readings if of.pressure else 0.0 for role, of in seen.items()}
+    limiting = max(seen, key=lambda role: (queued[role], role in ANSWERING_ROLES))
     own = by_role[limiting]
     if len(by_role) == 1:
         return own
@@ -75,11 +76,6 @@ def _observed(cell: CellContext, role: str, found: Sequence[StageFinding], limit
         always_busy=cell.expected.closed_loop or cell.expected.all_at_once or cell.expected.whole_batches,
         client=max((f for f in found if f.code is Code.CLIENT_SATURATED), key=lambda f: f.weight, default=None),
     )
-
-
-def _queued_share(observed: Observed) -> float:
-    found = observed.pressure
-    return found.queued / found.readings if found is not None and found.readings else 0.0
 
 
 def _queue_ms(cell: CellContext, role: str) -> float | None:

@@ -27,28 +27,20 @@ def waiting(
     request waited on average by the servers' own count, which misses no moment between two samples."""
     if pressure is None and queue_ms is not None and queue_ms < MIN_QUEUE_MS:
         found = Waiting(reason="None", sentence="The server was idle in every sample.", evidence={"readings": 0})
+    elif pressure is None:
+        sentence = "Why requests waited is unknown: no sample caught the server busy."
+        found = Waiting(reason="Unknown", sentence=sentence, evidence={"readings": 0})
+    elif pressure.queued >= MIN_QUEUED_SHARE * pressure.readings and overload is not None:
+        found = _beyond_capacity(pressure, overload)
     else:
-        found = _waiting(pressure, limits, lengths, overload)
+        reason, sentence = _reason(pressure, limits, lengths)
+        tokens = {"maxNumBatchedTokens": limits.step_tokens} if reason == "TokenBudget" else {}
+        found = Waiting(reason=reason, sentence=sentence, evidence={**pressure_evidence(pressure), **tokens})
     if queue_ms is None:
         return found
     sentence = f"{found.sentence} By the servers' own count a request waited {number(queue_ms)} ms on average."
     evidence = {**found.evidence, "meanQueueTimeMs": rounded(queue_ms)}
     return found.model_copy(update={"sentence": sentence, "evidence": evidence})
-
-
-def _waiting(
-    pressure: Pressure | None, limits: ServerLimits, lengths: Lengths | None, overload: Overload | None
-) -> Waiting:
-    if pressure is None:
-        sentence = "Why requests waited is unknown: no sample caught the server busy."
-        return Waiting(reason="Unknown", sentence=sentence, evidence={"readings": 0})
-    if pressure.queued >= MIN_QUEUED_SHARE * pressure.readings and overload is not None:
-        return _beyond_capacity(pressure, overload)
-    reason, sentence = _reason(pressure, limits, lengths)
-    evidence = pressure_evidence(pressure)
-    if reason == "TokenBudget":
-        evidence["maxNumBatchedTokens"] = limits.step_tokens
-    return Waiting(reason=reason, sentence=sentence, evidence=evidence)
 
 
 def _reason(pressure: Pressure, limits: ServerLimits, lengths: Lengths | None) -> tuple[WaitingReason, str]:
@@ -72,7 +64,14 @@ def _reason(pressure: Pressure, limits: ServerLimits, lengths: Lengths | None) -
         preempted = f", and {number(pressure.preemptions)} were preempted" if pressure.preemptions else ""
         by = f"{number(pressure.queued_running)} running requests{preempted}"
         return "KVCacheFull", f"{queue} because the KV cache was full: up to {percent(usage)} in use by {by}."
-    return "TokenBudget", f"{queue} {_below_limits(pressure)}: {_step_budget(limits, lengths)}."
+    limit = pressure.sequence_limit
+    bound = f"at most {number(pressure.running_max)}" if limit is None else f"below the limit of {number(limit)}"
+    room = f"({bound}) and the KV cache had room ({percent(usage)} at most)"
+    each = "they wait because each step takes a limited number of tokens"
+    if limits.step_tokens is not None and lengths is not None:
+        prompts = number(round(limits.step_tokens / max(1.0, lengths.prompt), 1))
+        each = f"a step takes {limits.step_tokens} tokens, about {prompts} prompts of {number(lengths.prompt)}"
+    return "TokenBudget", f"{queue} although only {number(pressure.queued_running)} ran {room}: {each}."
 
 
 def held_at(pressure: Pressure) -> str:
@@ -86,19 +85,6 @@ def held_at(pressure: Pressure) -> str:
         return f"running stayed at {limit}, {whose}"
     usage = f"KV cache usage reached {percent(pressure.kv_max_percent)}"
     return f"{number(pressure.queued_running)} ran on average and {usage}"
-
-
-def _below_limits(pressure: Pressure) -> str:
-    limit, usage = pressure.sequence_limit, percent(pressure.kv_max_percent)
-    bound = f"at most {number(pressure.running_max)}" if limit is None else f"below the limit of {number(limit)}"
-    return f"although only {number(pressure.queued_running)} ran ({bound}) and the KV cache had room ({usage} at most)"
-
-
-def _step_budget(limits: ServerLimits, lengths: Lengths | None) -> str:
-    if limits.step_tokens is None or lengths is None:
-        return "they wait because each step takes a limited number of tokens"
-    prompts = number(round(limits.step_tokens / max(1.0, lengths.prompt), 1))
-    return f"a step takes {limits.step_tokens} tokens, about {prompts} prompts of {number(lengths.prompt)}"
 
 
 def _beyond_capacity(pressure: Pressure, overload: Overload) -> Waiting:

@@ -190,11 +190,14 @@ def gap_beyond_client(stage: StageProfile) -> Found:
         return []
     # Behind the proxy of a disaggregated server the API servers answer the proxy, whose own rule looks at it.
     codes = [Code.CLIENT_SERVER_GAP] if counters.proxy_edges(stage.record) else _CODES
-    gap_ms, threshold, cores = unexplained_gap_ms(stage), gap_threshold_ms(stage), _api_server_cores(stage)
+    gap_ms, threshold = unexplained_gap_ms(stage), gap_threshold_ms(stage)
     if gap_ms is None:
         return [NotChecked(code, "unknown: TTFT at the servers") for code in codes]
     if gap_ms <= threshold or any(sign.name == GAP for sign in crossed_signs(stage)):
         return []
+    # Of the busiest server; None where no page has it: with several API servers a vLLM leaves it out.
+    used = known(counters.rise_at(edge, counters.CPU) for edge in stage.edges if not counters.is_reset(edge))
+    cores = max(used) / stage.seconds if used and stage.seconds > 0 else None
     evidence = {
         "ttftGapMs": rounded(stage.ttft_gap_ms),
         "unexplainedMs": rounded(gap_ms),
@@ -210,12 +213,6 @@ def gap_beyond_client(stage: StageProfile) -> Found:
         return [StageFinding(Code.FRONTEND_SATURATED, "Suspect", stage.id, evidence, weight=cores)]
     unknown = [NotChecked(Code.FRONTEND_SATURATED, "unknown: CPU seconds of the API server")] if cores is None else []
     return [StageFinding(Code.CLIENT_SERVER_GAP, "Suspect", stage.id, evidence, weight=gap_ms), *unknown]
-
-
-def _api_server_cores(stage: StageProfile) -> float | None:
-    """Of the busiest server; None where no page has it: with several API servers a vLLM leaves it out."""
-    used = known(counters.rise_at(edge, counters.CPU) for edge in stage.edges if not counters.is_reset(edge))
-    return max(used) / stage.seconds if used and stage.seconds > 0 else None
 
 
 RULES = Rules(

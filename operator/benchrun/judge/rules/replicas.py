@@ -25,7 +25,11 @@ def _unequal(servers: Sequence[ServerEdge], stage: StageProfile) -> Found:
     partly_there = len(halves) if len(halves) < len(servers) else 0
     reported = {name: {v for edge in servers if (v := of(edge)) is not None} for name, of in _REPORTED.items()}
     different = sum(len(values) > 1 for values in reported.values())
-    unknown_percent = _by_unknown_servers(stage)
+    # Answers that no known server counted; 0 where that is not known.
+    unknown_percent, answered = 0.0, sum(stage.requests.ok)
+    finished = counters.rise(counters.answering(stage.edges), counters.REQUESTS_FINISHED)
+    if stage.expected.through_service and answered and finished is not None:
+        unknown_percent = 100 * max(answered - finished, 0) / answered
     threshold = stage.thresholds.unknown_servers_invalid_percent
     if different or partly_there or unknown_percent > threshold:
         evidence: Evidence = {
@@ -57,15 +61,6 @@ _NAMED = ("versions", "models")  # Settings are a digest, which names nothing.
 
 def _named(values: set[str]) -> str:
     return "; ".join(value[: MAX_NAMES_CHARS // len(values)] for value in sorted(values))
-
-
-def _by_unknown_servers(stage: StageProfile) -> float:
-    """Answers that no known server counted, in percent; 0 where that is not known."""
-    answered = sum(stage.requests.ok)
-    finished = counters.rise(counters.answering(stage.edges), counters.REQUESTS_FINISHED)
-    if not stage.expected.through_service or not answered or finished is None:
-        return 0.0
-    return 100 * max(answered - finished, 0) / answered
 
 
 def load_uneven(stage: StageProfile) -> Found:

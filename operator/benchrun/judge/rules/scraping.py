@@ -6,7 +6,7 @@ from itertools import pairwise
 from statistics import median
 
 from benchrun.judge.rules.rule import Code, Found, NotChecked, Rules, StageFinding, StageProfile
-from benchrun.measure import Window, by_server, percentiles, request_figures, rounded
+from benchrun.measure import Window, by_server, mean_of, percentiles, request_figures, rounded
 from benchrun.names import ROLE_PREFILL
 
 
@@ -59,7 +59,11 @@ def littles_law(stage: StageProfile) -> Found:
     throughput = len(stage.answered) / stage.seconds if stage.seconds > 0 else 0.0
     percent = 100 * gap / max(client, server) if gap > 0 else 0.0
     per_request_ms = 1000 * gap / throughput if throughput > 0 else 0.0
-    error = _standard_error([count - at_client for (_, count), at_client in zip(held, seen, strict=True)])
+    apart = [count - at_client for (_, count), at_client in zip(held, seen, strict=True)]
+    mean = mean_of(apart)
+    # Of the mean, with the correlation of neighbours.
+    inflation = percentiles.variance_inflation([[value - mean.estimate for value in apart]], fitted=1)
+    error = math.sqrt(mean.squared_error * inflation)
     line_ms = thresholds.littles_law_floor_ms
     if client > server:
         # A gauge shows a request after two steps: the one under way when it came, and its own, a long gap between others' tokens.
@@ -94,14 +98,6 @@ def _held(windows: Sequence[Window]) -> list[tuple[float, float]]:
         at = math.fsum(s.at for s in together) / len(together)
         rounds.append((at, math.fsum((s.running or 0) + (s.waiting or 0) for s in together)))
     return rounds
-
-
-def _standard_error(values: Sequence[float]) -> float:
-    """Of their mean, with the correlation of neighbours."""
-    mean = math.fsum(values) / len(values)
-    residuals = [value - mean for value in values]
-    variance = math.fsum(r * r for r in residuals) / (len(values) - 1)
-    return math.sqrt(variance * percentiles.variance_inflation([residuals], fitted=1) / len(values))
 
 
 RULES = Rules(

@@ -50,10 +50,14 @@ def cold_start(stage: StageProfile) -> Found:
         return [NotChecked(Code.COLD_START, f"fewer than {MIN_REQUESTS} answers")]
     users = (stage.expected.concurrency or 1) if stage.expected.closed_loop else 1
     beginning = _slow_beginning(stage)
-    if beginning.requests < users or not beginning.is_certain or _long_prompts_explain(stage, beginning):
+    if beginning.requests < users or not beginning.is_certain:
         return []
+    # A long prompt takes its time, and the requests behind it wait.
+    tokens = list(map(stage.requests.input_tokens.__getitem__, stage.answered))
+    longer = max(tokens[: beginning.requests]) / max(1.0, median(tokens))
     first, others = stage.e2el_us[: beginning.requests], stage.e2el_us[beginning.requests :]
-    if users > 1 and median(first) - median(others) < (beginning.median_us - beginning.usual_us) / 2:
+    is_early = users > 1 and median(first) - median(others) < (beginning.median_us - beginning.usual_us) / 2
+    if is_early or beginning.median_us <= max(1.0, longer) * beginning.slow_from_us:
         return []
     evidence = {
         "slowRequests": beginning.requests,
@@ -102,13 +106,6 @@ def _slow_beginning(stage: StageProfile) -> _Beginning:
         chance=chance,
         is_certain=row > 0 and (outstanding or chance <= thresholds.chance_of_alarm),
     )
-
-
-def _long_prompts_explain(stage: StageProfile, beginning: _Beginning) -> bool:
-    """A long prompt takes its time, and the requests behind it wait."""
-    tokens = list(map(stage.requests.input_tokens.__getitem__, stage.answered))
-    times = max(tokens[: beginning.requests]) / max(1.0, median(tokens))
-    return beginning.median_us <= max(1.0, times) * beginning.slow_from_us
 
 
 def warmup_incomplete(stage: StageProfile) -> Found:

@@ -117,6 +117,10 @@ def _best(objective: str, contenders: Sequence[Contender]) -> BestVariant | None
     first, *others = tops.values()
     # Each variant stands there with the highest of its load points: these were compared too.
     tied = [other for other in others if not _is_beaten(first, other, questions=len(contenders) - 1)]
+    # How much the highest of so many equals lies above their true value on average: the mean of the largest of so many normal
+    # values (G. Blom, 1958; off by less than 5 %), in standard errors of the first.
+    mean, equals = first.per_gpu.log_mean, 1 + len(tied)
+    above = NormalDist().inv_cdf((equals - 0.375) / (equals + 0.25))
     return BestVariant(
         workload=first.workload,
         objective=objective,
@@ -124,7 +128,7 @@ def _best(objective: str, contenders: Sequence[Contender]) -> BestVariant | None
         cell=first.cell,
         throughput_per_gpu=rounded(first.throughput) or 0.0,
         tied_with=[other.side.variant.name for other in tied],
-        optimism_percent=_optimism_percent(first, 1 + len(tied)),
+        optimism_percent=None if mean is None else rounded(100 * math.expm1(above * math.sqrt(mean.squared_error))),
     )
 
 
@@ -136,15 +140,6 @@ def _is_beaten(by: Contender, other: Contender, *, questions: int) -> bool:
     own = other.per_gpu if _serve_the_same(other, by) else replace(other.per_gpu, of_arrivals=None)
     contrast = Question("OutputThroughput", own, by.per_gpu).contrast()
     return contrast is not None and contrast.exceeds(0.0) <= (1 - CONFIDENCE) / max(1, questions)
-
-
-def _optimism_percent(first: Contender, equals: int) -> float | None:
-    """How much the highest of so many equals lies above their true value on average: the mean of the largest of so many normal
-    values (G. Blom, 1958; off by less than 5 %), in standard errors of the first."""
-    if first.per_gpu.log_mean is None:
-        return None
-    above = NormalDist().inv_cdf((equals - 0.375) / (equals + 0.25))
-    return rounded(100 * math.expm1(above * math.sqrt(first.per_gpu.log_mean.squared_error)))
 
 
 def _serve_the_same(one: Contender, other: Contender) -> bool:

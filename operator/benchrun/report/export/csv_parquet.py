@@ -200,6 +200,7 @@ class _RequestRow(NamedTuple):
     requests: RequestColumns
     number: int
     ok: bool
+    tpot_us: float | None
 
 
 _REQUEST_COLUMNS: tuple[Column[_RequestRow], ...] = (
@@ -211,7 +212,7 @@ _REQUEST_COLUMNS: tuple[Column[_RequestRow], ...] = (
     Column("start_ms", "number", lambda row: row.requests.start_us[row.number] / 1000),
     Column("queue_ms", "number", lambda row: row.requests.queue_us[row.number] / 1000),
     Column("ttft_ms", "number", lambda row: row.requests.ttft_us[row.number] / 1000 if row.ok else None),
-    Column("tpot_ms", "number", lambda row: _tpot_ms(row.requests, row.number) if row.ok else None),
+    Column("tpot_ms", "number", lambda row: request_figures.milliseconds(row.tpot_us)),
     Column("e2el_ms", "number", lambda row: row.requests.e2el_us[row.number] / 1000 if row.ok else None),
     Column("input_tokens", "integer", lambda row: row.requests.input_tokens[row.number]),
     Column("output_tokens", "integer", lambda row: row.requests.output_tokens[row.number] if row.ok else None),
@@ -223,14 +224,12 @@ _REQUEST_COLUMNS: tuple[Column[_RequestRow], ...] = (
 def request_table(run: ExportedRun) -> Table:
     """One row a request in order of sending, in milliseconds from the first. A failed one has no times and no output."""
     stages = ((stage, stage.record.requests) for stage in run.stages)
-    rows = (_RequestRow(run.uid, stage, sent, n, bool(ok)) for stage, sent in stages for n, ok in enumerate(sent.ok))
+    rows = (
+        _RequestRow(run.uid, stage, sent, number, bool(sent.ok[number]), tpot_us)
+        for stage, sent in stages
+        for number, tpot_us in enumerate(request_figures.request_values(sent, "tpot"))
+    )
     return table_of(_REQUEST_COLUMNS, rows)
-
-
-def _tpot_ms(requests: RequestColumns, number: int) -> float | None:
-    """Time per output token after the first; a one-token answer has none."""
-    after_first = requests.output_tokens[number] - 1
-    return (requests.e2el_us[number] - requests.ttft_us[number]) / after_first / 1000 if after_first > 0 else None
 
 
 def _whole(count: float | None) -> Value:

@@ -119,26 +119,21 @@ def _sweep_facts(status: BenchmarkSweepStatus) -> html.Facts:
 
 def _variants(status: BenchmarkSweepStatus) -> Rows:
     failed = any(variant.reason for variant in status.variants)
+    outcomes = {each.name: WORDS.get(each.outcome or "", each.outcome or ABSENT) for each in status.variants}
+    outcomes |= {status.baseline or "": "baseline"}
+    loads = {each.name: (f"{s.workload}: {', '.join(s.loads)}" for s in each.searches) for each in status.variants}
+    found = {name: "; ".join(of_workloads) for name, of_workloads in loads.items()}
     columns: tuple[Column[VariantStatus], ...] = (
         Column("variant", lambda variant: variant.name),
-        Column("against the baseline", lambda variant: _outcome(variant, status)),
+        Column("against the baseline", lambda variant: outcomes[variant.name]),
         Column("verdict", lambda variant: variant.verdict or "Unknown"),
         Column("GPUs", lambda variant: str(variant.gpus)),
         Column("runs measured", lambda variant: str(variant.completed)),
-        Column("highest load that meets the objectives", _searched, optional=True),
+        Column("highest load that meets the objectives", lambda variant: found[variant.name] or ABSENT, optional=True),
         Column("failed", lambda variant: str(variant.failed) if failed else ABSENT, optional=True),
         Column("because", lambda variant: failure(variant) if variant.reason else ABSENT, optional=True),
     )
     return table_of(columns, status.variants)
-
-
-def _outcome(variant: VariantStatus, status: BenchmarkSweepStatus) -> str:
-    outcome = "baseline" if variant.name == status.baseline else variant.outcome or ABSENT
-    return WORDS.get(outcome, outcome)
-
-
-def _searched(variant: VariantStatus) -> str:
-    return "; ".join(f"{each.workload}: {', '.join(each.loads)}" for each in variant.searches) or ABSENT
 
 
 def best_section(sweep: html.ReportedSweep) -> html.Section | None:
