@@ -92,7 +92,7 @@ class Thresholds:
     proxy_added_suspect_ms: float = 5.0  # To the mean time to first token, by a proxy that alone takes 1 to 2 ms.
     proxy_added_suspect_percent: float = 5.0  # Of the mean TTFT: beside a slow one a few milliseconds don't matter.
     proxy_cores_suspect: float = 0.8  # Its event loop fills a core at most; close to that, streams wait for each other.
-    idle_readings_percent: float = 50.0  # Of samples: one role has no request in so many, another a queue in as many.
+    idle_samples_percent: float = 50.0  # Of samples: one role has no request in so many, another a queue in as many.
     cold_start_factor: float = 3.0  # Times the usual TTFT: prompt lengths rarely make that much, compiling always does.
     cold_start_floor_ms: float = 100.0
     """And at least this much above the usual: opening the connections of a first wave takes tens of milliseconds."""

@@ -80,7 +80,7 @@ class Hold(Enum):
 class Pressure:
     """The busy samples of a cell. Means and maxima are over samples of single servers."""
 
-    readings: int  # With something running or waiting, and both known.
+    samples: int  # With something running or waiting, and both known.
     queued: int  # Of these, with requests that waited.
     running_mean: float
     running_max: float
@@ -125,7 +125,7 @@ def pressure(windows: Sequence[Window], limits: ServerLimits, lengths: Lengths |
         del holds[Hold.STEP]
     running, waiting = [s.running or 0.0 for s in busy], [s.waiting or 0.0 for s in busy]
     return Pressure(
-        readings=len(busy),
+        samples=len(busy),
         queued=len(queued),
         running_mean=fmean(running),
         running_max=max(running),

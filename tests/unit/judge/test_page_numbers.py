@@ -62,7 +62,7 @@ LINES: Mapping[Code, tuple[str, ...]] = {
     Code.SHARDS_OUT_OF_STEP: ("skew_suspect_ms",),
     Code.KV_RECOMPUTED: ("recomputed_suspect_percent", "recomputed_invalid_percent"),
     Code.PROXY_SATURATED: ("proxy_added_suspect_ms", "proxy_added_suspect_percent", "proxy_cores_suspect"),
-    Code.ROLE_IDLE: ("idle_readings_percent",),
+    Code.ROLE_IDLE: ("idle_samples_percent",),
     Code.REPLICAS_UNEQUAL: ("unknown_servers_invalid_percent",),
     Code.LOAD_UNEVEN: ("uneven_suspect_percent", "uneven_chance"),
     Code.COLD_START: ("cold_start_factor", "cold_start_floor_ms", "chance_of_alarm"),

@@ -17,7 +17,7 @@ def words(row: Result) -> tuple[str, str]:
     assert row.bottleneck is not None
     for explanation in (row.waiting, row.bottleneck):
         assert len(explanation.sentence) < 400
-        assert re.search(r"\d", explanation.sentence) or explanation.evidence == {"readings": 0}, (
+        assert re.search(r"\d", explanation.sentence) or explanation.evidence == {"samples": 0}, (
             "without a sample there is no number"
         )
         assert explanation.sentence.endswith(".")

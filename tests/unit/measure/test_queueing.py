@@ -93,7 +93,7 @@ def test_samples_with_a_queue_are_counted(queued: int, gauge: Gauges, limits: Se
 def test_figures() -> None:
     found = under([(0, 0, 0.0), (2, 6, 0.25), (2, 4, 0.5), (1, 0, 0.125)], ServerLimits(sequences=2), preemptions=3)
     assert found == Pressure(
-        readings=3,
+        samples=3,
         queued=2,
         running_mean=5 / 3,
         running_max=2.0,

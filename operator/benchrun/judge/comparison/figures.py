@@ -119,7 +119,8 @@ def sentence(
         return f"no load point is comparable{first}"
     counts: Counter[str] = Counter(change.word for _, change in changes)
     listed = ", ".join(f"{counts[word]} {spoken}" for word, spoken in _SPOKEN.items() if counts[word])
-    parts = [f"{len(changes)} figures: {listed}", *_most_marked(changes)]
+    figures = "1 figure" if len(changes) == 1 else f"{len(changes)} figures"
+    parts = [f"{figures}: {listed}", *_most_marked(changes)]
     if left_out := [cell for cell in cells if cell.reason is not None]:
         first = f"{left_out[0].cell}: {left_out[0].reason}"
         parts.append(f"{len(left_out)} of {len(cells)} load points not comparable ({first})")

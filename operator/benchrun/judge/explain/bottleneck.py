@@ -138,7 +138,7 @@ class Observed:
     def queues(self) -> bool:
         """Whether requests waited in the server for more than a moment."""
         found = self.pressure
-        return found is not None and found.queued > 0 and found.queued >= MIN_QUEUED_SHARE * found.readings
+        return found is not None and found.queued > 0 and found.queued >= MIN_QUEUED_SHARE * found.samples
 
     @property
     def works_twice(self) -> bool:
@@ -159,7 +159,7 @@ def bottleneck(observed: Observed, others: Sequence[OperatingPoint]) -> Bottlene
         return client_limits(observed.client)
     pressure = observed.pressure
     if pressure is None:
-        return bottleneck_of("Unknown", "Bottleneck unknown: no sample caught the server busy.", {"readings": 0})
+        return bottleneck_of("Unknown", "Bottleneck unknown: no sample caught the server busy.", {"samples": 0})
     point = observed.comparable
     pairs = [pair for other in others if point is not None for pair in response_to_load.comparisons([point, other])]
     # The widest comparison with another load point that shows no gain.

@@ -45,7 +45,7 @@ def _explanation(seen: Seen, others: Sequence[Seen]) -> Explanation:
         points = [point for other in others if role in other and (point := other[role].comparable) is not None]
         by_role[role] = Explanation(observed.waiting, bottleneck(observed, points))
     # The role with the largest share of samples with a queue; of those alike, the one that writes answers.
-    queued = {role: of.pressure.queued / of.pressure.readings if of.pressure else 0.0 for role, of in seen.items()}
+    queued = {role: of.pressure.queued / of.pressure.samples if of.pressure else 0.0 for role, of in seen.items()}
     limiting = max(seen, key=lambda role: (queued[role], role in ANSWERING_ROLES))
     own = by_role[limiting]
     if len(by_role) == 1:

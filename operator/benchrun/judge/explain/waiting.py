@@ -26,11 +26,11 @@ def waiting(
     """`overload`: arrivals of an open loop that exceed what is completed; None where there is none. `queue_ms`: how long a
     request waited on average by the servers' own count, which misses no moment between two samples."""
     if pressure is None and queue_ms is not None and queue_ms < MIN_QUEUE_MS:
-        found = Waiting(reason="None", sentence="The server was idle in every sample.", evidence={"readings": 0})
+        found = Waiting(reason="None", sentence="The server was idle in every sample.", evidence={"samples": 0})
     elif pressure is None:
         sentence = "Why requests waited is unknown: no sample caught the server busy."
-        found = Waiting(reason="Unknown", sentence=sentence, evidence={"readings": 0})
-    elif pressure.queued >= MIN_QUEUED_SHARE * pressure.readings and overload is not None:
+        found = Waiting(reason="Unknown", sentence=sentence, evidence={"samples": 0})
+    elif pressure.queued >= MIN_QUEUED_SHARE * pressure.samples and overload is not None:
         found = _beyond_capacity(pressure, overload)
     else:
         reason, sentence = _reason(pressure, limits, lengths)
@@ -46,13 +46,13 @@ def waiting(
 def _reason(pressure: Pressure, limits: ServerLimits, lengths: Lengths | None) -> tuple[WaitingReason, str]:
     """With its sentence, of a server that is not beyond its capacity."""
     usage = pressure.kv_max_percent
-    if pressure.queued < MIN_QUEUED_SHARE * pressure.readings:
+    if pressure.queued < MIN_QUEUED_SHARE * pressure.samples:
         return "None", (
-            f"Hardly any request waited in the server: a queue in {pressure.queued} of {pressure.readings} samples "
+            f"Hardly any request waited in the server: a queue in {pressure.queued} of {pressure.samples} samples "
             f"({number(pressure.waiting_mean)} waiting on average), with {number(pressure.running_mean)} running on average."
         )
     queue = (
-        f"Requests waited in {pressure.queued} of {pressure.readings} samples ({number(pressure.waiting_mean)} on average, "
+        f"Requests waited in {pressure.queued} of {pressure.samples} samples ({number(pressure.waiting_mean)} on average, "
         f"{number(pressure.waiting_max)} at most)"
     )
     if pressure.hold is None:
@@ -109,8 +109,8 @@ def _beyond_capacity(pressure: Pressure, overload: Overload) -> Waiting:
 def pressure_evidence(pressure: Pressure, *names: str) -> dict[str, float | str | None]:
     """Those of these figures that are known; without names of all."""
     figures = {
-        "readings": pressure.readings,
-        "queuedReadings": pressure.queued,
+        "samples": pressure.samples,
+        "queuedSamples": pressure.queued,
         "waitingMean": rounded(pressure.waiting_mean),
         "waitingMax": pressure.waiting_max,
         "runningWhileQueued": rounded(pressure.queued_running),

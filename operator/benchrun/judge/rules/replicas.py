@@ -118,7 +118,7 @@ def role_idle(stage: StageProfile) -> Found:
             queued_percents[window.role] = 100 * sum((sample.waiting or 0) > 0 for sample in samples) / len(samples)
     if len(idle_percents) < 2:
         return []
-    threshold = stage.thresholds.idle_readings_percent
+    threshold = stage.thresholds.idle_samples_percent
     queued = max(queued_percents, key=queued_percents.__getitem__)
     idle = max((role for role in idle_percents if role != queued), key=idle_percents.__getitem__)
     idle_percent, queued_percent = idle_percents[idle], queued_percents[queued]
