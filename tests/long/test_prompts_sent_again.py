@@ -43,15 +43,12 @@ def test_which_run_is_true_is_answered_by_cache_hits(namespace: Namespace) -> No
     )  # fmt: skip
     assert answer["evidence"]["changePercent"] < -20
     assert answer["evidence"]["hitTokens"] == evidence["hitTokens"]
-    # It is the cache and no compilation: new prompts are as slow in the second repeat.
+    # It is the cache and no compilation: new prompts show no more than noise, and nothing was compiled meanwhile. By how much a busy
+    # machine's repeats differ by chance is its own.
     noise = explanation(rows(new)[cell], "TrueRun")
     assert (noise["answer"], noise["evidence"]["hitTokens"]) == ("Noise", 0)
     assert noise["evidence"]["lookedUpTokens"] > 100_000
-    repeated, fresh = (rows(status)["long-prompts/rate=4"]["repeatCvPercent"] for status in (same, new))
-    assert repeated["mean_ttft_ms"] > 2 * fresh["mean_ttft_ms"]
-    # These agree as far as two shared cores let them; a cache would halve the second's TTFT.
-    assert fresh["output_throughput"] < 10
-    assert fresh["mean_ttft_ms"] < 45
+    assert answer["evidence"]["compilations"] == noise["evidence"]["compilations"] == 0
     # And the cache, which is on there as well, need not be off.
     assert {row["roles"][0]["prefixHitPercent"] for row in new["results"]} == {0}
     assert "PrefixCacheContaminated" not in {each["code"] for each in new["findings"]}

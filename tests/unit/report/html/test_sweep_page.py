@@ -95,6 +95,17 @@ def test_the_verdict_comes_first_and_names_the_best() -> None:
     assert dict(facts.pairs)["Runs"] == "15 measured, 3 failed"
 
 
+def test_the_best_of_many_workloads_stand_in_their_table_alone() -> None:
+    sweep = several()
+    [best] = [each for each in sweep.status.best if each.objective == "throughput"]
+    many = [best.model_copy(update={"workload": f"w{number}"}) for number in range(5)]
+    for status, shown in ((many[:4], 4), (many, 0)):
+        given = replace(sweep, status=sweep.status.model_copy(update={"best": status}))
+        facts = sweep_verdict_section(given).elements[1]
+        assert isinstance(facts, Facts)
+        assert sum(name.startswith("Most throughput") for name, _ in facts.pairs) == shown
+
+
 def test_each_variant_has_a_row_with_its_outcome_and_why_it_failed() -> None:
     [table] = tables_of(sweep_verdict_section(several()))
     rows = {row[0]: row for row in table.rows.rows}

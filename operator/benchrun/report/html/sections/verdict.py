@@ -104,7 +104,7 @@ def sweep_verdict_section(sweep: html.ReportedSweep) -> html.Section:
 
 def _sweep_facts(status: BenchmarkSweepStatus) -> html.Facts:
     best = [(best.workload, f"{best.variant} at {best.cell}") for best in status.best if best.objective == THROUGHPUT]
-    several = len(best) > 1
+    several, best = len(best) > 1, best if len(best) <= 4 else []  # of more workloads they stand in the table below
     counts = status.runs.model_dump(include=set(_SWEEP_RUNS)) if status.runs is not None else {}
     return html.facts(
         "At a glance",
