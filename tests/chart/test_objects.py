@@ -149,7 +149,7 @@ def test_the_network_policy_can_name_peers() -> None:
     policy = only(render(EVERYTHING), "NetworkPolicy")["spec"]
     assert policy["ingress"] == [{"ports": [{"port": "http", "protocol": "TCP"}], "from": asked_for["metricsPeers"]}]
     assert policy["egress"][1]["to"] == [{"ipBlock": {"cidr": "10.0.0.1/32"}}]
-    assert policy["egress"][4:] == asked_for["egress"]["extra"]
+    assert policy["egress"][5:] == asked_for["egress"]["extra"]
 
 
 @pytest.mark.parametrize(("mode", "namespace"), [("default", "default"), ("namespaced", "team-a")])
