@@ -240,7 +240,7 @@ class StageProfile:
         """The figures in which repeats are compared, each as means of batches in order of time; without values, none."""
         latencies = {"meanTtftMs": self.ttft_us, "meanTpotMs": self.tpot_us, "meanE2elMs": self.e2el_us}
         batches = {
-            name: [mean / 1000 for mean in measure.percentiles.batch_means(us)] for name, us in latencies.items()
+            name: [mean / 1000 for mean in measure.batch_means.batch_means(us)] for name, us in latencies.items()
         }
         return {**batches, "outputTokensPerSecond": self._throughput_batches()}
 
