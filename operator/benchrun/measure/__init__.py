@@ -1,6 +1,6 @@
 """Metrics pages and records made into samples, windows, percentiles and cells. Pure."""
 
-from benchrun.measure.batch_means import *
+from benchrun.measure.batches import *
 from benchrun.measure.counters import *
 from benchrun.measure.exporters import *
 from benchrun.measure.exposition import *
