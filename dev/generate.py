@@ -17,7 +17,7 @@ from dev.finding_codes import codes_text
 ROOT = Path(__file__).resolve().parent.parent
 COMMAND = "python -m dev.generate"
 CODES_FILE = "operator/benchrun/api/codes.py"
-RULE_FUNCTIONS_FILE = "operator/benchrun/api/rule_functions.py"
+SPEC_RULES_FILE = "operator/benchrun/api/spec_rules.py"
 CRD_FILE = "crds/benchmarkruns.benchrun.dev.yaml"
 CHART_CRD_FILE = "charts/benchrun/files/benchmarkruns.benchrun.dev.yaml"
 SWEEP_CRD_FILE = "crds/benchmarksweeps.benchrun.dev.yaml"
@@ -62,11 +62,11 @@ def codes_module() -> str:
     return f"# Generated from the names of the pages in docs/findings by: {COMMAND}\n{codes_text()}"
 
 
-def rule_functions_module() -> str:
+def spec_rules_module() -> str:
     """The rules of the spec for Python, from their CEL."""
-    from dev.rule_functions import rule_functions_text
+    from dev.spec_rules import spec_rules_text
 
-    return f"# Generated from the rules in operator/benchrun/api by: {COMMAND}\n{rule_functions_text()}"
+    return f"# Generated from the rules in operator/benchrun/api by: {COMMAND}\n{spec_rules_text()}"
 
 
 def crd_text() -> str:
@@ -126,7 +126,7 @@ def exports_page() -> str:
 
 GENERATED: dict[str, Callable[[], str]] = {
     CODES_FILE: codes_module,
-    RULE_FUNCTIONS_FILE: rule_functions_module,
+    SPEC_RULES_FILE: spec_rules_module,
     CRD_FILE: crd_text,
     CHART_CRD_FILE: crd_text,
     SWEEP_CRD_FILE: sweep_crd_text,

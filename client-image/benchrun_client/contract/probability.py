@@ -148,6 +148,17 @@ class Distribution:
         return map(mul, of_values, map(sub, self.through, (0, *self.through)))
 
 
+# Of n independent values, the number below the true percentile p is binomial (n, p): ranks bound the percentile of any
+# distribution. With few values even the largest does not bound a high percentile: p99 has a two-sided 95 % interval from 368
+# values on. Requests that share a queue are alike, and need more (`certainty`).
+
+
+def least_count(percent: float) -> int | None:
+    """How many values a two-sided interval takes: 368 for p99. None for 0 and 100, which nothing bounds."""
+    share = max(percent, 100 - percent) / 100
+    return math.ceil(math.log(ERROR) / math.log(share)) if share < 1 else None
+
+
 def interval_ranks(
     count: int, percent: float, *, inflation: float = 1.0, error: float = ERROR
 ) -> tuple[int, int] | None:

@@ -25,7 +25,7 @@ from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from benchrun.api.rule_functions import RULE_FUNCTIONS
+from benchrun.api.spec_rules import RULE_FUNCTIONS
 
 _ACRONYMS = {
     "ignore_eos": "ignoreEOS",

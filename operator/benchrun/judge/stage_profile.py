@@ -239,9 +239,7 @@ class StageProfile:
     def batches(self) -> Mapping[str, Sequence[float]]:
         """The figures in which repeats are compared, each as means of batches in order of time; without values, none."""
         latencies = {"meanTtftMs": self.ttft_us, "meanTpotMs": self.tpot_us, "meanE2elMs": self.e2el_us}
-        batches = {
-            name: [mean / 1000 for mean in measure.percentiles.batch_means(us)] for name, us in latencies.items()
-        }
+        batches = {name: [mean / 1000 for mean in measure.batches.batch_means(us)] for name, us in latencies.items()}
         return {**batches, "outputTokensPerSecond": self._throughput_batches()}
 
     def _throughput_batches(self) -> list[float]:

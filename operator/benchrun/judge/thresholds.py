@@ -132,6 +132,9 @@ class Thresholds:
     clean stages of queues up to 0.95 of capacity the greatest was 3.4 %."""
     steady_completed_percent: float = 97.0
     """Answers in percent of arrivals on a plateau with a rising queue: below it capacity is short, not just some requests longer."""
+    standstill_factor: float = 10.0  # Times the usual gap between tokens: a long prefill between them is no standstill.
+    standstill_suspect_percent: float = 3.0
+    """Of the mean TTFT, by those that arrived meanwhile, without what the backlog adds: with that, 5 % is what users look for."""
     queue_growth_percent: float = 100.0
     """Growth of TTFT, of its mean, where answers outlast the sending and no plateau is left: more than a growing batch causes."""
     repeats_cv_percent: float = 10.0  # Half of what users look for between two configurations lies below 10 %.

@@ -1,9 +1,9 @@
 """Metrics pages and records made into samples, windows, percentiles and cells. Pure."""
 
+from benchrun.measure.batches import *
 from benchrun.measure.counters import *
 from benchrun.measure.exporters import *
 from benchrun.measure.exposition import *
-from benchrun.measure.percentiles import *
 from benchrun.measure.plateau import *
 from benchrun.measure.queueing import *
 from benchrun.measure.request_figures import *

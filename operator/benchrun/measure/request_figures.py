@@ -13,9 +13,8 @@ from statistics import fmean
 from typing import Literal
 
 from benchrun_client import contract
-from benchrun_client.contract import RequestColumns, StageRecord
+from benchrun_client.contract import Distribution as Distribution, RequestColumns, StageRecord
 
-from benchrun.measure.percentiles import Distribution
 from benchrun.measure.plateau import Plateau
 
 GREATEST = 1e15

@@ -10,7 +10,7 @@ from statistics import NormalDist, fmean, median
 
 from benchrun_client.contract import StageRecord, regularized_beta, student_p_value
 
-from benchrun.measure.percentiles import batch_means, variance_inflation
+from benchrun.measure.batches import batch_means, variance_inflation
 from benchrun.measure.request_figures import LATENCIES, known, mean_ms, rounded
 
 CONFIDENCE = 0.95

@@ -5,10 +5,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from benchrun_client.contract import PrefixRepetitionData, RandomData, ShareGPTData, TextsData, interval_ranks
+from benchrun_client.contract import (
+    PrefixRepetitionData,
+    RandomData,
+    ShareGPTData,
+    TextsData,
+    interval_ranks,
+    least_count,
+)
 
 from benchrun.api import MIN_SERVERS_OF_PERCENTILES, AgentDataset, BenchmarkRunSpec, Dataset, Workload, datasets_of
-from benchrun.measure import detectable_percent, least_count, power_sentence
+from benchrun.measure import detectable_percent, power_sentence
 from benchrun.plan import cells, estimate, gpus, load_points, most_probe_stages, planned_stages, requests_of
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 

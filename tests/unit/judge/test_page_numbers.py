@@ -71,6 +71,8 @@ LINES: Mapping[Code, tuple[str, ...]] = {
         "steady_tpot_percent",
         "steady_completed_percent",
         "queue_growth_percent",
+        "standstill_factor",
+        "standstill_suspect_percent",
         "chance_of_alarm",
     ),
     Code.DRIFT: ("drift_percent", "drift_order_chance", "chance_of_alarm"),

@@ -9,7 +9,7 @@ import pytest
 from benchrun.judge.rules.rule import Code, StageProfile
 from benchrun.judge.rules.steady_state import BEYOND_CAPACITY, not_steady_state, window_too_short
 from benchrun.judge.stage_profile import ExpectedLoad
-from benchrun_client.contract import StageRecord
+from benchrun_client.contract import GapCounts, StageRecord
 from unit.judge.queues import Server, closed_loop, open_loop
 from unit.judge.stages import context, findings, one_finding, only, open_loop_load, unchecked, users
 from unit.measure.records import STAGE, record, requests
@@ -247,3 +247,45 @@ def test_evidence_of_a_short_stage() -> None:
         neededSeconds=10.0,
         meanE2elSeconds=0.001,
     )
+
+
+# ---- a server that stood still --------------------------------------------------------------------------------------
+
+
+def stood_still(seconds: float, *, times: int = 1, usual_us: int = 10_000) -> StageProfile:
+    """180 requests of 24 tokens, 15 a second with a TTFT of 113 ms, where no token left for so long from second 4 on."""
+    starts = [round(i * SECOND / 15) for i in range(180)]
+    waits = [max(0, round((4 + seconds) * SECOND) - at) if 4 * SECOND <= at else 0 for at in starts]
+    ttft = [113_000 + wait for wait in waits]
+    columns = requests(
+        start_us=starts, ttft_us=ttft, e2el_us=[each + 23 * usual_us for each in ttft], output_tokens=[24] * 180
+    )
+    pauses = 4 * times
+    us, count = (usual_us, usual_us + round(seconds * SECOND)), (180 * 23 - pauses, pauses)
+    gaps = GapCounts(us=us, count=count) if seconds else GapCounts(us=us[:1], count=(180 * 23,))
+    return context(load=open_loop_load(rate=15))(record(requests=columns, gaps=gaps, scalars={"duration": 12.3}))
+
+
+def test_a_server_that_stood_still_is_named_with_what_it_does_to_the_mean() -> None:
+    evidence = only(not_steady_state(stood_still(0.4))).evidence
+    assert evidence == {
+        "cause": "standstill",
+        "stoodStillMs": 410.0,
+        "streams": 4,
+        "usualMs": 10.0,
+        "laterTtftPercent": pytest.approx(5.7, abs=0.3),
+        "suspectTtftPercent": 3.0,
+    }
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        pytest.param(stood_still(0.0), id="never"),
+        pytest.param(stood_still(0.15), id="too short to matter"),
+        pytest.param(stood_still(0.4, times=20), id="again and again: its ordinary work"),
+        pytest.param(stood_still(0.3, usual_us=40_000), id="gaps are long, too"),
+    ],
+)
+def test_pauses_that_are_ordinary_or_short_are_none(stage: StageProfile) -> None:
+    assert findings(not_steady_state(stage)) == []

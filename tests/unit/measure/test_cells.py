@@ -18,7 +18,7 @@ from benchrun.measure import (
 from benchrun_client.contract import GapCounts, StageRecord
 from hypothesis import given, strategies as st
 from unit.measure.records import record, requests
-from unit.measure.test_percentiles import numpy_linear
+from unit.measure.test_distributions import numpy_linear
 
 
 def metrics(*records: StageRecord, percentiles: tuple[str, ...] = ("50", "99")) -> dict[str, float | None]:

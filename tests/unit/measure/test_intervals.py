@@ -4,8 +4,8 @@ import math
 from random import Random
 
 import pytest
-from benchrun.measure import Distribution, least_count
-from benchrun_client.contract import MOST_INDEPENDENT, interval_ranks
+from benchrun.measure import Distribution
+from benchrun_client.contract import MOST_INDEPENDENT, interval_ranks, least_count
 from hypothesis import given, strategies as st
 from scipy import stats
 

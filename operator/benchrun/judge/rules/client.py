@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFinding, graded, in_words, times
 from benchrun.judge.stage_profile import StageProfile
-from benchrun.measure import counters, known, milliseconds, percentiles, ratio, rounded
+from benchrun.measure import Distribution, counters, known, milliseconds, ratio, rounded
 
 GAP = "ttftGapMs"  # Name of TTFT at the client beyond the servers' own, in evidence.
 SHOWN_STOLEN_PERCENT = 5.0  # Less is what any virtual machine loses; the evidence has it anyway.
@@ -100,7 +100,7 @@ def _signs(stage: StageProfile) -> list[Sign]:
     if gap_ms is not None:
         signs.append(Sign(GAP, gap_ms, gap_threshold_ms(stage), factor))
     if stage.expected.has_due_instants:
-        late_ms = milliseconds(percentiles.Distribution.of(stage.requests.queue_us).percentile(99)) or 0.0
+        late_ms = milliseconds(Distribution.of(stage.requests.queue_us).percentile(99)) or 0.0
         signs.append(Sign("sendLagP99Ms", late_ms, max_lag_ms, factor))
     if client.lag_p99_us is not None:
         signs.append(Sign("eventLoopLagP99Ms", client.lag_p99_us / 1000, max_lag_ms, factor))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from benchrun.api import Severity
 from benchrun.judge.rules.rule import Code, Found, NotChecked, Rules, StageFinding, StageProfile
 from benchrun.judge.rules.steady_state import BEYOND_CAPACITY
-from benchrun.measure import failed_requests, milliseconds, percentiles, rounded
+from benchrun.measure import Distribution, failed_requests, milliseconds, rounded
 
 
 def rate_not_achieved(stage: StageProfile) -> Found:
@@ -69,11 +69,11 @@ def concurrency_not_reached(stage: StageProfile) -> Found:
 def queue_wait_hidden(stage: StageProfile) -> Found:
     """Under a rate and a cap: waits for a free place that are more than bookkeeping."""
     thresholds = stage.thresholds
-    latencies = percentiles.Distribution.of(stage.e2el_us if stage.expected.capped else ())
+    latencies = Distribution.of(stage.e2el_us if stage.expected.capped else ())
     latency = milliseconds(latencies.mean())
     if latency is None:
         return []
-    waits = percentiles.Distribution.of(stage.requests.queue_us)
+    waits = Distribution.of(stage.requests.queue_us)
     mean, p99 = milliseconds(waits.mean()) or 0.0, milliseconds(waits.percentile(99)) or 0.0
     threshold = max(thresholds.queue_wait_note_ms, thresholds.queue_wait_note_percent / 100 * latency)
     if max(mean, p99) <= threshold:
@@ -96,7 +96,7 @@ def all_at_once(stage: StageProfile) -> Found:
     """A rate of "inf" without a cap."""
     if not stage.expected.all_at_once or stage.expected.offline:
         return []
-    mean_ms = rounded(milliseconds(percentiles.Distribution.of(stage.ttft_us).mean()))
+    mean_ms = rounded(milliseconds(Distribution.of(stage.ttft_us).mean()))
     evidence = {"requests": len(stage.requests.ok), "meanTtftMs": mean_ms}
     return [StageFinding(Code.ALL_AT_ONCE, "Note", stage.id, evidence)]
 

@@ -4,12 +4,12 @@ import math
 from collections.abc import Collection
 from statistics import fmean
 
-from benchrun_client.contract import interval
+from benchrun_client.contract import interval, least_count
 
 from benchrun.api import Cell
 from benchrun.judge.objectives import sample_of
 from benchrun.judge.rules.rule import CellContext, Code, Evidence, Found, NotChecked, Rules, StageFinding
-from benchrun.measure import percentiles, rounded, significance
+from benchrun.measure import rounded, significance
 
 
 def too_few_samples(cell: CellContext) -> Found:
@@ -24,7 +24,7 @@ def too_few_samples(cell: CellContext) -> Found:
     }
     if not unbounded:
         return []
-    needed = {percentile: percentiles.least_count(percentile) for percentile in unbounded}
+    needed = {percentile: least_count(percentile) for percentile in unbounded}
     neediest, sample = max(unbounded.items(), key=lambda each: needed[each[0]] or 0)
     inflation = sample.inflation(neediest)
     short = inflation is None and sample.count >= (needed[neediest] or 0)

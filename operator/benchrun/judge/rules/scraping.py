@@ -6,7 +6,7 @@ from itertools import pairwise
 from statistics import median
 
 from benchrun.judge.rules.rule import Code, Found, NotChecked, Rules, StageFinding, StageProfile
-from benchrun.measure import Window, by_server, mean_of, percentiles, request_figures, rounded
+from benchrun.measure import Window, by_server, mean_of, request_figures, rounded, variance_inflation
 from benchrun.names import ROLE_PREFILL
 
 
@@ -62,7 +62,7 @@ def littles_law(stage: StageProfile) -> Found:
     apart = [count - at_client for (_, count), at_client in zip(held, seen, strict=True)]
     mean = mean_of(apart)
     # Of the mean, with the correlation of neighbours.
-    inflation = percentiles.variance_inflation([[value - mean.estimate for value in apart]], fitted=1)
+    inflation = variance_inflation([[value - mean.estimate for value in apart]], fitted=1)
     error = math.sqrt(mean.squared_error * inflation)
     line_ms = thresholds.littles_law_floor_ms
     if client > server:

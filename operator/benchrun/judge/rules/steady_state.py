@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import NamedTuple
 
 from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, RunContext, StageFinding, times
 from benchrun.judge.stage_profile import StageProfile
 from benchrun.judge.thresholds import Thresholds
-from benchrun.measure import completed_in, groups_p_value, percentiles, plateau, rounded, significance
+from benchrun.measure import Distribution, batches, completed_in, groups_p_value, plateau, rounded, significance
 
 BEYOND_CAPACITY = "arrivals beyond capacity"
 MIN_ANSWER_TIMES = 3  # Mean E2ELs that a plateau under a rate lasts before the requests in the system are looked at.
@@ -30,12 +31,13 @@ def not_steady_state(stage: StageProfile) -> Found:
     arriving = plateau.Plateau(where.start_us, min(where.end_us, max(stage.due_us)), where.started)
     # Whether the number of requests in the system could have come to rest, even where some answers are long.
     is_long = arriving.length_us * len(stage.e2el_us) >= MIN_ANSWER_TIMES * sum(stage.e2el_us)
-    return _open_loop(stage, arriving) or _latencies(stage, where) if is_long else _growing_queue(stage)
+    found = _open_loop(stage, arriving) or _latencies(stage, where) if is_long else _growing_queue(stage)
+    return _standstill(stage) if is_long and not found else found
 
 
 def _open_loop(stage: StageProfile, where: plateau.Plateau) -> Found:
     thresholds = stage.thresholds
-    in_system = stage.demand.means(where.start_us, where.end_us, parts=percentiles.BATCHES)
+    in_system = stage.demand.means(where.start_us, where.end_us, parts=batches.BATCHES)
     moved = _moved(stage, "requestsInSystem", in_system, thresholds.steady_change_percent)
     if moved is None:
         return []
@@ -66,6 +68,29 @@ def _latencies(stage: StageProfile, where: plateau.Plateau) -> Found:
     # Waves of the load are waves of TPOT, and would hide its trend.
     moved = moved or _moved(stage, "tpot", significance.at_equal_load(tpot, load), thresholds.steady_tpot_percent)
     return [_finding(stage, moved, {})] if moved is not None else []
+
+
+def _standstill(stage: StageProfile) -> Found:
+    """A time without tokens for most streams, once: requests that arrived in it waited for half of it on average."""
+    counts, thresholds = stage.record.gaps, stage.thresholds
+    gaps = Distribution.of_counts(zip(counts.us, counts.count, strict=True))
+    usual_us, stood_us = gaps.percentile(50) or 0.0, float(max(counts.us, default=0))
+    streams = sum(n for us, n in zip(counts.us, counts.count, strict=True) if us >= stood_us / 2)
+    once = stage.mean_in_flight / 2 <= streams <= 3 * stage.mean_in_flight
+    if stood_us < thresholds.standstill_factor * usual_us or not once or not stage.seconds:
+        return []
+    late_percent = 100 * (stood_us / 1e6) ** 2 / 2 / (stage.seconds * fmean(stage.ttft_us) / 1e6)
+    if late_percent <= thresholds.standstill_suspect_percent:
+        return []
+    evidence = {
+        "cause": "standstill",
+        "stoodStillMs": rounded(stood_us / 1000),
+        "streams": streams,
+        "usualMs": rounded(usual_us / 1000),
+        "laterTtftPercent": rounded(late_percent),
+        "suspectTtftPercent": thresholds.standstill_suspect_percent,
+    }
+    return [StageFinding(Code.NOT_STEADY_STATE, "Suspect", stage.id, evidence, weight=late_percent)]
 
 
 def _growing_queue(stage: StageProfile) -> Found:
@@ -196,8 +221,10 @@ RULES = Rules(
     of_stages={300: window_too_short, 310: not_steady_state},
     of_runs=(drift,),
     sentences={
-        (270, Code.NOT_STEADY_STATE): "{figure} changed by {changePercent} % during the stage (threshold "
-        "{suspectPercent} %)[; {arrivalsPerSecond} requests/s arrived and {completionsPerSecond} were completed].",
+        (270, Code.NOT_STEADY_STATE): "[{figure} changed by {changePercent} % during the stage (threshold "
+        "{suspectPercent} %)][; {arrivalsPerSecond} requests/s arrived and {completionsPerSecond} were completed]"
+        "[No token came for {stoodStillMs} ms in {streams} streams (usually every {usualMs} ms), which makes the mean TTFT "
+        "{laterTtftPercent} % longer (threshold {suspectTtftPercent} %)].",
         (330, Code.WINDOW_TOO_SHORT): "{requests} requests in {seconds} s with {concurrency} in flight (needed: "
         "{neededRequests} requests and {neededSeconds} s).",
         (280, Code.DRIFT): "{figure} changed by {changePercent} % over {repeats} repeats, from {first} to {last} ms "

@@ -1,4 +1,4 @@
-"""`api/rule_functions.py`: the rules of the spec, which are written in CEL, as Python functions.
+"""`api/spec_rules.py`: the rules of the spec, which are written in CEL, as Python functions.
 
 CEL is read by Python's own parser once its signs, words and names are Python's: as much of the language as our rules use. Tests hold
 every rule against Google's CEL.
@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, TypeGuard
 from zlib import crc32
 
-MODULE = "benchrun.api.rule_functions"
+MODULE = "benchrun.api.spec_rules"
 WIDTH = 128
 WORTH = 60  # Characters that a function for a shared part must save.
 _HEAD = '''\
@@ -39,7 +39,7 @@ _GLOBALS = {*_BUILT_IN.values(), "all", "any", "re"}
 
 
 @cache
-def rule_functions_text() -> str:
+def spec_rules_text() -> str:
     """The module. What several rules have in common is a function of the name that the API's modules give it."""
     # Rules that have no function yet must not be in the way of making one.
     stub = ModuleType(MODULE)

@@ -1,11 +1,9 @@
-"""How many values it takes to bound a percentile, and means of batches. Percentiles themselves are the contract's."""
+"""Means of batches of values that are alike, and how much less their own mean is certain for it."""
 
 import math
 from collections.abc import Sequence
 from itertools import pairwise
 from statistics import fmean
-
-from benchrun_client.contract import ERROR, Distribution as Distribution
 
 # Requests that meet at the server share its queue, so their latencies are far from independent. Means of long batches nearly
 # are; the correlation that is left between neighbours is measured, and makes every statement about them less certain.
@@ -34,14 +32,3 @@ def variance_inflation(series: Sequence[Sequence[float]], *, fitted: int) -> flo
     correlation = (length * products / squares + fitted) / (length - 2 * fitted)
     kept = min(max(correlation, 0.0), MAX_CORRELATION)
     return (1 + kept) / (1 - kept)
-
-
-# Of n independent values, the number below the true percentile p is binomial (n, p): ranks bound the percentile of any
-# distribution. With few values even the largest does not bound a high percentile: p99 has a two-sided 95 % interval from 368
-# values on. Requests that share a queue are alike, and need more: `benchrun_client.contract.certainty`.
-
-
-def least_count(percent: float) -> int | None:
-    """How many values a two-sided interval takes: 368 for p99. None for 0 and 100, which nothing bounds."""
-    share = max(percent, 100 - percent) / 100
-    return math.ceil(math.log(ERROR) / math.log(share)) if share < 1 else None
