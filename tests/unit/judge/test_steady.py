@@ -255,7 +255,7 @@ def test_evidence_of_a_short_stage() -> None:
 def stood_still(seconds: float, *, times: int = 1, usual_us: int = 10_000) -> StageProfile:
     """180 requests of 24 tokens, 15 a second with a TTFT of 113 ms, where no token left for so long from second 4 on."""
     starts = [round(i * SECOND / 15) for i in range(180)]
-    waits = [max(0, round((4 + seconds) * SECOND) - at) if 4 * SECOND <= at else 0 for at in starts]
+    waits = [max(0, round((4 + seconds) * SECOND) - at) if at >= 4 * SECOND else 0 for at in starts]
     ttft = [113_000 + wait for wait in waits]
     columns = requests(
         start_us=starts, ttft_us=ttft, e2el_us=[each + 23 * usual_us for each in ttft], output_tokens=[24] * 180
