@@ -284,10 +284,13 @@ class StageRecord(Message):
         return self
 
 
+_NEWER = ("shards", "gap_slices", "profile", "tokenizer_commit")
+
+
 def packed_record(record: StageRecord) -> bytes:
-    """gzip of the record's JSON; the same record always gives the same bytes. `shards`, `gap_slices` and `profile` are left out
-    where there are none."""
-    left_out = {name for name in ("shards", "gap_slices", "profile") if getattr(record, name) is None}
+    """gzip of the record's JSON; the same record always gives the same bytes. What older operators do not know is left out
+    where there is none."""
+    left_out = {name for name in _NEWER if getattr(record, name) is None}
     document = record.model_dump(mode="json", by_alias=True, exclude=left_out)
     return gzip.compress(json.dumps(document, sort_keys=True, separators=(",", ":")).encode(), mtime=0)
 

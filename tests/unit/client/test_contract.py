@@ -138,6 +138,12 @@ def test_no_bytes_raise_anything_else(data: bytes) -> None:
             continue
 
 
+def test_older_operators_take_a_record_without_what_they_do_not_know() -> None:
+    newer = {"shards", "profile", "tokenizer_commit"}
+    _, body = seal(record_of(raw_stage()))
+    assert newer.isdisjoint(json.loads(gzip.decompress(body)))
+
+
 def test_an_envelope_says_what_is_in_the_record() -> None:
     record = record_of(raw_stage(stage_id="chat/search-02/r1", probe=Probe(value="4", ends_search=True)))
     envelope, body = seal(record)
