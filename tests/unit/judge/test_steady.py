@@ -289,3 +289,10 @@ def test_a_server_that_stood_still_is_named_with_what_it_does_to_the_mean() -> N
 )
 def test_pauses_that_are_ordinary_or_short_are_none(stage: StageProfile) -> None:
     assert findings(not_steady_state(stage)) == []
+
+
+def test_a_client_without_any_ttft_is_no_standstill_and_no_error() -> None:
+    stage = stood_still(0.4)
+    columns = stage.record.requests.model_copy(update={"ttft_us": (0,) * 180})
+    hostile = stage.record.model_copy(update={"requests": columns})
+    assert findings(not_steady_state(context(load=open_loop_load(rate=15))(hostile))) == []

@@ -77,9 +77,10 @@ def _standstill(stage: StageProfile) -> Found:
     usual_us, stood_us = gaps.percentile(50) or 0.0, float(max(counts.us, default=0))
     streams = sum(n for us, n in zip(counts.us, counts.count, strict=True) if us >= stood_us / 2)
     once = stage.mean_in_flight / 2 <= streams <= 3 * stage.mean_in_flight
-    if stood_us < thresholds.standstill_factor * usual_us or not once or not stage.seconds:
+    waited_seconds = stage.seconds * fmean(stage.ttft_us) / 1e6
+    if stood_us < thresholds.standstill_factor * usual_us or not once or not waited_seconds:
         return []
-    late_percent = 100 * (stood_us / 1e6) ** 2 / 2 / (stage.seconds * fmean(stage.ttft_us) / 1e6)
+    late_percent = 100 * (stood_us / 1e6) ** 2 / 2 / waited_seconds
     if late_percent <= thresholds.standstill_suspect_percent:
         return []
     evidence = {
