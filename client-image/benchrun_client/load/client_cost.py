@@ -33,6 +33,15 @@ def throttled_periods(files: Sequence[Path] = CPU_STAT_FILES) -> int | None:
     return None
 
 
+def retransmitted_segments(file: Path = Path("/proc/net/snmp")) -> int | None:
+    """TCP segments that this network namespace sent again so far (proc_net_snmp(5), `RetransSegs`); None when it does not tell."""
+    try:
+        names, values = (line.split() for line in file.read_text().splitlines() if line.startswith("Tcp:"))
+        return int(values[names.index("RetransSegs")])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
 def node_cpu_seconds(file: Path = Path("/proc/stat")) -> tuple[float, float] | None:
     """CPU seconds so far that the node used or wanted, over all CPUs (proc_stat(5); a guest's time is within user), and those
     of them that were stolen; None when it does not tell."""
@@ -80,8 +89,8 @@ class LagProbe:
         return self._lags[: max(int((at - self._start) / self._seconds), 0)].tolist()
 
 
-def _usage() -> tuple[float, float, int | None, tuple[float, float] | None]:
-    return time.perf_counter(), time.process_time(), throttled_periods(), node_cpu_seconds()
+def _usage() -> tuple[float, float, Sequence[int | None], tuple[float, float] | None]:
+    return time.perf_counter(), time.process_time(), (throttled_periods(), retransmitted_segments()), node_cpu_seconds()
 
 
 class CostWatch:
@@ -109,10 +118,12 @@ class CostWatch:
         if first_node is not None and last_node is not None:
             # Of a CPU that was taken offline the kernel may count less than before.
             node, stolen = (max(b - a, 0.0) for a, b in zip(first_node, last_node, strict=True))
+        throttled, lost = (None if a is None or b is None else b - a for a, b in zip(first, last, strict=True))
         return ClientCost(
             cpu_seconds=last_cpu - first_cpu,
             wall_seconds=last_wall - first_wall,
-            throttled_periods=None if first is None or last is None else last - first,
+            throttled_periods=throttled,
+            retransmitted_segments=lost,
             lags=self._probe.stop(at=self._last_time),
             node_cpu_seconds=node,
             stolen_seconds=stolen,

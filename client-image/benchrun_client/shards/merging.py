@@ -184,8 +184,8 @@ def _client(each: Sequence[contract.ClientFigures]) -> contract.ClientFigures:
     """CPU of all processes; of what holds a client back, the worst of any, and the node from which most was stolen."""
     node = max(each, key=lambda figures: figures.stolen_seconds or 0.0)
     worst: dict[str, int | None] = {}
-    # Throttled periods, too: processes of one pod read the same counter.
-    for name in ("throttled_periods", "lag_p99_us", "lag_max_us"):
+    # Counters, too: processes of one pod read the same ones.
+    for name in ("throttled_periods", "retransmitted_segments", "lag_p99_us", "lag_max_us"):
         known = [value for figures in each if (value := getattr(figures, name)) is not None]
         worst[name] = max(known, default=None)
     return contract.ClientFigures(

@@ -61,11 +61,15 @@ class Thresholds:
     queue_wait_note_ms: float = 1.0  # Of mean or p99. Below it the client's queue is its own bookkeeping.
     queue_wait_note_percent: float = 1.0  # Of the mean latency: less does not matter beside it.
     ttft_gap_suspect_ms: float = 5.0
-    """Of a round trip, or of TTFT at the client beyond the server's: a near network, HTTP and a turn of an event loop take 1 to 3 ms."""
+    """Of TTFT at the client beyond the server's: HTTP, vLLM's tokenizer and a turn of an event loop take 1 to 4 ms."""
     ttft_gap_suspect_percent: float = 5.0  # Of the server's TTFT: beside a slow one a few milliseconds don't matter.
-    path_round_trips: float = 3.0
-    """In a TTFT at most: one opens a connection, one more lets a prompt beyond the first TCP window of 10 segments through
-    (RFC 6928: 14.6 kB), and one is the request's own. What the gap has beyond these is not the path's."""
+    path_suspect_ms: float = 2.0  # Of a round trip: a near network and the answer to a health check take up to 1 ms.
+    path_round_trips: float = 2.0
+    """In a TTFT at most, beside the set-up of its connection, which is measured: one lets a prompt beyond the first TCP window
+    of 10 segments through (RFC 6928: 14.6 kB), one is the request's own. What the gap has beyond these is not the path's."""
+    retransmitted_suspect: float = 2.0  # TCP segments of a stage: so many are chance.
+    retransmitted_suspect_percent: float = 0.5
+    """Of the answers. A lost request waits at least 200 ms for its second sending (RFC 6298; Linux): from 1 % on it is the p99."""
     client_lag_suspect_ms: float = 5.0
     """p99 of how late the client sends or runs what is due, at least: a virtual machine wakes up a few milliseconds late."""
     client_lag_suspect_percent: float = 10.0

@@ -52,7 +52,7 @@ def test_evidence_names_what_the_highest_needs() -> None:
             "Note",
             CELL,
             {"samples": 50, "percentiles": "95, 99", "percentile": 99.0, "needed": 368},
-            weight=99.0,
+            weight=368 / 50,
         )
     ]
 

@@ -46,7 +46,12 @@ LINES: Mapping[Code, tuple[str, ...]] = {
         "client_invalid_factor",
         "path_round_trips",
     ),
-    Code.PATH_SLOW: ("ttft_gap_suspect_ms", "ttft_gap_suspect_percent"),
+    Code.PATH_SLOW: (
+        "path_suspect_ms",
+        "ttft_gap_suspect_percent",
+        "retransmitted_suspect",
+        "retransmitted_suspect_percent",
+    ),
     Code.FRONTEND_SATURATED: (
         "frontend_cores_suspect",
         "path_round_trips",
@@ -94,7 +99,7 @@ LINES: Mapping[Code, tuple[str, ...]] = {
 """Thresholds that a rule compares with, by its code; rules that are not here compare with none."""
 ALSO_SAID: Mapping[Code, set[float]] = {
     Code.CLIENT_SERVER_GAP: {1},
-    Code.PATH_SLOW: {2},
+    Code.PATH_SLOW: {200},
     Code.TOO_FEW_SAMPLES: {95},
     Code.PREEMPTED: {100},
     Code.SERVER_THROTTLED: {20},

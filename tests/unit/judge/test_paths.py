@@ -6,7 +6,15 @@ import pytest
 from benchrun.judge.rules.all_rules import judge_stage
 from benchrun.judge.rules.client import gap_beyond_client, path_slow
 from benchrun.judge.rules.rule import Code, StageRule
-from benchrun_client.contract import PROCESS_CPU, PROXY_COUNTERS, START_TIME, RoundTrips, ServerEdge, StageRecord
+from benchrun_client.contract import (
+    PROCESS_CPU,
+    PROXY_COUNTERS,
+    START_TIME,
+    Connections,
+    RoundTrips,
+    ServerEdge,
+    StageRecord,
+)
 from unit.judge.stages import context, findings, one_finding, open_loop_load, unchecked
 from unit.measure.records import NEAR, client, edge, record, requests, served
 
@@ -120,6 +128,43 @@ def test_evidence_of_a_slow_path() -> None:
         meanTtftMs=121.0,
         serverTtftMs=100.0,
     )
+
+
+@pytest.mark.parametrize(
+    ("lost", "answers", "found"),
+    [(2, 100, False), (3, 100, True), (10, 2000, False), (11, 2000, True), (None, 100, False)],
+)
+def test_packets_that_the_path_loses(lost: int | None, answers: int, found: bool) -> None:
+    columns = requests(ttft_us=[100_000] * answers, e2el_us=[9_000_000] * answers, output_tokens=[99] * answers)
+    measured = record(
+        requests=columns, servers=(edge(rises=served(columns)),), client=client(retransmitted_segments=lost)
+    )
+    assert [each.evidence["retransmittedSegments"] for each in findings(path_slow(context()(measured)))] == (
+        [lost] if found else []
+    )
+
+
+@pytest.mark.parametrize(("trip_ms", "found"), [(2.0, False), (2.1, True)])
+def test_a_fast_server_shows_a_shorter_path(trip_ms: float, found: bool) -> None:
+    assert codes(stage(at_server_ms=15, gap_ms=trip_ms, round_trips=away(trip_ms))) == (
+        {Code.PATH_SLOW} if found else set()
+    )
+
+
+@pytest.mark.parametrize(
+    ("connections", "found"),
+    [
+        (None, False),
+        (Connections(opened=100, total_us=600_000, longest_us=9_000), False),
+        (Connections(opened=1, total_us=6_000, longest_us=6_000), True),
+    ],
+)
+def test_what_connections_took_is_not_asked_of_anybody_else(connections: Connections | None, found: bool) -> None:
+    """Where it was not measured, a round trip may be one."""
+    far = stage(at_server_ms=1000, gap_ms=155, round_trips=away(50)).model_copy(update={"connections": connections})
+    near = stage(gap_ms=8, cores=0.95).model_copy(update={"connections": connections})
+    assert (Code.CLIENT_SERVER_GAP in codes(far)) == found
+    assert (Code.FRONTEND_SATURATED in codes(near)) == (connections is None or found)
 
 
 def test_evidence_of_a_busy_api_server() -> None:

@@ -122,9 +122,14 @@ def _lag_threshold_ms(stage: StageProfile) -> float:
 
 
 def gap_threshold_ms(stage: StageProfile) -> float:
-    """From which time on something is much beside the servers' TTFT (where that is unknown, the client's)."""
+    """From which on TTFT is much longer at the client than at the servers."""
+    return _much_beside_ttft_ms(stage, floor_ms=stage.thresholds.ttft_gap_suspect_ms)
+
+
+def _much_beside_ttft_ms(stage: StageProfile, *, floor_ms: float) -> float:
+    """By the servers' TTFT; where that is unknown, by the client's."""
     ttft_ms = stage.server_ttft_ms if stage.server_ttft_ms is not None else stage.mean_ttft_ms or 0.0
-    return max(stage.thresholds.ttft_gap_suspect_ms, stage.thresholds.ttft_gap_suspect_percent / 100 * ttft_ms)
+    return max(floor_ms, stage.thresholds.ttft_gap_suspect_percent / 100 * ttft_ms)
 
 
 def round_trip_ms(stage: StageProfile) -> float | None:
@@ -134,9 +139,11 @@ def round_trip_ms(stage: StageProfile) -> float | None:
 
 
 def unexplained_gap_ms(stage: StageProfile) -> float | None:
-    """TTFT at the client beyond the servers' own, without as many round trips as it may hold; None where it is unknown."""
-    gap_ms = stage.ttft_gap_ms
-    return None if gap_ms is None else gap_ms - stage.thresholds.path_round_trips * (round_trip_ms(stage) or 0.0)
+    """TTFT at the client beyond the servers' own, without the set-up of connections and as many round trips as it may hold;
+    None where it is unknown."""
+    gap_ms, made, trip_ms = stage.ttft_gap_ms, stage.record.connections, round_trip_ms(stage) or 0.0
+    connect_ms = trip_ms if made is None else made.total_us / 1000 / len(stage.requests.ok)
+    return None if gap_ms is None else gap_ms - connect_ms - stage.thresholds.path_round_trips * trip_ms
 
 
 def stolen_percent(stage: StageProfile) -> float | None:
@@ -162,24 +169,30 @@ _CODES = [Code.FRONTEND_SATURATED, Code.CLIENT_SERVER_GAP]
 
 
 def path_slow(stage: StageProfile) -> Found:
-    """A round trip that is much beside TTFT, by the serial probe before the first stage."""
+    """A round trip that is much beside TTFT, by the serial probe before the first stage; or lost packets."""
     trips, trip_ms, ttft_ms = stage.record.round_trips, round_trip_ms(stage), stage.mean_ttft_ms
     if stage.expected.offline or ttft_ms is None:
         return []
     if trips is None or trip_ms is None:
         return [NotChecked(Code.PATH_SLOW, "round trips were not measured")]
-    threshold = gap_threshold_ms(stage)
-    if trip_ms <= threshold:
+    thresholds, sent_again = stage.thresholds, stage.record.client.retransmitted_segments or 0
+    trip = Sign("roundTripMs", trip_ms, _much_beside_ttft_ms(stage, floor_ms=thresholds.path_suspect_ms))
+    by_share = thresholds.retransmitted_suspect_percent / 100 * len(stage.answered)
+    lost = Sign("retransmittedSegments", sent_again, max(thresholds.retransmitted_suspect, by_share))
+    if (load := max(trip.load, lost.load)) <= 1:
         return []
     evidence: Evidence = {
         "roundTripMs": rounded(trip_ms),
         "roundTripP95Ms": rounded(milliseconds(trips.p95_us)),
         "roundTrips": trips.count,
-        "lineMs": rounded(threshold),
+        "lineMs": rounded(trip.threshold),
         "meanTtftMs": rounded(ttft_ms),
         "serverTtftMs": rounded(stage.server_ttft_ms),
     }
-    return [StageFinding(Code.PATH_SLOW, "Suspect", stage.id, evidence, weight=times(trip_ms, threshold))]
+    if lost.load > 1:
+        much = {"suspectSegments": rounded(lost.threshold), "answered": len(stage.answered)}
+        evidence = {**evidence, lost.name: sent_again, **much}
+    return [StageFinding(Code.PATH_SLOW, "Suspect", stage.id, evidence, weight=load)]
 
 
 def gap_beyond_client(stage: StageProfile) -> Found:
@@ -188,7 +201,7 @@ def gap_beyond_client(stage: StageProfile) -> Found:
     read the request: what waits before that is in the client's TTFT only."""
     if stage.expected.offline or not stage.answered:
         return []
-    # Behind the proxy of a disaggregated server the API servers answer the proxy, whose own rule looks at it.
+    # Behind a proxy the API servers answer the proxy, whose own rule looks at it.
     codes = [Code.CLIENT_SERVER_GAP] if counters.proxy_edges(stage.record) else _CODES
     gap_ms, threshold = unexplained_gap_ms(stage), gap_threshold_ms(stage)
     if gap_ms is None:
@@ -226,7 +239,8 @@ RULES = Rules(
     sentences={
         (180, Code.CLIENT_SATURATED): _saturated_sentence,
         (182, Code.PATH_SLOW): "A round trip to the server takes {roundTripMs} ms (threshold {lineMs} ms), within a "
-        "mean TTFT of {meanTtftMs} ms.",
+        "mean TTFT of {meanTtftMs} ms[; TCP sent {retransmittedSegments} segments again for {answered} answers "
+        "(threshold {suspectSegments}): packets are lost].",
         (184, Code.FRONTEND_SATURATED): "vLLM's API server used {apiServerCores} cores (threshold {suspectCores}), and "
         "TTFT at the client is {ttftGapMs} ms longer than the server counts (threshold {lineMs} ms).",
         (186, Code.CLIENT_SERVER_GAP): "TTFT at the client is {ttftGapMs} ms longer than at the server (threshold "

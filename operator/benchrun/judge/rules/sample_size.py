@@ -24,10 +24,10 @@ def too_few_samples(cell: CellContext) -> Found:
     }
     if not unbounded:
         return []
-    needed = {percentile: least_count(percentile) for percentile in unbounded}
-    neediest, sample = max(unbounded.items(), key=lambda each: needed[each[0]] or 0)
+    needed = {percentile: least_count(percentile) or 0 for percentile in unbounded}
+    neediest, sample = max(unbounded.items(), key=lambda each: needed[each[0]])
     inflation = sample.inflation(neediest)
-    short = inflation is None and sample.count >= (needed[neediest] or 0)
+    short = inflation is None and sample.count >= needed[neediest]
     evidence: Evidence = {
         "samples": sample.count,
         "percentiles": ", ".join(f"{percentile:g}" for percentile in sorted(unbounded)),
@@ -38,7 +38,8 @@ def too_few_samples(cell: CellContext) -> Found:
         "partsNeeded": sample.parts_needed if short else None,
     }
     evidence = {key: value for key, value in evidence.items() if value is not None}
-    return [StageFinding(Code.TOO_FEW_SAMPLES, "Note", cell.cell.id, evidence, weight=neediest)]
+    times_too_few = needed[neediest] / sample.count
+    return [StageFinding(Code.TOO_FEW_SAMPLES, "Note", cell.cell.id, evidence, weight=times_too_few)]
 
 
 def repeats_disagree(cell: CellContext) -> Found:
