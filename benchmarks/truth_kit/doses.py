@@ -176,6 +176,8 @@ MISTAKES: tuple[Mistake, ...] = (
         with_dose=lambda percent: {"path_loss_percent": percent},
         expected=_GAP | {"PathSlow"},
         cause="path",
+        # All share a network namespace, and with it the count of lost packets.
+        beside="none",
     ),
     Mistake(
         name="front end takes ms a request",

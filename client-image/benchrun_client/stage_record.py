@@ -43,7 +43,7 @@ class ClientCost:
     lags: list[float]  # How late the event loop came to each of the probe's ticks.
     node_cpu_seconds: float | None = None
     stolen_seconds: float | None = None
-    retransmitted_segments: int | None = None
+    lost_segments: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

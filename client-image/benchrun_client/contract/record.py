@@ -135,7 +135,7 @@ class ClientFigures(Message):
     wall_seconds: Finite = Field(ge=0)
     processes: Count = Field(1, ge=1)  # Each fills a core at most.
     throttled_periods: Count | None = None
-    retransmitted_segments: Count | None = None  # By TCP of its network namespace; None: unknown.
+    lost_segments: Count | None = None  # By TCP, of its network namespace; None: unknown.
     lag_p99_us: Micros | None = None
     """99th percentile of how late the client's event loop ran what was due: it delays sending and receiving."""
     lag_max_us: Micros | None = None

@@ -33,12 +33,14 @@ def throttled_periods(files: Sequence[Path] = CPU_STAT_FILES) -> int | None:
     return None
 
 
-def retransmitted_segments(file: Path = Path("/proc/net/snmp")) -> int | None:
-    """TCP segments that this network namespace sent again so far (proc_net_snmp(5), `RetransSegs`); None when it does not tell."""
+def lost_segments(folder: Path = Path("/proc/net")) -> int | None:
+    """TCP segments of this network namespace that were lost so far: sent again (`RetransSegs`), without those that the other side
+    says it had already (`TCPDSACKRecv`, RFC 2883), as a busy one does; None when the kernel does not tell."""
     try:
-        names, values = (line.split() for line in file.read_text().splitlines() if line.startswith("Tcp:"))
-        return int(values[names.index("RetransSegs")])
-    except (OSError, ValueError, IndexError):
+        lines = [line.split() for name in ("snmp", "netstat") for line in (folder / name).read_text().splitlines()]
+        counts = dict(pair for each in zip(lines[::2], lines[1::2], strict=True) for pair in zip(*each, strict=True))
+        return int(counts["RetransSegs"]) - int(counts["TCPDSACKRecv"])
+    except (OSError, ValueError, KeyError):
         return None
 
 
@@ -90,7 +92,7 @@ class LagProbe:
 
 
 def _usage() -> tuple[float, float, Sequence[int | None], tuple[float, float] | None]:
-    return time.perf_counter(), time.process_time(), (throttled_periods(), retransmitted_segments()), node_cpu_seconds()
+    return time.perf_counter(), time.process_time(), (throttled_periods(), lost_segments()), node_cpu_seconds()
 
 
 class CostWatch:
@@ -123,7 +125,7 @@ class CostWatch:
             cpu_seconds=last_cpu - first_cpu,
             wall_seconds=last_wall - first_wall,
             throttled_periods=throttled,
-            retransmitted_segments=lost,
+            lost_segments=None if lost is None else max(lost, 0),
             lags=self._probe.stop(at=self._last_time),
             node_cpu_seconds=node,
             stolen_seconds=stolen,

@@ -67,8 +67,8 @@ class Thresholds:
     path_round_trips: float = 2.0
     """In a TTFT at most, beside the set-up of its connection, which is measured: one lets a prompt beyond the first TCP window
     of 10 segments through (RFC 6928: 14.6 kB), one is the request's own. What the gap has beyond these is not the path's."""
-    retransmitted_suspect: float = 2.0  # TCP segments of a stage: so many are chance.
-    retransmitted_suspect_percent: float = 0.5
+    lost_segments_suspect: float = 2.0  # TCP segments of a stage: so many are chance.
+    lost_segments_suspect_percent: float = 0.5
     """Of the answers. A lost request waits at least 200 ms for its second sending (RFC 6298; Linux): from 1 % on it is the p99."""
     client_lag_suspect_ms: float = 5.0
     """p99 of how late the client sends or runs what is due, at least: a virtual machine wakes up a few milliseconds late."""

@@ -20,7 +20,7 @@ from benchrun_client.failures import (
     shorten,
 )
 from benchrun_client.http_session import Answer
-from benchrun_client.load.client_cost import retransmitted_segments, throttled_periods
+from benchrun_client.load.client_cost import lost_segments, throttled_periods
 from benchrun_client.record_process import MAX_HEADLINE_BYTES, headline
 from benchrun_client.run import MAX_PLAN_BYTES, SHOWN_ERRORS, peek_run_uid, read_plan
 from benchrun_client.server.readiness import pinned
@@ -187,24 +187,27 @@ def test_the_first_file_that_tells_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "count"),
+    ("snmp", "netstat", "count"),
     [
-        ("Ip: Forwarding\nIp: 1\nTcp: InSegs OutSegs RetransSegs\nTcp: 9 8 7\nUdp: In\nUdp: 4\n", 7),
-        ("Tcp: InSegs RetransSegs\nTcp: 9\n", None),
-        ("Tcp: InSegs\nTcp: 9\n", None),
-        ("Ip: 1\n", None),
+        (
+            "Ip: A\nIp: 1\nTcp: InSegs RetransSegs\nTcp: 9 7\nUdp: In\nUdp: 4\n",
+            "TcpExt: B TCPDSACKRecv\nTcpExt: 3 2\n",
+            5,
+        ),
+        ("Tcp: InSegs RetransSegs\nTcp: 9\n", "TcpExt: TCPDSACKRecv\nTcpExt: 2\n", None),
+        ("Tcp: RetransSegs\nTcp: x\n", "TcpExt: TCPDSACKRecv\nTcpExt: 2\n", None),
+        ("Tcp: RetransSegs\nTcp: 7\n", "", None),
     ],
 )
-def test_segments_that_tcp_sent_again(tmp_path: Path, text: str, count: int | None) -> None:
-    file = tmp_path / "snmp"
-    assert retransmitted_segments(file) is None
-    file.write_text(text, encoding="utf-8")
-    assert retransmitted_segments(file) == count
+def test_segments_that_tcp_lost(tmp_path: Path, snmp: str, netstat: str, count: int | None) -> None:
+    assert lost_segments(tmp_path) is None
+    (tmp_path / "snmp").write_text(snmp, encoding="utf-8")
+    (tmp_path / "netstat").write_text(netstat, encoding="utf-8")
+    assert lost_segments(tmp_path) == count
 
 
 def test_this_machine_tells_them() -> None:
-    assert (retransmitted_segments() or 0) >= 0
-    assert retransmitted_segments() is not None
+    assert lost_segments() is not None
 
 
 @pytest.mark.parametrize(

@@ -49,8 +49,8 @@ LINES: Mapping[Code, tuple[str, ...]] = {
     Code.PATH_SLOW: (
         "path_suspect_ms",
         "ttft_gap_suspect_percent",
-        "retransmitted_suspect",
-        "retransmitted_suspect_percent",
+        "lost_segments_suspect",
+        "lost_segments_suspect_percent",
     ),
     Code.FRONTEND_SATURATED: (
         "frontend_cores_suspect",

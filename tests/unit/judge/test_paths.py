@@ -136,10 +136,8 @@ def test_evidence_of_a_slow_path() -> None:
 )
 def test_packets_that_the_path_loses(lost: int | None, answers: int, found: bool) -> None:
     columns = requests(ttft_us=[100_000] * answers, e2el_us=[9_000_000] * answers, output_tokens=[99] * answers)
-    measured = record(
-        requests=columns, servers=(edge(rises=served(columns)),), client=client(retransmitted_segments=lost)
-    )
-    assert [each.evidence["retransmittedSegments"] for each in findings(path_slow(context()(measured)))] == (
+    measured = record(requests=columns, servers=(edge(rises=served(columns)),), client=client(lost_segments=lost))
+    assert [each.evidence["lostSegments"] for each in findings(path_slow(context()(measured)))] == (
         [lost] if found else []
     )
 

@@ -175,10 +175,10 @@ def path_slow(stage: StageProfile) -> Found:
         return []
     if trips is None or trip_ms is None:
         return [NotChecked(Code.PATH_SLOW, "round trips were not measured")]
-    thresholds, sent_again = stage.thresholds, stage.record.client.retransmitted_segments or 0
+    thresholds, lost_segments = stage.thresholds, stage.record.client.lost_segments or 0
     trip = Sign("roundTripMs", trip_ms, _much_beside_ttft_ms(stage, floor_ms=thresholds.path_suspect_ms))
-    by_share = thresholds.retransmitted_suspect_percent / 100 * len(stage.answered)
-    lost = Sign("retransmittedSegments", sent_again, max(thresholds.retransmitted_suspect, by_share))
+    by_share = thresholds.lost_segments_suspect_percent / 100 * len(stage.answered)
+    lost = Sign("lostSegments", lost_segments, max(thresholds.lost_segments_suspect, by_share))
     if (load := max(trip.load, lost.load)) <= 1:
         return []
     evidence: Evidence = {
@@ -191,7 +191,7 @@ def path_slow(stage: StageProfile) -> Found:
     }
     if lost.load > 1:
         much = {"suspectSegments": rounded(lost.threshold), "answered": len(stage.answered)}
-        evidence = {**evidence, lost.name: sent_again, **much}
+        evidence = {**evidence, lost.name: lost_segments, **much}
     return [StageFinding(Code.PATH_SLOW, "Suspect", stage.id, evidence, weight=load)]
 
 
@@ -239,8 +239,7 @@ RULES = Rules(
     sentences={
         (180, Code.CLIENT_SATURATED): _saturated_sentence,
         (182, Code.PATH_SLOW): "A round trip to the server takes {roundTripMs} ms (threshold {lineMs} ms), within a "
-        "mean TTFT of {meanTtftMs} ms[; TCP sent {retransmittedSegments} segments again for {answered} answers "
-        "(threshold {suspectSegments}): packets are lost].",
+        "mean TTFT of {meanTtftMs} ms[; TCP lost {lostSegments} segments in {answered} answers (threshold {suspectSegments})].",
         (184, Code.FRONTEND_SATURATED): "vLLM's API server used {apiServerCores} cores (threshold {suspectCores}), and "
         "TTFT at the client is {ttftGapMs} ms longer than the server counts (threshold {lineMs} ms).",
         (186, Code.CLIENT_SERVER_GAP): "TTFT at the client is {ttftGapMs} ms longer than at the server (threshold "
