@@ -182,8 +182,7 @@ MISTAKES: tuple[Mistake, ...] = (
     Mistake(
         name="front end takes ms a request",
         doses=(2, 10, 30, 50, 60),
-        # From 5 on: the front end of a real vLLM takes up to 4 ms of a request, which are the server's own.
-        fast=(5, 8, 12),
+        fast=(2, 5, 12),
         with_dose=lambda busy: {"flags": (f"--sim-frontend-ms={busy}",)},
         expected=_GAP | {"FrontendSaturated", "NotSteadyState"},
         cause="frontend",

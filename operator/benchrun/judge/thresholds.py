@@ -69,7 +69,7 @@ class Thresholds:
     of 10 segments through (RFC 6928: 14.6 kB), one is the request's own. What the gap has beyond these is not the path's."""
     lost_segments_suspect: float = 2.0  # TCP segments of a stage: so many are chance.
     lost_segments_suspect_percent: float = 0.5
-    """Of the answers. A lost request waits at least 200 ms for its second sending (RFC 6298; Linux): from 1 % on it is the p99."""
+    """Of the answers. A lost request is sent again after 200 ms or more (Linux's TCP_RTO_MIN): from 1 % on that is the p99."""
     client_lag_suspect_ms: float = 5.0
     """p99 of how late the client sends or runs what is due, at least: a virtual machine wakes up a few milliseconds late."""
     client_lag_suspect_percent: float = 10.0

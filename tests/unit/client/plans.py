@@ -104,7 +104,7 @@ def raw_stage(**changes: Any) -> RawStage:
         ok=[True, False],
         ended=[True, False],
     )
-    of_node = {"node_cpu_seconds": None, "stolen_seconds": None}
+    of_node = {"lost_segments": None, "node_cpu_seconds": None, "stolen_seconds": None}
     cost = made(ClientCost, cpu_seconds=0.5, wall_seconds=1.5, throttled_periods=None, lags=[0.001, 0.002], **of_node)
     models, served = "id=tiny max_model_len=4096", ServedModel(id="tiny")
     before, after = {"request_success_total": 1.0}, {"request_success_total": 2.0}

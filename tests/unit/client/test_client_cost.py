@@ -91,6 +91,7 @@ async def test_the_account_runs_from_the_first_send_to_the_last_answer() -> None
     # The first ticks were due while the processor was busy with something else.
     assert max(cost.lags) > 0.1 - 2 * TICK_SECONDS
     assert len(cost.lags) <= wall / TICK_SECONDS
+    assert cost.lost_segments is not None
     assert cost.node_cpu_seconds is not None
     assert cost.stolen_seconds is not None
     # The kernel counts in hundredths; this process burned a tenth of a second of it.

@@ -137,9 +137,14 @@ def test_evidence_of_a_slow_path() -> None:
 def test_packets_that_the_path_loses(lost: int | None, answers: int, found: bool) -> None:
     columns = requests(ttft_us=[100_000] * answers, e2el_us=[9_000_000] * answers, output_tokens=[99] * answers)
     measured = record(requests=columns, servers=(edge(rises=served(columns)),), client=client(lost_segments=lost))
-    assert [each.evidence["lostSegments"] for each in findings(path_slow(context()(measured)))] == (
-        [lost] if found else []
+    assert [each.evidence for each in findings(path_slow(context()(measured)))] == (
+        [{"lostSegments": lost, "suspectSegments": max(2.0, answers / 200), "answered": answers}] if found else []
     )
+
+
+def test_a_path_too_bad_for_the_probe_is_told_by_what_it_loses() -> None:
+    (found,) = findings(path_slow(context()(stage(round_trips=None, lost_segments=30))))
+    assert found.evidence["lostSegments"] == 30
 
 
 @pytest.mark.parametrize(("trip_ms", "found"), [(2.0, False), (2.1, True)])
@@ -186,6 +191,7 @@ def test_evidence_of_a_busy_api_server() -> None:
     ("rule", "missed", "measured"),
     [
         pytest.param(path_slow, [Code.PATH_SLOW], stage(round_trips=None), id="no probe"),
+        pytest.param(path_slow, [Code.PATH_SLOW], stage(lost_segments=None), id="no count of lost packets"),
         pytest.param(gap_beyond_client, [Code.FRONTEND_SATURATED], stage(gap_ms=40, cores=None), id="no CPU seconds"),
         pytest.param(gap_beyond_client, GAP_CODES, stage(servers=()), id="no counters, no gap"),
         pytest.param(gap_beyond_client, GAP_CODES, stage(servers=(edge(rises={}),)), id="counters of other requests"),

@@ -124,6 +124,7 @@ def client(**changes: Any) -> ClientFigures:
         "cpu_seconds": 1.0,
         "wall_seconds": 10.0,
         "throttled_periods": 0,
+        "lost_segments": 0,
         "lag_p99_us": 500,
         "lag_max_us": 1_000,
         "node_cpu_seconds": 10.0,

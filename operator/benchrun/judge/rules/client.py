@@ -170,29 +170,30 @@ _CODES = [Code.FRONTEND_SATURATED, Code.CLIENT_SERVER_GAP]
 
 def path_slow(stage: StageProfile) -> Found:
     """A round trip that is much beside TTFT, by the serial probe before the first stage; or lost packets."""
-    trips, trip_ms, ttft_ms = stage.record.round_trips, round_trip_ms(stage), stage.mean_ttft_ms
+    trips, lost_segments, ttft_ms = stage.record.round_trips, stage.record.client.lost_segments, stage.mean_ttft_ms
     if stage.expected.offline or ttft_ms is None:
         return []
-    if trips is None or trip_ms is None:
-        return [NotChecked(Code.PATH_SLOW, "round trips were not measured")]
-    thresholds, lost_segments = stage.thresholds, stage.record.client.lost_segments or 0
-    trip = Sign("roundTripMs", trip_ms, _much_beside_ttft_ms(stage, floor_ms=thresholds.path_suspect_ms))
+    thresholds, evidence = stage.thresholds, dict[str, float | str | None]()
     by_share = thresholds.lost_segments_suspect_percent / 100 * len(stage.answered)
-    lost = Sign("lostSegments", lost_segments, max(thresholds.lost_segments_suspect, by_share))
-    if (load := max(trip.load, lost.load)) <= 1:
-        return []
-    evidence: Evidence = {
-        "roundTripMs": rounded(trip_ms),
-        "roundTripP95Ms": rounded(milliseconds(trips.p95_us)),
-        "roundTrips": trips.count,
-        "lineMs": rounded(trip.threshold),
-        "meanTtftMs": rounded(ttft_ms),
-        "serverTtftMs": rounded(stage.server_ttft_ms),
-    }
+    lost = Sign("lostSegments", lost_segments or 0, max(thresholds.lost_segments_suspect, by_share))
+    limit_ms = _much_beside_ttft_ms(stage, floor_ms=thresholds.path_suspect_ms)
+    trip = Sign("roundTripMs", round_trip_ms(stage) or 0.0, limit_ms)
+    if trips is not None and trip.load > 1:
+        evidence = {
+            "roundTripMs": rounded(trip.value),
+            "roundTripP95Ms": rounded(milliseconds(trips.p95_us)),
+            "roundTrips": trips.count,
+            "lineMs": rounded(trip.threshold),
+            "meanTtftMs": rounded(ttft_ms),
+            "serverTtftMs": rounded(stage.server_ttft_ms),
+        }
     if lost.load > 1:
         much = {"suspectSegments": rounded(lost.threshold), "answered": len(stage.answered)}
-        evidence = {**evidence, lost.name: lost_segments, **much}
-    return [StageFinding(Code.PATH_SLOW, "Suspect", stage.id, evidence, weight=load)]
+        evidence |= {lost.name: lost_segments, **much}
+    if evidence:
+        return [StageFinding(Code.PATH_SLOW, "Suspect", stage.id, evidence, weight=max(trip.load, lost.load))]
+    missing = [name for name, value in (("round trips", trips), ("lost packets", lost_segments)) if value is None]
+    return [NotChecked(Code.PATH_SLOW, f"unknown: {' and '.join(missing)}")] if missing else []
 
 
 def gap_beyond_client(stage: StageProfile) -> Found:
@@ -238,8 +239,8 @@ RULES = Rules(
     },
     sentences={
         (180, Code.CLIENT_SATURATED): _saturated_sentence,
-        (182, Code.PATH_SLOW): "A round trip to the server takes {roundTripMs} ms (threshold {lineMs} ms), within a "
-        "mean TTFT of {meanTtftMs} ms[; TCP lost {lostSegments} segments in {answered} answers (threshold {suspectSegments})].",
+        (182, Code.PATH_SLOW): "[A round trip to the server takes {roundTripMs} ms (threshold {lineMs} ms), within a "
+        "mean TTFT of {meanTtftMs} ms. ][TCP lost {lostSegments} segments in {answered} answers (threshold {suspectSegments}).]",
         (184, Code.FRONTEND_SATURATED): "vLLM's API server used {apiServerCores} cores (threshold {suspectCores}), and "
         "TTFT at the client is {ttftGapMs} ms longer than the server counts (threshold {lineMs} ms).",
         (186, Code.CLIENT_SERVER_GAP): "TTFT at the client is {ttftGapMs} ms longer than at the server (threshold "

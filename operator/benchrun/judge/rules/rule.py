@@ -125,7 +125,7 @@ def in_words(template: str, evidence: Evidence) -> str:
     words = {k: _FIGURES.get(v, v) if isinstance(v, str) else number(v) for k, v in known.items()}
     shown = defaultdict(lambda: "?", words)
     kept = re.sub(r"\[(.*?)\]", lambda m: m[1] if shown.keys() >= set(re.findall(r"{(\w+)}", m[1])) else "", template)
-    return kept.format_map(shown)
+    return kept.format_map(shown).strip()
 
 
 _FIGURES: Mapping[str, str] = {

@@ -190,6 +190,7 @@ def parts(**second: Any) -> list[StageRecord]:
                     "cpu_seconds": 0.25,
                     "wall_seconds": 2.5,
                     "throttled_periods": 3,
+                    "lost_segments": 4,
                     "lags": [0.5],
                     "repeated_tokens": 5,
                     "servers": (),
@@ -203,7 +204,8 @@ def parts(**second: Any) -> list[StageRecord]:
 def test_what_a_client_costs_is_added_and_what_holds_it_back_is_the_worst() -> None:
     client = merged(parts(), TOGETHER).client
     assert (client.cpu_seconds, client.wall_seconds, client.processes) == (0.75, 2.5, 2)
-    assert (client.throttled_periods, client.lag_p99_us, client.lag_max_us) == (3, 500_000, 500_000)
+    assert (client.throttled_periods, client.lost_segments) == (3, 4)
+    assert (client.lag_p99_us, client.lag_max_us) == (500_000, 500_000)
 
 
 @pytest.mark.parametrize(
