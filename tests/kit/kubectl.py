@@ -11,6 +11,7 @@ from typing import Any
 Object = dict[str, Any]
 RUN = "benchmarkruns.benchrun.dev"
 SWEEP = "benchmarksweeps.benchrun.dev"
+LONGEST_WATCH_SECONDS = 30.0
 
 
 class CommandFailed(AssertionError):
@@ -86,14 +87,19 @@ class Namespace:
     def wait_for(
         self, kind: str, name: str, holds: Callable[[Object], bool], *, timeout_seconds: float, what: str
     ) -> Object:
-        """The object, once the condition holds. Watches end now and then; time alone ends the wait."""
+        """The object, once the condition holds. Time alone ends the wait; a watch that has gone silent is begun anew."""
         ends_at = time.monotonic() + timeout_seconds
-        last: Object = {}
         while (left := ends_at - time.monotonic()) > 0:
-            last = self.get(kind, name)
-            for found in self.watch(kind, name, timeout_seconds=left):
-                last = found
+            for found in self.watch(kind, name, timeout_seconds=min(left, LONGEST_WATCH_SECONDS)):
                 if holds(found):
                     return found
-        status = json.dumps(last.get("status", {}), indent=1)[-3000:]
-        raise AssertionError(f"{kind} {name}: not {what} within {timeout_seconds:.0f} s; last status: {status}")
+        last = self.get(kind, name)
+        status = json.dumps(last.get("status", {}))[-3000:]
+        problem = f"{kind} {name}: not {what} within {timeout_seconds:.0f} s; status now: {status}"
+        raise AssertionError(f"{problem}\n{self._what_happened(name)}")
+
+    def _what_happened(self, name: str) -> str:
+        """The pods of the namespace, and the events about this object and what was made of it."""
+        pods = self.kubectl("get", "pods", "--output=wide", "--no-headers")
+        events = self.kubectl("get", "events", "--sort-by=.lastTimestamp", "--no-headers")
+        return "\n".join([pods, *(line for line in events.splitlines() if name in line)])[-6000:]
