@@ -13,6 +13,9 @@ CELLS_A_RUN = 5
 REPEATS, QUEUE_REPEATS = 5, 4
 _TTFTS_MS, _TPOTS_MS, _JITTERS_MS = (8, 20, 60, 150), (4, 8, 15), (0, 1, 2)
 _RATES, _USERS, _TOKENS = ("4", "10", "25", "40"), (1, 4, 12, 24), (8, 24, 48)
+MOST_REQUESTS_A_SECOND, MOST_TOKENS_A_SECOND = 60, 2000
+"""Of a closed loop: six clients and their servers share two cores. What one client carries with a core to itself, the ramp of
+`capacity` shows."""
 
 QUEUE_LOADS: Mapping[float, float] = {0.5: 12.0, 0.7: 12.0, 0.8: 12.0, 0.9: 20.0, 0.95: 30.0}
 """Load in shares of capacity, and how long its stages take in seconds: several relaxation times of the queue."""
@@ -48,8 +51,10 @@ def _plain_runs(draw: random.Random) -> Iterator[Experiment]:
             if kind == "open":
                 workload = open_loop(draw.choice(_RATES), STAGE_SECONDS, tokens=tokens)
             else:
-                count = draw.choice(_USERS)
                 seconds_a_request = (ttft + tpot * tokens + 3) / 1000
+                most = seconds_a_request * min(MOST_REQUESTS_A_SECOND, MOST_TOKENS_A_SECOND / tokens)
+                drawn = draw.choice(_USERS)
+                count = max(fewer for fewer in _USERS if fewer <= min(drawn, max(most, 1)))
                 workload = users(count, max(10 * count, int(count * STAGE_SECONDS / seconds_a_request)), tokens=tokens)
             workloads.append({**workload, "name": f"w{position}"})
         flags = (f"--sim-ttft-ms={ttft}", f"--sim-tpot-ms={tpot}", f"--sim-jitter-ms={jitter}", f"--seed={number}")

@@ -137,7 +137,7 @@ MISTAKES: tuple[Mistake, ...] = (
         name="client with a share of a core",
         doses=(0.5, 0.3, 0.2, 0.12, 0.07),
         fast=(0.3, 0.15, 0.08),
-        with_dose=lambda share: {"client_cpu_share": share},
+        with_dose=lambda share: {"client_cpu_share": share, "servers_ahead": True},
         expected=_CLIENT,
         cause="client",
         beside="alike",
@@ -176,6 +176,7 @@ MISTAKES: tuple[Mistake, ...] = (
         with_dose=lambda percent: {"path_loss_percent": percent},
         expected=_GAP | {"PathSlow"},
         cause="path",
+        cells=1,
         # All share a network namespace, and with it the count of lost packets.
         beside="none",
     ),

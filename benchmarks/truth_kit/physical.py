@@ -18,6 +18,8 @@ from pathlib import Path
 
 CPU_CGROUP = Path("/sys/fs/cgroup/cpu" if Path("/sys/fs/cgroup/cpu").is_dir() else "/sys/fs/cgroup")
 PERIOD_US = 100_000
+WEIGHTS = {"cpu.shares": 262_144, "cpu.weight": 10_000}
+"""The most that the two versions of control groups know: what runs beside it takes none of the share."""
 NEW_NETWORK = 0x40000000
 """CLONE_NEWNET of unshare(2)."""
 PIECE_BYTES = 65536
@@ -54,6 +56,8 @@ def cpu_quota(name: str, share: float) -> Iterator[Path]:
             (group / "cpu.cfs_quota_us").write_text(str(int(share * PERIOD_US)))
         else:
             (group / "cpu.max").write_text(f"{int(share * PERIOD_US)} {PERIOD_US}")
+        for weight in filter(Path.exists, (group / name for name in WEIGHTS)):
+            weight.write_text(str(WEIGHTS[weight.name]))
         yield group
     finally:
         for process in (group / "cgroup.procs").read_text().split():
