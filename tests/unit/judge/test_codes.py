@@ -3,16 +3,14 @@
 import json
 import os
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 from benchrun.api import Finding
 from benchrun.judge.finding_pages import page_of
 from benchrun.judge.rules.all_rules import SENTENCES, evidence_sentence
-from benchrun.judge.rules.rule import SEVERITIES, Code
+from benchrun.judge.rules.rule import Code
 from unit.judge.found import example_of
 
 GOLDEN = Path(__file__).parent / "golden/findings.yaml"
@@ -40,6 +38,7 @@ def test_the_words_of_findings_are_those_that_were_reviewed() -> None:
             "meaning": finding.meaning,
             "remedy": finding.remedy,
             "sentence": re.sub(r"(.)\1{9,}", r"\1..", sentence),
+            "evidence": " ".join(sorted(finding.evidence)),
         }
     if os.environ.get("UPDATE_GOLDEN"):
         GOLDEN.write_text(yaml.safe_dump(shown, sort_keys=False, width=120))
@@ -56,13 +55,7 @@ def test_every_code_has_a_sentence_and_a_short_text() -> None:
 
 
 PAGES = Path(__file__).parents[3] / "docs/findings"
-SOMETIMES: Mapping[Code, set[str]] = {
-    Code.CLIENT_SATURATED: {"ttftGapMs", "sendLagP99Ms", "eventLoopLagP99Ms", "coresAProcess"},
-    Code.NOT_STEADY_STATE: {"completedPercent", "capacityPercent"},
-    Code.REPLICAS_UNEQUAL: {"server", "versionsNamed", "modelsNamed"},
-}
-"""What is in the evidence of a code only where it is known, or tells something."""
-SECTIONS = ["What it means", "How it is detected", "Example", "What to do"]
+SECTIONS = ["What it means", "How it is detected", "What to do"]
 
 
 @pytest.mark.parametrize("code", list(Code))
@@ -73,33 +66,7 @@ def test_the_page_has_all_sections(code: Code) -> None:
     assert 15 <= len(text.splitlines()) <= 40
 
 
-@pytest.mark.parametrize("code", list(Code))
-def test_the_example_is_a_finding_of_the_code(code: Code) -> None:
-    finding = Finding.model_validate({"count": 1, "worstStage": "chat/rate=4/r1", **_example(code)})
-    assert finding.code == code
-    assert finding.severity in SEVERITIES
-    assert finding.evidence
-
-
-@pytest.mark.parametrize("code", [code for code in Code if code is not Code.NOT_CHECKED])
-def test_the_example_shows_the_evidence_that_the_rule_gives(code: Code) -> None:
-    real = example_of(code).evidence
-    sometimes = SOMETIMES.get(code, set())
-    assert set(_example(code)["evidence"]) - sometimes == set(real) - sometimes
-
-
-def test_the_example_of_what_was_not_checked_names_rules() -> None:
-    assert set(_example(Code.NOT_CHECKED)["evidence"]) <= set(Code)
-
-
 @pytest.mark.parametrize("page", sorted(PAGES.glob("*.md")), ids=lambda page: page.stem)
 def test_links_lead_to_pages(page: Path) -> None:
     for target in re.findall(r"\]\(([A-Za-z]+\.md)\)", page.read_text()):
         assert (PAGES / target).exists()
-
-
-def _example(code: Code) -> dict[str, Any]:
-    (block,) = re.findall(r"```yaml\n(.*?)```", (PAGES / f"{code}.md").read_text(), re.DOTALL)
-    (example,) = yaml.safe_load(block)
-    assert isinstance(example, dict)
-    return example

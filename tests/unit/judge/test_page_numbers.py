@@ -6,7 +6,6 @@ from dataclasses import asdict, fields
 from pathlib import Path
 
 import pytest
-import yaml
 from benchrun.judge.rules.rule import SEVERITIES, Code
 from benchrun.judge.thresholds import Thresholds
 from benchrun_client.contract import interval_ranks
@@ -102,15 +101,12 @@ ALSO_SAID: Mapping[Code, set[float]] = {
     Code.PATH_SLOW: {200},
     Code.TOO_FEW_SAMPLES: {95},
     Code.PREEMPTED: {100},
-    Code.SERVER_THROTTLED: {20},
-    Code.CACHE_RESET_FAILED: {2},
 }
 """Percentages and times on a page that are no thresholds."""
 IN_WORDS: Mapping[str, float] = {
-    "two": 2, "three": 3, "four": 4, "ten": 10, "twelve": 12, "sixteen": 16, "twenty": 20, "by more than its mean": 100,
+    "two": 2, "three": 3, "four": 4, "ten": 10, "by more than its mean": 100,
 }  # fmt: skip
 _NUMBER = r"\d[\d,]*(?:\.\d+)?"
-_LINE_IN_EVIDENCE = re.compile(r"(suspect|invalid|note)[A-Z]\w*|maxFailedPercent|neededSeconds")
 SAID = [(code, name) for code, names in LINES.items() for name in names]
 
 
@@ -149,15 +145,6 @@ def test_the_page_states_no_other_threshold(code: Code) -> None:
     with_unit = set(re.findall(rf"({_NUMBER}|{words}) (?:%|ms\b|seconds\b)", text))
     chances = set(re.findall(rf"(?:(?:once|one) in|one of(?= \d)) ({_NUMBER}|{words})\b", text))
     assert {number for each in with_unit | chances for number in numbers(each)} <= known
-
-
-@pytest.mark.parametrize("code", list(Code))
-def test_the_example_shows_the_lines_as_they_are(code: Code) -> None:
-    (block,) = re.findall(r"```yaml\n(.*?)```", (PAGES / f"{code}.md").read_text(encoding="utf-8"), re.DOTALL)
-    shown = {
-        key: value for key, value in yaml.safe_load(block)[0]["evidence"].items() if _LINE_IN_EVIDENCE.fullmatch(key)
-    }
-    assert set(shown.values()) <= {VALUES[name] for name in LINES.get(code, ())}
 
 
 @pytest.mark.parametrize("percentile", ["50", "90", "95", "99", "99.9"])
