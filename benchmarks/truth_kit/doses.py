@@ -167,7 +167,6 @@ MISTAKES: tuple[Mistake, ...] = (
         with_dose=lambda delay: {"path_delay_ms": delay},
         expected=_GAP | {"PathSlow"},
         cause="path",
-        beside="alike",
     ),
     Mistake(
         name="path that loses percent",

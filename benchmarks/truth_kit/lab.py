@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import secrets
 import tempfile
 import time
@@ -30,7 +29,7 @@ from benchrun_client.contract import (
     unpack_delivery,
 )
 
-from truth_kit.physical import Standstill, cpu_quota, delaying, losing, neighbours, stand_still
+from truth_kit.physical import Standstill, cpu_quota, delaying, losing, neighbours, run_ahead, stand_still
 from truth_kit.processes import TINY_MODEL, Server, client, free_port, server
 
 TOKEN = secrets.token_hex(32)
@@ -153,7 +152,7 @@ async def measure(experiment: Experiment) -> Outcome:
             start = partial(server, folder, environment=dict(experiment.environment), real=experiment.real_servers)
             servers = [await stack.enter_async_context(start(flags)) for flags in experiment.servers]
             for process in [each.process for each in servers] if experiment.servers_ahead else []:
-                _run_ahead(process)
+                run_ahead(process)
             spec = experiment.spec(await _on_its_way(stack, experiment, servers[0]))
             records, samples = await _measure(stack, experiment, _plan(experiment, spec, servers), servers, folder)
         # Read once the servers have ended: they write their log when they have time.
@@ -205,10 +204,6 @@ async def _measure(
         await asyncio.gather(*scraping, return_exceptions=True)
 
 
-def _run_ahead(process: asyncio.subprocess.Process) -> None:
-    os.sched_setscheduler(process.pid, os.SCHED_FIFO, os.sched_param(1))
-
-
 def _plan(experiment: Experiment, spec: BenchmarkRunSpec, servers: Sequence[Server]) -> Plan:
     """Several servers are all read; the first is the one that is sent to."""
     owner = Owner(namespace="lab", name="lab", uid=experiment.traffic or str(uuid.uuid4()))
@@ -252,7 +247,7 @@ async def _pull(
             if group is not None:
                 (group / "cgroup.procs").write_text(str(process.pid))
             if ahead:
-                _run_ahead(process)
+                run_ahead(process)
         began = delivery.progress.first_request_unix_us
         if stops and not standing and began is not None:
             standing = [asyncio.create_task(stand_still(of, stop, began_unix=began / 1e6)) for of, stop in stops]

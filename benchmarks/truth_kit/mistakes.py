@@ -108,6 +108,7 @@ MISTAKES: tuple[Experiment, ...] = (
     _mistake(
         "more streams than a process carries",
         {Code.CLIENT_SATURATED: "Invalid"},
+        "--max-num-seqs=1024",
         workloads=[users(600, 9000, tokens=64)],
     ),
     _mistake("fewer requests than users", {Code.CONCURRENCY_NOT_REACHED: "Suspect"}, workloads=[users(64, 48)]),
