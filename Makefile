@@ -90,8 +90,8 @@ EXPERIMENTS := tests/e2e/test_experiments.py $(addprefix tests/long/test_,profil
   prompts_sent_again.py packed_texts.py swept_experiments.py)
 
 .PHONY: test-experiments
-test-experiments: .venv devcluster-up images ## Every tiny experiment on real vLLM, with its answers; reports are kept in .devcluster/reports
-	REPORTS_DIR=$(DEVCLUSTER_DIR)/reports $(PYTEST) $(EXPERIMENTS)
+test-experiments: .venv devcluster-up images ## Every tiny experiment on real vLLM, with its answers; reports are kept in .reports
+	REPORTS_DIR=$(CURDIR)/.reports $(PYTEST) $(EXPERIMENTS)
 
 .PHONY: lint
 lint: .venv ## Style, types, import contracts, generated files, the size of the source
