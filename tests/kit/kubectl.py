@@ -90,6 +90,7 @@ class Namespace:
         """The object, once the condition holds. Time alone ends the wait; a watch that has gone silent is begun anew."""
         ends_at = time.monotonic() + timeout_seconds
         while (left := ends_at - time.monotonic()) > 0:
+            self.get(kind, name)  # else a watch of what is not there would end at once, again and again
             for found in self.watch(kind, name, timeout_seconds=min(left, LONGEST_WATCH_SECONDS)):
                 if holds(found):
                     return found
