@@ -97,8 +97,9 @@ async def stand_still(process: Process, stop: Standstill, *, began_unix: float) 
 
 
 def run_ahead(process: Process) -> None:
-    """Before all processes of ordinary priority."""
-    _schedule(process, os.SCHED_FIFO, 1)
+    """Before all processes of ordinary priority, but not what it starts from now on: a client packs its records in a process of its
+    own, which has no hurry."""
+    _schedule(process, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, 1)
 
 
 def run_as_others(process: Process) -> None:
