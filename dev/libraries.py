@@ -19,7 +19,7 @@ from scipy import stats
 LOCKED = Path(__file__).parents[1] / "requirements/operator.txt"
 COMMAND_HAS = "annotated-types markdown-it-py mdurl pydantic pydantic-core pygments pyyaml rich typing-extensions"
 COMMAND, CLIENT = "benchrun.cli.__main__", "benchrun_client.record_server"
-LIBRARIES = """benchrun.judge_process.job scipy scipy.special scipy.stats
+LIBRARIES = """benchrun.judge_process.messages scipy scipy.special scipy.stats
 benchrun.runtime.main pydantic-settings pydantic_settings
 benchrun.cli.__main__ kubernetes kubernetes.config kubernetes.dynamic:DynamicClient kubernetes.client:CustomObjectsApi
 benchrun.cli.__main__ lightkube lightkube

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import accumulate, chain, compress
 from typing import Any
 
-from benchrun.judge.stage_profile import StageProfile, expected_load
+from benchrun.judge.stage_facts import StageFacts, expected_load
 from benchrun.measure import Distribution, Plateau, duration_seconds, plateau_totals
 from benchrun.plan import cells
 from benchrun_client.contract import StageRecord
@@ -91,7 +91,7 @@ def true_figures(outcome: Outcome) -> Iterator[tuple[str, Figures]]:
         )
 
 
-def _stages(outcome: Outcome) -> Iterator[tuple[StageProfile, Sequence[Line], float]]:
+def _stages(outcome: Outcome) -> Iterator[tuple[StageFacts, Sequence[Line], float]]:
     """Each stage with its lines of the log and when it began by the log's clock; those whose lines are not its requests are left
     out."""
     offset = time.time() - time.monotonic()
@@ -102,7 +102,7 @@ def _stages(outcome: Outcome) -> Iterator[tuple[StageProfile, Sequence[Line], fl
         last = first + max(record.requests.start_us) / 1e6
         lines = [x for x in outcome.truth if first - SLACK_SECONDS <= x["arrived_at"] <= last + SLACK_SECONDS]
         if len(lines) == len(record.requests.ok):
-            yield StageProfile(record, loads[record.stage_id]), lines, first
+            yield StageFacts(record, loads[record.stage_id]), lines, first
 
 
 def _steady(lines: Sequence[Line], began: float, where: Plateau) -> float:

@@ -19,6 +19,7 @@ client's clock. Unknown fields are refused on both sides. Every list, text and n
 from benchrun_client.contract.base import *
 from benchrun_client.contract.certainty import *
 from benchrun_client.contract.datasets import *
+from benchrun_client.contract.percentiles import *
 from benchrun_client.contract.plan import *
 from benchrun_client.contract.probability import *
 from benchrun_client.contract.record import *

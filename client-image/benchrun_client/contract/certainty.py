@@ -17,7 +17,7 @@ from operator import mul
 from statistics import fmean, pvariance
 from typing import Literal, NamedTuple, Self
 
-from benchrun_client.contract import probability
+from benchrun_client.contract import percentiles, probability
 from benchrun_client.contract.record import GapCounts, GapSlices
 
 Outcome = Literal["Met", "Missed", "Inconclusive"]
@@ -294,7 +294,7 @@ class GapSample(LatencySample):
         steady = all(_reach(stage.seen) <= 1 for stage in stages if stage.seen)
         self._load_decides = not self._regenerates and not steady
         pairs = (zip(exact.us, exact.count, strict=True) for exact, _ in gaps)
-        self._pool = probability.Distribution.of_counts(chain([(math.inf, lost)], *pairs))
+        self._pool = percentiles.Distribution.of_counts(chain([(math.inf, lost)], *pairs))
         self.count = self._pool.count
 
     def at_rank(self, rank: int) -> float:
@@ -350,7 +350,7 @@ def decided(
     sample: LatencySample, percent: float, limit: float, *, error: float = probability.ERROR
 ) -> tuple[Certainty, float]:
     """The same of a sample with values, and its own percentile, which the outcome does not contradict."""
-    value = probability.interpolated(sample.at_rank, sample.count, percent)
+    value = percentiles.interpolated(sample.at_rank, sample.count, percent)
     found = certainty(sample, percent, limit, error=error)
     if math.isinf(value):
         return found._replace(outcome="Missed"), value
@@ -363,7 +363,7 @@ def interval(sample: LatencySample, percent: float, *, error: float = probabilit
     def ranks_with(inflation: float | None) -> tuple[int, int] | None:
         if inflation is None:
             return None
-        return probability.interval_ranks(sample.count, percent, inflation=inflation, error=error)
+        return percentiles.interval_ranks(sample.count, percent, inflation=inflation, error=error)
 
     if (ranks := ranks_with(sample.inflation(percent))) is not None:
         # Values at the ends may be more alike than those in the middle.

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from benchrun.judge_process.job import END, MAX_JUDGEMENT_BYTES, Job, Part, SweepJob
+from benchrun.judge_process.messages import END, MAX_JUDGEMENT_BYTES, Job, Part, SweepJob
 
 COMMAND = (sys.executable, "-s", "-P", "-m", "benchrun.judge_process")
 # Of a job. A load point of 200,000 requests takes 208 MiB; the container's 512 hold the operator and the process that is

@@ -20,7 +20,7 @@ from benchrun.decide import decision
 from benchrun.effects.errors import ClusterError, NotFound
 from benchrun.effects.judge_child import JudgeChild, NotJudged
 from benchrun.effects.kubernetes_api import KubernetesApi
-from benchrun.judge_process.job import Job, Part
+from benchrun.judge_process.messages import Job, Part
 from benchrun.measure import bucketed, encode
 from benchrun.observe import Child, Children, Key, Run, image_pull_seconds, untrusted_json as raw
 from benchrun.plan import RECORD_KEY, TIMELINE_KEY, Arrival

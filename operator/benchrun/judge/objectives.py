@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from benchrun_client.contract import ERROR, LatencySample, StageRecord, decided
 
 from benchrun.api import Objective, ObjectiveResult, Verdict
-from benchrun.judge.stage_profile import ExpectedLoad
+from benchrun.judge.stage_facts import ExpectedLoad
 from benchrun.measure import Samples, latency_samples, request_figures
 
 TRUSTED: tuple[Verdict, ...] = ("Valid", "Suspect")  # Verdicts of cells whose numbers mean something.

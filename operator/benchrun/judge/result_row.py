@@ -11,7 +11,7 @@ from benchrun_client.contract import StageRecord, interval
 
 from benchrun import api, measure
 from benchrun.judge.explain.cell_explanations import Explanation
-from benchrun.judge.explain.true_run import figures_by_repeat, length_explanations
+from benchrun.judge.explain.explanations import figures_by_repeat, length_explanations
 from benchrun.judge.objectives import TRUSTED, inconclusive, objective_results, request_limits
 from benchrun.judge.rules.all_rules import verdict_of_findings
 from benchrun.judge.rules.rule import SEVERITIES, CellContext, Code, StageFinding

@@ -7,16 +7,16 @@ from benchrun_client.contract import StageRecord, interval
 
 from benchrun import api
 from benchrun.judge.explain.cell_explanations import Limits, Seen, explanations, seen_at
-from benchrun.judge.explain.true_run import with_true_runs
+from benchrun.judge.explain.explanations import with_true_runs
 from benchrun.judge.objectives import TRUSTED
 from benchrun.judge.result_row import cost_status, gpus_of, measured_row, row, with_costs, with_throughput_per_gpu
 from benchrun.judge.rules.all_rules import aggregate, judge_cell, judge_run, verdict_of_findings, worst
-from benchrun.judge.rules.rule import CellContext, RunContext, StageFinding, StageProfile, StageSummary, overridden
+from benchrun.judge.rules.rule import CellContext, RunContext, StageFacts, StageFinding, StageSummary, overridden
 from benchrun.judge.search_results import SEARCH_BYTES, deciding, search_results
-from benchrun.judge.stage_profile import expected_load
+from benchrun.judge.stage_facts import expected_load
 from benchrun.judge.status_size import COMPARISON_BYTES, MAX_BYTES, PROFILE_BYTES, fitted
 from benchrun.judge.thresholds import Thresholds, thresholds_of
-from benchrun.measure import exposition, queueing, request_figures, stage_windows
+from benchrun.measure import exposition, request_figures, server_pressure, stage_windows
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_SERVER
 
 UNCERTAIN = "?"  # Follows a figure that so few requests can't bound.
@@ -87,7 +87,7 @@ def cell_context(
     expected = expected_load(spec, cell)
     seconds = expected.scrape_interval_seconds
     windows = [stage_windows(record, samples, scrape_interval=seconds) for record in records]
-    stages = [StageProfile(r, expected, thresholds, of, servers) for r, of in zip(records, windows, strict=True)]
+    stages = [StageFacts(r, expected, thresholds, of, servers) for r, of in zip(records, windows, strict=True)]
     return CellContext(cell, thresholds, expected, spec.measurement.percentiles, tuple(stages), spec.objectives)
 
 
@@ -167,5 +167,5 @@ def _server_limits(spec: api.BenchmarkRunSpec, servers: Sequence[api.ServerStatu
     for role in roles:
         args = spec.started.words_of(role) if spec.started is not None else None
         reported, tokens = (by_role[role].reported, by_role[role].kv_cache_tokens) if role in by_role else (None, None)
-        limits[role] = queueing.server_limits(args, reported, kv_cache_tokens=tokens)
+        limits[role] = server_pressure.server_limits(args, reported, kv_cache_tokens=tokens)
     return limits

@@ -7,7 +7,7 @@ from dataclasses import replace
 from benchrun.api import THROUGHPUTS, Result, ThroughputOf
 from benchrun.judge.rules.rule import Code, StageFinding, number
 from benchrun.judge.rules.steady_state import BEYOND_CAPACITY
-from benchrun.judge.stage_profile import StageProfile
+from benchrun.judge.stage_facts import StageFacts
 from benchrun.measure import Plateau, completed_in, plateau_totals, totals
 
 # At a rate that a server keeps up with, throughput is that of the arrivals: it says nothing about the server, and is not compared
@@ -19,7 +19,7 @@ DEVIATIONS = 2.0
 MOST_BY_CHANCE = 0.1  # Of the arrivals: where chance allows for more, whether the server kept up is not known.
 
 
-def throughput_of(stages: Sequence[StageProfile], found: Sequence[StageFinding]) -> ThroughputOf | None:
+def throughput_of(stages: Sequence[StageFacts], found: Sequence[StageFinding]) -> ThroughputOf | None:
     """Of a cell, by its stages and what was found at them; None without a stage."""
     if not stages:
         return None
@@ -28,7 +28,7 @@ def throughput_of(stages: Sequence[StageProfile], found: Sequence[StageFinding])
     return "Plateau" if all(isinstance(stage.plateau, Plateau) for stage in stages) else "Stage"
 
 
-def throughputs(stages: Sequence[StageProfile], *, on_plateaus: bool = True) -> Mapping[str, float | None]:
+def throughputs(stages: Sequence[StageFacts], *, on_plateaus: bool = True) -> Mapping[str, float | None]:
     """Of stages in one pool, by THROUGHPUTS: of the plateaus where every stage has one, else of whole stages."""
     plateaus = [(stage.record, stage.plateau) for stage in stages if isinstance(stage.plateau, Plateau)]
     of_plateaus = on_plateaus and len(plateaus) == len(stages)
@@ -36,7 +36,7 @@ def throughputs(stages: Sequence[StageProfile], *, on_plateaus: bool = True) -> 
     return {key: found[key] for key in THROUGHPUTS}
 
 
-def kept_up(stages: Sequence[StageProfile], found: Sequence[StageFinding]) -> bool:
+def kept_up(stages: Sequence[StageFacts], found: Sequence[StageFinding]) -> bool:
     """Whether an open loop was served as fast as it arrived: no queue that grows was found, and while requests arrived, answers
     were at most as many short of them as a threshold and chance allow."""
     if any(f.code is Code.NOT_STEADY_STATE and f.evidence.get("cause") == BEYOND_CAPACITY for f in found):
@@ -52,7 +52,7 @@ def kept_up(stages: Sequence[StageProfile], found: Sequence[StageFinding]) -> bo
     return arrived > 0 and arrived - completed <= max(allowed, by_chance)
 
 
-def _arriving(stage: StageProfile) -> Plateau | None:
+def _arriving(stage: StageFacts) -> Plateau | None:
     """The part of an open loop in which requests arrived at an even pace, or that of a trace; None for any other load."""
     if not stage.due_us:
         return None

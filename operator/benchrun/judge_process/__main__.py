@@ -12,7 +12,7 @@ import signal
 import sys
 import traceback
 
-from benchrun.judge_process.job import MAX_JUDGEMENT_BYTES, Job, read_job
+from benchrun.judge_process.messages import MAX_JUDGEMENT_BYTES, Job, read_job
 from benchrun.judge_process.opened_job import judge_job, table_job
 
 NO_MORE_JOBS = 100

@@ -14,8 +14,8 @@ from benchrun_client.contract import Search, StageRecord, envelope_of, open_reco
 from benchrun.api import MAX_REFUSED, MAX_REFUSED_CHARS, BenchmarkRunSpec, BenchmarkRunStatus, Judgement
 from benchrun.api.sweep import BenchmarkSweepSpec, SweepTable
 from benchrun.judge.judged_run import judged_run
-from benchrun.judge.sweep.table import sweep_table
-from benchrun.judge_process.job import Job, Part, PartHead, SweepJob
+from benchrun.judge.sweep.judged_sweep import sweep_table
+from benchrun.judge_process.messages import Job, Part, PartHead, SweepJob
 from benchrun.measure import exposition, timeline
 from benchrun.names import SERVING_ROLES
 from benchrun.observe import Run, run_of

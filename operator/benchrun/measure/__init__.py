@@ -5,9 +5,9 @@ from benchrun.measure.counters import *
 from benchrun.measure.exporters import *
 from benchrun.measure.exposition import *
 from benchrun.measure.plateau import *
-from benchrun.measure.queueing import *
 from benchrun.measure.request_figures import *
 from benchrun.measure.response_to_load import *
+from benchrun.measure.server_pressure import *
 from benchrun.measure.significance import *
 from benchrun.measure.timeline import *
 from benchrun.measure.windows import *

@@ -7,8 +7,8 @@ from itertools import combinations, pairwise
 from typing import NamedTuple
 
 from benchrun.api import Sample
-from benchrun.measure.queueing import Lengths, Pressure
 from benchrun.measure.request_figures import known, risen
+from benchrun.measure.server_pressure import Lengths, Pressure
 from benchrun.measure.timeline import by_server
 from benchrun.measure.windows import Window
 

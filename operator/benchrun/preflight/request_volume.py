@@ -5,14 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from benchrun_client.contract import (
-    PrefixRepetitionData,
-    RandomData,
-    ShareGPTData,
-    TextsData,
-    interval_ranks,
-    least_count,
-)
+from benchrun_client import contract
 
 from benchrun.api import MIN_SERVERS_OF_PERCENTILES, AgentDataset, BenchmarkRunSpec, Dataset, Workload, datasets_of
 from benchrun.measure import detectable_percent, power_sentence
@@ -86,15 +79,15 @@ class Lengths:
 def lengths_of(dataset: Dataset) -> Lengths:
     """The longest request that a dataset can send."""
     match dataset.single:
-        case RandomData() as random:
+        case contract.RandomData() as random:
             return Lengths(random.input.max, random.output.max, drops_long_rows=False)
-        case PrefixRepetitionData() as repeated:
+        case contract.PrefixRepetitionData() as repeated:
             prompt = repeated.prefix_tokens + repeated.suffix_tokens
             return Lengths(prompt, repeated.output_tokens, drops_long_rows=False)
-        case ShareGPTData() as rows:
+        case contract.ShareGPTData() as rows:
             rest = max(1, (rows.max_total_tokens or SHARE_GPT_TOTAL_TOKENS) - rows.max_prompt_tokens)
             return Lengths(rows.max_prompt_tokens, rows.output_tokens or rest, drops_long_rows=True)
-        case TextsData() as texts:
+        case contract.TextsData() as texts:
             return Lengths(None, texts.output_tokens_per_text * texts.texts_per_prompt, drops_long_rows=True)
         case AgentDataset():
             return Lengths(None, None, drops_long_rows=False)
@@ -189,11 +182,11 @@ def _workload(spec: BenchmarkRunSpec, workload: Workload, path: str) -> list[Rem
 
 
 def _is_open(percentile: str, requests: int) -> bool:
-    return interval_ranks(requests, float(percentile)) is None
+    return contract.interval_ranks(requests, float(percentile)) is None
 
 
 def _sentence(short: list[str], counts: Mapping[str, int], repeats: int) -> str:
-    needed, percentile = max(((least_count(float(p)) or 0, p) for p in short), key=lambda each: each[0])
+    needed, percentile = max(((contract.least_count(float(p)) or 0, p) for p in short), key=lambda each: each[0])
     fewest = min(counts.values())
     where = "a load point" if len(set(counts.values())) == 1 else f"at {min(counts, key=lambda value: counts[value])}/s"
     product = f"{fewest // repeats:,} x {repeats} repeats = {fewest:,}" if repeats > 1 else f"{fewest:,}"

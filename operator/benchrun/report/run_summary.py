@@ -10,7 +10,7 @@ from benchrun.judge.comparison.figures import detected
 from benchrun.observe import Run, Sweep, untrusted_json as raw
 from benchrun.report import run_list
 from benchrun.report.comparison_rows import signed
-from benchrun.report.settings import kv_cache_text
+from benchrun.report.run_settings import kv_cache_text
 from benchrun.report.sweep_rows import compared_text, remarks
 from benchrun.report.tables import age, figure, format_seconds, price_text
 

@@ -13,7 +13,7 @@ from benchrun.decide.refusals import QUOTA
 from benchrun.decide.sweep.decide_sweep import decide
 from benchrun.decide.sweep.sweep_state import NotCreated, SweepDecision, SweepFacts, TableMade, TableWanted
 from benchrun.effects import ClusterError, Forbidden, Invalid, JudgeChild, NotFound, NotJudged, Occupied
-from benchrun.judge_process.job import Part, SweepJob
+from benchrun.judge_process.messages import Part, SweepJob
 from benchrun.names import KIND
 from benchrun.observe import Key, Sweep, run_key, run_of, swept_runs, untrusted_json as raw
 from benchrun.observe.last_words import bounded

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 from benchrun.api import BenchmarkRunStatus, Code
 from benchrun.judge.rules import all_rules
-from benchrun.judge.rules.rule import NotChecked, StageFinding, StageProfile
+from benchrun.judge.rules.rule import NotChecked, StageFacts, StageFinding
 from benchrun.measure import ServerFacts
 from benchrun.observe import Termination
 from benchrun_client.contract import DatasetFacts
@@ -95,7 +95,7 @@ def test_every_rule_fires_in_every_cell(monkeypatch: pytest.MonkeyPatch) -> None
     """What each rule finds where it must, all of it at every stage; and that none could look, which another finding tells."""
     found = {code: findings_of(code, repeats=2)[code] for code in Code if code != Code.NOT_CHECKED}
 
-    def every_rule(stage: StageProfile) -> Iterable[StageFinding | NotChecked]:
+    def every_rule(stage: StageFacts) -> Iterable[StageFinding | NotChecked]:
         for code, finding in found.items():
             yield StageFinding(code, finding.severity, stage.id, finding.evidence)
             yield NotChecked(code, WHY)

@@ -10,7 +10,7 @@ from benchrun import names
 from benchrun.api import ClientStatus, Judgement, ServerStatus
 from benchrun.decide import Judging
 from benchrun.effects import JUDGE_RETRY_SECONDS, KINDS, About, NotFound, NotFoundOut, NotJudged, Tools, Unavailable
-from benchrun.judge_process.job import Part
+from benchrun.judge_process.messages import Part
 from benchrun.measure import decode
 from benchrun.observe import Children, child_of, run_of
 from benchrun.plan import Arrival, TimelinePart, stage_config_map, timeline_config_map

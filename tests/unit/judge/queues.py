@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-from benchrun.judge.rules.rule import StageProfile
-from benchrun.judge.stage_profile import ExpectedLoad
+from benchrun.judge.rules.rule import StageFacts
+from benchrun.judge.stage_facts import ExpectedLoad
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import in_flight, stage_windows
 from benchrun.measure.exposition import Sample
@@ -52,7 +52,7 @@ class Server:
         return min(1 / self.prefill_seconds, self.slots / (self.prefill_seconds + self.decode_seconds))
 
 
-def open_loop(server: Server, *, rate: float, count: int, seed: int, stage_id: str = STAGE) -> StageProfile:
+def open_loop(server: Server, *, rate: float, count: int, seed: int, stage_id: str = STAGE) -> StageFacts:
     """A stage of Poisson arrivals."""
     chance = random.Random(seed)
     gaps = [chance.expovariate(1.0) for _ in range(count)]
@@ -63,7 +63,7 @@ def open_loop(server: Server, *, rate: float, count: int, seed: int, stage_id: s
     return _stage(server, iter(instants), None, chance, open_loop_load(rate=rate), stage_id)
 
 
-def closed_loop(server: Server, *, concurrency: int, count: int, seed: int, stage_id: str = STAGE) -> StageProfile:
+def closed_loop(server: Server, *, concurrency: int, count: int, seed: int, stage_id: str = STAGE) -> StageFacts:
     """A stage of users who send again as soon as they are answered."""
     chance = random.Random(seed)
     ready = [chance.random() * 0.002 for _ in range(min(concurrency, count))]
@@ -83,7 +83,7 @@ def _stage(
     chance: random.Random,
     load: ExpectedLoad,
     stage_id: str,
-) -> StageProfile:
+) -> StageFacts:
     free, prefill_free, rows = [0.0] * server.slots, 0.0, []
     for number, sent in enumerate(instants):
         factor = server.slower(sent, number)
@@ -112,7 +112,7 @@ def _around_one(server: Server, chance: random.Random) -> float:
     return max(0.5, chance.gauss(1.0, server.variation))
 
 
-def _measured(rows: list[tuple[float, float, float, float, float]], load: ExpectedLoad, stage_id: str) -> StageProfile:
+def _measured(rows: list[tuple[float, float, float, float, float]], load: ExpectedLoad, stage_id: str) -> StageFacts:
     begin, last = rows[0][0], max(row[0] + row[2] for row in rows)
     columns = requests(
         start_us=[round(1e6 * (row[0] - begin)) for row in rows],
@@ -135,7 +135,7 @@ def _measured(rows: list[tuple[float, float, float, float, float]], load: Expect
         client=client(cpu_seconds=duration / 10, wall_seconds=duration),
     )
     seen = stage_windows(stage, _samples(stage, duration), scrape_interval=1.0)
-    return StageProfile(stage, load, Thresholds(), seen, with_compilations((), ()))
+    return StageFacts(stage, load, Thresholds(), seen, with_compilations((), ()))
 
 
 def _samples(stage: StageRecord, duration: float) -> list[Sample]:

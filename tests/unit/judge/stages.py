@@ -5,14 +5,14 @@ from dataclasses import replace
 from typing import Any
 
 from benchrun.api import CompiledKernels, ServerStatus, Severity
-from benchrun.judge.rules.rule import Code, Found, NotChecked, StageFinding, StageProfile
-from benchrun.judge.stage_profile import ExpectedLoad
+from benchrun.judge.rules.rule import Code, Found, NotChecked, StageFacts, StageFinding
+from benchrun.judge.stage_facts import ExpectedLoad
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import Window
 from benchrun_client.contract import StageRecord
 from unit.measure.records import STAGE
 
-Profiled = Callable[[StageRecord], StageProfile]
+Profiled = Callable[[StageRecord], StageFacts]
 
 OPEN_LOOP = ExpectedLoad(
     rate=4.0,
@@ -45,7 +45,7 @@ def context(
 ) -> Profiled:
     """A stage whose server log could be read and tells of no compiling."""
     known = with_compilations(servers, compilations)
-    return lambda record: StageProfile(record, load, thresholds or Thresholds(), windows, known)
+    return lambda record: StageFacts(record, load, thresholds or Thresholds(), windows, known)
 
 
 def with_compilations(servers: Sequence[ServerStatus], at: Sequence[float] | None) -> list[ServerStatus]:

@@ -6,7 +6,7 @@ import pytest
 from benchrun.api import Severity
 from benchrun.judge.rules.load import all_at_once, concurrency_not_reached, queue_wait_hidden, rate_not_achieved
 from benchrun.judge.rules.rule import Code
-from benchrun.judge.stage_profile import ExpectedLoad
+from benchrun.judge.stage_facts import ExpectedLoad
 from benchrun.judge.thresholds import Thresholds
 from benchrun_client.contract import StageRecord
 from unit.judge.queues import Server, closed_loop, open_loop

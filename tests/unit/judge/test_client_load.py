@@ -7,7 +7,7 @@ from benchrun.api import Severity
 from benchrun.judge.rules.all_rules import evidence_sentence
 from benchrun.judge.rules.client import client_saturated, client_throttled, shards_out_of_step
 from benchrun.judge.rules.rule import Code
-from benchrun.judge.stage_profile import ExpectedLoad
+from benchrun.judge.stage_facts import ExpectedLoad
 from benchrun.judge.thresholds import Thresholds
 from benchrun_client.contract import RoundTrips, ServerEdge, Shards, StageRecord
 from unit.judge.stages import context, findings, one_finding, only, open_loop_load, unchecked, users

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from benchrun.judge.rules.rule import Code, StageFinding
 from benchrun.judge.rules.warm_up import cold_start, compilation_in_window, warmup_incomplete
-from benchrun.judge.stage_profile import ExpectedLoad
+from benchrun.judge.stage_facts import ExpectedLoad
 from benchrun_client.contract import StageRecord, WarmupOutcome
 from unit.judge.queues import Server, closed_loop, open_loop
 from unit.judge.stages import context, findings, one_finding, open_loop_load, unchecked, users

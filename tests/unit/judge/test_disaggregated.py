@@ -9,7 +9,7 @@ from benchrun.judge.rules.failures_and_tokens import token_counts_disagree
 from benchrun.judge.rules.kv_cache import kv_recomputed, prefix_cache
 from benchrun.judge.rules.replicas import load_uneven, proxy_saturated, replicas_unequal, role_idle
 from benchrun.judge.rules.rule import Code, Found, NotChecked, StageFinding
-from benchrun.judge.stage_profile import expected_load
+from benchrun.judge.stage_facts import expected_load
 from benchrun.measure import TTFT_SUM, stage_windows
 from benchrun.measure.exposition import Sample
 from benchrun_client.contract import PROXY_COUNTERS, START_TIME, ServerEdge, StageRecord

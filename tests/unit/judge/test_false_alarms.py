@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 from benchrun.judge.rules.all_rules import judge_cell, judge_run
-from benchrun.judge.rules.rule import CellContext, Code, RunContext, StageFinding, StageProfile
+from benchrun.judge.rules.rule import CellContext, Code, RunContext, StageFacts, StageFinding
 from benchrun.judge.thresholds import Thresholds
 from unit.judge.queues import Server, closed_loop, open_loop
 from unit.measure.records import cell
@@ -29,7 +29,7 @@ USERS = (1, 4, 16, 48)
 ROUNDS = 4
 
 
-_Measure = Callable[..., StageProfile]
+_Measure = Callable[..., StageFacts]
 """A clean stage, given a seed."""
 
 

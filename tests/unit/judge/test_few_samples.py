@@ -8,7 +8,7 @@ import pytest
 from benchrun.api import Objective
 from benchrun.judge.rules.rule import CellContext, Code, StageFinding
 from benchrun.judge.rules.sample_size import too_few_samples
-from benchrun.judge.stage_profile import ExpectedLoad
+from benchrun.judge.stage_facts import ExpectedLoad
 from benchrun.judge.thresholds import Thresholds
 from benchrun_client.contract import StageRecord
 from unit.judge.stages import OPEN_LOOP, context, findings, users

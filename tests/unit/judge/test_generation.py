@@ -15,8 +15,8 @@ from benchrun.judge.rules.generation import (
     speculation_on_random_text,
     users_in_step,
 )
-from benchrun.judge.rules.rule import Code, StageProfile
-from benchrun.judge.stage_profile import expected_load
+from benchrun.judge.rules.rule import Code, StageFacts
+from benchrun.judge.stage_facts import expected_load
 from benchrun.measure import Plateau
 from benchrun_client.contract import StageRecord
 from unit.judge.queues import Server, closed_loop
@@ -159,9 +159,7 @@ def test_which_text_is_random(is_random: bool, workloads: list[dict[str, Any]]) 
 # ---- users in step ---------------------------------------------------------------------------------------------------
 
 
-def rounds(
-    *, spread: float, burst_ttft: bool = True, concurrency: int = 32, n: int = 12, seed: int = 1
-) -> StageProfile:
+def rounds(*, spread: float, burst_ttft: bool = True, concurrency: int = 32, n: int = 12, seed: int = 1) -> StageFacts:
     """Users whose rounds of a second begin within this share of it; each prompt waits for those of its burst."""
     chance = Random(seed)
     offsets = sorted(spread * chance.random() for _ in range(concurrency))

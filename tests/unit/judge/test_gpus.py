@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from benchrun.api import Sample, ServerStatus, Severity
 from benchrun.judge.rules.hardware import gpu_clocks_differ, gpu_errors, gpu_shared, gpu_slowed, gpus_unread
-from benchrun.judge.rules.rule import CellContext, Code, Evidence, Found, RunContext, StageProfile
+from benchrun.judge.rules.rule import CellContext, Code, Evidence, Found, RunContext, StageFacts
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import Window
 from unit.judge.stages import OPEN_LOOP, context, findings, only, severity, unchecked
@@ -29,12 +29,12 @@ def gpu_samples(clocks: Sequence[float], **figures: Any) -> list[Sample]:
     return [gpu_sample(place, clock=clock, **figures) for place, clock in enumerate((clocks[0], *clocks))]
 
 
-def stage(samples: Sequence[Sample], *, server: ServerStatus = SERVER, **changes: Any) -> StageProfile:
+def stage(samples: Sequence[Sample], *, server: ServerStatus = SERVER, **changes: Any) -> StageFacts:
     windows = (Window("server", tuple(samples), (edge(),), expected=len(samples)),)
     return context(windows=windows, servers=(server,))(record(**changes))
 
 
-RULES: Sequence[tuple[Code, Callable[[StageProfile], Found]]] = [
+RULES: Sequence[tuple[Code, Callable[[StageFacts], Found]]] = [
     (Code.GPU_SLOWED, gpu_slowed),
     (Code.GPU_ERRORS, gpus_unread),
     (Code.GPU_SHARED, gpus_unread),
@@ -42,13 +42,13 @@ RULES: Sequence[tuple[Code, Callable[[StageProfile], Found]]] = [
 
 
 @pytest.mark.parametrize(("code", "rule"), RULES)
-def test_without_an_exporter_gpus_are_not_checked(code: Code, rule: Callable[[StageProfile], Found]) -> None:
+def test_without_an_exporter_gpus_are_not_checked(code: Code, rule: Callable[[StageFacts], Found]) -> None:
     missed = unchecked(rule(stage([sample(1001.0)])))
     assert code in {each.code for each in missed}
 
 
 @pytest.mark.parametrize(("code", "rule"), RULES)
-def test_without_gpus_there_is_nothing_to_check(code: Code, rule: Callable[[StageProfile], Found]) -> None:
+def test_without_gpus_there_is_nothing_to_check(code: Code, rule: Callable[[StageFacts], Found]) -> None:
     assert list(rule(stage([sample(1001.0)], server=ServerStatus(role="server")))) == []
 
 

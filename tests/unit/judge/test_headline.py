@@ -3,15 +3,15 @@
 import pytest
 from benchrun.api import Headline, Result, Verdict
 from benchrun.judge.results import headline, p99_ttft, shown
-from benchrun.judge.rules.rule import CellContext, StageProfile
-from benchrun.judge.stage_profile import ExpectedLoad
+from benchrun.judge.rules.rule import CellContext, StageFacts
+from benchrun.judge.stage_facts import ExpectedLoad
 from benchrun.judge.thresholds import Thresholds
 from benchrun_client.contract import StageRecord
 from unit.judge.stages import OPEN_LOOP, context, open_loop_load, users
 from unit.measure.records import cell, record, requests
 
 
-def measured(stage: StageRecord, load: ExpectedLoad) -> StageProfile:
+def measured(stage: StageRecord, load: ExpectedLoad) -> StageFacts:
     return context(load=load)(stage)
 
 

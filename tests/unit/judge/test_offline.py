@@ -6,7 +6,7 @@ from benchrun.judge.rules.client import client_saturated, client_throttled
 from benchrun.judge.rules.failures_and_tokens import chunks_are_not_tokens
 from benchrun.judge.rules.load import all_at_once
 from benchrun.judge.rules.steady_state import not_steady_state
-from benchrun.judge.stage_profile import ExpectedLoad, StageProfile, expected_load
+from benchrun.judge.stage_facts import ExpectedLoad, StageFacts, expected_load
 from benchrun.measure import NoPlateau
 from benchrun.plan import cells
 from benchrun_client.contract import GapCounts, StageRecord
@@ -66,9 +66,9 @@ def test_gaps_that_nobody_counts_are_no_chunks(found: int, offline: bool) -> Non
 
 
 def test_batches_have_no_plateau_and_nobody_asks_for_one() -> None:
-    assert StageProfile(of_batches(), BATCHES).plateau is NoPlateau.WHOLE_BATCHES
+    assert StageFacts(of_batches(), BATCHES).plateau is NoPlateau.WHOLE_BATCHES
     assert not_steady_state(context(load=BATCHES)(of_batches())) == []
 
 
 def test_between_batches_nothing_is_under_way_and_within_them_all_of_it() -> None:
-    assert StageProfile(of_batches(), BATCHES).mean_in_flight == pytest.approx(4.0, rel=0.01)
+    assert StageFacts(of_batches(), BATCHES).mean_in_flight == pytest.approx(4.0, rel=0.01)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from benchrun.judge.rules.rule import CellContext, Code, RunContext, StageFinding, StageProfile
+from benchrun.judge.rules.rule import CellContext, Code, RunContext, StageFacts, StageFinding
 from benchrun.judge.rules.sample_size import repeats_disagree
 from benchrun.judge.rules.steady_state import drift
 from benchrun.judge.thresholds import Thresholds
@@ -15,7 +15,7 @@ from unit.measure.records import CELL, cell, record, requests
 LINES = Thresholds()
 
 
-def cell_of(stages: Sequence[StageProfile], *, value: str = "4", planned: int | None = None) -> CellContext:
+def cell_of(stages: Sequence[StageFacts], *, value: str = "4", planned: int | None = None) -> CellContext:
     """A cell whose repeats were measured in this order, ten stages apart."""
     planned_cell = cell(value=value, repeats=planned or len(stages))
     placed = tuple(
@@ -37,7 +37,7 @@ def repeated(factors: Sequence[float], *, count: int = 200, value: str = "4", va
     )
 
 
-def exact(factor: float) -> StageProfile:
+def exact(factor: float) -> StageFacts:
     """Every latency is its usual value times a factor, and 1 % more or less by turns."""
     around = [factor * (0.99 if i % 2 else 1.01) for i in range(100)]
     columns = requests(
@@ -105,7 +105,7 @@ def test_evidence_of_disagreement() -> None:
 def test_throughput_is_compared_as_well() -> None:
     """Sent all at once, latencies are places in the queue; only throughput has no such course within a repeat."""
 
-    def drained(seconds: float) -> StageProfile:
+    def drained(seconds: float) -> StageFacts:
         ends = [round(1e6 * seconds * (i + 1) / 400) for i in range(400)]
         columns = requests(
             ttft_us=ends, e2el_us=ends, output_tokens=[10 + i % 2 for i in range(400)], start_us=[0] * 400

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from benchrun.judge.rules.rule import Code, Found
 from benchrun.judge.rules.scraping import littles_law, scrape_coverage
-from benchrun.judge.stage_profile import ExpectedLoad
+from benchrun.judge.stage_facts import ExpectedLoad
 from benchrun.measure import Window
 from benchrun.measure.exposition import Sample
 from benchrun_client.contract import GapCounts, StageRecord

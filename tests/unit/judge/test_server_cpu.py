@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import pytest
 from benchrun.api import Sample, Severity
 from benchrun.judge.rules.hardware import server_throttled
-from benchrun.judge.rules.rule import Code, StageProfile
-from benchrun.judge.stage_profile import expected_load
+from benchrun.judge.rules.rule import Code, StageFacts
+from benchrun.judge.stage_facts import expected_load
 from benchrun.measure import Window
 from unit.judge.specs import SERVER, spec
 from unit.judge.stages import context, only, open_loop_load, severity, unchecked
@@ -22,7 +22,7 @@ def samples(percent: float, pod: str = "a") -> list[Sample]:
     ]
 
 
-def stage(*readings: Sample, limited: bool = True) -> StageProfile:
+def stage(*readings: Sample, limited: bool = True) -> StageFacts:
     window = Window("server", readings, (edge(),), expected=9.0)
     return context(load=LIMITED if limited else open_loop_load(servers={"server": 2}), windows=(window,))(record())
 

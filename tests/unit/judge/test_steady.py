@@ -6,9 +6,9 @@ from collections.abc import Callable
 from itertools import accumulate
 
 import pytest
-from benchrun.judge.rules.rule import Code, StageProfile
+from benchrun.judge.rules.rule import Code, StageFacts
 from benchrun.judge.rules.steady_state import BEYOND_CAPACITY, not_steady_state, window_too_short
-from benchrun.judge.stage_profile import ExpectedLoad
+from benchrun.judge.stage_facts import ExpectedLoad
 from benchrun_client.contract import GapCounts, StageRecord
 from unit.judge.queues import Server, closed_loop, open_loop
 from unit.judge.stages import context, findings, one_finding, only, open_loop_load, unchecked, users
@@ -18,7 +18,7 @@ SECOND = 1_000_000
 SEEDS = range(4)
 
 
-def causes(stage: StageProfile) -> list[object]:
+def causes(stage: StageFacts) -> list[object]:
     return [f.evidence["cause"] for f in findings(not_steady_state(stage))]
 
 
@@ -105,7 +105,7 @@ def test_tokens_that_take_longer_and_longer(found: bool, percent: float, concurr
     assert figures == (["e2el" if concurrency and percent > 25 else "tpot"] if found else [])
 
 
-def slowing(percent_per_second: float, *, seed: int) -> StageProfile:
+def slowing(percent_per_second: float, *, seed: int) -> StageFacts:
     """15 requests a second of 24 tokens for 12 s. A token takes 10 ms and 0.2 for each request that is decoded, and more each second."""
     chance, rate, tokens, tick = random.Random(seed), 15.0, 24, 0.002
     sends = list(accumulate(chance.expovariate(rate) for _ in range(180)))
@@ -126,7 +126,7 @@ def slowing(percent_per_second: float, *, seed: int) -> StageProfile:
         output_tokens=[tokens] * len(rows),
         start_us=[round(1e6 * (sent - rows[0][0])) for sent, _ in rows],
     )
-    return StageProfile(record(requests=columns, scalars={"duration": now}), open_loop_load(rate=rate))
+    return StageFacts(record(requests=columns, scalars={"duration": now}), open_loop_load(rate=rate))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -252,7 +252,7 @@ def test_evidence_of_a_short_stage() -> None:
 # ---- a server that stood still --------------------------------------------------------------------------------------
 
 
-def stood_still(seconds: float, *, times: int = 1, usual_us: int = 10_000) -> StageProfile:
+def stood_still(seconds: float, *, times: int = 1, usual_us: int = 10_000) -> StageFacts:
     """180 requests of 24 tokens, 15 a second with a TTFT of 113 ms, where no token left for so long from second 4 on."""
     starts = [round(i * SECOND / 15) for i in range(180)]
     waits = [max(0, round((4 + seconds) * SECOND) - at) if at >= 4 * SECOND else 0 for at in starts]
@@ -287,7 +287,7 @@ def test_a_server_that_stood_still_is_named_with_what_it_does_to_the_mean() -> N
         pytest.param(stood_still(0.3, usual_us=40_000), id="gaps are long, too"),
     ],
 )
-def test_pauses_that_are_ordinary_or_short_are_none(stage: StageProfile) -> None:
+def test_pauses_that_are_ordinary_or_short_are_none(stage: StageFacts) -> None:
     assert findings(not_steady_state(stage)) == []
 
 

@@ -6,7 +6,7 @@ from benchrun.api.sweep import essence
 from benchrun.judge.comparison.compare import compare
 from benchrun.judge.result_row import PER_GPU
 from benchrun.judge.results import results
-from benchrun.judge.rules.rule import StageProfile
+from benchrun.judge.rules.rule import StageFacts
 from benchrun.judge.rules.steady_state import not_steady_state
 from benchrun.judge.status_size import fitted
 from benchrun.judge.throughput import throughput_of
@@ -23,7 +23,7 @@ SECOND = 1_000_000
 SERVER = Server(slots=8, prefill_seconds=0.005)
 
 
-def which(*stages: StageProfile) -> ThroughputOf | None:
+def which(*stages: StageFacts) -> ThroughputOf | None:
     return throughput_of(stages, [each for stage in stages for each in findings(not_steady_state(stage))])
 
 

@@ -5,7 +5,7 @@ from benchrun.api import BenchmarkRunSpec, Cell, Severity
 from benchrun.judge.rules.client import client_saturated
 from benchrun.judge.rules.load import all_at_once, rate_not_achieved
 from benchrun.judge.rules.steady_state import not_steady_state
-from benchrun.judge.stage_profile import StageProfile, expected_load
+from benchrun.judge.stage_facts import StageFacts, expected_load
 from benchrun.measure import NoPlateau
 from benchrun.plan import cells
 from benchrun_client.contract import StageRecord
@@ -72,7 +72,7 @@ def test_a_trace_of_one_instant_has_no_pace() -> None:
 
 def test_a_trace_is_not_expected_to_stand() -> None:
     stage = replayed([n * n / 100 for n in range(100)], [0.0] * 100)
-    assert StageProfile(stage, TRACE).plateau is NoPlateau.FOLLOWS_TRACE
+    assert StageFacts(stage, TRACE).plateau is NoPlateau.FOLLOWS_TRACE
     assert list(not_steady_state(context(load=TRACE)(stage))) == []
     assert list(all_at_once(context(load=TRACE)(stage))) == []
 

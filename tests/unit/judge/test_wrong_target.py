@@ -8,7 +8,7 @@ import pytest
 from benchrun.api import ServerStatus
 from benchrun.judge.rules.rule import Code, Found, StageFinding
 from benchrun.judge.rules.server_identity import wrong_model, wrong_server
-from benchrun.judge.stage_profile import ExpectedLoad, expected_load
+from benchrun.judge.stage_facts import ExpectedLoad, expected_load
 from benchrun.plan import started_command
 from benchrun_client.contract import ServedModel, ServerEdge
 from benchrun_client.server.counter_snapshots import identify

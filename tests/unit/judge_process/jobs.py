@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from benchrun.api import BenchmarkRunSpec, ClientStatus, ServerStatus
-from benchrun.judge_process.job import Job, Part
+from benchrun.judge_process.messages import Job, Part
 from benchrun.measure import SCHEMA, Timeline, encode
 from benchrun.measure.exposition import Sample
 from benchrun.plan import planned_stages

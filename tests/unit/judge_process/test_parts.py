@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from benchrun.api import MAX_REFUSED, Judgement
-from benchrun.judge_process.job import Part
+from benchrun.judge_process.messages import Part
 from benchrun.judge_process.opened_job import judge_job
 from benchrun_client.contract import Probe
 from unit.judge_process import jobs

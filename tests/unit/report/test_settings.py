@@ -1,7 +1,7 @@
 """Which settings are the server's and which the client's, and what the server reported of its KV cache."""
 
 from benchrun.api import BenchmarkRunStatus, ServerStatus
-from benchrun.report.settings import kv_cache_text, settings_rows
+from benchrun.report.run_settings import kv_cache_text, settings_rows
 from unit.plan.specs import spec_body, workload
 
 ARGS = ["--max-num-seqs=256", "--no-enable-prefix-caching", "--max-model-len", "16384"]

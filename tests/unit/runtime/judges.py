@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 
 from benchrun.api import Judgement
 from benchrun.effects import A, JudgeChild
-from benchrun.judge_process.job import Job, Part, SweepJob
+from benchrun.judge_process.messages import Job, Part, SweepJob
 
 
 class Judge(JudgeChild):

@@ -54,7 +54,7 @@ def test_heavy_libraries_and_the_synchronous_kubernetes_client_are_not_imported(
 def test_nothing_of_the_judge_is_imported(imported: Imported) -> None:
     """Whatever a tenant's pod sent is opened in a process of its own."""
     modules = imported["modules"]
-    job = {"benchrun.judge_process", "benchrun.judge_process.job"}
+    job = {"benchrun.judge_process", "benchrun.judge_process.messages"}
     assert [m for m in modules if m.startswith(("benchrun.judge.", "benchrun.judge_process")) and m not in job] == []
     assert "benchrun.judge" not in modules
 

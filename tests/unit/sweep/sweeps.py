@@ -9,7 +9,7 @@ from benchrun.api import BenchmarkRunStatus
 from benchrun.api.sweep import BenchmarkSweepSpec, BenchmarkSweepStatus, essence
 from benchrun.decide.sweep.decide_sweep import decide
 from benchrun.decide.sweep.sweep_state import SweepCollected, SweepDecision, SweepFacts, TableMade, TableWanted
-from benchrun.judge.sweep.table import sweep_table
+from benchrun.judge.sweep.judged_sweep import sweep_table
 from benchrun.observe import Run, Sweep, swept_runs
 from unit.judge.comparison.sides import row, run
 from unit.plan.specs import spec_body

@@ -5,7 +5,7 @@ from benchrun.api import OUTPUT_COST, TOTAL_COST
 from benchrun.api.sweep import essence
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.sweep.best import Side
-from benchrun.judge.sweep.table import costs, table
+from benchrun.judge.sweep.judged_sweep import costs, table
 from benchrun.plan import planned_variants
 from benchrun.report.sweep_rows import best_rows, front_rows, variant_rows
 from unit.judge.comparison.sides import CELL, row, run

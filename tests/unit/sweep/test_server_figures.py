@@ -5,7 +5,7 @@ from benchrun.api import SHOWN_FIGURES, RoleFigures
 from benchrun.api.sweep import essence
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.sweep.best import Side
-from benchrun.judge.sweep.table import server_figures, table
+from benchrun.judge.sweep.judged_sweep import server_figures, table
 from benchrun.plan import planned_variants
 from unit.judge.comparison.sides import CELL, row, run
 from unit.sweep.sweeps import sweep_spec, variant

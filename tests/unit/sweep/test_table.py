@@ -11,7 +11,7 @@ from benchrun.api.sweep import FoundLoad, SweepTable, TabledRun, essence
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.result_row import PER_GPU
 from benchrun.judge.sweep.best import Side, best_variants, contenders, pareto_front
-from benchrun.judge.sweep.table import ONE_LEFT, found_loads, sweep_table, table
+from benchrun.judge.sweep.judged_sweep import ONE_LEFT, found_loads, sweep_table, table
 from benchrun.measure import detectable_percent
 from benchrun.plan import Variant, planned_variants
 from unit.judge.comparison.sides import CELL, repeated, row, run, servers

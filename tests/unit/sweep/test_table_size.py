@@ -4,7 +4,7 @@ import json
 
 from benchrun.api import Change
 from benchrun.api.sweep import MAX_ROWS, BestVariant, FoundLoad, FrontPoint, Row, SweepTable
-from benchrun.judge.sweep.table import MAX_BYTES, fitted
+from benchrun.judge.sweep.judged_sweep import MAX_BYTES, fitted
 from unit.plan.specs import concurrencies, spec_body, workload
 from unit.report.finished_sweeps import Measured, finished_sweep
 from unit.sweep.simulated import SimulatedCluster, SimulatedOperator

@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchrun.api import plain_text
-from benchrun.cli import errors, finished, shared_options
+from benchrun.cli import errors, finished_results, shared_options
 from benchrun.report.exit_codes import PASSED
 from benchrun.report.export import encoders, formats
 from benchrun.report.export.formats import FORMATS, TABLES, Format, TableName
@@ -53,7 +53,7 @@ exit codes: 0 exported; 1 nothing to export."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    finished.add_run_options(parser)
+    finished_results.add_run_options(parser)
     add = parser.add_argument
     add("--format", required=True, type=export_format, metavar="FORMAT", help=f"one of {', '.join(FORMATS)}")
     place = "a folder (one that exists, or a name without an ending), a file, or - for standard output, the default"
@@ -66,7 +66,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, console: Console) -> int:
     del console  # What goes to standard output is the export alone.
-    ended = finished.finished_run(options)
+    ended = finished_results.finished_run(options)
     whole = formats.exported(ended)
     known = [stage.id for stage in whole.stages]
     for name in options.stage:

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from benchrun.api import BenchmarkRunStatus
-from benchrun.cli import cluster, console_tables, errors, finished, shared_options
+from benchrun.cli import cluster, console_tables, errors, finished_results, shared_options
 from benchrun.observe import view_builders
 from benchrun.report import exit_codes, run_list, run_summary
 
@@ -70,7 +70,7 @@ def _summary(kubectl: cluster.Kubectl, name: str, now: datetime) -> run_summary.
         run = view_builders.run_of(kubectl.get(name))
     except errors.KubectlError as error:
         sweep = view_builders.sweep_of(kubectl.sweep_instead(name, error))
-        return run_summary.sweep_summary(sweep, finished.status_of(sweep), now=now)
+        return run_summary.sweep_summary(sweep, finished_results.status_of(sweep), now=now)
     return run_summary.run_summary(run, errors.readable(BenchmarkRunStatus.model_validate, run.status, name), now=now)
 
 

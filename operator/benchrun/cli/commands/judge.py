@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from benchrun.api import CHANGEABLE, FIXED, BenchmarkRunStatus, RuleSeverity
-from benchrun.cli import console_tables, errors, finished, shared_options
+from benchrun.cli import console_tables, errors, finished_results, shared_options
 from benchrun.judge import judged_run, thresholds
 from benchrun.judge.rules.warm_up import known_compilations
 from benchrun.report import comparison_rows, exit_codes, run_summary
@@ -70,7 +70,7 @@ exit codes: 0 judged; 1 nothing to judge; 4 some numbers are invalid."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    finished.add_run_options(parser)
+    finished_results.add_run_options(parser)
     add = parser.add_argument
     add("--threshold", action="append", default=[], metavar="NAME=VALUE", help="override a threshold; repeatable")
     severity = "Off, Note, Suspect or Invalid for this finding; overrides the spec; repeatable"
@@ -81,7 +81,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, console: Console) -> int:
     wanted = severities(options.severity)
-    ended = finished.finished_run(options)
+    ended = finished_results.finished_run(options)
     judged, stored = ended.declared.name, ended.status
     limits = changed(thresholds.thresholds_of(ended.spec), options.threshold)
     spec = judged_run.with_severities(ended.spec, wanted)

@@ -6,8 +6,8 @@ from pathlib import Path
 from rich.console import Console
 
 from benchrun.api import BenchmarkRunStatus, plain_text
-from benchrun.cli import console_tables, errors, finished, shared_options
-from benchrun.report import exit_codes, live_view, markdown, settings, tables
+from benchrun.cli import console_tables, errors, finished_results, shared_options
+from benchrun.report import exit_codes, live_view, markdown, run_settings, tables
 
 SUMMARY = "show the result of a run or a sweep; the exit code is that of its verdict"
 DESCRIPTION = """\
@@ -27,7 +27,7 @@ Of a sweep objectives and changes are no gate."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    finished.add_run_options(parser)
+    finished_results.add_run_options(parser)
     shared_options.add_sweep(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--html", type=Path, metavar="FILE", help="write one HTML file with everything")
@@ -38,14 +38,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, console: Console) -> int:
     if options.sweep:
-        return finished.show_found(finished.named_sweep(options), options, console)
+        return finished_results.show_found(finished_results.named_sweep(options), options, console)
     try:
-        found = finished.named_run(options)
+        found = finished_results.named_run(options)
     except errors.CommandError as error:
-        return finished.show_found(finished.named_sweep(options, error), options, console)
+        return finished_results.show_found(finished_results.named_sweep(options, error), options, console)
     if options.html is not None:
-        whole = finished.with_measurement(found, options)
-        finished.write_page(options.html, whole, console)
+        whole = finished_results.with_measurement(found, options)
+        finished_results.write_page(options.html, whole, console)
         return exit_codes.exit_code(whole.status) or exit_codes.PASSED
     status = errors.readable(BenchmarkRunStatus.model_validate, found.status, found.name)
     if (code := exit_codes.exit_code(status)) is None:
@@ -57,5 +57,5 @@ def run(options: argparse.Namespace, console: Console) -> int:
     else:
         console_tables.show_result(console, found.name, status, texts_per_prompt=texts, wide=options.wide)
         if options.wide:
-            console.print(console_tables.as_table(settings.settings_rows(found.spec, status)))
+            console.print(console_tables.as_table(run_settings.settings_rows(found.spec, status)))
     return code

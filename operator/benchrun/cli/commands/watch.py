@@ -7,7 +7,7 @@ from contextlib import suppress
 from rich.console import Console
 
 from benchrun.api.sweep import spec
-from benchrun.cli import cluster, console_tables, errors, finished, following, interrupts, shared_options
+from benchrun.cli import cluster, console_tables, errors, finished_results, following, interrupts, shared_options
 from benchrun.cli.progress_display import LogReporter, ScreenReporter
 from benchrun.names import KIND, SHORT_NAME
 from benchrun.observe import sweep_of
@@ -82,7 +82,7 @@ def _show(console: Console, followed: Followed, kubectl: cluster.Kubectl, *, wid
     if status.truncated:
         with suppress(errors.KubectlError):
             sweep = sweep_of(kubectl.get(followed.name, cluster.SWEEP))
-            status = finished.whole_table(sweep, status, finished.runs_of(sweep, kubectl))
+            status = finished_results.whole_table(sweep, status, finished_results.runs_of(sweep, kubectl))
     console_tables.show_sweep(console, followed.name, status, texts_per_prompt=texts, wide=wide)
 
 

@@ -21,7 +21,7 @@ from benchrun.judge.rules import (
     warm_up,
 )
 from benchrun.judge.rules.rule import SEVERITIES, CellContext, Evidence, Found, NotChecked, RunContext, StageFinding
-from benchrun.judge.stage_profile import StageProfile
+from benchrun.judge.stage_facts import StageFacts
 
 _FAMILIES = [failures_and_tokens, sample_size, server_identity, kv_cache, replicas]
 _FAMILIES += [generation, hardware, load, client, warm_up, steady_state, scraping, rule]
@@ -42,7 +42,7 @@ def evidence_sentence(code: str, evidence: Evidence) -> str:
     return rule.in_words(sentence, evidence) if isinstance(sentence, str) else sentence(evidence)
 
 
-def judge_stage(stage: StageProfile) -> list[StageFinding]:
+def judge_stage(stage: StageFacts) -> list[StageFinding]:
     """Everything that any rule finds at one stage."""
     return _with_note((each for find in STAGE_RULES for each in find(stage)), stage.id)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFinding, graded, in_words, times
-from benchrun.judge.stage_profile import StageProfile
+from benchrun.judge.stage_facts import StageFacts
 from benchrun.measure import Distribution, counters, known, milliseconds, ratio, rounded
 
 GAP = "ttftGapMs"  # Name of TTFT at the client beyond the servers' own, in evidence.
@@ -35,7 +35,7 @@ class Sign(NamedTuple):
         return times(self.value, self.threshold)
 
 
-def client_saturated(stage: StageProfile) -> Found:
+def client_saturated(stage: StageFacts) -> Found:
     """Late sends, a late event loop or a full core; and TTFT beyond the server's own, where these account for it. Offline
     the engine's own process takes the times."""
     client, crossed = stage.record.client, crossed_signs(stage)
@@ -65,7 +65,7 @@ def _saturated_sentence(evidence: Evidence) -> str:
     return in_words(f"{worst}: the client was short of CPU{also}.", evidence)
 
 
-def client_throttled(stage: StageProfile) -> Found:
+def client_throttled(stage: StageFacts) -> Found:
     """Any period in which the kernel held the client back."""
     periods = stage.record.client.throttled_periods
     if periods == 0 or stage.expected.offline:
@@ -76,12 +76,12 @@ def client_throttled(stage: StageProfile) -> Found:
     return [StageFinding(Code.CLIENT_THROTTLED, "Suspect", stage.id, evidence, weight=periods)]
 
 
-def crossed_signs(stage: StageProfile) -> list[Sign]:
+def crossed_signs(stage: StageFacts) -> list[Sign]:
     """The signs of overload beyond their thresholds."""
     return [sign for sign in _signs(stage) if sign.load > 1 and (sign.name != GAP or _made_gap(stage))]
 
 
-def _made_gap(stage: StageProfile) -> bool:
+def _made_gap(stage: StageFacts) -> bool:
     """A full core may make any gap; else it is as many turns of the event loop as a TTFT passes, each as late as at p99."""
     thresholds, lag_ms = stage.thresholds, milliseconds(stage.record.client.lag_p99_us) or 0.0
     cores, gap_ms = _cores(stage) or 0.0, unexplained_gap_ms(stage) or 0.0
@@ -91,7 +91,7 @@ def _made_gap(stage: StageProfile) -> bool:
     return is_busy and gap_ms <= thresholds.client_turns * lag_ms
 
 
-def _signs(stage: StageProfile) -> list[Sign]:
+def _signs(stage: StageFacts) -> list[Sign]:
     if stage.expected.offline:
         return []
     thresholds, client, signs = stage.thresholds, stage.record.client, []
@@ -109,36 +109,36 @@ def _signs(stage: StageProfile) -> list[Sign]:
     return signs
 
 
-def _cores(stage: StageProfile) -> float | None:
+def _cores(stage: StageFacts) -> float | None:
     client = stage.record.client
     return ratio(client.cpu_seconds / client.processes, client.wall_seconds)
 
 
-def _lag_threshold_ms(stage: StageProfile) -> float:
+def _lag_threshold_ms(stage: StageFacts) -> float:
     """In proportion to the shortest time that a late client bends."""
     bent = [ms for ms in (stage.server_ttft_ms, stage.mean_ttft_ms, stage.mean_decode_ms) if ms is not None]
     share = stage.thresholds.client_lag_suspect_percent / 100 * min(bent, default=0.0)
     return max(stage.thresholds.client_lag_suspect_ms, share)
 
 
-def gap_threshold_ms(stage: StageProfile) -> float:
+def gap_threshold_ms(stage: StageFacts) -> float:
     """From which on TTFT is much longer at the client than at the servers."""
     return _much_beside_ttft_ms(stage, floor_ms=stage.thresholds.ttft_gap_suspect_ms)
 
 
-def _much_beside_ttft_ms(stage: StageProfile, *, floor_ms: float) -> float:
+def _much_beside_ttft_ms(stage: StageFacts, *, floor_ms: float) -> float:
     """By the servers' TTFT; where that is unknown, by the client's."""
     ttft_ms = stage.server_ttft_ms if stage.server_ttft_ms is not None else stage.mean_ttft_ms or 0.0
     return max(floor_ms, stage.thresholds.ttft_gap_suspect_percent / 100 * ttft_ms)
 
 
-def round_trip_ms(stage: StageProfile) -> float | None:
+def round_trip_ms(stage: StageFacts) -> float | None:
     """The median of the probe before the first stage; None: the record has none."""
     trips = stage.record.round_trips
     return None if trips is None else trips.median_us / 1000
 
 
-def unexplained_gap_ms(stage: StageProfile) -> float | None:
+def unexplained_gap_ms(stage: StageFacts) -> float | None:
     """TTFT at the client beyond the servers' own, without the set-up of connections and as many round trips as it may hold;
     None where it is unknown."""
     gap_ms, made, trip_ms = stage.ttft_gap_ms, stage.record.connections, round_trip_ms(stage) or 0.0
@@ -146,13 +146,13 @@ def unexplained_gap_ms(stage: StageProfile) -> float | None:
     return None if gap_ms is None else gap_ms - connect_ms - stage.thresholds.path_round_trips * trip_ms
 
 
-def stolen_percent(stage: StageProfile) -> float | None:
+def stolen_percent(stage: StageFacts) -> float | None:
     """What the hypervisor gave to others of the CPU time that the client's node used or wanted; None: unknown."""
     client = stage.record.client
     return None if client.stolen_seconds is None else ratio(client.stolen_seconds, client.node_cpu_seconds, 100)
 
 
-def shards_out_of_step(stage: StageProfile) -> Found:
+def shards_out_of_step(stage: StageFacts) -> Found:
     """How far apart they may have begun: by the gate's clock, and by how much they may have been wrong about it."""
     shards, threshold = stage.record.shards, stage.thresholds.skew_suspect_ms
     if shards is None:
@@ -168,7 +168,7 @@ def shards_out_of_step(stage: StageProfile) -> Found:
 _CODES = [Code.FRONTEND_SATURATED, Code.CLIENT_SERVER_GAP]
 
 
-def path_slow(stage: StageProfile) -> Found:
+def path_slow(stage: StageFacts) -> Found:
     """A round trip that is much beside TTFT, by the serial probe before the first stage; or lost packets."""
     trips, lost_segments, ttft_ms = stage.record.round_trips, stage.record.client.lost_segments, stage.mean_ttft_ms
     if stage.expected.offline or ttft_ms is None:
@@ -196,7 +196,7 @@ def path_slow(stage: StageProfile) -> Found:
     return [NotChecked(Code.PATH_SLOW, f"unknown: {' and '.join(missing)}")] if missing else []
 
 
-def gap_beyond_client(stage: StageProfile) -> Found:
+def gap_beyond_client(stage: StageFacts) -> Found:
     """TTFT that is longer at the client than at the server, by more than the path and the client account for: the API server's
     where that is busy for most of a core, else nobody's that was looked at. A server counts TTFT from where its API server has
     read the request: what waits before that is in the client's TTFT only."""

@@ -4,13 +4,13 @@ from itertools import compress
 from typing import NamedTuple
 
 from benchrun.api import Severity
-from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFinding, StageProfile
+from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFacts, StageFinding
 from benchrun.measure import counters, failed_requests, rounded
 
 MAX_ERROR_CHARS = 300
 
 
-def requests_failed(stage: StageProfile) -> Found:
+def requests_failed(stage: StageFacts) -> Found:
     """All failed, or more than the threshold."""
     requests, failed, errors = len(stage.requests.ok), failed_requests(stage.record), stage.record.errors
     # The server's own answer where the client kept it, else the most frequent error.
@@ -26,7 +26,7 @@ def requests_failed(stage: StageProfile) -> Found:
     return [StageFinding(Code.REQUESTS_FAILED, "Invalid", stage.id, evidence, weight=percent)]
 
 
-def no_output(stage: StageProfile) -> Found:
+def no_output(stage: StageFacts) -> Found:
     """Answers, but not one token."""
     answered = sum(stage.requests.ok)
     if answered == 0 or any(compress(stage.requests.output_tokens, stage.requests.ok)):
@@ -40,7 +40,7 @@ TOO_MANY_REQUESTS = frozenset({"too many requests"})
 SERVICE_UNAVAILABLE = frozenset({"service unavailable", "service temporarily unavailable"})
 
 
-def requests_rejected(stage: StageProfile) -> Found:
+def requests_rejected(stage: StageFacts) -> Found:
     """Answers 429 and 503 by their reason phrase, or the servers' own count. A server without that count has no such limit."""
     too_many, unavailable = (
         sum(count for text, count in stage.record.errors.items() if text.strip().lower() in phrases)
@@ -77,7 +77,7 @@ class _Answers(NamedTuple):
     evidence: Evidence
 
 
-def output_too_short(stage: StageProfile) -> Found:
+def output_too_short(stage: StageFacts) -> Found:
     """The mean output of the answered requests, against the expected mean; and answers that stopped where none should."""
     answers, thresholds = _answers(stage), stage.thresholds
     stopped = counters.finished(counters.answering(stage.edges), "stop", "repetition") or 0.0
@@ -101,7 +101,7 @@ def output_too_short(stage: StageProfile) -> Found:
     return [StageFinding(Code.OUTPUT_TOO_SHORT, severity, stage.id, evidence, weight=weight)]
 
 
-def stream_truncated(stage: StageProfile) -> Found:
+def stream_truncated(stage: StageFacts) -> Found:
     """Answers without an end. Where none has one, the server never sends it, unless its answers are too short as well."""
     answers, thresholds = _answers(stage), stage.thresholds
     if answers.answered == 0:
@@ -122,7 +122,7 @@ def stream_truncated(stage: StageProfile) -> Found:
     return [StageFinding(Code.STREAM_TRUNCATED, "Invalid", stage.id, evidence, weight=percent)]
 
 
-def _answers(stage: StageProfile) -> _Answers:
+def _answers(stage: StageFacts) -> _Answers:
     columns = stage.requests
     count = sum(columns.ok)
     expected, received = (sum(compress(c, columns.ok)) for c in (columns.asked_tokens, columns.output_tokens))
@@ -140,7 +140,7 @@ def _answers(stage: StageProfile) -> _Answers:
 # construction. More of them than were sent is foreign traffic, another rule's matter.
 
 
-def token_counts_disagree(stage: StageProfile) -> Found:
+def token_counts_disagree(stage: StageFacts) -> Found:
     """How far the servers' rise lies outside of what the client's answers explain. A failed request may have cost the servers
     anything between nothing and all of its tokens."""
     columns = stage.requests
@@ -165,7 +165,7 @@ def token_counts_disagree(stage: StageProfile) -> Found:
     return [StageFinding(Code.TOKEN_COUNTS_DISAGREE, "Suspect", stage.id, evidence, weight=percent)]
 
 
-def chunks_are_not_tokens(stage: StageProfile) -> Found:
+def chunks_are_not_tokens(stage: StageFacts) -> Found:
     """Chunks (the first of each answer, and one after each gap) for each output token."""
     tokens = sum(compress(stage.requests.output_tokens, stage.requests.ok))
     if tokens == 0 or stage.expected.offline:

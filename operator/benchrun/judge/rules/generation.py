@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from benchrun.api import Severity
-from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFinding, StageProfile
+from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFacts, StageFinding
 from benchrun.measure import Plateau, counters, failed_requests, rounded
 
 MIN_USERS = 8  # Fewer leave most tenths of a round empty whatever they do.
@@ -13,7 +13,7 @@ MIN_ROUNDS = 3
 PARTS_A_ROUND = 10
 
 
-def requests_aborted(stage: StageProfile) -> Found:
+def requests_aborted(stage: StageFacts) -> Found:
     """Requests that the servers ended as aborted or with an error, beyond those that failed at the client."""
     if stage.expected.offline or not stage.answered:
         return []
@@ -35,7 +35,7 @@ def requests_aborted(stage: StageProfile) -> Found:
     return [StageFinding(Code.REQUESTS_ABORTED, severity, stage.id, evidence, weight=percent)]
 
 
-def prompt_tokens_disagree(stage: StageProfile) -> Found:
+def prompt_tokens_disagree(stage: StageFacts) -> Found:
     """The servers' counts of prompts, less the client's: off by a whole number a prompt, or by much on average. A constant
     difference is a special token or a chat template that one side adds and the other does not (a second token that begins the
     sequence is 1); another tokenizer's mean is no whole number."""
@@ -61,7 +61,7 @@ def prompt_tokens_disagree(stage: StageProfile) -> Found:
     return [StageFinding(Code.PROMPT_TOKENS_DISAGREE, severity, stage.id, evidence, weight=percent)]
 
 
-def speculation_on_random_text(stage: StageProfile) -> Found:
+def speculation_on_random_text(stage: StageFacts) -> Found:
     """Draft tokens that the servers proposed while prompts were random words. A server without speculation counts none."""
     drafted = counters.rise(counters.answering(stage.edges), counters.SPECULATED)
     if not stage.expected.random_text or not drafted:
@@ -72,7 +72,7 @@ def speculation_on_random_text(stage: StageProfile) -> Found:
     return [StageFinding(Code.SPECULATION_ON_RANDOM_TEXT, "Suspect", stage.id, evidence, weight=drafted)]
 
 
-def users_in_step(stage: StageProfile) -> Found:
+def users_in_step(stage: StageFacts) -> Found:
     """Users of a closed loop who send in bursts, so that the prompts of a burst wait for each other. Both must hold on the
     plateau: requests begin within a small share of a round (a round is the mean E2EL), and TTFT differs among them by a factor,
     as it does between the first and the last prompt of a burst."""
@@ -100,7 +100,7 @@ def users_in_step(stage: StageProfile) -> Found:
     return [StageFinding(Code.USERS_IN_STEP, "Note", stage.id, evidence, weight=1 - share)]
 
 
-def share_of_round(stage: StageProfile, where: Plateau, started: Sequence[int]) -> float | None:
+def share_of_round(stage: StageFacts, where: Plateau, started: Sequence[int]) -> float | None:
     """In which share of a round requests begin: 1 where they begin independently or in turns, 1 / `PARTS_A_ROUND` where all begin
     together. None: too short to tell. Counts in short equal parts of the plateau have a squared coefficient of variation of 1 / mean
     where arrivals are independent (Poisson), and of 1 / share - 1 more where they are bunched evenly into a share of the time."""

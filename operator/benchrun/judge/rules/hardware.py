@@ -9,14 +9,14 @@ from statistics import fmean
 
 from benchrun.api import Severity
 from benchrun.judge.rules.rule import CellContext, Code, Evidence, Found, NotChecked, Rules, RunContext, StageFinding
-from benchrun.judge.stage_profile import StageProfile
+from benchrun.judge.stage_facts import StageFacts
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import groups_p_value, known, renewed, rounded, throttled_percent
 
 MIN_CLOCKS = 4  # Readings of a clock of which two begin and two end a stage.
 
 
-def gpu_slowed(stage: StageProfile) -> Found:
+def gpu_slowed(stage: StageFacts) -> Found:
     """The driver's reasons for lower clocks, and an SM clock that is lower in the second half of the stage than in the first."""
     thresholds, by_pod = stage.thresholds, renewed(stage.samples)
     read = [sample for samples in by_pod.values() for sample in samples]
@@ -82,7 +82,7 @@ def gpu_clocks_differ(cell: CellContext) -> Found:
     return []
 
 
-def gpus_unread(stage: StageProfile) -> Found:
+def gpus_unread(stage: StageFacts) -> Found:
     """Errors are looked for over the whole run: here only whether they could have been seen."""
     if not any(server.gpus for server in stage.servers):
         return []
@@ -117,7 +117,7 @@ def gpu_errors(run: RunContext) -> Found:
                 yield StageFinding(Code.GPU_ERRORS, severity, cell_id, evidence, weight=after[-1])
 
 
-def gpu_shared(stage: StageProfile) -> Found:
+def gpu_shared(stage: StageFacts) -> Found:
     """Several pods on one GPU or on one slice of it, or more memory in use than vLLM takes."""
     pods = max(known(sample.gpu_pods for sample in stage.samples), default=0.0)
     if pods > 1:
@@ -144,7 +144,7 @@ def _memory_share(reported: Mapping[str, str]) -> float | None:
         return None
 
 
-def server_throttled(stage: StageProfile) -> Found:
+def server_throttled(stage: StageFacts) -> Found:
     """The server that was stopped most. One without a CPU limit has no periods; one with a limit has some, which may be unread."""
     servers, line = throttled_percent(stage.samples), stage.thresholds.throttled_suspect_percent
     pod = max(servers, key=servers.__getitem__, default="")

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from benchrun.api import FAILED_TRANSFERS, Severity
-from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFinding, StageProfile, graded
+from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFacts, StageFinding, graded
 from benchrun.measure import counters, rounded, sum_of_known
 from benchrun.names import ROLE_DECODE
 
@@ -22,7 +22,7 @@ class PrefixHits(NamedTuple):
     beyond_percent: float  # More than the dataset repeats on purpose.
 
 
-def prefix_hits(stage: StageProfile) -> PrefixHits | None:
+def prefix_hits(stage: StageFacts) -> PrefixHits | None:
     """None: a server's counters were not read at both ends."""
     lookups = counters.prefix_lookups(counters.prefilling(stage.edges))
     if lookups is None:
@@ -35,7 +35,7 @@ def prefix_hits(stage: StageProfile) -> PrefixHits | None:
     return PrefixHits(hits, external_hits, looked_up, percent, max(percent - 100 * allowed_for / looked_up, 0.0))
 
 
-def prefix_cache(stage: StageProfile) -> Found:
+def prefix_cache(stage: StageFacts) -> Found:
     """Hits among the tokens looked up. No look-ups: the cache is off, or nothing arrived."""
     found, thresholds = prefix_hits(stage), stage.thresholds
     if found is None:
@@ -59,7 +59,7 @@ def prefix_cache(stage: StageProfile) -> Found:
     return [StageFinding(Code.PREFIX_CACHE_CONTAMINATED, severity, stage.id, evidence, weight=beyond)]
 
 
-def cache_reset(stage: StageProfile) -> Found:
+def cache_reset(stage: StageFacts) -> Found:
     """Whether the reset that the policy wants took place, by the answer of every server."""
     reset = stage.record.cache_reset
     if stage.expected.cache_policy != "Reset" or (reset is not None and reset.succeeded):
@@ -70,7 +70,7 @@ def cache_reset(stage: StageProfile) -> Found:
     return [StageFinding(Code.CACHE_RESET_FAILED, "Suspect", stage.id, evidence, weight=reset.attempts)]
 
 
-def preempted(stage: StageProfile) -> Found:
+def preempted(stage: StageFacts) -> Found:
     """Any preemption is worth a Note; more than a few determine the tail."""
     preemptions, requests = counters.rise(counters.of_vllm(stage.edges), counters.PREEMPTIONS), len(stage.requests.ok)
     if preemptions is None:
@@ -84,7 +84,7 @@ def preempted(stage: StageProfile) -> Found:
     return [StageFinding(Code.PREEMPTED, severity, stage.id, evidence, weight=percent)]
 
 
-def kv_recomputed(stage: StageProfile) -> Found:
+def kv_recomputed(stage: StageFacts) -> Found:
     """Prompt tokens that decode servers neither fetched nor found in their own prefix cache."""
     servers = counters.by_role(stage.edges).get(ROLE_DECODE, ())
     if not servers:

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from benchrun.api import Severity
-from benchrun.judge.rules.rule import Code, Found, NotChecked, Rules, StageFinding, StageProfile
+from benchrun.judge.rules.rule import Code, Found, NotChecked, Rules, StageFacts, StageFinding
 from benchrun.judge.rules.steady_state import BEYOND_CAPACITY
 from benchrun.measure import Distribution, failed_requests, milliseconds, rounded
 
 
-def rate_not_achieved(stage: StageProfile) -> Found:
+def rate_not_achieved(stage: StageFacts) -> Found:
     """Time taken to send, against requests / rate or the trace. A cap that holds requests back is another rule's matter. The
     engine sends the first request after a gap of its own and the last at requests / rate, so a client that keeps up never takes
     longer, whatever the gaps are."""
@@ -40,7 +40,7 @@ def rate_not_achieved(stage: StageProfile) -> Found:
     return [StageFinding(Code.RATE_NOT_ACHIEVED, severity, stage.id, evidence, weight=100 - percent)]
 
 
-def concurrency_not_reached(stage: StageProfile) -> Found:
+def concurrency_not_reached(stage: StageFacts) -> Found:
     """Mean requests in flight, from where they first reach the users until the last request is sent."""
     users, thresholds = stage.expected.concurrency, stage.thresholds
     failed, requests = failed_requests(stage.record), len(stage.requests.ok)
@@ -66,7 +66,7 @@ def concurrency_not_reached(stage: StageProfile) -> Found:
     return [StageFinding(Code.CONCURRENCY_NOT_REACHED, "Suspect", stage.id, evidence, weight=100 - percent)]
 
 
-def queue_wait_hidden(stage: StageProfile) -> Found:
+def queue_wait_hidden(stage: StageFacts) -> Found:
     """Under a rate and a cap: waits for a free place that are more than bookkeeping."""
     thresholds = stage.thresholds
     latencies = Distribution.of(stage.e2el_us if stage.expected.capped else ())
@@ -92,7 +92,7 @@ def queue_wait_hidden(stage: StageProfile) -> Found:
     return [StageFinding(Code.QUEUE_WAIT_HIDDEN, "Note", stage.id, evidence, weight=p99)]
 
 
-def all_at_once(stage: StageProfile) -> Found:
+def all_at_once(stage: StageFacts) -> Found:
     """A rate of "inf" without a cap."""
     if not stage.expected.all_at_once or stage.expected.offline:
         return []
@@ -111,7 +111,7 @@ class Overload(NamedTuple):
     seconds: float  # Between the two.
 
 
-def overload_of(stages: Sequence[StageProfile], found: Sequence[StageFinding]) -> Overload | None:
+def overload_of(stages: Sequence[StageFacts], found: Sequence[StageFinding]) -> Overload | None:
     """The stage where it is most marked; None where no stage was beyond capacity."""
     beyond = [f for f in found if f.code is Code.NOT_STEADY_STATE and f.evidence.get("cause") == BEYOND_CAPACITY]
     if not beyond:

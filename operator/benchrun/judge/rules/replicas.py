@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from benchrun_client.contract import ServerEdge
 
-from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFinding, StageProfile, times
+from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFacts, StageFinding, times
 from benchrun.measure import counters, is_busy, rounded
 
 MAX_NAMES_CHARS = 200
 
 
-def replicas_unequal(stage: StageProfile) -> Found:
+def replicas_unequal(stage: StageFacts) -> Found:
     """What servers of a role report, their presence at both ends, and answers that none of them gave."""
     if not stage.edges:
         return [NotChecked(Code.REPLICAS_UNEQUAL, "no server's metrics endpoint was read")]
@@ -19,7 +19,7 @@ def replicas_unequal(stage: StageProfile) -> Found:
     return [found for servers in by_role.values() for found in _unequal(servers, stage)]
 
 
-def _unequal(servers: Sequence[ServerEdge], stage: StageProfile) -> Found:
+def _unequal(servers: Sequence[ServerEdge], stage: StageFacts) -> Found:
     halves = [edge for edge in servers if (edge.before is None) != (edge.after is None)]
     # No server read at one end: the cause is the client or the network.
     partly_there = len(halves) if len(halves) < len(servers) else 0
@@ -63,7 +63,7 @@ def _named(values: set[str]) -> str:
     return "; ".join(value[: MAX_NAMES_CHARS // len(values)] for value in sorted(values))
 
 
-def load_uneven(stage: StageProfile) -> Found:
+def load_uneven(stage: StageFacts) -> Found:
     """The server farthest from an equal share of what its role finished, where chance does not explain it."""
     if not stage.edges:
         return [NotChecked(Code.LOAD_UNEVEN, "no server's metrics endpoint was read")]
@@ -71,7 +71,7 @@ def load_uneven(stage: StageProfile) -> Found:
     return [found for servers in by_role.values() for found in _uneven(servers, stage)]
 
 
-def _uneven(servers: Sequence[ServerEdge], stage: StageProfile) -> Found:
+def _uneven(servers: Sequence[ServerEdge], stage: StageFacts) -> Found:
     thresholds, finished = stage.thresholds, counters.rise(servers, counters.REQUESTS_FINISHED)
     if len(servers) == 1 or finished == 0:
         return []
@@ -109,7 +109,7 @@ def _chance(answered: float, *, requests: float, servers: int) -> float:
     return min(1.0, 2 * servers * math.exp(-requests * divergence))
 
 
-def role_idle(stage: StageProfile) -> Found:
+def role_idle(stage: StageFacts) -> Found:
     """The idlest role beside the one with the most queued samples."""
     idle_percents, queued_percents = {}, {}
     for window in stage.windows:
@@ -134,7 +134,7 @@ def role_idle(stage: StageProfile) -> Found:
     return [StageFinding(Code.ROLE_IDLE, "Note", stage.id, evidence, weight=idle_percent)]
 
 
-def proxy_saturated(stage: StageProfile) -> Found:
+def proxy_saturated(stage: StageFacts) -> Found:
     """What it added to the time to first token, how long it held requests back, and how busy it was."""
     found = counters.proxy_figures([stage.record])
     if found is None:

@@ -17,7 +17,7 @@ from benchrun_client.contract import Probe, StageRecord, WarmupOutcome
 
 from benchrun.api import Cell, Code as Code, Objective, RuleSeverity, Severity
 from benchrun.judge.objectives import expected_samples
-from benchrun.judge.stage_profile import ExpectedLoad, StageProfile as StageProfile
+from benchrun.judge.stage_facts import ExpectedLoad, StageFacts as StageFacts
 from benchrun.judge.thresholds import Thresholds as Thresholds
 from benchrun.measure import QUEUED_LATENCIES, Pools, Samples, pools_of
 
@@ -56,7 +56,7 @@ class CellContext:
     thresholds: Thresholds
     expected: ExpectedLoad
     percentiles: Sequence[str]
-    stages: tuple[StageProfile, ...]
+    stages: tuple[StageFacts, ...]
     objectives: Sequence[Objective] = ()
 
     @cached_property
@@ -100,7 +100,7 @@ class StageSummary:
     stage_id: str
     sequence: int
     probe: Probe | None
-    # As its profile has them:
+    # Of its facts:
     batches: Mapping[str, Sequence[float]]
     gpus: Mapping[tuple[str, str], Sequence[float]] = field(default_factory=dict)
     warmup: WarmupOutcome | None = None  # Of its workload, in the first record of that alone.
@@ -147,7 +147,7 @@ def number(value: float | None) -> str:
     return f"{value:.0f}" if abs(value) >= 100 else f"{float(f'{value:.3g}'):.12g}"
 
 
-StageRule = Callable[[StageProfile], Found]
+StageRule = Callable[[StageFacts], Found]
 
 
 @dataclass(frozen=True, slots=True)

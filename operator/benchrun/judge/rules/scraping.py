@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
 
-from benchrun.judge.rules.rule import Code, Found, NotChecked, Rules, StageFinding, StageProfile
+from benchrun.judge.rules.rule import Code, Found, NotChecked, Rules, StageFacts, StageFinding
 from benchrun.measure import Window, by_server, mean_of, request_figures, rounded, variance_inflation
 from benchrun.names import ROLE_PREFILL
 
 
-def scrape_coverage(stage: StageProfile) -> Found:
+def scrape_coverage(stage: StageFacts) -> Found:
     """Samples there are, of those the interval should give. One a server may fall on either side of the stage's edge."""
     interval, threshold = stage.expected.scrape_interval_seconds, stage.thresholds.scrape_coverage_note_percent
     samples = sorted(stage.samples, key=lambda sample: sample.at)
@@ -37,7 +37,7 @@ def scrape_coverage(stage: StageProfile) -> Found:
 THINNED_INTERVALS = 12.0  # A long run's timeline keeps means of 16 samples: missing samples are never so regular.
 
 
-def littles_law(stage: StageProfile) -> Found:
+def littles_law(stage: StageFacts) -> Found:
     """Requests the servers hold, against those the client waits for at the same instants. Both averages are throughput times
     latency, seen from either end. At the same instants, so that only what differs between them counts as noise; a difference of
     the two clocks makes it larger, not one-sided."""

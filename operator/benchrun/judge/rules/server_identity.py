@@ -7,13 +7,13 @@ from itertools import compress, product
 
 from benchrun_client.contract import START_TIME, ServedModel, ServerEdge
 
-from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFinding, StageProfile
+from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFacts, StageFinding
 from benchrun.measure import counters, rounded
 
 MAX_CHARS = 150  # Of a name, a path or a list of addresses in the evidence.
 
 
-def wrong_server(stage: StageProfile) -> Found:
+def wrong_server(stage: StageFacts) -> Found:
     """The addresses that the client measured at, compared with those of the run's own pods. An endpoint has none."""
     if not stage.expected.servers:
         return []
@@ -52,7 +52,7 @@ def _ip(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return None
 
 
-def wrong_model(stage: StageProfile) -> Found:
+def wrong_model(stage: StageFacts) -> Found:
     """Whether /v1/models lists the name in the requests, and at the run's own servers for the model that the run expects."""
     expected = stage.expected
     if expected.offline:
@@ -75,7 +75,7 @@ def wrong_model(stage: StageProfile) -> Found:
     return [] if why is None else [NotChecked(Code.WRONG_MODEL, why)]
 
 
-def _is_wrong(edge: ServerEdge, served: ServedModel, stage: StageProfile) -> bool:
+def _is_wrong(edge: ServerEdge, served: ServedModel, stage: StageFacts) -> bool:
     expected = stage.expected
     if served.id != expected.served_name:
         # A gateway may know a model by names that it does not list. Nothing stands between a Service and vLLM in its pods.
@@ -89,7 +89,7 @@ def _source(served: ServedModel) -> str | None:
     return served.root if served.root and served.root != served.id else None
 
 
-def _missing(served: ServedModel | None, stage: StageProfile) -> str | None:
+def _missing(served: ServedModel | None, stage: StageFacts) -> str | None:
     expected = stage.expected
     if served is None:
         return "a server lists no models"
@@ -114,7 +114,7 @@ _READ = ("generation_tokens", "prompt_tokens", "requests_finished", "prefix_quer
 """Counters that the operator's samples hold."""
 
 
-def server_restarted(stage: StageProfile) -> Found:
+def server_restarted(stage: StageFacts) -> Found:
     """The process has another start time at the end or in a sample, or (where it reports none) its counters fell."""
     if restarted := _restarted(stage):
         server, before, after = restarted[0]
@@ -135,13 +135,13 @@ def server_restarted(stage: StageProfile) -> Found:
 
 
 def _counter_fell(
-    stage: StageProfile, servers: int, server: str, counter: str, before: float | None, after: float | None
+    stage: StageFacts, servers: int, server: str, counter: str, before: float | None, after: float | None
 ) -> StageFinding:
     evidence: Evidence = {"servers": servers, "server": server, "counter": counter, "before": before, "after": after}
     return StageFinding(Code.COUNTERS_RESET, "Invalid", stage.id, evidence, weight=servers)
 
 
-def _fallen_between_samples(stage: StageProfile) -> list[StageFinding]:
+def _fallen_between_samples(stage: StageFacts) -> list[StageFinding]:
     """A counter that began anew and rose past its old value shows only in samples."""
     last: dict[tuple[str, str], float] = {}
     for sample, counter in product(sorted(stage.samples, key=lambda s: s.at), _READ):
@@ -154,7 +154,7 @@ def _fallen_between_samples(stage: StageProfile) -> list[StageFinding]:
     return []
 
 
-def _restarted(stage: StageProfile) -> list[tuple[str, float | None, float | None]]:
+def _restarted(stage: StageFacts) -> list[tuple[str, float | None, float | None]]:
     """Servers with their first and last start time: at the edges, else in the operator's samples, which it took while the client
     could not read the closing edge."""
     restarted = list(filter(counters.is_restarted, stage.edges))
@@ -172,7 +172,7 @@ def _restarted(stage: StageProfile) -> list[tuple[str, float | None, float | Non
 # tokens, which are counted with the first token.
 
 
-def foreign_traffic(stage: StageProfile) -> Found:
+def foreign_traffic(stage: StageFacts) -> Found:
     """Requests finished and, for Completions, prompt tokens processed beyond those of this stage."""
     threshold = stage.thresholds.foreign_invalid_percent
     sent, finished = len(stage.requests.ok), counters.rise(counters.answering(stage.edges), counters.REQUESTS_FINISHED)

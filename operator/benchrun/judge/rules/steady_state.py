@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, RunContext, StageFinding, times
-from benchrun.judge.stage_profile import StageProfile
+from benchrun.judge.stage_facts import StageFacts
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import Distribution, batches, completed_in, groups_p_value, plateau, rounded, significance
 
@@ -15,7 +15,7 @@ MIN_ANSWER_TIMES = 3  # Mean E2ELs that a plateau under a rate lasts before the 
 SKIPPED_SHARE = 0.1  # Of the first requests, where hardly any plateau is left: they met an empty server.
 
 
-def not_steady_state(stage: StageProfile) -> Found:
+def not_steady_state(stage: StageFacts) -> Found:
     """A trend both large and certain: of the requests in the system under a rate, of E2EL where users keep up the load; or of
     TPOT, which a queue moves least."""
     expected = stage.expected
@@ -35,7 +35,7 @@ def not_steady_state(stage: StageProfile) -> Found:
     return _standstill(stage) if is_long and not found else found
 
 
-def _open_loop(stage: StageProfile, where: plateau.Plateau) -> Found:
+def _open_loop(stage: StageFacts, where: plateau.Plateau) -> Found:
     thresholds = stage.thresholds
     in_system = stage.demand.means(where.start_us, where.end_us, parts=batches.BATCHES)
     moved = _moved(stage, "requestsInSystem", in_system, thresholds.steady_change_percent)
@@ -53,7 +53,7 @@ def _open_loop(stage: StageProfile, where: plateau.Plateau) -> Found:
     return [_finding(stage, moved, rates, BEYOND_CAPACITY if short else None)]
 
 
-def _latencies(stage: StageProfile, where: plateau.Plateau) -> Found:
+def _latencies(stage: StageFacts, where: plateau.Plateau) -> Found:
     rows, thresholds = stage.requests, stage.thresholds
     answered = [i for i in where.started if rows.ok[i]]
     longer = [i for i in answered if rows.output_tokens[i] > 1]
@@ -70,7 +70,7 @@ def _latencies(stage: StageProfile, where: plateau.Plateau) -> Found:
     return [_finding(stage, moved, {})] if moved is not None else []
 
 
-def _standstill(stage: StageProfile) -> Found:
+def _standstill(stage: StageFacts) -> Found:
     """A time without tokens for most streams, once: requests that arrived in it waited for half of it on average."""
     counts, thresholds = stage.record.gaps, stage.thresholds
     gaps = Distribution.of_counts(zip(counts.us, counts.count, strict=True))
@@ -94,7 +94,7 @@ def _standstill(stage: StageProfile) -> Found:
     return [StageFinding(Code.NOT_STEADY_STATE, "Suspect", stage.id, evidence, weight=late_percent)]
 
 
-def _growing_queue(stage: StageProfile) -> Found:
+def _growing_queue(stage: StageFacts) -> Found:
     """Answers take about as long as the sending: either the stage is too short for them, or the queue grows."""
     requests, due = stage.requests, stage.due_us
     waits = [requests.queue_us[i] + requests.ttft_us[i] for i in stage.answered]
@@ -117,7 +117,7 @@ class _Moved(NamedTuple):
     evidence: Evidence
 
 
-def _moved(stage: StageProfile, figure: str, values: Sequence[float], percent: float) -> _Moved | None:
+def _moved(stage: StageFacts, figure: str, values: Sequence[float], percent: float) -> _Moved | None:
     """The trend of a series in order of time, beyond `percent` and significant."""
     if (found := significance.trend(values)) is None:
         return None
@@ -134,13 +134,13 @@ def _moved(stage: StageProfile, figure: str, values: Sequence[float], percent: f
     return _Moved(change, evidence)
 
 
-def _finding(stage: StageProfile, moved: _Moved, rates: Evidence, cause: str | None = None) -> StageFinding:
+def _finding(stage: StageFacts, moved: _Moved, rates: Evidence, cause: str | None = None) -> StageFinding:
     trend = "latencies rise" if moved.percent > 0 else "latencies fall"
     evidence: Evidence = {"cause": cause or trend, **moved.evidence, **rates}
     return StageFinding(Code.NOT_STEADY_STATE, "Suspect", stage.id, evidence, weight=abs(moved.percent))
 
 
-def window_too_short(stage: StageProfile) -> Found:
+def window_too_short(stage: StageFacts) -> Found:
     """Too few requests for those in flight at a time, or too few seconds. In flight are the users of a closed loop, and the
     measured mean of an open one. A round is the time of a mean answer: where it is long, fewer of them are asked for. A load
     sent all at once has no rounds, only a duration."""

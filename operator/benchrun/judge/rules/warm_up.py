@@ -7,7 +7,7 @@ from statistics import median
 from typing import NamedTuple
 
 from benchrun.api import ServerStatus
-from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, RunContext, StageFinding, StageProfile
+from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, RunContext, StageFacts, StageFinding
 from benchrun.measure import milliseconds, rounded
 
 MIN_REQUESTS = 20  # Fewer have no usual latency to compare with.
@@ -19,7 +19,7 @@ def known_compilations(servers: Sequence[ServerStatus]) -> tuple[float, ...] | N
     return None if found is None else tuple(found.at)
 
 
-def compiled_during(stage: StageProfile) -> Sequence[float] | None:
+def compiled_during(stage: StageFacts) -> Sequence[float] | None:
     """When the server compiled a kernel between the first send and the last answer, in seconds since that send, by its log;
     None: the log could not be read."""
     first, last = stage.record.first_send_unix_us / 1e6, stage.record.last_receive_unix_us / 1e6
@@ -27,7 +27,7 @@ def compiled_during(stage: StageProfile) -> Sequence[float] | None:
     return None if known is None else sorted(instant - first for instant in known if first <= instant <= last)
 
 
-def compilation_in_window(stage: StageProfile) -> Found:
+def compilation_in_window(stage: StageFacts) -> Found:
     """Compilations in the server's log between the first send and the last answer."""
     inside = compiled_during(stage)
     if inside is None:
@@ -38,7 +38,7 @@ def compilation_in_window(stage: StageProfile) -> Found:
     return [StageFinding(Code.COMPILATION_IN_WINDOW, "Suspect", stage.id, evidence, weight=len(inside))]
 
 
-def cold_start(stage: StageProfile) -> Found:
+def cold_start(stage: StageFacts) -> Found:
     """The stage begins with requests whose TTFT is far above the usual, and chance does not explain it. A queue does not explain a slow
     beginning: the first request finds the server empty. So the slow requests have to begin with the very first, and in a closed loop to
     last for the whole first wave, whose later ones do wait for each other. The wave then has to end late as well: an engine that shares
@@ -86,7 +86,7 @@ class _Beginning(NamedTuple):
     is_certain: bool  # By chance, or because only the first is slow and no other is a third as slow.
 
 
-def _slow_beginning(stage: StageProfile) -> _Beginning:
+def _slow_beginning(stage: StageFacts) -> _Beginning:
     ttft_us, thresholds = stage.ttft_us, stage.thresholds
     usual = median(ttft_us)
     slow_from = max(thresholds.cold_start_factor * usual, usual + 1000 * thresholds.cold_start_floor_ms)
@@ -108,7 +108,7 @@ def _slow_beginning(stage: StageProfile) -> _Beginning:
     )
 
 
-def warmup_incomplete(stage: StageProfile) -> Found:
+def warmup_incomplete(stage: StageFacts) -> Found:
     """Fewer answers than requests. Only the first stage of a workload has a warm-up."""
     warmup = stage.record.warmup
     if warmup is None or warmup.answered >= warmup.requests:

@@ -13,7 +13,7 @@ from benchrun_client.contract import StageRecord
 from benchrun import api, measure
 from benchrun.judge.objectives import TRUSTED
 from benchrun.judge.result_row import proxy_role, role_figures
-from benchrun.judge.stage_profile import ExpectedLoad, StageProfile, expected_load
+from benchrun.judge.stage_facts import ExpectedLoad, StageFacts, expected_load
 from benchrun.names import ROLE_DECODE
 from benchrun.plan import cells, probed_cells
 from benchrun.report.export.encoders import Files
@@ -95,7 +95,7 @@ def exported(run: Reported) -> ExportedRun:
         if (cell := places.get(record.stage_id)) is None:
             continue
         row, expected = rows.get(cell.id), expected_load(spec, cell)
-        where = StageProfile(record, expected).plateau
+        where = StageFacts(record, expected).plateau
         sampled = measure.stage_windows(record, run.samples, scrape_interval=spec.measurement.scrape_interval_seconds)
         stage = ExportedStage(
             record=record,

@@ -12,7 +12,7 @@ from benchrun.api import KEYS, Axis, BenchmarkRunSpec, BenchmarkRunStatus, Cell,
 from benchrun.api.sweep import BenchmarkSweepSpec, BenchmarkSweepStatus, Row
 from benchrun.judge.objectives import expected_samples, objective_results
 from benchrun.judge.result_row import intervals
-from benchrun.judge.stage_profile import expected_load
+from benchrun.judge.stage_facts import expected_load
 from benchrun.measure import QUEUED_LATENCIES, level_metrics, pooled_metrics, pools_of
 from benchrun.observe import Run, Sweep
 from benchrun.plan import axis_of, objective_error, probed_id, searched

@@ -9,7 +9,7 @@ from benchrun_client.contract import StageRecord, open_stage
 
 from benchrun.api import Cell, Result, SearchResult
 from benchrun.judge.search_results import outcome_of
-from benchrun.judge.stage_profile import StageProfile, expected_load
+from benchrun.judge.stage_facts import StageFacts, expected_load
 from benchrun.judge.throughput import throughputs
 from benchrun.measure import QUEUED_E2EL, Distribution, latencies, totals
 from benchrun.report import html
@@ -68,7 +68,7 @@ def _of_stage(run: Reported, row: Result, record: StageRecord, *, queued: bool) 
     found: Mapping[str, float | None] = totals([record])
     if row.has_plateau and any(workload.name == row.workload for workload in run.spec.workloads):
         load = expected_load(run.spec, Cell(row.cell, row.workload, row.axis, row.value, ()))
-        found = throughputs([StageProfile(record, load)])
+        found = throughputs([StageFacts(record, load)])
     mean_us, throughput = pool.mean(), found["request_throughput"]
     return None if mean_us is None or throughput is None else (throughput, mean_us / 1e6)
 

@@ -12,8 +12,8 @@ from benchrun.observe import Run, Sweep, untrusted_json as raw
 from benchrun.plan import Variant, planned_variants
 from benchrun.report import html, run_list
 from benchrun.report.html import Reported, ReportedSweep
+from benchrun.report.run_settings import kv_cache_text, settings_rows
 from benchrun.report.run_summary import sampling_text, startup_text
-from benchrun.report.settings import kv_cache_text, settings_rows
 from benchrun.report.tables import ABSENT, Column, Rows, figure, price_text, table_of
 
 REPEAT_SUFFIX = "-again"

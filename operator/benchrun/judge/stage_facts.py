@@ -1,4 +1,4 @@
-"""The expected load of a stage, and its profile: what its requests show, computed once for all rules."""
+"""The expected load of a stage, and the facts that its requests show, computed once for all rules."""
 
 import math
 from collections import defaultdict
@@ -99,7 +99,7 @@ COUNTS_AGREE_PERCENT = 1.0  # Of the requests that servers and client report: el
 
 
 @dataclass(frozen=True)
-class StageProfile:
+class StageFacts:
     """A measured stage with what is known of it; failed requests count as in flight and in no other figure."""
 
     record: StageRecord

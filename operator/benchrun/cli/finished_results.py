@@ -16,7 +16,7 @@ from benchrun.api.sweep import KIND, BenchmarkSweepStatus, essence
 from benchrun.cli import cluster, console_tables, errors, manifests
 from benchrun.decide import Unacceptable
 from benchrun.decide.sweep import decide_sweep, sweep_state
-from benchrun.judge.sweep.table import sweep_table
+from benchrun.judge.sweep.judged_sweep import sweep_table
 from benchrun.measure import exposition, timeline
 from benchrun.observe import run_outcomes, untrusted_json as raw, view_builders, views
 from benchrun.plan import TIMELINE_KEY, stored_part, stored_record

@@ -8,7 +8,7 @@ from statistics import fmean
 
 from benchrun.api import Explanation, Result, ServerStatus
 from benchrun.judge.rules.kv_cache import prefix_hits
-from benchrun.judge.rules.rule import CellContext, Code, Evidence, StageProfile, in_words
+from benchrun.judge.rules.rule import CellContext, Code, Evidence, StageFacts, in_words
 from benchrun.judge.rules.warm_up import compiled_during
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import counters, rounded, sum_of_known
@@ -42,14 +42,14 @@ _SENTENCES: Mapping[str, str] = {
 }
 
 
-def figures_by_repeat(stages: Sequence[StageProfile]) -> dict[str, list[float]]:
+def figures_by_repeat(stages: Sequence[StageFacts]) -> dict[str, list[float]]:
     """By figure, one value a stage in their order; a figure that is not known of all of them is left out."""
     rows = [_figures(stage) for stage in stages]
     columns = {name: [value for row in rows if (value := row[name]) is not None] for name in (rows[0] if rows else ())}
     return {name: values for name, values in columns.items() if len(values) == len(rows)}
 
 
-def _figures(stage: StageProfile) -> dict[str, float | None]:
+def _figures(stage: StageFacts) -> dict[str, float | None]:
     answered, hits, compiled = len(stage.answered), prefix_hits(stage), compiled_during(stage)
     tokens = sum(map(stage.requests.input_tokens.__getitem__, stage.answered))
     return {

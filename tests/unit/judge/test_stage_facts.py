@@ -1,7 +1,7 @@
 """What rules share about a stage: worked out once, of answered requests only."""
 
 import pytest
-from benchrun.judge.stage_profile import ExpectedLoad, StageProfile
+from benchrun.judge.stage_facts import ExpectedLoad, StageFacts
 from benchrun.measure import NoPlateau, Plateau
 from unit.judge.queues import Server, closed_loop, open_loop
 from unit.judge.stages import open_loop_load, users
@@ -13,7 +13,7 @@ SOME_FAILED = record(
 
 
 def test_failed_requests_have_no_latencies() -> None:
-    shape = StageProfile(SOME_FAILED, open_loop_load())
+    shape = StageFacts(SOME_FAILED, open_loop_load())
     assert (list(shape.answered), list(shape.ttft_us), list(shape.e2el_us)) == (
         [0, 2],
         [1_000, 3_000],
@@ -22,15 +22,15 @@ def test_failed_requests_have_no_latencies() -> None:
 
 
 def test_an_answer_of_one_token_has_no_tpot() -> None:
-    assert list(StageProfile(SOME_FAILED, open_loop_load()).tpot_us) == [1_000.0]
+    assert list(StageFacts(SOME_FAILED, open_loop_load()).tpot_us) == [1_000.0]
 
 
 def test_mean_in_flight_is_all_latencies_over_the_duration() -> None:
-    assert StageProfile(SOME_FAILED, open_loop_load()).mean_in_flight == pytest.approx(0.0034)
+    assert StageFacts(SOME_FAILED, open_loop_load()).mean_in_flight == pytest.approx(0.0034)
 
 
 def test_batches_are_milliseconds() -> None:
-    batches = StageProfile(SOME_FAILED, open_loop_load()).batches
+    batches = StageFacts(SOME_FAILED, open_loop_load()).batches
     assert {figure: list(means) for figure, means in batches.items()} == {
         "meanTtftMs": [1.0, 3.0],
         "meanTpotMs": [1.0],
@@ -43,7 +43,7 @@ def test_throughput_is_that_of_the_middle() -> None:
     """Ten answers of five tokens each second, for twenty seconds: the first and the last second are left out."""
     ends = [100_000 * i + 50_000 for i in range(200)]
     columns = requests(ttft_us=ends, e2el_us=ends, output_tokens=[5] * 200, start_us=[0] * 200)
-    shape = StageProfile(record(requests=columns, scalars={"duration": 20.0}), open_loop_load(rate=None))
+    shape = StageFacts(record(requests=columns, scalars={"duration": 20.0}), open_loop_load(rate=None))
     assert shape.batches["outputTokensPerSecond"] == [50.0] * 18
 
 
@@ -65,10 +65,10 @@ def test_demand(waiting: int, load: ExpectedLoad) -> None:
         start_us=[0, 1_000_000, 2_000_000],
         queue_us=[0, 1_000_000, 2_000_000],
     )
-    assert StageProfile(record(requests=columns), load).demand.at(500_000) == 1 + waiting
+    assert StageFacts(record(requests=columns), load).demand.at(500_000) == 1 + waiting
 
 
 def test_the_plateau_is_that_of_the_load_requested() -> None:
     assert isinstance(open_loop(Server(), rate=10, count=200, seed=1).plateau, Plateau)
     assert isinstance(closed_loop(Server(), concurrency=8, count=100, seed=1).plateau, Plateau)
-    assert StageProfile(SOME_FAILED, open_loop_load(rate=None)).plateau is NoPlateau.ALL_AT_ONCE
+    assert StageFacts(SOME_FAILED, open_loop_load(rate=None)).plateau is NoPlateau.ALL_AT_ONCE

@@ -1,8 +1,7 @@
 """Messages between the operator and its judge process: a job and its parts go in, a judgement comes out.
 
 In go the `Job` as a line of JSON, for each part its `PartHead` as a line and as many bytes as it says, then an empty line; out comes
-the `Judgement` as a line of JSON. The operator imports this module, so that nothing of the judge is imported here.
-"""
+the `Judgement` as a line of JSON. The operator imports this module, so that nothing of the judge is imported here."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Why requests wait in a server: what its samples show (Pressure), and its own limits (ServerLimits)."""
+"""What the samples of a server show of its queue (Pressure), and its own limits (ServerLimits)."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
-"""A sweep judged: every variant at every load point, against the baseline.
-
-All words of the table are corrected together, as those of two runs are: the chance of any false one stays at 5 %.
-"""
+"""A sweep judged: every variant at every load point, against the baseline. All words of the table are corrected together, as
+those of two runs are: the chance of any false one stays at 5 %."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
