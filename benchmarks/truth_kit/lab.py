@@ -7,7 +7,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -29,16 +29,7 @@ from benchrun_client.contract import (
     unpack_delivery,
 )
 
-from truth_kit.physical import (
-    Standstill,
-    cpu_quota,
-    delaying,
-    losing,
-    neighbours,
-    run_ahead,
-    run_as_others,
-    stand_still,
-)
+from truth_kit.physical import Standstill, cpu_quota, delaying, losing, neighbours, run_ahead, stand_still
 from truth_kit.processes import TINY_MODEL, Server, client, free_port, server
 
 TOKEN = secrets.token_hex(32)
@@ -79,10 +70,8 @@ class Experiment:
     allow_reset: bool = False
     client_processes: int = 1
     client_ahead: bool = False
-    """From its first request on, the client runs before all processes of ordinary priority, as if it had a core to itself. Who
-    starts or ends does not: it would take a core from those that measure."""
+    """Once it measures, the client runs before all processes of ordinary priority, as if it had a core to itself."""
     servers_ahead: bool = False
-    """The same, once they answer."""
     traffic: str = ""
     """Experiments with the same word send the same prompts at the same instants; without any, each has its own."""
 
@@ -162,9 +151,8 @@ async def measure(experiment: Experiment) -> Outcome:
         async with AsyncExitStack() as stack:
             start = partial(server, folder, environment=dict(experiment.environment), real=experiment.real_servers)
             servers = [await stack.enter_async_context(start(flags)) for flags in experiment.servers]
-            for each in servers if experiment.servers_ahead else []:
-                await _answers(each)
-                run_ahead(each.process)
+            for process in [each.process for each in servers] if experiment.servers_ahead else []:
+                run_ahead(process)
             spec = experiment.spec(await _on_its_way(stack, experiment, servers[0]))
             records, samples = await _measure(stack, experiment, _plan(experiment, spec, servers), servers, folder)
         # Read once the servers have ended: they write their log when they have time.
@@ -209,23 +197,11 @@ async def _measure(
     scraping = [asyncio.create_task(_scrape(http, each, f"server-{n}", samples)) for n, each in enumerate(read)]
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            records = await _pull(http, url, plan, process, group, ahead=experiment.client_ahead, stops=stops)
-            for each in servers:
-                run_as_others(each.process)
-            return records, samples
+            return await _pull(http, url, plan, process, group, ahead=experiment.client_ahead, stops=stops), samples
     finally:
         for task in scraping:
             task.cancel()
         await asyncio.gather(*scraping, return_exceptions=True)
-
-
-async def _answers(server: Server) -> None:
-    async with httpx.AsyncClient(trust_env=False) as http, asyncio.timeout(PATIENCE_SECONDS):
-        while True:
-            with suppress(httpx.TransportError):
-                if (await http.get(f"{server.url}/health")).is_success:
-                    return
-            await asyncio.sleep(0.2)
 
 
 def _plan(experiment: Experiment, spec: BenchmarkRunSpec, servers: Sequence[Server]) -> Plan:
@@ -266,13 +242,12 @@ async def _pull(
         delivery, bodies = unpack_delivery(answer.content)
         seen = delivery.progress.version
         _raise_if_failed(delivery.progress)
-        if ahead and delivery.progress.phase != "Preparing":
-            run_ahead(process)
-            ahead = False
         if not held and delivery.progress.phase in ("WarmingUp", "Measuring"):
             held = True
             if group is not None:
                 (group / "cgroup.procs").write_text(str(process.pid))
+            if ahead:
+                run_ahead(process)
         began = delivery.progress.first_request_unix_us
         if stops and not standing and began is not None:
             standing = [asyncio.create_task(stand_still(of, stop, began_unix=began / 1e6)) for of, stop in stops]

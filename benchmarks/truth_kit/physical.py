@@ -97,20 +97,8 @@ async def stand_still(process: Process, stop: Standstill, *, began_unix: float) 
 
 
 def run_ahead(process: Process) -> None:
-    """Before all processes of ordinary priority, but not what it starts from now on: a client packs its records in a process of its
-    own, which has no hurry."""
-    _schedule(process, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, 1)
-
-
-def run_as_others(process: Process) -> None:
-    """With ordinary priority again."""
-    _schedule(process, os.SCHED_OTHER, 0)
-
-
-def _schedule(process: Process, policy: int, priority: int) -> None:
-    with suppress(FileNotFoundError, ProcessLookupError):  # It has ended.
-        for thread in Path(f"/proc/{process.pid}/task").iterdir():
-            os.sched_setscheduler(int(thread.name), policy, os.sched_param(priority))
+    """Before all processes of ordinary priority."""
+    os.sched_setscheduler(process.pid, os.SCHED_FIFO, os.sched_param(1))
 
 
 @asynccontextmanager
