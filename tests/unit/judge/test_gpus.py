@@ -176,8 +176,8 @@ def run_of(*of_stages: Sequence[dict[str, float]]) -> RunContext:
     for place, figures in enumerate(of_stages):
         planned = cell(value=str(place + 1))
         samples = [sample(1000.0 + next(numbers), pod=POD, **each) for each in figures]
-        profile = stage(samples, stage_id=planned.stage_ids[0], sequence=place)
-        found[planned.id] = CellContext(planned, Thresholds(), OPEN_LOOP, ("50",), (profile,)).summary()
+        facts = stage(samples, stage_id=planned.stage_ids[0], sequence=place)
+        found[planned.id] = CellContext(planned, Thresholds(), OPEN_LOOP, ("50",), (facts,)).summary()
     return RunContext(Thresholds(), dict(reversed(found.items())))
 
 
@@ -245,8 +245,8 @@ def test_more_memory_than_the_server_takes_is_anothers(
 
 @pytest.mark.parametrize("reported", [{}, {"gpu_memory_utilization": "0.5", "kv_cache_memory_bytes": "1073741824"}])
 def test_without_a_share_nobody_knows_what_the_server_takes(reported: dict[str, str]) -> None:
-    profile = stage([sample(1001.0, **READ)], server=ServerStatus(role="server", gpus=1, reported=reported))
-    assert [each.code for each in unchecked(gpu_shared(profile))] == [Code.GPU_SHARED]
+    facts = stage([sample(1001.0, **READ)], server=ServerStatus(role="server", gpus=1, reported=reported))
+    assert [each.code for each in unchecked(gpu_shared(facts))] == [Code.GPU_SHARED]
 
 
 def test_without_free_memory_processes_outside_of_kubernetes_are_not_looked_for() -> None:
