@@ -70,7 +70,8 @@ class Experiment:
     allow_reset: bool = False
     client_processes: int = 1
     client_ahead: bool = False
-    """Once it measures, the client runs before all processes of ordinary priority, as if it had a core to itself."""
+    """Once it measures, the client runs before all processes of ordinary priority, as if it had a core to itself; likewise the
+    servers."""
     servers_ahead: bool = False
     traffic: str = ""
     """Experiments with the same word send the same prompts at the same instants; without any, each has its own."""
@@ -151,8 +152,6 @@ async def measure(experiment: Experiment) -> Outcome:
         async with AsyncExitStack() as stack:
             start = partial(server, folder, environment=dict(experiment.environment), real=experiment.real_servers)
             servers = [await stack.enter_async_context(start(flags)) for flags in experiment.servers]
-            for process in [each.process for each in servers] if experiment.servers_ahead else []:
-                run_ahead(process)
             spec = experiment.spec(await _on_its_way(stack, experiment, servers[0]))
             records, samples = await _measure(stack, experiment, _plan(experiment, spec, servers), servers, folder)
         # Read once the servers have ended: they write their log when they have time.
@@ -192,12 +191,14 @@ async def _measure(
         for each, stop in ((process, experiment.client_stopped), (servers[0].process, experiment.server_stopped))
         if stop
     ]
+    of_servers = [each.process for each in servers]
+    ahead = [process] * experiment.client_ahead + of_servers * experiment.servers_ahead
     samples: list[Sample] = []
     read = servers if experiment.read_servers else ()
     scraping = [asyncio.create_task(_scrape(http, each, f"server-{n}", samples)) for n, each in enumerate(read)]
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            return await _pull(http, url, plan, process, group, ahead=experiment.client_ahead, stops=stops), samples
+            return await _pull(http, url, plan, process, group, ahead=ahead, stops=stops), samples
     finally:
         for task in scraping:
             task.cancel()
@@ -222,7 +223,7 @@ async def _pull(
     process: asyncio.subprocess.Process,
     group: Path | None,
     *,
-    ahead: bool,
+    ahead: Sequence[asyncio.subprocess.Process],
     stops: Sequence[tuple[asyncio.subprocess.Process, Standstill]],
 ) -> list[StageRecord]:
     """Every record, acknowledged as it comes; as the operator does."""
@@ -246,8 +247,9 @@ async def _pull(
             held = True
             if group is not None:
                 (group / "cgroup.procs").write_text(str(process.pid))
-            if ahead:
-                run_ahead(process)
+            # Not before: those that start would take a core from those that measure.
+            for each in ahead:
+                run_ahead(each)
         began = delivery.progress.first_request_unix_us
         if stops and not standing and began is not None:
             standing = [asyncio.create_task(stand_still(of, stop, began_unix=began / 1e6)) for of, stop in stops]

@@ -72,9 +72,10 @@ class Thresholds:
     """Of the answers. A lost request is sent again after 200 ms or more (Linux's TCP_RTO_MIN): from 1 % on that is the p99."""
     client_lag_suspect_ms: float = 5.0
     """p99 of how late the client sends or runs what is due, at least: a virtual machine wakes up a few milliseconds late."""
-    client_lag_suspect_percent: float = 10.0
+    client_lag_suspect_percent: float = 8.0
     """Of the shorter one of mean TTFT and mean time from first to last token: TTFT is late by the lag, TPOT by the lag over
-    the tokens. The mean lag is below half of its p99, so means are then off by 5 % at most."""
+    the tokens. A mean is late by about a third of the lag's p99, and by another quarter where the server shares the client's
+    busy cores: 5 % at most."""
     client_cores_suspect: float = 0.9
     """A process. It has one event loop, which fills a core at most: then it sends and reads as fast as it can, not as the
     load says. It never makes a stage Invalid by itself: gap and lag show its effect on the figures."""
