@@ -20,7 +20,7 @@ from truth_kit.clean import clean_runs, clean_stages
 from truth_kit.lab import Experiment, Failed, Outcome, measure_all
 from truth_kit.machine import Machine, watched
 from truth_kit.mistakes import MISTAKES
-from truth_kit.physical import own_network
+from truth_kit.physical import own_network, short_turns
 
 CLEAN_STAGES, MAX_CLEAN_STAGES = 300, 700
 PAIRS = 2000
@@ -237,7 +237,7 @@ def main() -> int:
     chosen = arguments.only or (*SIMULATED, *MEASURED)
     if any(part in MEASURED for part in chosen):
         own_network()
-    with watched(every_core=any(part in MEASURED for part in chosen)) as machine:
+    with short_turns(), watched(every_core=any(part in MEASURED for part in chosen)) as machine:
         found = asyncio.run(_measure(chosen, Lab(arguments.lanes, machine, arguments.named)))
     figures = {name: round(value, 2) if isinstance(value, float) else value for name, value in found.items()}
     print(json.dumps(figures), flush=True)

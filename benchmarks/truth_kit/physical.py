@@ -6,9 +6,7 @@ Needs root. Nothing outside of this benchmark's own processes is touched: packet
 import asyncio
 import ctypes
 import os
-import platform
 import signal
-import struct
 import subprocess
 import sys
 import time
@@ -16,7 +14,6 @@ from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 CPU_CGROUP = Path("/sys/fs/cgroup/cpu" if Path("/sys/fs/cgroup/cpu").is_dir() else "/sys/fs/cgroup")
@@ -25,21 +22,13 @@ WEIGHTS = {"cpu.shares": 262_144, "cpu.weight": 10_000}
 """The most that the two versions of control groups know: what runs beside it takes none of the share."""
 NEW_NETWORK = 0x40000000
 """CLONE_NEWNET of unshare(2)."""
-SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}
-"""Number of the system call."""
-TURN_NS = 100_000
+TURN_MS = Path("/proc/sys/kernel/sched_rr_timeslice_ms")
 PIECE_BYTES = 65536
-
-
-@cache
-def libc() -> ctypes.CDLL:
-    """The C library, which knows what `os` does not yet."""
-    return ctypes.CDLL(None, use_errno=True)
 
 
 def own_network() -> None:
     """Move this process, and all that it starts from now on, into a network namespace whose only interface is its own loopback."""
-    if libc().unshare(NEW_NETWORK):
+    if ctypes.CDLL(None, use_errno=True).unshare(NEW_NETWORK):
         raise OSError(ctypes.get_errno(), "unshare of the network namespace")
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 
@@ -109,17 +98,20 @@ async def stand_still(process: Process, stop: Standstill, *, began_unix: float) 
 
 
 def run_ahead(process: Process) -> None:
-    """Before processes of ordinary priority, and in turns of 0.1 ms beside others that run ahead: one that computes for 20 ms delays
-    none of them by that. In the real-time class it would."""
-    for thread in Path(f"/proc/{process.pid}/task").iterdir():
-        attributes = struct.pack("=IIQiIQQQ", 48, os.SCHED_OTHER, 0, -20, 0, TURN_NS, 0, 0)
-        if libc().syscall(SCHED_SETATTR[platform.machine()], int(thread.name), attributes, 0):
-            raise OSError(ctypes.get_errno(), "sched_setattr")
+    """Before all processes of ordinary priority; what it starts does not."""
+    os.sched_setscheduler(process.pid, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
 
 
-def wait_for_no_core(process: Process) -> None:
-    """Before everything else, even what runs ahead."""
-    os.sched_setscheduler(process.pid, os.SCHED_FIFO, os.sched_param(1))
+@contextmanager
+def short_turns() -> Iterator[None]:
+    """Processes that run ahead take turns of one tick of the kernel, not of 100 ms: one that computes for long, as a client does
+    between stages, would hold a core while others measure."""
+    before = TURN_MS.read_text()
+    TURN_MS.write_text("1")
+    try:
+        yield
+    finally:
+        TURN_MS.write_text(before)
 
 
 @asynccontextmanager
@@ -130,7 +122,7 @@ async def delaying(port: int, target: int, delay_ms: float) -> AsyncIterator[Non
     process = await asyncio.create_subprocess_exec(*words, stdout=subprocess.PIPE)
     assert process.stdout is not None
     await process.stdout.readline()  # It listens.
-    wait_for_no_core(process)
+    os.sched_setscheduler(process.pid, os.SCHED_FIFO, os.sched_param(2))
     try:
         yield
     finally:
