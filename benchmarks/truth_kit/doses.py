@@ -194,7 +194,7 @@ MISTAKES: tuple[Mistake, ...] = (
         doses=(0.3, 0.12, 0.06, 0.03, 0.02),
         fast=(0.12, 0.06),
         with_dose=lambda share: {"server_cpu_share": share, "client_ahead": True},
-        expected=_SERVER | _GAP | {"FrontendSaturated"},
+        expected=_SERVER | _GAP | {"FrontendSaturated", "ServerThrottled"},
         beside="alike",
     ),
     Mistake(

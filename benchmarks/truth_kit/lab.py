@@ -29,7 +29,7 @@ from benchrun_client.contract import (
     unpack_delivery,
 )
 
-from truth_kit.physical import Standstill, cpu_quota, delaying, losing, neighbours, run_ahead, stand_still
+from truth_kit.physical import Standstill, cpu_periods, cpu_quota, delaying, losing, neighbours, run_ahead, stand_still
 from truth_kit.processes import TINY_MODEL, Server, client, free_port, server
 
 TOKEN = secrets.token_hex(32)
@@ -165,8 +165,8 @@ async def _on_its_way(stack: AsyncExitStack, experiment: Experiment, to: Server)
     stack.enter_context(neighbours(experiment.neighbours))
     stack.enter_context(losing(to.port, experiment.path_loss_percent))
     if experiment.server_cpu_share is not None:
-        group = stack.enter_context(cpu_quota(uuid.uuid4().hex[:8], experiment.server_cpu_share))
-        (group / "cgroup.procs").write_text(str(to.process.pid))
+        to.group = stack.enter_context(cpu_quota(uuid.uuid4().hex[:8], experiment.server_cpu_share))
+        (to.group / "cgroup.procs").write_text(str(to.process.pid))
     if not experiment.path_delay_ms:
         return to.url
     port = free_port()
@@ -275,7 +275,11 @@ async def _scrape(http: httpx.AsyncClient, of: Server, pod: str, samples: list[S
         try:
             page = await http.get(f"{of.url}/metrics")
             page.raise_for_status()
-            samples.append(parse_sample(page.text, at=time.time(), role="server", pod=pod))
+            sample = parse_sample(page.text, at=time.time(), role="server", pod=pod)
+            if of.group is not None:
+                periods, throttled = cpu_periods(of.group)
+                sample = replace(sample, cpu_periods=periods, cpu_throttled_periods=throttled)
+            samples.append(sample)
         except (httpx.HTTPError, UnreadableMetrics):
             continue
 

@@ -67,6 +67,12 @@ def cpu_quota(name: str, share: float) -> Iterator[Path]:
         group.rmdir()
 
 
+def cpu_periods(group: Path) -> tuple[float, float]:
+    """Periods of a control group, and those in which it was stopped; a cAdvisor reads the same file."""
+    counted = dict(line.split() for line in (group / "cpu.stat").read_text().splitlines())
+    return float(counted["nr_periods"]), float(counted["nr_throttled"])
+
+
 @contextmanager
 def neighbours(count: int) -> Iterator[None]:
     """So many processes of ordinary priority that never rest."""

@@ -45,6 +45,8 @@ class Server:
     """Its own log of requests, where it is a simulated one."""
     compilations: list[float] = field(default_factory=list)
     """When its log told of compiling; Unix seconds."""
+    group: Path | None = None
+    """Its control group, where its CPU is limited."""
 
     @property
     def url(self) -> str:
