@@ -13,6 +13,7 @@ import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 
 from truth_kit import capacity, coverage, doses, gates, pairs, simulated_searches, timing
@@ -235,9 +236,10 @@ def main() -> int:
     parser.add_argument("--lanes", type=int, default=LANES, help="experiments at a time (default: %(default)s)")
     arguments = parser.parse_args()
     chosen = arguments.only or (*SIMULATED, *MEASURED)
-    if any(part in MEASURED for part in chosen):
+    measures = any(part in MEASURED for part in chosen)
+    if measures:
         own_network()
-    with short_turns(), watched(every_core=any(part in MEASURED for part in chosen)) as machine:
+    with short_turns() if measures else nullcontext(), watched(every_core=measures) as machine:
         found = asyncio.run(_measure(chosen, Lab(arguments.lanes, machine, arguments.named)))
     figures = {name: round(value, 2) if isinstance(value, float) else value for name, value in found.items()}
     print(json.dumps(figures), flush=True)
