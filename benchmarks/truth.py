@@ -24,7 +24,7 @@ from truth_kit.mistakes import MISTAKES
 from truth_kit.physical import own_network, short_turns
 
 CLEAN_STAGES, MAX_CLEAN_STAGES = 300, 700
-PAIRS = 2000
+PAIRS = 1000
 REAL_SERVERS = 10
 LANES = 4
 """Experiments at a time: each client and its server want most of a core while they start, little when they measure."""
@@ -76,6 +76,11 @@ class Lab:
     def lanes_ahead(self) -> int:
         """For those whose client and servers run ahead of all processes: they wait more than they work."""
         return 3 * self.lanes // 2
+
+    @property
+    def lanes_timed(self) -> int:
+        """For those whose times are held against the truth to the millisecond: one less, for they wait for each other."""
+        return self.lanes_ahead - 1
 
     async def measured(
         self, experiments: Sequence[Experiment], *, lanes: int | None = None
@@ -147,27 +152,26 @@ async def _mistakes(lab: Lab) -> Found:
 
 async def _doses(lab: Lab) -> Found:
     truths: dict[tuple[str, int], doses.Truth] = {}
-    nothing = {r.experiment(place, dose).name: (place, r) for r in doses.REFERENCES for place, dose in r.tried}
-    # A median of stages bears one in which the machine stood still.
-    unharmed = [reference.experiment(place, 0) for place, reference in nothing.values()]
-    async for experiment, outcome in measure_all(unharmed, lanes=lab.lanes, say=_say):
-        place, reference = nothing[experiment.name]
-        truths[place.name, reference.prompt_tokens] = doses.truths(outcome)
     seen: dict[doses.Dose, list[doses.Seen]] = {}
     chosen = [mistake for mistake in doses.MISTAKES if lab.named in mistake.name]
+    # What runs beside any comes first, and the references with it: the others are held against them.
     lanes: Mapping[doses.Beside, int] = {"any": lab.lanes_ahead, "alike": lab.lanes, "none": 1}
     for beside, of_these in lanes.items():
         tried = {
             mistake.experiment(place, dose).name: (mistake, place, dose)
-            for mistake in chosen
+            for mistake in (*doses.REFERENCES, *chosen)
             if mistake.beside == beside
             for place, dose in mistake.tried
         }
         experiments = [mistake.experiment(place, dose) for mistake, place, dose in tried.values()]
-        for experiment, outcome in await lab.measured(experiments, lanes=of_these):
-            mistake, place, dose = tried[experiment.name]
-            truth = truths[place.name, mistake.prompt_tokens]
-            seen[mistake.name, place.name, dose] = list(doses.seen(mistake, outcome, truth))
+        ended = [(*tried[each.name], outcome) for each, outcome in await lab.measured(experiments, lanes=of_these)]
+        for mistake, place, _, outcome in ended:
+            if mistake in doses.REFERENCES:
+                truths[place.name, mistake.prompt_tokens] = doses.truths(outcome)
+        for mistake, place, dose, outcome in ended:
+            if mistake not in doses.REFERENCES:
+                truth = truths[place.name, mistake.prompt_tokens]
+                seen[mistake.name, place.name, dose] = list(doses.seen(mistake, outcome, truth))
     found = doses.tally(seen, say=_say)
     return {"doses": len(seen), **asdict(found)}
 
@@ -179,7 +183,7 @@ async def _clean(lab: Lab) -> Found:
     # Some more than are missing: a second round of a single run would leave the other lanes idle.
     while due := list(_enough(runs, round(1.08 * (CLEAN_STAGES - _stages(clean))))):
         planned += sum(map(clean_stages, due))
-        clean += [outcome for _, outcome in await lab.measured(due, lanes=lab.lanes_ahead)]
+        clean += [outcome for _, outcome in await lab.measured(due, lanes=lab.lanes_timed)]
     return {
         "clean_stages": _stages(clean),
         "disturbed_stages": planned - _stages(clean),

@@ -13,8 +13,8 @@ CELLS_A_RUN = 5
 REPEATS, QUEUE_REPEATS = 5, 4
 _TTFTS_MS, _TPOTS_MS, _JITTERS_MS = (8, 20, 60, 150), (4, 8, 15), (0, 1, 2)
 _RATES, _USERS, _TOKENS = ("4", "10", "25", "40"), (1, 4, 12, 24), (8, 24, 48)
-MOST_REQUESTS_A_SECOND, MOST_TOKENS_A_SECOND = 60, 2000
-"""Of a closed loop: six clients and their servers share two cores. What one client carries with a core to itself, the ramp of
+MOST_REQUESTS_A_SECOND, MOST_TOKENS_A_SECOND = 45, 1500
+"""Of a closed loop: five clients and their servers share two cores. What one client carries with a core to itself, the ramp of
 `capacity` shows."""
 
 QUEUE_LOADS: Mapping[float, float] = {0.5: 12.0, 0.7: 12.0, 0.8: 12.0, 0.9: 20.0, 0.95: 30.0}
@@ -59,7 +59,7 @@ def _plain_runs(draw: random.Random) -> Iterator[Experiment]:
             workloads.append({**workload, "name": f"w{position}"})
         flags = (f"--sim-ttft-ms={ttft}", f"--sim-tpot-ms={tpot}", f"--sim-jitter-ms={jitter}", f"--seed={number}")
         name = f"clean-{number} ttft={ttft} tpot={tpot} jitter={jitter}"
-        yield _run(name, workloads, flags, number, REPEATS)
+        yield _run(name, workloads, flags, number, REPEATS, STAGE_SECONDS * CELLS_A_RUN)
 
 
 def _queueing_runs(draw: random.Random) -> Iterator[Experiment]:
@@ -79,7 +79,8 @@ def _queueing_runs(draw: random.Random) -> Iterator[Experiment]:
             *(f"--sim-ttft-ms={_QUEUE_TTFT_MS}", f"--sim-tpot-ms={_QUEUE_TPOT_MS}", f"--max-num-seqs={slots}"),
             *(f"--sim-tpot-us-per-running={_PER_RUNNING_US}", f"--sim-prefill-us-per-token={_PREFILL_US}"),
         )
-        yield _run(f"queue-{number} slots={slots}", [*parts, *workloads], flags, number, QUEUE_REPEATS)
+        seconds = sum(QUEUE_LOADS.values())
+        yield _run(f"queue-{number} slots={slots}", [*parts, *workloads], flags, number, QUEUE_REPEATS, seconds)
 
 
 def _capacity(slots: int) -> float:
@@ -94,7 +95,12 @@ def _capacity(slots: int) -> float:
 
 
 def _run(
-    name: str, workloads: Sequence[Mapping[str, Any]], flags: Sequence[str], seed: int, repeats: int
+    name: str,
+    workloads: Sequence[Mapping[str, Any]],
+    flags: Sequence[str],
+    seed: int,
+    repeats: int,
+    seconds_a_repeat: float,
 ) -> Experiment:
     measurement = {"warmup": {"auto": {}}, "seed": seed}
     return Experiment(
@@ -102,8 +108,9 @@ def _run(
         workloads=workloads,
         servers=(tuple(flags),),
         repeats=repeats,
+        about_seconds=repeats * seconds_a_repeat,
         measurement=measurement,
-        # Beside three others they would wait for a core, which is a mistake, and injected elsewhere.
+        # Beside others they would wait for a core, which is a mistake, and injected elsewhere.
         client_ahead=True,
         servers_ahead=True,
     )

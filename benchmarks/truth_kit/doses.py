@@ -99,6 +99,7 @@ class Mistake:
             workloads=[place.open_loop(self.prompt_tokens, name=f"w{number}") for number in range(self.cells)],
             servers=((*place.flags, *flags),),
             traffic="doses",
+            about_seconds=self.cells * place.seconds,
             **{
                 "measurement": WARM,
                 "client_ahead": self.beside == "any",

@@ -48,6 +48,8 @@ class Experiment:
     real_servers: bool = False
     """They are vLLM on CPUs instead of simulated ones, and have no log of their own."""
     repeats: int = 1
+    about_seconds: float = 0.0
+    """How long it takes, roughly; the longest begin first, so that none is left over at the end."""
     measurement: Mapping[str, Any] = field(default_factory=dict)
     expected: Mapping[str, Severity] = field(default_factory=dict)
     evidence: Mapping[str, str] = field(default_factory=dict)
@@ -135,7 +137,8 @@ async def measure_all(
             except Failed as failure:
                 return experiment, failure
 
-    for ended in asyncio.as_completed([one(experiment) for experiment in experiments]):
+    longest_first = sorted(experiments, key=lambda experiment: -experiment.about_seconds)
+    for ended in asyncio.as_completed([asyncio.create_task(one(experiment)) for experiment in longest_first]):
         experiment, outcome = await ended
         if isinstance(outcome, Failed):
             say(f"{experiment.name}: {outcome}")

@@ -96,6 +96,7 @@ MISTAKES: tuple[Experiment, ...] = (
         {Code.RATE_NOT_ACHIEVED: "Invalid"},
         workloads=[open_loop("400", 12, tokens=2)],
         client_cpu_share=0.08,
+        about_seconds=90,
     ),
     _mistake(
         "a client that stands still as the last requests are due",
@@ -110,6 +111,7 @@ MISTAKES: tuple[Experiment, ...] = (
         {Code.CLIENT_SATURATED: "Invalid"},
         "--max-num-seqs=1024",
         workloads=[users(600, 9000, tokens=64)],
+        about_seconds=40,
     ),
     _mistake("fewer requests than users", {Code.CONCURRENCY_NOT_REACHED: "Suspect"}, workloads=[users(64, 48)]),
     _mistake("compiling", {Code.COMPILATION_IN_WINDOW: "Suspect"}, "--sim-jit-at-request=100", "--sim-jit-ms=300"),
@@ -164,8 +166,9 @@ MISTAKES: tuple[Experiment, ...] = (
         "--sim-alternate-requests=220",
         "--sim-alternate-percent=40",
         repeats=4,
+        about_seconds=50,
     ),
-    _mistake("drift over the run", {Code.DRIFT: "Suspect"}, "--sim-drift-percent=12", repeats=6),
+    _mistake("drift over the run", {Code.DRIFT: "Suspect"}, "--sim-drift-percent=12", repeats=6, about_seconds=70),
     _mistake(
         "a cap under an open loop",
         {Code.QUEUE_WAIT_HIDDEN: "Note"},

@@ -1,6 +1,6 @@
 """A/A and A/B: does the comparison find what is there, and nothing else.
 
-Two thousand pairs of five fresh servers a side are too many to run. They are resampled from recorded stages: a server is
+A thousand pairs of five fresh servers a side are too many to run. They are resampled from recorded stages: a server is
 the requests of recorded stages drawn anew. Each server has its own speed in prefill and in decoding, alike but not equal, and each
 load point differs once more; arm B takes 5 % longer for everything. A pair has one to six load points, thus 5 to 30 questions.
 Every such server goes through the real judge, every pair through the real comparison. Some pairs are run for real.
