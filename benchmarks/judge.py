@@ -20,8 +20,8 @@ from benchrun.api import BenchmarkRunSpec
 from benchrun.judge.results import cell_context, results
 from benchrun.judge.rules.all_rules import judge_cell
 from benchrun.judge.thresholds import thresholds_of
-from benchrun.judge_process.opened_job import PackedRecords
-from benchrun.measure.exposition import Sample
+from benchrun.judge_process.judge_job import PackedRecords
+from benchrun.measure.metrics_page import Sample
 from benchrun.plan import cells
 from benchrun_client.contract import ClientFigures, StageRecord, open_record, seal
 

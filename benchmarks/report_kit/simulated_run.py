@@ -22,7 +22,7 @@ from benchrun.judge.comparison.compare import compare
 from benchrun.judge.results import results
 from benchrun.judge.thresholds import judge_of
 from benchrun.measure import in_flight
-from benchrun.measure.exposition import Sample
+from benchrun.measure.metrics_page import Sample
 from benchrun.plan import cells, planned_stages
 from benchrun_client.contract import ClientFigures, StageRecord
 

@@ -16,7 +16,7 @@ from typing import Any, Self
 import httpx
 from benchrun.api import MAX_COMPILATIONS, BenchmarkRunSpec, CompiledKernels, ServerStatus, Severity
 from benchrun.judge.results import Judged, results
-from benchrun.measure.exposition import Sample, UnreadableMetrics, parse_sample
+from benchrun.measure.metrics_page import Sample, UnreadableMetrics, parse_sample
 from benchrun.plan import Owner, cells, plan_of_client
 from benchrun_client.contract import (
     TOKEN_HEADER,

@@ -21,7 +21,7 @@ from benchrun.api import (
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.comparison.compare import Compared, compare
 from benchrun.judge.results import results
-from benchrun.measure.exposition import Sample
+from benchrun.measure.metrics_page import Sample
 from benchrun.plan import cells
 from benchrun_client.contract import ClientFigures, StageRecord
 

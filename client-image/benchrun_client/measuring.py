@@ -28,8 +28,8 @@ from benchrun_client.server.first_request import complete, words_of
 from benchrun_client.server.readiness import Found, Servers
 from benchrun_client.server.round_trips import measure_round_trips
 from benchrun_client.shards.first_shard import FirstShard
-from benchrun_client.stage_prompts import Traffic
 from benchrun_client.stage_record import RawStage, micros, scalars_of
+from benchrun_client.traffic import Traffic
 
 log = logging.getLogger(__name__)
 

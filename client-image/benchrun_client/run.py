@@ -36,9 +36,9 @@ from benchrun_client.search.prompt_writer import PromptWriter, SearchPrompts
 from benchrun_client.server.readiness import FIRST_REQUEST_SECONDS, wait_for_servers
 from benchrun_client.shards.first_shard import FirstShard, ShardSetup, run_sibling
 from benchrun_client.shards.gate_server import GateServer
-from benchrun_client.stage_prompts import Material, check_lengths, find_material, is_written_late, write_traffic
 from benchrun_client.stage_record import RawStage
 from benchrun_client.tokenizer import TokenCounter, load_tokenizer, longest_context
+from benchrun_client.traffic import Material, check_lengths, find_material, is_written_late, write_traffic
 
 MAX_PLAN_BYTES = 4 * 1024 * 1024  # A ConfigMap holds 1 MiB; anything larger is not a plan.
 SHOWN_ERRORS = 5

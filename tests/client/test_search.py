@@ -11,7 +11,7 @@ from statistics import median
 import pytest
 from benchrun.api import BenchmarkRunSpec, SearchResult
 from benchrun.judge.results import results
-from benchrun.judge_process.opened_job import probe_problem
+from benchrun.judge_process.judge_job import probe_problem
 from benchrun.plan import Owner, plan_of_client, probed_cells, problem_with
 from benchrun_client.contract import Plan, Progress, StageRecord, Target, open_stage, seal
 from client.processes import TINY_MODEL, client, free_port, simulator

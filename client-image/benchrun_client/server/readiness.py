@@ -22,8 +22,8 @@ from benchrun_client.http_session import NETWORK_ERRORS, answer_of, open_session
 from benchrun_client.run_progress import RunState
 from benchrun_client.server.counter_snapshots import identify
 from benchrun_client.server.first_request import send_canary, served_models
-from benchrun_client.stage_prompts import Material, check_lengths
 from benchrun_client.stage_record import micros
+from benchrun_client.traffic import Material, check_lengths
 
 POLL_SECONDS = 0.05
 RESOLVE_SECONDS = 0.1

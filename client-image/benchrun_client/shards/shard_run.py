@@ -22,8 +22,8 @@ from benchrun_client.shards.first_shard import run_sibling
 from benchrun_client.shards.gate_client import GateClient
 from benchrun_client.shards.load_split import share_of
 from benchrun_client.shards.messages import Ended, Offset, Part
-from benchrun_client.stage_prompts import write_traffic
 from benchrun_client.stage_record import RawStage
+from benchrun_client.traffic import write_traffic
 
 log = logging.getLogger(__name__)
 

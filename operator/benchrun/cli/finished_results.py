@@ -17,7 +17,7 @@ from benchrun.cli import cluster, console_tables, errors, manifests
 from benchrun.decide import Unacceptable
 from benchrun.decide.sweep import decide_sweep, sweep_state
 from benchrun.judge.sweep.judged_sweep import sweep_table
-from benchrun.measure import exposition, timeline
+from benchrun.measure import metrics_page, timeline
 from benchrun.observe import run_outcomes, untrusted_json as raw, view_builders, views
 from benchrun.plan import TIMELINE_KEY, stored_part, stored_record
 from benchrun.report import exit_codes, markdown, run_list, tables
@@ -76,10 +76,10 @@ def with_measurement(run: views.Run, options: argparse.Namespace) -> Reported:
 
 def _measurement(
     bodies: Iterable[raw.Object], *, run_uid: str
-) -> tuple[tuple[StageRecord, ...], tuple[exposition.Sample, ...], tuple[str, ...]]:
+) -> tuple[tuple[StageRecord, ...], tuple[metrics_page.Sample, ...], tuple[str, ...]]:
     """Records, samples, and ConfigMaps that can't be read. Those of other owners are skipped: a label proves nothing."""
     records: dict[int, StageRecord] = {}
-    samples: list[exposition.Sample] = []
+    samples: list[metrics_page.Sample] = []
     unreadable: list[str] = []
     for body in bodies:
         child = view_builders.child_of("ConfigMap", body)

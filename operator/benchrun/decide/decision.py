@@ -16,7 +16,7 @@ from benchrun_client.engines import StartupPhases
 from benchrun import names
 from benchrun.api import BenchmarkRunStatus, ClientStatus, Judgement, Reason, ServerStatus
 from benchrun.measure import bucketed
-from benchrun.measure.exposition import Sample, ServerFacts
+from benchrun.measure.metrics_page import Sample, ServerFacts
 from benchrun.observe import Children, Run
 from benchrun.plan import Arrival
 

@@ -13,7 +13,7 @@ from benchrun.judge.result_row import cost_status
 from benchrun.judge.results import Judged, results
 from benchrun.judge.status_size import truncations
 from benchrun.judge.thresholds import Thresholds, judge_of
-from benchrun.measure.exposition import Sample
+from benchrun.measure.metrics_page import Sample
 from benchrun.observe import Run
 from benchrun.plan import cells, probed_cells
 

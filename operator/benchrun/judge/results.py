@@ -16,7 +16,7 @@ from benchrun.judge.search_results import SEARCH_BYTES, deciding, search_results
 from benchrun.judge.stage_facts import expected_load
 from benchrun.judge.status_size import COMPARISON_BYTES, MAX_BYTES, PROFILE_BYTES, fitted
 from benchrun.judge.thresholds import Thresholds, thresholds_of
-from benchrun.measure import exposition, request_figures, server_pressure, stage_windows
+from benchrun.measure import metrics_page, request_figures, server_pressure, stage_windows
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_SERVER
 
 UNCERTAIN = "?"  # Follows a figure that so few requests can't bound.
@@ -77,7 +77,7 @@ class JudgedCell(NamedTuple):
 def cell_context(
     cell: api.Cell,
     records: Sequence[StageRecord],
-    samples: Sequence[exposition.Sample],
+    samples: Sequence[metrics_page.Sample],
     thresholds: Thresholds,
     *,
     spec: api.BenchmarkRunSpec,
@@ -105,7 +105,7 @@ class Judged(NamedTuple):
 def results(
     plan_cells: Sequence[api.Cell],
     records: Sequence[StageRecord],
-    samples: Sequence[exposition.Sample],
+    samples: Sequence[metrics_page.Sample],
     *,
     spec: api.BenchmarkRunSpec,
     servers: Sequence[api.ServerStatus] = (),

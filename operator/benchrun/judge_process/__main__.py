@@ -12,8 +12,8 @@ import signal
 import sys
 import traceback
 
+from benchrun.judge_process.judge_job import judge_job, table_job
 from benchrun.judge_process.messages import MAX_JUDGEMENT_BYTES, Job, read_job
-from benchrun.judge_process.opened_job import judge_job, table_job
 
 NO_MORE_JOBS = 100
 NICENESS = 10  # a judgement may wait; scraping and letting go, in the process beside it, may not

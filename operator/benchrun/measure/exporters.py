@@ -10,7 +10,7 @@ from statistics import fmean
 from benchrun_client.engines import ENGINE
 
 from benchrun.api import CPU_SERIES, GPU_SERIES, Sample
-from benchrun.measure.exposition import UnreadableMetrics, combined, series_of
+from benchrun.measure.metrics_page import UnreadableMetrics, combined, series_of
 from benchrun.measure.request_figures import known, ratio, risen, sum_of_all
 from benchrun.measure.timeline import by_server
 from benchrun.measure.windows import Window

@@ -10,7 +10,7 @@ from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
 
 from benchrun.api import ROLE_FIGURES, START_DECIMALS, SUMMED, Figure, RoleFigures, Sample
 from benchrun.measure import counters
-from benchrun.measure.exposition import COMBINE
+from benchrun.measure.metrics_page import COMBINE
 from benchrun.measure.request_figures import duration_seconds, known, ratio, rounded, sum_of_all, sum_of_known
 from benchrun.measure.timeline import by_server
 

@@ -10,7 +10,7 @@ from benchrun.plan import Owner, plan_of_client, planned_variants
 from benchrun_client.contract import Plan
 from benchrun_client.datasets.row_pools import ROW_KINDS, portions_of
 from benchrun_client.datasets.run_datasets import RunDatasets
-from benchrun_client.stage_prompts import slots_of
+from benchrun_client.traffic import slots_of
 from unit.api.examples import EACH, EXAMPLES, Example
 from unit.client.plans import TOKEN_DIGEST
 from unit.client.words import WordCounter

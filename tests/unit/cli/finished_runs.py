@@ -8,7 +8,7 @@ from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, CompiledKernels, 
 from benchrun.judge.results import results
 from benchrun.judge.thresholds import judge_of
 from benchrun.measure import bucketed, encode
-from benchrun.measure.exposition import Sample
+from benchrun.measure.metrics_page import Sample
 from benchrun.plan import Owner, TimelinePart, cells, stage_config_map, timeline_config_map
 from benchrun_client.contract import StageRecord
 from unit.decide.deliveries import sealed

@@ -16,8 +16,8 @@ from benchrun_client.contract import (
 )
 from benchrun_client.datasets.row_pools import Sample, prompts_digest
 from benchrun_client.failures import RunFailure
-from benchrun_client.stage_prompts import Material, check_lengths, find_material, write_traffic
 from benchrun_client.tokenizer import TokenCounter
+from benchrun_client.traffic import Material, check_lengths, find_material, write_traffic
 from unit.client.plans import plan, sharegpt, sharegpt_stage, stage, warmup
 from unit.client.words import WORDS, HubTokenizer
 from unit.golden_messages import golden

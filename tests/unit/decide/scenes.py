@@ -27,7 +27,7 @@ from benchrun.decide import (
     decide,
 )
 from benchrun.judge.judged_run import judged_run
-from benchrun.measure.exposition import Sample
+from benchrun.measure.metrics_page import Sample
 from benchrun.observe import Child, Children, Pod, Run, Termination
 from benchrun.plan import Arrival, plan_of_client, planned_stages
 from benchrun_client.contract import Failure, Progress, StageRecord

@@ -12,7 +12,7 @@ from benchrun import names
 from benchrun.api import BenchmarkRunSpec, Judgement
 from benchrun.decide import Answer, Collected, Decision, Facts, Judging, LogTail, Question, decide
 from benchrun.judge.judged_run import judged_run
-from benchrun.measure.exposition import Sample
+from benchrun.measure.metrics_page import Sample
 from benchrun.observe import Child, Children, Pod, Run
 from benchrun.plan import RECORD_KEY
 from benchrun_client.contract import open_record

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 from benchrun.decide import MAX_BACKLOG_BYTES, MAX_UNSTORED_SAMPLES, Collected, Samples
-from benchrun.measure.exposition import Sample
+from benchrun.measure.metrics_page import Sample
 from benchrun.plan import Arrival
 from benchrun_client.contract import MAX_PACKED_BYTES
 

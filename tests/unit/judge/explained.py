@@ -6,7 +6,7 @@ from typing import Any
 
 from benchrun.api import Axis, Result, ServerStatus
 from benchrun.judge.results import results
-from benchrun.measure.exposition import Sample
+from benchrun.measure.metrics_page import Sample
 from benchrun_client.contract import RequestColumns, StageRecord
 from unit.judge.specs import spec, workload
 from unit.measure.records import cell, edge, record, requests

@@ -14,7 +14,7 @@ from benchrun.judge.rules.rule import StageFacts
 from benchrun.judge.stage_facts import ExpectedLoad
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import in_flight, stage_windows
-from benchrun.measure.exposition import Sample
+from benchrun.measure.metrics_page import Sample
 from benchrun_client.contract import StageRecord
 from unit.judge.stages import open_loop_load, users, with_compilations
 from unit.measure.records import STAGE, client, edge, record, requests, sample, served

@@ -6,7 +6,7 @@ from typing import Any
 
 from benchrun.api import Cell, ServerStatus
 from benchrun.judge.rules.rule import Code
-from benchrun.measure.exposition import Sample
+from benchrun.measure.metrics_page import Sample
 from benchrun_client.contract import PROCESS_CPU, RequestColumns, RoundTrips, ServedModel, Shards, StageRecord
 from unit.judge.queues import Server, open_loop
 from unit.measure.records import cell, client, edge, record, requests, sample, served

@@ -11,7 +11,7 @@ from benchrun.judge.rules.replicas import load_uneven, proxy_saturated, replicas
 from benchrun.judge.rules.rule import Code, Found, NotChecked, StageFinding
 from benchrun.judge.stage_facts import expected_load
 from benchrun.measure import TTFT_SUM, stage_windows
-from benchrun.measure.exposition import Sample
+from benchrun.measure.metrics_page import Sample
 from benchrun_client.contract import PROXY_COUNTERS, START_TIME, ServerEdge, StageRecord
 from unit.judge import stages
 from unit.judge.specs import spec

@@ -10,7 +10,7 @@ from benchrun.judge.judged_run import MAX_DATASETS, dataset_statuses
 from benchrun.judge.results import Judged, results
 from benchrun.judge.status_size import fitted
 from benchrun.measure import pooled_metrics, pools_of
-from benchrun.measure.exposition import Sample
+from benchrun.measure.metrics_page import Sample
 from benchrun_client.contract import DatasetFacts, ServerEdge, StageRecord
 from hypothesis import given, strategies as st
 from unit.judge.specs import spec, workload

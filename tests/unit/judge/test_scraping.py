@@ -7,7 +7,7 @@ from benchrun.judge.rules.rule import Code, Found
 from benchrun.judge.rules.scraping import littles_law, scrape_coverage
 from benchrun.judge.stage_facts import ExpectedLoad
 from benchrun.measure import Window
-from benchrun.measure.exposition import Sample
+from benchrun.measure.metrics_page import Sample
 from benchrun_client.contract import GapCounts, StageRecord
 from unit.judge.queues import Server, closed_loop, open_loop
 from unit.judge.stages import Profiled, context, findings, one_finding, unchecked, users

@@ -6,7 +6,7 @@ import pytest
 from benchrun.judge.rules.rule import Code, Found
 from benchrun.judge.rules.server_identity import foreign_traffic, server_restarted
 from benchrun.measure import Window
-from benchrun.measure.exposition import Sample
+from benchrun.measure.metrics_page import Sample
 from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
 from unit.judge.stages import Profiled, context, findings, one_finding, open_loop_load, unchecked
 from unit.measure.records import ZERO, edge, record, requests, sample

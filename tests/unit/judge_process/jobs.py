@@ -7,7 +7,7 @@ from typing import Any
 from benchrun.api import BenchmarkRunSpec, ClientStatus, ServerStatus
 from benchrun.judge_process.messages import Job, Part
 from benchrun.measure import SCHEMA, Timeline, encode
-from benchrun.measure.exposition import Sample
+from benchrun.measure.metrics_page import Sample
 from benchrun.plan import planned_stages
 from benchrun_client.contract import StageRecord, seal
 from unit.measure.records import record

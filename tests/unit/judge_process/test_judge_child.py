@@ -14,8 +14,8 @@ import pytest
 from benchrun.api import Judgement
 from benchrun.api.sweep import SweepTable, TabledRun
 from benchrun.effects import JudgeChild, NotJudged
+from benchrun.judge_process.judge_job import judge_job
 from benchrun.judge_process.messages import MAX_JUDGEMENT_BYTES, Part, SweepJob
-from benchrun.judge_process.opened_job import judge_job
 from unit.judge.comparison.sides import row as table_row, run as status_of
 from unit.judge_process.jobs import STAGES, forged_timeline, job, measured, part, records, timeline
 from unit.measure.records import requests, sample

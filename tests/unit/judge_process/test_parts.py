@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from benchrun.api import MAX_REFUSED, Judgement
+from benchrun.judge_process.judge_job import judge_job
 from benchrun.judge_process.messages import Part
-from benchrun.judge_process.opened_job import judge_job
 from benchrun_client.contract import Probe
 from unit.judge_process import jobs
 from unit.measure.records import edge, requests, sample

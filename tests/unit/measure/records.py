@@ -6,7 +6,7 @@ from itertools import compress
 from typing import Any
 
 from benchrun.api import Axis, Cell
-from benchrun.measure.exposition import Sample
+from benchrun.measure.metrics_page import Sample
 from benchrun_client.contract import (
     MAX_GAP_SLICES,
     PROCESS_CPU,

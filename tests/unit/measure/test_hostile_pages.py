@@ -7,7 +7,7 @@ import tracemalloc
 
 import pytest
 from benchrun.measure import GREATEST, Timeline, decode, encode, gpu_values, is_believable
-from benchrun.measure.exposition import (
+from benchrun.measure.metrics_page import (
     MAX_LABELS,
     MAX_LINE_CHARS,
     MAX_LINES,

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from benchrun.judge_process.opened_job import probe_problem
+from benchrun.judge_process.judge_job import probe_problem
 from benchrun_client.contract import Probe, StageRecord
 from hypothesis import given, strategies as st
 from unit.client.search.searches import search

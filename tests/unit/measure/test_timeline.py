@@ -20,7 +20,7 @@ from benchrun.measure import (
     encode,
     live,
 )
-from benchrun.measure.exposition import Sample, parse_sample
+from benchrun.measure.metrics_page import Sample, parse_sample
 from hypothesis import given, strategies as st
 from unit.measure.records import sample
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchrun.measure import Window
-from benchrun.measure.exposition import Sample
+from benchrun.measure.metrics_page import Sample
 from unit.measure.records import edge, sample
 
 Gauges = tuple[float, float, float | None]

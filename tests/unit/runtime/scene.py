@@ -9,7 +9,7 @@ from benchrun.api import BenchmarkRunStatus, as_json
 from benchrun.decide import Collected, Context, Decision, ExporterKind, Exporters, Facts, PullTarget, ScrapeTarget
 from benchrun.effects import LookUps, Tools
 from benchrun.measure import bucketed, encode
-from benchrun.measure.exposition import Sample
+from benchrun.measure.metrics_page import Sample
 from benchrun.observe import Key
 from benchrun.plan import Arrival, Owner, TimelinePart, metadata, stage_config_map, stamped
 from benchrun.runtime.indexes import Indexes

@@ -8,7 +8,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from benchrun.decide import Collected, ExporterEndpoint, ExporterKind, ScrapeTarget
 from benchrun.effects import Fetcher, FetchError
-from benchrun.measure.exposition import Sample
+from benchrun.measure.metrics_page import Sample
 from benchrun.runtime.scrapers import Scraper
 from benchrun.runtime.telemetry import Telemetry
 from unit.measure.cadvisor_pages import cadvisor_page

@@ -10,8 +10,8 @@ import pytest
 from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.decide import Ref
 from benchrun.effects import A, Conflict, Forbidden, Invalid, JudgeChild, NotJudged, Unavailable
+from benchrun.judge_process.judge_job import table_job
 from benchrun.judge_process.messages import END, Job, Part, SweepJob, read_job
-from benchrun.judge_process.opened_job import table_job
 from benchrun.names import API_VERSION, KIND
 from benchrun.observe import Key, run_key, sweep_key, sweep_of_run
 from benchrun.runtime.indexes import Indexes

@@ -3,7 +3,7 @@
 import json
 
 from benchrun_client.engines.engine import Engine
-from benchrun_client.engines.vllm import launch, log, metrics
+from benchrun_client.engines.vllm import launch, log, metric_names
 
 
 def is_reset(body: str) -> bool:
@@ -47,12 +47,12 @@ ENGINE = Engine(
     profile_remedy="start it with --profiler-config (before vLLM 0.13: VLLM_TORCH_PROFILER_DIR)",
     profiled=launch.profiled,
     is_reset=is_reset,
-    sample_series=metrics.SAMPLE_SERIES,
-    counter_series=metrics.COUNTER_SERIES,
-    labelled_counters=metrics.LABELLED_COUNTERS,
+    sample_series=metric_names.SAMPLE_SERIES,
+    counter_series=metric_names.COUNTER_SERIES,
+    labelled_counters=metric_names.LABELLED_COUNTERS,
     settings_series="vllm:cache_config_info",
-    measured_settings=metrics.MEASURED_SETTINGS,
-    cache_tokens=metrics.cache_tokens,
+    measured_settings=metric_names.MEASURED_SETTINGS,
+    cache_tokens=metric_names.cache_tokens,
     log_prefix=log.PREFIX,
     cause_is_above="See root cause above",
     log_causes=log.CAUSES,

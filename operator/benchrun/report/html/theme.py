@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from benchrun.measure import Distribution
-from benchrun.measure.exposition import Sample
+from benchrun.measure.metrics_page import Sample
 from benchrun.report.html import ChartSpec
 
 Rows = Sequence[Mapping[str, object]]

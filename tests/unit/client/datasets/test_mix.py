@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from benchrun_client.contract import CustomData, MixableData, MixData, MixPart, RandomData
 from benchrun_client.datasets.row_pools import Sample, interleaved, portions_of, shared_out
-from benchrun_client.stage_prompts import check_lengths, find_material, write_traffic
 from benchrun_client.tokenizer import TokenCounter
+from benchrun_client.traffic import check_lengths, find_material, write_traffic
 from hypothesis import given, strategies as st
 from unit.client.datasets.files import json_lines
 from unit.client.plans import plan, stage, warmup

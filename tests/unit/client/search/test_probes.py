@@ -11,8 +11,8 @@ from benchrun_client.datasets.row_pools import Sample, prompts_digest
 from benchrun_client.failures import RunFailure
 from benchrun_client.search.bisection import Position, after, every_stage, first, stage_at
 from benchrun_client.search.prompt_writer import SearchPrompts
-from benchrun_client.stage_prompts import check_lengths, find_material, write_traffic
 from benchrun_client.tokenizer import TokenCounter
+from benchrun_client.traffic import check_lengths, find_material, write_traffic
 from pydantic import ValidationError
 from unit.client.plans import plan, stage, warmup
 from unit.client.search.searches import search

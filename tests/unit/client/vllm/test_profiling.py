@@ -17,9 +17,9 @@ from benchrun_client.engines.vllm.trace_reader import summary_of
 from benchrun_client.load.vllm_benchmark import Load
 from benchrun_client.profiling import Profiling
 from benchrun_client.server.readiness import Servers
-from benchrun_client.stage_prompts import find_material, write_traffic
 from benchrun_client.stage_record import Instants
 from benchrun_client.tokenizer import TokenCounter
+from benchrun_client.traffic import find_material, write_traffic
 from unit.client.plans import plan, stage, warmup
 from unit.client.servers import Handler, serving_paths
 from unit.client.words import HubTokenizer

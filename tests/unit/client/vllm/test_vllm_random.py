@@ -4,8 +4,8 @@ import pytest
 from benchrun_client.contract import CachePolicy, MixData, MixPart, Plan, RandomData
 from benchrun_client.datasets.random_words import vllm_prompts
 from benchrun_client.failures import RunFailure
-from benchrun_client.stage_prompts import Traffic, find_material, write_traffic
 from benchrun_client.tokenizer import TokenCounter
+from benchrun_client.traffic import Traffic, find_material, write_traffic
 from unit.client.plans import plan, stage, warmup
 from unit.client.words import HubTokenizer
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, ServerStatus
-from benchrun.measure.exposition import Sample
+from benchrun.measure.metrics_page import Sample
 from benchrun.report.export.formats import ExportedRun
 from benchrun_client.contract import PROXY_COUNTERS, START_TIME, ServerEdge, StageRecord
 from unit.measure.records import edge, served

@@ -1,6 +1,6 @@
 """The table of replicas: a row a stage and server."""
 
-from benchrun.measure.exposition import Sample
+from benchrun.measure.metrics_page import Sample
 from benchrun.report.export.csv_parquet import replica_table, server_table
 from benchrun.report.export.encoders import Value
 from benchrun.report.export.formats import ExportedRun

@@ -1,7 +1,7 @@
 """The table of servers: a row a stage and role."""
 
 from benchrun.api import BenchmarkRunStatus
-from benchrun.measure.exposition import Sample
+from benchrun.measure.metrics_page import Sample
 from benchrun.report.export.csv_parquet import server_table, stage_table
 from benchrun.report.export.encoders import Value
 from benchrun.report.export.formats import ExportedRun

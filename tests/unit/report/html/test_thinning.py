@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 from benchrun.measure import Distribution
-from benchrun.measure.exposition import Sample
+from benchrun.measure.metrics_page import Sample
 from benchrun.report.html.theme import CDF_POINTS, SPANS, cdf_points, spans
 from hypothesis import given, strategies as st
 

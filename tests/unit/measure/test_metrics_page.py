@@ -4,7 +4,14 @@ from pathlib import Path
 
 import pytest
 from benchrun.api import CPU_SERIES, GPU_SERIES, ROLE_FIGURES, SAMPLE_FIGURES
-from benchrun.measure.exposition import MAX_REPORTED, Sample, ServerFacts, UnreadableMetrics, parse_facts, parse_sample
+from benchrun.measure.metrics_page import (
+    MAX_REPORTED,
+    Sample,
+    ServerFacts,
+    UnreadableMetrics,
+    parse_facts,
+    parse_sample,
+)
 from benchrun_client.engines import ENGINE
 from hypothesis import given, strategies as st
 

@@ -16,7 +16,7 @@ from benchrun.api.sweep import BenchmarkSweepSpec, SweepTable
 from benchrun.judge.judged_run import judged_run
 from benchrun.judge.sweep.judged_sweep import sweep_table
 from benchrun.judge_process.messages import Job, Part, PartHead, SweepJob
-from benchrun.measure import exposition, timeline
+from benchrun.measure import metrics_page, timeline
 from benchrun.names import SERVING_ROLES
 from benchrun.observe import Run, run_of
 from benchrun.plan import Owner, planned_searches, problem_with, stage_ids
@@ -104,7 +104,7 @@ class _Opened:
         self._stage_ids = stage_ids(spec, run_uid=owner.uid)
         self._searches = planned_searches(owner, spec)
         self.records: dict[int, bytes] = {}  # Packed, by sequence.
-        self.samples: list[exposition.Sample] = []
+        self.samples: list[metrics_page.Sample] = []
         self.baseline: Run | None = None
         self.refused: list[str] = []
 
