@@ -55,7 +55,7 @@ class DrawnLengths(Message):
 
     model_config = ConfigDict(strict=True)
     mean: Length = Field(description="Before the cut.")
-    stdev: Length = Field(description="Likewise.")
+    stdev: Length = Field(description="Standard deviation.")
     min: Length = Field(description="Shortest.")
     max: Length = Field(description="Longest.")
 
@@ -145,7 +145,7 @@ class AgentData(DatasetFields):
 
 class ShareGPTData(DatasetFields):
     """Conversations from a ShareGPT file. The first turn of a conversation is the prompt. Each row is used once a run (under
-    cachePolicy Share all stages of a workload send the same rows). Left out and counted: prompts and answers below 4 tokens,
+    cachePolicy Share all stages of a workload send the same rows). Skipped and counted: prompts and answers below 4 tokens,
     what is longer than the limits or the model takes, and prompts that came before."""
 
     kind: Literal["shareGPT"] = "shareGPT"
@@ -162,7 +162,7 @@ class ShareGPTData(DatasetFields):
 
 class CustomData(DatasetFields):
     """Prompts from a JSON Lines file, one object a line, as `vllm bench serve --dataset-name custom` takes it. Each line is used
-    once a run. Left out and counted: prompts that came before, and what is longer than the model takes. What all prompts begin
+    once a run. Skipped and counted: prompts that came before, and what is longer than the model takes. What all prompts begin
     with is measured and declared."""
 
     kind: Literal["custom"] = "custom"
@@ -176,7 +176,7 @@ class CustomData(DatasetFields):
 
 class TextsData(DatasetFields):
     """Texts of a CSV or JSON Lines column, packed: one text a line, textsPerPrompt of them in a prompt, and an instruction behind
-    them. Each text is used once a run: a stage takes requests x textsPerPrompt / duplicate of them. Left out and counted: empty
+    them. Each text is used once a run: a stage takes requests x textsPerPrompt / duplicate of them. Skipped and counted: empty
     texts, those that came before, and prompts longer than the model takes."""
 
     rules_in_spec = (
@@ -224,7 +224,7 @@ class HuggingFaceData(DatasetFields):
 class TimedTraceData(DatasetFields):
     """Recorded requests: JSON Lines with the instant of each, the lengths of prompt and answer, and the blocks that its prompt was
     made of. The words are random; equal blocks within a stage get equal words, and that is declared. Each stage sends the first
-    ones: at their instants under load.traceSpeeds, else by the load. Left out and counted: what is longer than the model takes."""
+    ones: at their instants under load.traceSpeeds, else by the load. Skipped and counted: what is longer than the model takes."""
 
     kind: Literal["timedTrace"] = "timedTrace"
     file: DataFile = Field(description="Where the JSON Lines file is.")

@@ -19,8 +19,7 @@ _ONE = f"self.client.parallelism == '{AUTO}' || self.client.parallelism == 1"
 MEASUREMENT_RULES = (
     Rule(
         cel=f"{_ONE} || self.workloads.all(w, !has(w.load.search))",
-        message="client.parallelism: a search chooses each load by what one process saw of the one before; "
-        "take 1, or list the loads",
+        message="client.parallelism: load.search runs in one process; take 1, or list the loads",
         path=".client.parallelism",
     ),
     Rule(

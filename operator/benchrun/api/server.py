@@ -226,7 +226,7 @@ class Disaggregated(base.SpecModel):
     """Prefill here, decode there."""
 
     prefill: RoleServers = Field(default_factory=RoleServers, description="Servers that compute prompts' KV cache.")
-    decode: RoleServers = Field(default_factory=RoleServers, description="Servers that fetch it and write the answers.")
+    decode: RoleServers = Field(default_factory=RoleServers, description="Servers that decode: they write the answers.")
     proxy: Proxy = Field(default_factory=Proxy, description="What requests go to.")
     kv_transfer: KVTransfer = Field(description="How the KV cache is handed over.")
 

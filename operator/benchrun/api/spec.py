@@ -154,7 +154,7 @@ class BenchmarkRunSpec(SpecModel):
     """Longest time from scheduled to healthy; 0 means no limit."""
     run_deadline_seconds: Deadline = Field(14_400, description="Most time for warm-up and stages; 0 means no limit.")
     ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=31_536_000)] | None = None
-    """Delete this object (and its results) so long after it finished; kept for ever if left out."""
+    """Seconds after its end until this object and its results are deleted. Left out: never."""
 
     @property
     def started(self) -> Started | None:

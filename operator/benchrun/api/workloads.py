@@ -46,7 +46,7 @@ class Search(base.SpecModel):
     """Lowest load, measured first; it should meet the objectives."""
     to: base.PositiveDecimal = Field(description="Highest load; the search ends there if it meets the objectives.")
     tolerance_percent: Annotated[base.Decimal, _TOLERANCE] = "5"
-    """The search ends once the bracket is so narrow."""
+    """Width of the bracket at which the search ends."""
     max_probes: Annotated[int, Field(ge=1, le=MAX_PROBES)] = Field(
         12, description=f"Most load points; up to {CONFIRMATIONS} are then measured to confirm the load found."
     )
@@ -136,10 +136,10 @@ class Load(base.SpecModel):
         ),
         base.Rule(
             cel="!has(self.maxConcurrency) || has(self.requestRates)",
-            message="maxConcurrency caps requestRates; remove it",
+            message="set maxConcurrency only with requestRates",
         ),
         base.Rule(
-            cel="!has(self.burstiness) || has(self.requestRates)", message="burstiness needs requestRates; remove it"
+            cel="!has(self.burstiness) || has(self.requestRates)", message="set burstiness only with requestRates"
         ),
     )
     request_rates: Annotated[LoadPoints[base.Rate], base.DIFFERENT_NUMBERS] | None = None

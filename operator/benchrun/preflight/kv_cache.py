@@ -25,7 +25,7 @@ def cache_remarks(spec: BenchmarkRunSpec, sizing: Sizing | None, *, unknown: str
         usable = f"{memory(found.total)} x {found.utilization:g} = {memory(found.usable)} a GPU"
         parts = f"weights take {memory(found.weights)} and overhead {memory(found.overhead)}"
         text = f"nothing is left for the KV cache: of {usable}, {parts}"
-        remedy = "use more GPUs, a smaller type, or more --gpu-memory-utilization"
+        remedy = "add GPUs, quantize the weights, or raise --gpu-memory-utilization"
         return [*remarks, error(ARGS, f"{text}; {remedy}")]
     held = f"{sizing.tokens:,} tokens" if sizing.tokens is not None else f"{fit.blocks:,} blocks"
     size, a_token = memory(fit.blocks * sizing.pool.block_bytes), memory(sizing.token_bytes_per_gpu)

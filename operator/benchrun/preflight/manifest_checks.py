@@ -88,7 +88,7 @@ def _server(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
     max_tokens = longest or (shape.context_tokens if shape is not None else None)
     source = "--max-model-len" if longest is not None else "config.json"
     if max_tokens is None:
-        source = "neither --max-model-len in the arguments nor --model is given"
+        source = "set --max-model-len, or run benchrun check with --model"
     remarks += length_remarks(spec, max_tokens=max_tokens, source=source)
     is_allowed = any(each.name == sizing.ALLOW_LONGER for each in server.env)
     beyond = sizing.beyond_context(args, shape, is_allowed=is_allowed) if shape is not None else None
@@ -96,7 +96,7 @@ def _server(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
         is_meant, text = beyond
         remarks.append(note(ARGS, text) if is_meant else error(ARGS, text))
     wanted = {"--model": shape, "--gpu-memory": known.gpu_bytes, "--weights": known.weights_bytes}
-    unknown = f"give {', '.join(name for name, value in wanted.items() if value is None)}"
+    unknown = f"run benchrun check with {', '.join(name for name, value in wanted.items() if value is None)}"
     return [*remarks, *concurrency_remarks(spec, sequences), *cache_remarks(spec, sized, unknown=unknown)]
 
 
@@ -108,7 +108,7 @@ def _sizing_of(args: sizing.ServeArgs, known: Known) -> sizing.Sizing | None:
     return sizing.sizing_of(known.shape, engine, memory=memory)
 
 
-THROTTLED = "at this limit the kernel stops the server for the rest of 100 ms, with all streams: set requests.cpu alone"
+THROTTLED = "at this limit the kernel stops vLLM for up to 100 ms at a time: remove the limit, set only requests.cpu"
 MAX_NAMED = 3  # Variants named in a sentence; of more only the number is given.
 _ARGUMENT = re.compile(r"spec\.(?:server|offline)\.args\[(\d+)\]")
 

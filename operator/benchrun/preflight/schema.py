@@ -24,7 +24,7 @@ def spec_of(body: Object, model: type[Spec], schema: Schema) -> tuple[Spec | Non
     """The spec, None where it is not valid; and what is wrong with the object. `schema` is that of the whole object."""
     remarks, spec = _object_remarks(body, schema), body.get("spec")
     if not isinstance(spec, Mapping):
-        return None, [*remarks, error("spec", "must be there")]
+        return None, [*remarks, error("spec", "is required")]
     try:
         return model.model_validate(dict(spec)), remarks
     except ValidationError as problem:
@@ -39,7 +39,7 @@ def _object_remarks(body: Object, schema: Schema) -> list[Remark]:
     remarks += [_unknown(name, name, _TOP) for name in body if name not in _TOP]
     metadata = body.get("metadata")
     if not isinstance(metadata, Mapping):
-        return [*remarks, error("metadata", "must be there, with a name")]
+        return [*remarks, error("metadata", "is required, with a name")]
     known = (*_METADATA, *_WRITTEN_BY_THE_SERVER)
     remarks += [_unknown(f"metadata.{name}", str(name), known) for name in metadata if name not in known]
     return remarks + _name_remarks(metadata, schema)
@@ -50,7 +50,7 @@ def _name_remarks(metadata: Object, schema: Schema) -> list[Remark]:
     if name is None and isinstance(metadata.get("generateName"), str):
         return [note("metadata.generateName", "kubectl create takes it, kubectl apply does not")]
     if not isinstance(name, str):
-        return [error("metadata.name", "must be there")]
+        return [error("metadata.name", "is required")]
     if len(name) > (longest := rule["maxLength"]):
         text = f"{len(name)} characters; names of children are made from it: at most {longest}"
         return [error("metadata.name", text)]
@@ -68,7 +68,7 @@ def _problem(found: Any, schema: Schema) -> Remark:
             schema = schema.get("items", {}) if isinstance(part, int) else schema.get("properties", {}).get(part, {})
         return _unknown(path, str(location[-1]), tuple(schema.get("properties", ())))
     if found["type"] == "missing":
-        return error(path, "must be there")
+        return error(path, "is required")
     given = found["input"]
     shown = f", not {given!r}" if isinstance(given, str | int | float) and found["type"] not in _OURS else ""
     # A rule is about a field below the object that has it.

@@ -84,7 +84,7 @@ def flag_remarks(args: Sequence[str], *, image: str, version: str | None, path: 
     ]
     if table is not None:
         return remarks + table_remarks(args, table, path=path, first=first)
-    which = f"the tag of {image} names no version; --vllm-version does"
+    which = f"{image}, whose tag has no version: use --vllm-version"
     if version is not None:
         which = f"vLLM {version}: flags are known of {', '.join(known_versions())}"
     return [*remarks, not_checked(path, f"whether these flags exist in {which}")] if args[first:] else remarks

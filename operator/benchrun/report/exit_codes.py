@@ -21,7 +21,7 @@ def failure_reason(conditions: tuple[Condition, ...]) -> str | None:
 
 def exit_code(status: BenchmarkRunStatus) -> int | None:
     """0 measured and trustworthy, 2 failed, 3 an objective missed or a figure regressed, 4 some numbers invalid or none judged,
-    5 cancelled, 6 the gate of the baseline neither passed nor failed. None: it has not ended."""
+    5 cancelled, 6 objectives or the gate of the baseline neither passed nor failed. None: it has not ended."""
     if (reason := failure_reason(status.conditions)) is not None:
         return CANCELLED if reason == "Cancelled" else FAILED
     if not is_true(status.conditions, "Complete"):
@@ -32,7 +32,7 @@ def exit_code(status: BenchmarkRunStatus) -> int | None:
     gates = (find_condition(status.conditions, "ObjectivesMet"), find_condition(status.conditions, "NotRegressed"))
     if any(gate is not None and gate.status == "False" for gate in gates):
         return MISSED
-    return UNDECIDED if gates[1] is not None and gates[1].status == "Unknown" else PASSED
+    return UNDECIDED if any(gate is not None and gate.status == "Unknown" for gate in gates) else PASSED
 
 
 def sweep_exit_code(status: BenchmarkSweepStatus) -> int | None:

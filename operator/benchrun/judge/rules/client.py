@@ -242,9 +242,9 @@ RULES = Rules(
         (182, Code.PATH_SLOW): "[A round trip to the server takes {roundTripMs} ms (threshold {lineMs} ms), within a "
         "mean TTFT of {meanTtftMs} ms. ][TCP lost {lostSegments} segments in {answered} answers (threshold {suspectSegments}).]",
         (184, Code.FRONTEND_SATURATED): "vLLM's API server used {apiServerCores} cores (threshold {suspectCores}), and "
-        "TTFT at the client is {ttftGapMs} ms longer than the server counts (threshold {lineMs} ms).",
-        (186, Code.CLIENT_SERVER_GAP): "TTFT at the client is {ttftGapMs} ms longer than at the server (threshold "
-        "{lineMs} ms), and the client's clocks and CPU do not explain it.",
+        "requests waited {unexplainedMs} ms before the engine (threshold {lineMs} ms).",
+        (186, Code.CLIENT_SERVER_GAP): "TTFT at the client is {unexplainedMs} ms longer than server, round trips "
+        "and the client's CPU explain (threshold {lineMs} ms).",
         (190, Code.CLIENT_THROTTLED): "The kernel throttled the client in {throttledPeriods} scheduling periods "
         "within {wallSeconds} s.",
         (200, Code.SHARDS_OUT_OF_STEP): "{processes} client processes started up to {apartMs} ms apart, clock error "

@@ -119,10 +119,10 @@ def share_of_round(stage: StageFacts, where: Plateau, started: Sequence[int]) ->
 RULES = Rules(
     of_stages={112: requests_aborted, 155: prompt_tokens_disagree, 165: speculation_on_random_text, 315: users_in_step},
     sentences={
-        (145, Code.REQUESTS_ABORTED): "The servers aborted {aborted} requests or ended them with an error; at the "
-        "client {failed} of {requests} failed ({percent} % more, threshold {suspectPercent} %).",
-        (315, Code.PROMPT_TOKENS_DISAGREE): "A prompt has {offsetTokens} tokens more by the server's count than by "
-        "the client's: {serverTokens} against {clientTokens}, {percent} % (threshold {suspectPercent} %).",
+        (145, Code.REQUESTS_ABORTED): "Of {requests} requests the servers aborted or failed {aborted}, but only "
+        "{failed} failed at the client: they differ by {percent} % of the requests (threshold {suspectPercent} %).",
+        (315, Code.PROMPT_TOKENS_DISAGREE): "The server counts {serverTokens} prompt tokens, the client "
+        "{clientTokens}: {offsetTokens} a prompt, {percent} % (threshold {suspectPercent} %).",
         (345, Code.SPECULATION_ON_RANDOM_TEXT): "The servers drafted {draftTokens} tokens for random text[ and "
         "accepted {acceptedPercent} % of them].",
         (365, Code.USERS_IN_STEP): "The {users} users begin their requests within {shareOfRoundPercent} % of a round "

@@ -161,8 +161,8 @@ def proxy_saturated(stage: StageFacts) -> Found:
 RULES = Rules(
     of_stages={130: replicas_unequal, 140: load_uneven, 250: proxy_saturated, 260: role_idle},
     sentences={
-        (220, Code.REPLICAS_UNEQUAL): "Of {servers} servers of one role: different versions {versions}[ "
-        "({versionsNamed})], settings {settings}, models {models}[ ({modelsNamed})][; {server} was there at one end of the stage only]; "
+        (220, Code.REPLICAS_UNEQUAL): "{servers} servers of one role have {versions} versions[ ({versionsNamed})], "
+        "{settings} settings, {models} models[ ({modelsNamed})] (1 of each expected)[; {server} was read at one end of the stage only]; "
         "{byUnknownServersPercent} % of the answers came from unknown servers (threshold {invalidPercent} %).",
         (230, Code.LOAD_UNEVEN): "{servers} servers answered between {smallestSharePercent} % and "
         "{largestSharePercent} % of {requests} requests: {server} is {offPercent} % off an equal share (threshold {suspectPercent} %).",

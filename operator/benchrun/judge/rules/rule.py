@@ -131,11 +131,12 @@ def in_words(template: str, evidence: Evidence) -> str:
 _FIGURES: Mapping[str, str] = {
     "requestsInSystem": "Requests in the system",
     "e2el": "E2EL",
+    "tpot": "TPOT",
     "queueWaitAndTtft": "Queue wait plus TTFT",
-    "meanTtftMs": "Mean TTFT",
-    "meanTpotMs": "Mean TPOT",
-    "meanE2elMs": "Mean E2EL",
-    "outputTokensPerSecond": "Output throughput",
+    "meanTtftMs": "Mean TTFT (ms)",
+    "meanTpotMs": "Mean TPOT (ms)",
+    "meanE2elMs": "Mean E2EL (ms)",
+    "outputTokensPerSecond": "Output throughput (tok/s)",
 }
 """Names of figures in sentences."""
 

@@ -85,9 +85,9 @@ def missing_records(cell: Cell, measured: Collection[str]) -> list[StageFinding]
 RULES = Rules(
     of_cells=(too_few_samples, repeats_disagree),
     sentences={
-        (340, Code.TOO_FEW_SAMPLES): "{samples} requests[, worth {independent} independent ones,] are too few to bound "
-        "these percentiles: {percentiles}[; the last of them needs {needed}][; the stage has {parts} cycles of its queue (pairs of "
-        "rounds of its users), and {partsNeeded} are needed].",
+        (340, Code.TOO_FEW_SAMPLES): "Percentiles {percentiles} have no 95 % interval: {samples} requests[, worth "
+        "{independent} independent ones][; the last percentile needs {needed}][; the stage is too short: {parts} of {partsNeeded} "
+        "cycles of its queue (or pairs of rounds of its users)].",
         (290, Code.REPEATS_DISAGREE): "{figure} is between {least} and {most} in {repeats} repeats: coefficient of "
         "variation {cvPercent} % (threshold {suspectPercent} %).",
         (40, Code.RECORD_MISSING): "{measured} of {planned} repeats were measured.",
