@@ -71,6 +71,8 @@ class Lab:
     machine: Machine
     named: str
     """Only mistakes whose name holds this."""
+    arms: asyncio.Future[Mapping[str, Sequence[Outcome]]]
+    """The outcomes of the pairs' servers, once they are measured."""
 
     @property
     def lanes_ahead(self) -> int:
@@ -208,15 +210,21 @@ def _timing(clean: Sequence[Outcome]) -> Found:
     }
 
 
-async def _pairs(lab: Lab) -> Found:
+async def _arms(lab: Lab) -> Found:
+    """The servers that `_pairs` compares."""
     arms: dict[str, list[Outcome]] = {"A": [], "B": []}
     async for experiment, outcome in measure_all(list(pairs.real_arms(REAL_SERVERS)), lanes=lab.lanes, say=_say):
         arms[experiment.name[0]].append(outcome)
     if any(len(arm) != REAL_SERVERS for arm in arms.values()):
         raise Failed("a server of the pairs could not be measured")
-    _say("comparing pairs")
+    lab.arms.set_result(arms)
+    return {}
+
+
+async def _pairs(lab: Lab) -> Found:
+    arms = await lab.arms
     shares = await asyncio.to_thread(pairs.resampled, arms["A"], pairs=PAIRS)
-    words = pairs.real_words(arms["A"], arms["B"])
+    words = await asyncio.to_thread(pairs.real_words, arms["A"], arms["B"])
     return {
         "aa_different_percent": shares.aa_different,
         "ab_found_percent": shares.ab_found,
@@ -224,27 +232,28 @@ async def _pairs(lab: Lab) -> Found:
     }
 
 
-SIMULATED: Mapping[str, Callable[[Lab], Awaitable[Found]]] = {"coverage": _coverage, "gate": _gate, "search": _search}
-MEASURED: Mapping[str, Callable[[Lab], Awaitable[Found]]] = {
-    "capacity": _capacity, "mistakes": _mistakes, "doses": _doses, "clean": _clean, "pairs": _pairs,
+SIMULATED: Mapping[str, Callable[[Lab], Awaitable[Found]]] = {
+    "coverage": _coverage, "gate": _gate, "search": _search, "pairs": _pairs,
 }  # fmt: skip
+MEASURED: Mapping[str, Callable[[Lab], Awaitable[Found]]] = {
+    "pairs": _arms, "capacity": _capacity, "mistakes": _mistakes, "doses": _doses, "clean": _clean,
+}  # fmt: skip
+PARTS = tuple(dict.fromkeys((*SIMULATED, *MEASURED)))
 
 
 def main() -> int:
     """Measure, print, and compare with the limits."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument(
-        "--only", choices=(*SIMULATED, *MEASURED), action="append", help="this part; more than once: these"
-    )
+    parser.add_argument("--only", choices=PARTS, action="append", help="this part; more than once: these")
     parser.add_argument("--named", default="", help="only mistakes whose name holds this")
     parser.add_argument("--lanes", type=int, default=LANES, help="experiments at a time (default: %(default)s)")
     arguments = parser.parse_args()
-    chosen = arguments.only or (*SIMULATED, *MEASURED)
+    chosen = arguments.only or PARTS
     measures = any(part in MEASURED for part in chosen)
     if measures:
         own_network()
     with short_turns() if measures else nullcontext(), watched(every_core=measures) as machine:
-        found = asyncio.run(_measure(chosen, Lab(arguments.lanes, machine, arguments.named)))
+        found = asyncio.run(_measure(chosen, arguments.lanes, machine, arguments.named))
     figures = {name: round(value, 2) if isinstance(value, float) else value for name, value in found.items()}
     print(json.dumps(figures), flush=True)
     beyond = [] if arguments.named else list(_beyond(figures))
@@ -253,8 +262,9 @@ def main() -> int:
     return 1 if beyond else 0
 
 
-async def _measure(chosen: Sequence[str], lab: Lab) -> Found:
+async def _measure(chosen: Sequence[str], lanes: int, machine: Machine, named: str) -> Found:
     """The simulated parts one after the other beside the measured ones, of which each has the machine's time for itself."""
+    lab = Lab(lanes, machine, named, arms=asyncio.get_running_loop().create_future())
 
     async def in_turn(parts: Mapping[str, Callable[[Lab], Awaitable[Found]]]) -> dict[str, Figure]:
         found: dict[str, Figure] = {}
