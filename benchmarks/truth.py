@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 
@@ -85,12 +85,14 @@ class Lab:
         return self.lanes_ahead - 1
 
     async def measured(
-        self, experiments: Sequence[Experiment], *, lanes: int | None = None
+        self, experiments: Sequence[Experiment], *, lanes: int | None = None, whole: Collection[str] = ()
     ) -> list[tuple[Experiment, Outcome]]:
-        """Those that could be run, without the stages in which the machine itself stood still."""
+        """Those that could be run; without the stages in which the machine itself stood still, but for these names."""
         found = []
         async for experiment, outcome in measure_all(experiments, lanes=lanes or self.lanes, say=_say):
             quiet = outcome.only(lambda record: not self.machine.disturbed(record))
+            if experiment.name in whole:
+                quiet = outcome
             if stood := _stages([outcome]) - _stages([quiet]):
                 _say(f"  {experiment.name}: the machine stood still in {stood} of its stages")
             found.append((experiment, quiet))
@@ -156,8 +158,10 @@ async def _doses(lab: Lab) -> Found:
     truths: dict[tuple[str, int], doses.Truth] = {}
     seen: dict[doses.Dose, list[doses.Seen]] = {}
     chosen = [mistake for mistake in doses.MISTAKES if lab.named in mistake.name]
-    # What runs beside any comes first, and the references with it: the others are held against them.
+    # What runs beside any comes first, and the references with it: the others are held against them. A median of several stages
+    # bears one in which the machine stood still.
     lanes: Mapping[doses.Beside, int] = {"any": lab.lanes_ahead, "alike": lab.lanes, "none": 1}
+    whole = {each.experiment(place, dose).name for each in doses.REFERENCES for place, dose in each.tried}
     for beside, of_these in lanes.items():
         tried = {
             mistake.experiment(place, dose).name: (mistake, place, dose)
@@ -166,7 +170,10 @@ async def _doses(lab: Lab) -> Found:
             for place, dose in mistake.tried
         }
         experiments = [mistake.experiment(place, dose) for mistake, place, dose in tried.values()]
-        ended = [(*tried[each.name], outcome) for each, outcome in await lab.measured(experiments, lanes=of_these)]
+        ended = [
+            (*tried[each.name], outcome)
+            for each, outcome in await lab.measured(experiments, lanes=of_these, whole=whole)
+        ]
         for mistake, place, _, outcome in ended:
             if mistake in doses.REFERENCES:
                 truths[place.name, mistake.prompt_tokens] = doses.truths(outcome)
