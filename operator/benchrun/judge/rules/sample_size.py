@@ -85,7 +85,7 @@ def missing_records(cell: Cell, measured: Collection[str]) -> list[StageFinding]
 RULES = Rules(
     of_cells=(too_few_samples, repeats_disagree),
     sentences={
-        (340, Code.TOO_FEW_SAMPLES): "Percentiles {percentiles} have no 95 % interval: {samples} requests[, worth "
+        (340, Code.TOO_FEW_SAMPLES): "No 95 % interval for percentile {percentiles}: {samples} requests[, worth "
         "{independent} independent ones][; the last percentile needs {needed}][; the stage is too short: {parts} of {partsNeeded} "
         "cycles of its queue (or pairs of rounds of its users)].",
         (290, Code.REPEATS_DISAGREE): "{figure} is between {least} and {most} in {repeats} repeats: coefficient of "
