@@ -74,8 +74,8 @@ def watched(*, every_core: bool = True) -> Iterator[Machine]:
 
 def _watch() -> None:
     os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
-    before = time.monotonic()
-    while True:
+    before, parent = time.monotonic(), os.getppid()
+    while os.getppid() == parent:
         time.sleep(INTERVAL_SECONDS)
         now = time.monotonic()
         late = now - before - INTERVAL_SECONDS
@@ -87,7 +87,8 @@ def _watch() -> None:
 
 def _keep_awake() -> None:
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    while True:
+    parent = os.getppid()
+    while os.getppid() == parent:
         pass
 
 
