@@ -62,14 +62,15 @@ class Sessions:
         return getattr(self._module, name)
 
     def ClientSession(self, *args: Any, **kwargs: Any) -> Any:  # noqa: N802 (the name it stands in for)
-        session = self._module.ClientSession(*args, **{**kwargs, "trust_env": self._trust_env})
+        traces = [*kwargs.get("trace_configs", ()), _noting_connects(self._module.TraceConfig())]
+        session = self._module.ClientSession(*args, **{**kwargs, "trust_env": self._trust_env, "trace_configs": traces})
         self._opened.append(session)
         return session
 
     def TCPConnector(self, *args: Any, **kwargs: Any) -> Any:  # noqa: N802
         if self._tls is not None and kwargs.get("ssl") is True:
             kwargs["ssl"] = self._tls
-        return _noting_connects(self._module.TCPConnector)(*args, **kwargs)
+        return self._module.TCPConnector(*args, **kwargs)
 
     async def close(self) -> None:
         """Close every session opened since the last call; closing twice is harmless."""
@@ -77,17 +78,19 @@ class Sessions:
             await self._opened.pop().close()
 
 
-def _noting_connects(connector: Any) -> Any:
-    """A class of connectors that notes in `CONNECTS`. aiohttp's traces would cost each request time, also on an old connection."""
+def _noting_connects(trace: Any) -> Any:
+    """An aiohttp.TraceConfig that notes in `CONNECTS`. A connection that is used again calls neither function."""
 
-    async def create(self: Any, *args: Any, **kwargs: Any) -> Any:
-        began = time.perf_counter()
-        connection = await connector._create_connection(self, *args, **kwargs)
+    async def begin(_: Any, context: SimpleNamespace, __: Any) -> None:
+        context.began = time.perf_counter()
+
+    async def end(_: Any, context: SimpleNamespace, __: Any) -> None:
         if (connects := CONNECTS.get()) is not None:
-            connects.append(time.perf_counter() - began)
-        return connection
+            connects.append(time.perf_counter() - context.began)
 
-    return type("NotingConnector", (connector,), {"_create_connection": create})
+    trace.on_connection_create_start.append(begin)
+    trace.on_connection_create_end.append(end)
+    return trace
 
 
 class UserRamp:
