@@ -176,7 +176,7 @@ REFUSED: dict[str, Refused] = {
     "one batch size twice": Refused(f"{_AT}.load.batchSizes[1]", _offline({"batchSizes": [8, 8]})),
     "no batch size": Refused(f"{_AT}.load.batchSizes", _offline({"batchSizes": []})),
     "batches with a cap": Refused(
-        f"{_AT}.load", _offline({"batchSizes": [8], "maxConcurrency": 8}), "maxConcurrency caps"
+        f"{_AT}.load", _offline({"batchSizes": [8], "maxConcurrency": 8}), "set maxConcurrency only"
     ),
     "endpoint without address": Refused(
         "spec.endpoint", {"server": absent(), "endpoint": {}}, "one of serviceRef and url"
@@ -203,7 +203,7 @@ REFUSED: dict[str, Refused] = {
     "a trace with a cap": Refused(
         f"{_AT}.load",
         {_FILE: {"timedTrace": {"file": FILE}}, _LOAD: {"traceSpeeds": ["1"], "maxConcurrency": 2}},
-        "maxConcurrency caps",
+        "set maxConcurrency only",
     ),
     "variable without value": Refused(
         "spec.server.env[0]", {"server.env": [{"name": "A"}]}, "one of value and valueFrom"
@@ -254,10 +254,10 @@ REFUSED: dict[str, Refused] = {
     "concurrency 0": Refused(f"{_AT}.load.concurrencies[0]", {_LOAD: {"concurrencies": [0]}}),
     "one concurrency twice": Refused(f"{_AT}.load.concurrencies[1]", {_LOAD: {"concurrencies": [8, 8]}}),
     "cap without rates": Refused(
-        f"{_AT}.load", {_LOAD: {"concurrencies": [1], "maxConcurrency": 8}}, "maxConcurrency caps"
+        f"{_AT}.load", {_LOAD: {"concurrencies": [1], "maxConcurrency": 8}}, "set maxConcurrency only"
     ),
     "burstiness without rates": Refused(
-        f"{_AT}.load", {_LOAD: {"concurrencies": [1], "burstiness": "0.5"}}, "burstiness needs"
+        f"{_AT}.load", {_LOAD: {"concurrencies": [1], "burstiness": "0.5"}}, "set burstiness only"
     ),
     "a temperature above 2": Refused(f"{_AT}.sampling.temperature", {_SAMPLING: {"temperature": "2.1"}}),
     "a temperature as a number": Refused(f"{_AT}.sampling.temperature", {_SAMPLING: {"temperature": 0.7}}),

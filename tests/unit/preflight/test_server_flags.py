@@ -270,7 +270,7 @@ def test_of_a_version_without_a_table_nothing_is_claimed() -> None:
         (
             "NotChecked",
             "args",
-            "whether these flags exist in the tag of vllm:latest names no version; --vllm-version does",
+            "whether these flags exist in vllm:latest, whose tag has no version: use --vllm-version",
         ),
     ]
 

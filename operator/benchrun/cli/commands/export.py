@@ -24,7 +24,7 @@ def export_format(name: str) -> Format:
         return FORMATS[name]
     registered = entry_points(group=GROUP)
     if name not in registered.names:
-        raise ArgumentTypeError(str(errors.unknown("format", name, (*FORMATS, *sorted(registered.names)))))
+        raise ArgumentTypeError(str(errors.unknown("format", name, sorted((*FORMATS, *registered.names)))))
     entry = registered[name]
     try:
         found = entry.load()
