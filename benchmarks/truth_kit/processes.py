@@ -4,7 +4,6 @@ import asyncio
 import os
 import socket
 import subprocess
-import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -24,7 +23,7 @@ VLLM_FLAGS = (
     *("--enforce-eager", "--dtype=float32", "--no-enable-prefix-caching", "--kv-cache-memory-bytes=300000000"),
     "--max-num-seqs=16",
 )
-COMPILED = {"PYTHONPYCACHEPREFIX": tempfile.gettempdir() + "/benchrun-truth-pycache", "PYTHONDONTWRITEBYTECODE": ""}
+COMPILED = {"PYTHONPYCACHEPREFIX": str(CACHE / "truth-pycache"), "PYTHONDONTWRITEBYTECODE": ""}
 """Clients and simulated servers of this checkout compile their modules once, not at each of some 200 starts."""
 VLLM_VARIABLES = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
 COMPILING = "JIT compilation during inference"
