@@ -1,6 +1,6 @@
 """The API server refuses a sweep that can't be run, naming the field, before anything is created.
 
-The table of specs is shared with `tests/unit/sweep/test_spec.py`: both sides must agree on every one of them.
+The table of specs is shared with `tests/unit/api/test_rules_agree.py`: both sides must agree on every one of them.
 """
 
 from collections.abc import Iterator, Mapping

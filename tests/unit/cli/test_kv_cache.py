@@ -1,11 +1,15 @@
 """`benchrun kv-cache`: from files to tables."""
 
 import json
+import re
+import shlex
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 from benchrun.cli.__main__ import main
+from benchrun.cli.model_folder import bytes_by_header, bytes_by_index
 from unit.golden_messages import golden
 from unit.sizing.configs import DEEPSEEK_V3, GEMMA_3_4B, QWEN_32B, Config
 
@@ -115,3 +119,116 @@ def test_broken_weights_are_an_error(tmp_path: Path, capsys: Capture) -> None:
     (folder / "model.safetensors").write_bytes(b"short")
     assert main(["kv-cache", str(folder), "--gpu-memory=48GiB"]) == 1
     assert "model.safetensors" in capsys.readouterr().err
+
+
+# The page about sizing shows what the command prints.
+
+PAGE = (Path(__file__).parents[3] / "docs" / "sizing.md").read_text()
+QWEN_2_5_32B_INSTRUCT = {
+    "model_type": "qwen2", "hidden_size": 5120, "num_attention_heads": 40, "num_hidden_layers": 64,
+    "num_key_value_heads": 8, "max_position_embeddings": 32_768, "sliding_window": 131_072,
+    "use_sliding_window": False, "max_window_layers": 70, "torch_dtype": "bfloat16",
+}  # fmt: skip
+WEIGHTS_BYTES = 65_527_752_704
+
+
+@pytest.fixture(autouse=True)
+def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "models" / "Qwen2.5-32B-Instruct"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(QWEN_2_5_32B_INSTRUCT))
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {"total_size": WEIGHTS_BYTES}}))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+
+
+def lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.strip().splitlines()]
+
+
+def test_its_example_prints_what_it_shows(capsys: Capture) -> None:
+    (block,) = re.findall(r"^```console\n\$ (.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    command, shown = re.split(r"(?<!\\)\n", block, maxsplit=1)
+    name, *words = shlex.split(command.replace("\\\n", " "))
+    assert name == "benchrun"
+    assert main(words) == 0
+    assert lines(capsys.readouterr().out) == lines(shown)
+
+
+SAID = (
+    "--max-model-len 65,536, but the model is made for 32,768 tokens: vLLM will not start; lower it, give --hf-overrides "
+    "with max_position_embeddings and the RoPE scaling that is meant, or set VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"
+)
+
+
+@pytest.mark.parametrize("output", ["table", "json"])
+def test_a_limit_beyond_the_models_own_is_reported(output: str, capsys: Capture) -> None:
+    words = ["kv-cache", "models/Qwen2.5-32B-Instruct", "-o", output, "--serve"]
+    assert main([*words, "--max-model-len=65536"]) == 0
+    assert SAID in capsys.readouterr().out
+    assert main([*words, "--max-model-len=32768"]) == 0
+    assert "is made for" not in capsys.readouterr().out
+
+
+def test_overriding_the_model_gives_a_note(capsys: Capture) -> None:
+    flags = ["--max-model-len=65536", '--hf-overrides={"rope_scaling": {}}']
+    assert main(["kv-cache", "models/Qwen2.5-32B-Instruct", "--serve", *flags]) == 0
+    output = capsys.readouterr().out
+    assert "will not start" not in output
+    golden(output)
+
+
+# The size of weights, from what safetensors files say of themselves.
+
+
+def test_an_index_states_the_total_size() -> None:
+    assert bytes_by_index({"metadata": {"total_size": 65_527_752_704}, "weight_map": {}}) == 65_527_752_704
+
+
+def test_a_header_says_where_its_tensors_end() -> None:
+    header = {
+        "__metadata__": {"format": "pt"},
+        "b": {"dtype": "BF16", "shape": [4], "data_offsets": [8, 16]},
+        "a": {"dtype": "BF16", "shape": [4], "data_offsets": [0, 8]},
+    }
+    assert bytes_by_header(header) == 16
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        {},
+        {"metadata": {}},
+        {"metadata": []},
+        {"metadata": {"total_size": "much"}},
+        {"metadata": {"total_size": True}},
+        {"metadata": {"total_size": 0}},
+        {"metadata": {"total_size": -1}},
+        {"metadata": {"total_size": float("inf")}},
+    ],
+)
+def test_an_index_without_it_is_rejected(index: dict[str, Any]) -> None:
+    with pytest.raises(ValueError) as raised:
+        bytes_by_index(index)
+    golden(str(raised.value))
+
+
+def test_a_header_without_tensors_is_rejected() -> None:
+    with pytest.raises(ValueError, match="names no tensors"):
+        bytes_by_header({"__metadata__": {}})
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [1, None, [], {}, {"data_offsets": 8}, {"data_offsets": [8]}, {"data_offsets": ["0", "8"]}, {"dtype": "BF16"}],
+    ids=str,
+)
+def test_a_tensor_that_is_nowhere_is_named(tensor: Any) -> None:
+    with pytest.raises(ValueError) as raised:
+        bytes_by_header({"a": {"data_offsets": [0, 8]}, "lm_head": tensor})
+    golden(str(raised.value))
+
+
+def test_sizes_written_as_floats_are_read_as_whole_bytes() -> None:
+    assert bytes_by_index({"metadata": {"total_size": 1024.0}}) == 1024
+    assert bytes_by_index({"metadata": {"total_size": 1}}) == 1

@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 
 import pytest
-from benchrun.api import BenchmarkRunStatus, Code
+from benchrun.api import KEYS, BenchmarkRunStatus, Code, ComparedMetric
 from benchrun.judge.rules import all_rules
 from benchrun.judge.rules.rule import NotChecked, StageFacts, StageFinding
 from benchrun.measure import ServerFacts
-from benchrun.observe import Termination
+from benchrun.observe import Run, Termination
 from benchrun_client.contract import DatasetFacts
 from unit.decide.scenes import Scene
 from unit.judge.found import findings_of
@@ -106,4 +106,21 @@ def test_every_rule_fires_in_every_cell(monkeypatch: pytest.MonkeyPatch) -> None
     assert min(finding.count for finding in status.findings) >= 64
     assert len(status.results) == 64
     assert "results[].findings" in {cut.field for cut in status.truncated}
+    assert size(status) < LIMIT_BYTES
+
+
+# A comparison keeps to its share: the status stays under 100 kB with the largest one.
+
+METRICS: list[ComparedMetric] = list(KEYS)
+WITH_BASELINE: Scene = LARGEST.with_spec(baseline={"name": "b" * 40, "metrics": METRICS}).measuring()
+
+
+def test_measured_and_compared_at_64_load_points() -> None:
+    scene = WITH_BASELINE.arrived(*range(64))
+    before = scene.ended().status.model_dump(mode="json", by_alias=True, exclude_none=True)
+    spec = {name: value for name, value in scene.spec.items() if name != "baseline"}
+    status = scene.ended(Run("lab", "b" * 40, "uid-b", 1, spec=spec, status=before)).status
+    assert status.comparison is not None
+    assert f". {len(METRICS) * len(status.results)} figures: " in status.comparison.message
+    assert "comparison.cells[].changes" in {note.field for note in status.truncated}
     assert size(status) < LIMIT_BYTES

@@ -3,18 +3,22 @@
 from datetime import UTC, datetime
 
 import pytest
-from benchrun.decide import Compilations, Event, LogTail, Ref
+from benchrun.decide import Compilations, Event, ExporterPod, Exporters, LogTail, Ref, ServerStart
 from benchrun.effects import (
     LIST_PAGE,
     LOG_BYTES,
+    LOG_HEAD_BYTES,
     LOG_LINES,
     LOG_RANGE_BYTES,
     LOG_READ_BYTES,
     METADATA_LIST_ONLY,
     METADATA_ONLY,
+    Forbidden,
+    NotFound,
+    NotServed,
 )
 from benchrun.observe import Run, Sweep
-from unit.effects.scripted_api import Answer, Json, Request, answering, gives
+from unit.effects.scripted_api import Answer, Json, Request, answering, gives, refuses
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 RUN = Run(namespace="lab", name="chat", uid="uid-1", generation=1)
@@ -199,3 +203,88 @@ async def test_a_name_cannot_lead_out_of_its_place() -> None:
     async with answering(gives({})) as exchange:
         await exchange.api.get("Pod", namespace="lab", name="p/../q")
     assert exchange.requests[0].path == "/api/v1/namespaces/lab/pods/p%2F..%2Fq"
+
+
+# What is asked of the API server about a server beside vLLM: how it started, and who tells of its GPUs.
+
+WANTED = ServerStart(pod="chat-server-x", uid="uid-7", container="vllm")
+
+
+async def test_the_beginning_of_the_log_and_no_more_than_that() -> None:
+    async with answering(Answer(body=b"x" * (LOG_HEAD_BYTES + 9))) as exchange:
+        assert await exchange.api.log_head("lab", WANTED) == "x" * LOG_HEAD_BYTES
+    assert exchange.requests[0].path == "/api/v1/namespaces/lab/pods/chat-server-x/log"
+    assert exchange.requests[0].query == {"container": "vllm", "limitBytes": str(LOG_HEAD_BYTES)}
+
+
+async def test_the_events_of_that_very_pod() -> None:
+    async with answering(gives({"items": [{"reason": "Pulled"}]}), gives({})) as exchange:
+        assert await exchange.api.image_events("lab", WANTED) == ({"reason": "Pulled"},)
+        assert await exchange.api.image_events("lab", WANTED) == ()
+    assert exchange.requests[0].path == "/api/v1/namespaces/lab/events"
+    selector = "involvedObject.uid=uid-7,reason=Pulled"
+    assert exchange.requests[0].query == {"fieldSelector": selector, "limit": str(LIST_PAGE)}
+
+
+EXPORTERS = Exporters("gpu-operator", "app=nvidia-dcgm-exporter,tier=gpu", 9400)
+NAMED = {"metadata": {"name": "dcgm-x"}, "status": {"podIP": "10.1.0.7"}}
+STARTING = {"metadata": {"name": "dcgm-y"}, "status": {}}
+
+
+@pytest.mark.parametrize(
+    ("found", "items"), [(ExporterPod("dcgm-x", "10.1.0.7"), [STARTING, NAMED]), (None, [STARTING]), (None, [])]
+)
+async def test_the_exporter_that_runs_on_that_node(found: ExporterPod | None, items: list[dict[str, object]]) -> None:
+    async with answering(gives({"items": items})) as exchange:
+        assert await exchange.api.exporter_on(EXPORTERS, "n1") == found
+    assert exchange.requests[0].path == "/api/v1/namespaces/gpu-operator/pods"
+    assert exchange.requests[0].query == {
+        "labelSelector": "app=nvidia-dcgm-exporter,tier=gpu",
+        "fieldSelector": "spec.nodeName=n1,status.phase=Running",
+        "limit": str(LIST_PAGE),
+    }
+
+
+# Kinds that a cluster may lack: what is said where they are missing, and how they are deleted.
+
+NO_SUCH_PATH = Answer(404, b"404 page not found\n")
+
+
+def manifest(kind: str, version: str) -> Json:
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": "g", "namespace": "lab"}}
+
+
+async def test_a_kind_that_is_not_served_differs_from_one_that_is() -> None:
+    async with answering(NO_SUCH_PATH) as exchange:
+        with pytest.raises(NotServed, match=r"^this cluster has no leaderworkersets\.leaderworkerset\.x-k8s\.io$"):
+            await exchange.api.apply(manifest("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1"))
+    assert exchange.writes == [("POST", "leaderworkersets", "404")]
+
+
+async def test_a_missing_namespace_is_named_for_builtin_kinds() -> None:
+    async with answering(refuses(404, "NotFound", "namespaces lab not found")) as exchange:
+        with pytest.raises(NotFound, match="namespaces lab not found") as raised:
+            await exchange.api.apply(manifest("Service", "v1"))
+    assert not isinstance(raised.value, NotServed)
+
+
+async def test_a_webhook_that_does_not_answer_is_a_refusal_with_its_name() -> None:
+    words = 'Internal error occurred: failed calling webhook "mleaderworkerset.kb.io": connection refused'
+    async with answering(refuses(500, "InternalError", words)) as exchange:
+        with pytest.raises(Forbidden, match=r"mleaderworkerset\.kb\.io"):
+            await exchange.api.apply(manifest("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1"))
+
+
+async def test_groups_are_deleted_in_the_foreground() -> None:
+    async with answering(gives({})) as exchange:
+        await exchange.api.delete(Ref("LeaderWorkerSet", "lab", "g", "uid-9"))
+    (request,) = exchange.requests
+    assert request.path == "/apis/leaderworkerset.x-k8s.io/v1/namespaces/lab/leaderworkersets/g"
+    assert request.body is not None
+    assert (request.body["propagationPolicy"], request.body["preconditions"]) == ("Foreground", {"uid": "uid-9"})
+
+
+async def test_deleting_where_the_kind_is_gone_is_a_success() -> None:
+    async with answering(NO_SUCH_PATH) as exchange:
+        await exchange.api.delete(Ref("LeaderWorkerSet", "lab", "g", "uid-9"))
+    assert len(exchange.requests) == 1

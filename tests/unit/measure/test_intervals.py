@@ -4,7 +4,9 @@ import math
 from random import Random
 
 import pytest
-from benchrun.measure import Distribution
+from benchrun.judge.comparison.figures import Figure
+from benchrun.judge.comparison.hypotheses import Question, answers
+from benchrun.measure import POWER, Distribution, detectable_percent, detectable_shift, mean_of, power_sentence, welch
 from benchrun_client.contract import MOST_INDEPENDENT, interval_ranks, least_count
 from hypothesis import given, strategies as st
 from scipy import stats
@@ -100,3 +102,58 @@ def test_the_true_percentile_lies_within_95_of_100_intervals(percent: float, cou
         values = sorted(random.expovariate(1) for _ in range(count))
         hits += values[ranks[0] - 1] <= truth <= values[ranks[1] - 1]
     assert 0.935 <= hits / 400 <= 0.995
+
+
+# What a comparison could find: told before, and true.
+
+
+def found(random: Random, *, values: int, questions: int, change_percent: float) -> bool:
+    """Whether one changed figure among others that did not is called Worse."""
+    shift = math.log1p(change_percent / 100)
+    requested = []
+    for number in range(questions):
+        sides = [mean_of([random.gauss(at, 0.015) for _ in range(values)]) for at in (0.0, 0.0 if number else shift)]
+        requested.append(Question("MeanTTFT", *(Figure(1.0, side) for side in sides)))
+    return answers(requested)[0].word == "Worse"
+
+
+@pytest.mark.parametrize(("values", "questions"), [(2, 1), (3, 5), (5, 1), (5, 5), (10, 3)])
+def test_a_change_as_small_as_told_is_found_in_80_percent(values: int, questions: int) -> None:
+    random, rounds = Random(values * 100 + questions), 1200 // questions**0.5
+    percents = detectable_percent(values, questions)
+    share = sum(
+        found(random, values=values, questions=questions, change_percent=percents) for _ in range(int(rounds))
+    ) / int(rounds)
+    assert share == pytest.approx(POWER, abs=0.05)
+
+
+@pytest.mark.parametrize(("values", "questions"), [(3, 20), (5, 20), (5, 30)])
+def test_the_same_of_many_questions(values: int, questions: int) -> None:
+    """Only the changed figure is drawn: that the others did not change leaves it Bonferroni's level."""
+    random, rounds, level = Random(values + questions), 1500, 0.05 / questions
+    shift = math.log1p(detectable_percent(values, questions) / 100)
+    sides = ([mean_of([random.gauss(at, 0.015) for _ in range(values)]) for at in (0.0, shift)] for _ in range(rounds))
+    assert sum(welch(*side).p_value <= level for side in sides) / rounds == pytest.approx(POWER, abs=0.04)
+
+
+@pytest.mark.parametrize(("first", "second", "expected"), [(6, 0, 3.5139), (100, 0, 2.8291), (100, 100, 2.8153)])
+def test_the_shift_of_a_noncentral_t(first: int, second: int, expected: float) -> None:
+    """As SciPy's nct gives it at 5 %: of Student's test exactly, of Welch's for many values nearly."""
+    assert detectable_shift(first, second, error=0.05) == pytest.approx(expected, rel=2e-4)
+
+
+def test_more_values_find_less_and_more_questions_find_more() -> None:
+    assert detectable_percent(2, 5) > detectable_percent(3, 5) > detectable_percent(10, 5)
+    assert detectable_percent(5, 30) > detectable_percent(5, 5)
+    assert detectable_percent(5, 20) == pytest.approx(5.76, abs=0.05)
+
+
+def test_thousands_of_questions_and_values_have_a_finite_shift() -> None:
+    assert 2.8 < detectable_shift(5000, 5000, error=0.05) < 2.81
+    assert math.isfinite(detectable_shift(2, 2, error=0.05 / 5000))
+
+
+def test_unknown_values_are_left_out() -> None:
+    assert "no change can be found" in power_sentence(1, 5, unit="repeats")
+    assert "unknown" in power_sentence(5, 0, unit="repeats")
+    assert "5.8 % in one figure" in power_sentence(5, 20, unit="fresh servers")

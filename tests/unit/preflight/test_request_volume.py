@@ -1,8 +1,182 @@
-"""How large a run is."""
+"""What is said of too few requests, held against the intervals themselves."""
+
+import re
+from typing import Any
 
 import pytest
-from benchrun.preflight.request_volume import volume_of
+from benchrun.preflight.remark import Remark
+from benchrun.preflight.request_volume import sample_remarks, volume_of
+from benchrun_client.contract import interval_ranks
+from hypothesis import given, strategies as st
+from unit.api.spec_cases import absent, workload
+from unit.golden_messages import golden
 from unit.preflight.checks import checked, messages, spec
+
+PERCENTILES = st.lists(
+    st.sampled_from(["1", "5", "50", "75", "90", "95", "99", "99.9"]), min_size=1, max_size=4, unique=True
+)
+
+
+def warnings(changes: dict[str, Any]) -> list[Remark]:
+    return [remark for remark in sample_remarks(spec(changes)) if remark.level == "Warning"]
+
+
+def run_changes(requests: int, repeats: int, percentiles: list[str]) -> dict[str, Any]:
+    return {"workloads.0.requests": requests, "repeats": repeats, "measurement": {"percentiles": percentiles}}
+
+
+def number_after(text: str, words: str) -> int:
+    found = re.search(rf"{words} ([\d,]+)", text)
+    assert found is not None
+    return int(found[1].replace(",", ""))
+
+
+@given(st.integers(1, 5000), st.integers(1, 5), PERCENTILES)
+def test_a_percentile_is_named_exactly_where_it_has_no_interval(
+    requests: int, repeats: int, percentiles: list[str]
+) -> None:
+    short = [p for p in percentiles if interval_ranks(requests * repeats, float(p)) is None]
+    found = warnings(run_changes(requests, repeats, percentiles))
+    assert bool(found) is bool(short)
+    if found:
+        named = re.search(r"bound (.*): p", found[0].text)
+        assert named is not None
+        assert named[1].split(", ") == [f"p{p}" for p in sorted(short, key=float)]
+
+
+@given(st.integers(1, 5000), st.integers(1, 5), PERCENTILES)
+def test_as_many_requests_as_it_says_are_enough_and_one_fewer_is_not(
+    requests: int, repeats: int, percentiles: list[str]
+) -> None:
+    found = warnings(run_changes(requests, repeats, percentiles))
+    if not found:
+        return
+    text = found[0].text
+    needed = number_after(text, r"takes at least")
+    assert all(interval_ranks(needed, float(p)) is not None for p in percentiles)
+    hungriest = re.search(r"p([\d.]+) takes", text)
+    assert hungriest is not None
+    assert interval_ranks(needed - 1, float(hungriest[1])) is None
+    if repeats > 1:
+        a_stage = int(text.split(" a stage")[0].rpartition(", ")[2].replace(",", ""))
+        assert a_stage * repeats >= needed > (a_stage - 1) * repeats
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "text"),
+    [
+        (
+            run_changes(100, 1, ["50", "90", "99.9"]),
+            "spec.workloads[0].requests",
+            "100 requests a load point are too few to bound p99.9: "
+            "p99.9 takes at least 3,688, if they are independent, and more in a queue; up to p95 is bounded",
+        ),
+        (
+            run_changes(1000, 1, ["99.9"]),
+            "spec.workloads[0].requests",
+            "1,000 requests a load point are too few to bound p99.9: "
+            "p99.9 takes at least 3,688, if they are independent, and more in a queue; up to p99 is bounded",
+        ),
+        (
+            run_changes(20, 2, ["1", "99"]),
+            "spec.workloads[0].requests",
+            "20 x 2 repeats = 40 requests a load point are too few to bound p1, p99: "
+            "p1 takes at least 368, 184 a stage, if they are independent, and more in a queue",
+        ),
+        (
+            run_changes(10, 1, ["99"]),
+            "spec.workloads[0].requests",
+            "10 requests a load point are too few to bound p99: "
+            "p99 takes at least 368, if they are independent, and more in a queue; up to p50 is bounded",
+        ),
+        (
+            {
+                "workloads.0.requests": absent(),
+                "workloads.0.durationSeconds": 60,
+                "workloads.0.load": {"requestRates": ["0.5", "10"]},
+                "measurement": {"percentiles": ["95"]},
+                "repeats": 2,
+            },
+            "spec.workloads[0].durationSeconds",
+            "30 x 2 repeats = 60 requests at 0.5/s are too few to bound p95: "
+            "p95 takes at least 72, 36 a stage, if they are independent, and more in a queue; up to p90 is bounded",
+        ),
+        (
+            {
+                "workloads": [workload("a", requests=1000), workload("b", requests=9)],
+                "measurement": {"percentiles": ["90"]},
+            },
+            "spec.workloads[1].requests",
+            "9 requests a load point are too few to bound p90: "
+            "p90 takes at least 36, if they are independent, and more in a queue; up to p50 is bounded",
+        ),
+    ],
+)
+def test_the_warning_has_this_text(changes: dict[str, Any], field: str, text: str) -> None:
+    assert [(remark.path, remark.text) for remark in warnings(changes)] == [(field, text)]
+
+
+@pytest.mark.parametrize(
+    ("objectives", "unmet"),
+    [
+        ([("TTFT", "99"), ("TPOT", "50")], "TTFT p99"),
+        ([("TTFT", "99"), ("E2EL", "99"), ("ITL", "99.9")], "TTFT p99, E2EL p99, ITL p99.9"),
+        ([("TTFT", "90")], None),
+    ],
+)
+def test_unmeetable_objectives_are_named_without_their_percentile(
+    objectives: list[tuple[str, str]], unmet: str | None
+) -> None:
+    listed = [{"metric": metric, "percentile": p, "maxMilliseconds": 9} for metric, p in objectives]
+    found = warnings(run_changes(100, 1, ["50"]) | {"objectives": listed})
+    texts = [remark.text for remark in found if remark.path == "spec.objectives"]
+    assert len(texts) == (unmet is not None)
+    assert all(f" {unmet} " in text for text in texts)
+
+
+def test_repeats_are_requested_where_something_is_listed_beside_a_search() -> None:
+    search = {"search": {"axis": "Concurrency", "from": "1", "to": "8"}}
+    objectives = [{"metric": "TTFT", "percentile": "50", "maxMilliseconds": 9}]
+    both = spec({"workloads": [workload("a", load=search), workload("b")], "objectives": objectives})
+    alone = spec({"workloads": [workload("a", load=search)], "objectives": objectives})
+    assert "spec.repeats" in [remark.path for remark in sample_remarks(both)]
+    assert "spec.repeats" not in [remark.path for remark in sample_remarks(alone)]
+
+
+def gate_remarks(**changes: object) -> dict[str, str]:
+    baseline = {"name": "before", "metrics": ["MeanTTFT"], **changes.pop("baseline", {})}  # type: ignore[dict-item]
+    remarks = sample_remarks(spec({"baseline": baseline, **changes}))
+    return {remark.level: remark.text for remark in remarks if remark.path.startswith("spec.baseline")}
+
+
+def test_what_the_gate_can_find_is_told_before_it_takes_a_gpu() -> None:
+    remarks = gate_remarks(repeats=5)
+    assert list(remarks) == ["Note"]
+    assert list(gate_remarks(repeats=5, baseline={"maxRegressionPercent": "3"})) == ["Warning"]
+    assert list(gate_remarks(repeats=1)) == ["Warning"]
+    golden(remarks["Note"])
+
+
+def test_a_gate_on_percentiles_is_warned_of_since_one_run_a_side_never_passes_it() -> None:
+    def paths(*metrics: str) -> list[tuple[str, str]]:
+        remarks = sample_remarks(spec({"repeats": 5, "baseline": {"name": "before", "metrics": list(metrics)}}))
+        return [(r.level, r.path) for r in remarks if r.path.startswith("spec.baseline")]
+
+    mixed, alone = ("P99TTFT", "MeanTTFT"), ("P95ITL",)
+    assert paths(*mixed) == [("Warning", "spec.baseline.metrics"), ("Note", "spec.baseline")]
+    assert paths(*alone) == [("Warning", "spec.baseline.metrics")], "no other question, whose power could be told"
+    assert paths("MeanTTFT") == [("Note", "spec.baseline")]
+
+
+def test_a_search_takes_care_of_itself() -> None:
+    search = {"axis": "Concurrency", "from": "1", "to": "64"}
+    objectives = [{"metric": "TTFT", "percentile": "90", "maxMilliseconds": 500}]
+    found = checked({"workloads.0.load": {"search": search}, "objectives": objectives})
+    assert messages(found, "Warning") == {}
+    assert "spec.repeats" not in messages(found, "Note")
+
+
+# How large a run is.
 
 DEADLINE = "spec.runDeadlineSeconds"
 

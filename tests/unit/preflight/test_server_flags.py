@@ -1,5 +1,7 @@
 """Server arguments held against the flags that vLLM 0.32 told of itself."""
 
+from typing import Any
+
 import pytest
 from benchrun.preflight.remark import Remark
 from benchrun.preflight.server_flags import (
@@ -12,8 +14,9 @@ from benchrun.preflight.server_flags import (
     version_of_image,
 )
 from benchrun_client.engines import ENGINE
+from unit.api.spec_cases import absent
 from unit.golden_messages import golden
-from unit.preflight.checks import checked, messages as said_of
+from unit.preflight.checks import checked, messages, messages as said_of
 
 IMAGE = "vllm/vllm-openai:v0.32.0"
 
@@ -303,3 +306,114 @@ def test_flags_in_a_script_command_are_not_checked() -> None:
     found = of_command("bash", "-c", "exec vllm serve $(MODEL) --max-model-lem=9")
     assert found["Error"] == {}
     assert "spec.server.command" in found["NotChecked"]
+
+
+# Servers over several nodes: parallel sizes that the nodes share, and flags that are the operator's.
+
+ARGS = "spec.server.args"
+
+
+def about(level: str, *args: str, nodes: int = 2, gpus: int | None = 8) -> str | None:
+    """What is said of the arguments at this level."""
+    resources = {"limits": {"nvidia.com/gpu": gpus}} if gpus is not None else {}
+    server = {"server.args": list(args), "server.nodesPerReplica": nodes, "server.resources": resources}
+    return messages(checked(server), level).get(ARGS)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("--tensor-parallel-size=8", "--pipeline-parallel-size=2"),
+        ("-tp", "16"),
+        ("-tp=4", "-pp=2", "-dp=2"),
+        ("-tp=8", "-pcp", "2"),
+    ],
+)
+def test_sizes_that_two_nodes_of_eight_gpus_share_are_fine(args: tuple[str, ...]) -> None:
+    assert (about("Error", *args), about("Warning", *args)) == (None, None)
+
+
+def test_a_product_that_nodes_cannot_share_is_an_error() -> None:
+    assert "8 parallel processes" in str(about("Error", "-tp=8", nodes=3))
+    assert "1 parallel processes" in str(about("Error"))
+
+
+def test_more_processes_than_gpus_on_a_node_is_an_error() -> None:
+    assert "16 parallel processes on each of 2 nodes, but 8 GPUs" in str(about("Error", "-tp=32"))
+
+
+def test_gpus_without_a_process_are_a_warning() -> None:
+    assert about("Error", "-tp=8") is None
+    assert "of which vLLM uses 4" in str(about("Warning", "-tp=8"))
+
+
+def test_a_cluster_without_gpus_has_no_gpu_remark() -> None:
+    assert (about("Error", "-tp=2", gpus=None), about("Warning", "-tp=2", gpus=None)) == (None, None)
+
+
+def test_single_node_servers_have_no_remark() -> None:
+    assert about("Error", "-tp=8", nodes=1) is None
+
+
+def test_a_value_that_is_no_number_is_reported_and_not_raised() -> None:
+    assert "tensor-parallel-size" in str(about("Error", "-tp=many"))
+
+
+# Servers with a CPU limit, at which the kernel stops them.
+
+LIMITED, UNLIMITED = (
+    {"limits": {"cpu": "4", "nvidia.com/gpu": 1}},
+    {"limits": {"memory": "9Gi"}, "requests": {"cpu": "4"}},
+)
+SPLIT = {"kvTransfer": {"connector": "NixlConnector"}}
+
+
+def named(**changes: Any) -> set[str]:
+    """The fields of CPU limits that a note names."""
+    changes = {name.replace("_", "."): value for name, value in changes.items()}
+    return {path for path in messages(checked(changes), "Note") if path.endswith("limits.cpu")}
+
+
+@pytest.mark.parametrize(
+    ("changes", "fields"),
+    [
+        ({"server_resources": LIMITED}, {"spec.server.resources.limits.cpu"}),
+        ({"server_resources": UNLIMITED}, set()),
+        (
+            {"server_disaggregated": {**SPLIT, "prefill": {"resources": LIMITED}, "decode": {"resources": UNLIMITED}}},
+            {"spec.server.disaggregated.prefill.resources.limits.cpu"},
+        ),
+    ],
+)
+def test_the_limit_of_each_role_is_named(changes: dict[str, Any], fields: set[str]) -> None:
+    assert named(**changes) == fields
+
+
+# Arguments of an engine without API server are read like a server's, and told at their own field.
+
+
+def offline(*args: str) -> dict[str, Any]:
+    return {
+        "server": absent(),
+        "offline": {"image": "vllm/vllm-openai:v0.32.0", "args": list(args)},
+        "workloads.0.load": {"requestRates": ["inf"]},
+    }
+
+
+def test_a_flag_that_vllm_has_not_is_reported_at_its_place() -> None:
+    errors = messages(checked(offline("--max-model-len=4096", "--max-num-sequences=4")), "Error")
+    assert list(errors) == ["spec.offline.args[1]"]
+    assert "has no flag --max-num-sequences" in errors["spec.offline.args[1]"]
+
+
+def test_unknown_cache_size_is_reported_for_offline_runs() -> None:
+    paths = {remark.path for remark in checked(offline()).remarks}
+    assert "spec.offline.args" in paths
+    assert not any(path.startswith("spec.server") for path in paths)
+
+
+def test_prompts_longer_than_its_context_are_reported_before_a_gpu_is_taken() -> None:
+    changes = offline("--max-model-len=100") | {
+        "workloads.0.dataset": {"random": {"inputTokens": 128, "outputTokens": 16}}
+    }
+    assert any(path.startswith("spec.workloads[0]") for path in messages(checked(changes), "Error"))

@@ -5,6 +5,7 @@ from typing import Any
 from hypothesis import strategies as st
 from unit.api.generated_specs import mostly, some_of
 from unit.api.spec_cases import absent, minimal
+from unit.sweep.sweeps import axis
 
 Json = dict[str, Any]
 _VALUES = st.lists(st.sampled_from(["1", "2", "4", "8", "0.9", "fp8"]), min_size=1, max_size=4, unique=True)
@@ -15,14 +16,9 @@ def axes(values: st.SearchStrategy[list[str]]) -> st.SearchStrategy[list[Json]]:
     """Up to five axes of different names."""
     return st.lists(st.sampled_from(_NAMES), min_size=1, max_size=5, unique=True).flatmap(
         lambda names: st.tuples(*[values] * len(names)).map(
-            lambda found: [axis(name, each) for name, each in zip(names, found, strict=True)]
+            lambda found: [axis(name, *each) for name, each in zip(names, found, strict=True)]
         )
     )
-
-
-def axis(name: str, values: list[str]) -> Json:
-    """An axis of a flag of that name."""
-    return {"name": name, "values": [{"name": value, "args": [f"--{name}={value}"]} for value in values]}
 
 
 ZIPS = st.integers(1, 4).flatmap(

@@ -14,8 +14,9 @@ from benchrun_client.server.readiness import Servers
 from benchrun_client.shards import messages
 from benchrun_client.shards.gate_client import GateClient
 from benchrun_client.shards.gate_server import GateServer
-from benchrun_client.shards.messages import GATE_PATH, Ended
+from benchrun_client.shards.messages import GATE_PATH, Answer, Ended, offset_of
 from benchrun_client.stage_record import record_of
+from hypothesis import given, strategies as st
 from unit.client.plans import TOKEN, TOKEN_DIGEST, plan, raw_stage
 from unit.golden_messages import golden
 
@@ -244,3 +245,20 @@ async def test_the_first_may_come_last() -> None:
     await asyncio.wait_for(joining, 5)
     await member.close()
     await repeated.close()
+
+
+# The gate's clock, from a few questions.
+
+WAY = st.floats(min_value=1e-5, max_value=2.0)
+
+
+@given(ahead=st.floats(min_value=-1e6, max_value=1e6), ways=st.lists(st.tuples(WAY, WAY), min_size=1, max_size=8))
+def test_the_error_never_exceeds_the_stated_bound(ahead: float, ways: list[tuple[float, float]]) -> None:
+    for n, (there, back) in enumerate(ways):
+        found = offset_of(Answer(left=n, gate_time=n + there + ahead), came=n + there + back)
+        assert abs(found.seconds - ahead) <= found.error + 1e-6
+
+
+def test_an_offset_is_in_error_by_half_of_what_the_question_took() -> None:
+    found = offset_of(Answer(left=2.0, gate_time=102.001), came=2.002)
+    assert (round(found.seconds, 9), round(found.error, 9)) == (100.0, 0.001)

@@ -8,12 +8,15 @@ from statistics import fmean, stdev
 from typing import Any
 
 import pytest
-from benchrun.api import Change, ComparedMetric
-from benchrun.judge.comparison.comparability import MeasuredRun
+from benchrun.api import DEFAULT_METRICS, Change, ComparedCell, ComparedMetric
+from benchrun.judge.comparison.comparability import MeasuredRun, measured_run, results_digest
 from benchrun.judge.comparison.compare import compare
 from benchrun.judge.comparison.figures import FEW_SERVERS, NO_CV, ONE_REPEAT
+from benchrun.judge.status_size import MAX_COMPARISON_BYTES, fitted_cells
+from benchrun.observe import Run
 from hypothesis import given, strategies as st
-from unit.judge.comparison.sides import LATENCIES, TYPICAL, changes, compared, repeated, row, run, servers, words
+from unit.judge.comparison.sides import ENDED, LATENCIES, TYPICAL, changes, compared, repeated, row, run, servers, words
+from unit.plan.specs import spec_body
 
 
 def ends(change: Change) -> list[float]:
@@ -256,3 +259,124 @@ def test_the_other_way_round_better_is_worse(seed: int) -> None:
     turned = {"Better": "Worse", "Worse": "Better"}
     there, back = words(compared(before, after)), words(compared(after, before))
     assert back == {metric: turned.get(word, word) for metric, word in there.items()}
+
+
+# How often the words are wrong: 5 fresh servers a side, each figure with a CV of 1.5 %.
+
+DIFFERENT = ("Better", "Worse", "Mixed")
+
+
+def test_equals_are_called_different_in_at_most_5_percent_of_2000_pairs() -> None:
+    random = Random(20260101)
+    outcomes = [compared(servers("a", random), servers("b", random), *DEFAULT_METRICS).outcome for _ in range(2000)]
+    assert sum(outcome in DIFFERENT for outcome in outcomes) <= 100
+
+
+def test_a_true_effect_of_5_percent_is_found_in_at_least_90_percent() -> None:
+    random = Random(20260102)
+    found = [compared(servers("a", random), servers("b", random, effect=1.05), *DEFAULT_METRICS) for _ in range(400)]
+    assert sum(each.outcome == "Worse" for each in found) >= 0.9 * len(found)
+    figures = [word for each in found for word in words(each).values()]
+    assert figures.count("Worse") >= 0.9 * len(figures)
+    assert "Better" not in figures
+
+
+# What is said of a comparison: counts, the most marked change, and no more than was measured.
+
+
+def test_regressions_are_named_first() -> None:
+    after = repeated("b", OutputThroughput=1500.0, MeanTTFT=60.0, MeanTPOT=20.0)
+    found = compared(repeated("a"), after, "OutputThroughput", "MeanTTFT", "MeanTPOT")
+    assert found.message.startswith("3 figures: 1 better, 2 worse. The worst: MeanTPOT at chat/rate=4 +81.8 % (")
+
+
+def test_the_sentence_names_the_best_improvement() -> None:
+    found = compared(repeated("a"), repeated("b", OutputThroughput=1500.0, MeanTTFT=20.0))
+    assert "The best: MeanTTFT at chat/rate=4 -53.5 % (" in found.message
+
+
+def test_a_throughput_that_fell_is_worse_than_a_latency_that_rose_less() -> None:
+    found = compared(repeated("a"), repeated("b", OutputThroughput=600.0, MeanTTFT=60.0))
+    assert "The worst: OutputThroughput at chat/rate=4 -50.0 % (" in found.message
+
+
+def test_the_level_and_the_scope_are_stated() -> None:
+    message = compared(repeated("a"), repeated("b")).message
+    assert "2 figures: 2 without a detectable difference" in message
+    assert "95 % confidence" in message
+    assert message.endswith("Another start of the same server may differ by more")
+
+
+def test_each_statement_is_a_sentence_of_its_own() -> None:
+    message = compared(repeated("a"), repeated("b", MeanTTFT=60.0)).message
+    assert ";" not in message
+    assert max(len(each.split()) for each in message.split(". ")) <= 20
+
+
+def test_runs_without_results_have_nothing_to_compare() -> None:
+    assert compared(run("a", []), run("b", [])).message == "no load point is comparable: neither side has results"
+
+
+# A comparison keeps to its share of the status: what got worse stays.
+
+METRICS: tuple[ComparedMetric, ...] = tuple(TYPICAL)
+
+
+def cells(count: int, *, ttft: float = 60.0) -> list[ComparedCell]:
+    ids = [f"chat/rate={n}" for n in range(1, count + 1)]
+    before, after = (
+        run(name, [row(cell, repeats=5, cv=1, MeanTTFT=value) for cell in ids])
+        for name, value in (("a", 43.0), ("b", ttft))
+    )
+    return compared(before, after, *METRICS).cells
+
+
+def size(kept: list[ComparedCell]) -> int:
+    return sum(len(cell.model_dump_json(by_alias=True, exclude_none=True)) for cell in kept)
+
+
+def test_a_small_one_is_whole() -> None:
+    whole = cells(4)
+    assert fitted_cells(whole) == (whole, [])
+
+
+def test_a_large_comparison_keeps_regressions_and_reports_omissions() -> None:
+    kept, notes = fitted_cells(cells(64))
+    assert size(kept) <= MAX_COMPARISON_BYTES
+    assert {change.word for cell in kept for change in cell.changes} == {"Worse"}
+    assert [(note.field, note.total, note.included) for note in notes] == [("comparison.cells[].changes", 448, 64)]
+
+
+def test_load_points_go_last() -> None:
+    kept, notes = fitted_cells(cells(8), max_bytes=400)
+    assert 0 < len(kept) < 8
+    assert size(kept) <= 400
+    assert [note.field for note in notes] == ["comparison.cells", "comparison.cells[].changes"]
+
+
+# A run as it stands in the cluster, made into a side of a comparison.
+
+RESULTS = [row().model_dump(mode="json", by_alias=True, exclude_none=True)]
+
+
+def stored(**status: object) -> Run:
+    return Run("lab", "before", "uid-1", 1, spec=spec_body(), status={"completionTime": ENDED, **status})
+
+
+def test_what_it_measured_is_found_by_cell() -> None:
+    found = measured_run(stored(results=RESULTS))
+    assert (found.name, found.uid) == ("before", "uid-1")
+    assert found.row("chat/rate=4") == row()
+    assert (found.row("chat/rate=8"), found.workload("bulk")) == (None, None)
+
+
+def test_the_digest_is_of_the_results_alone_and_of_all_of_them() -> None:
+    digest = results_digest(stored(results=RESULTS))
+    assert digest.startswith("sha256:")
+    assert results_digest(stored(results=RESULTS, message="other")) == digest
+    assert results_digest(stored(results=[{**RESULTS[0], "repeats": 2}])) != digest
+
+
+def test_a_spec_of_another_version_is_an_error() -> None:
+    with pytest.raises(ValueError, match="fieldOfANewerOperator"):
+        measured_run(Run("lab", "a", "u", 1, spec={**spec_body(), "fieldOfANewerOperator": 1}))

@@ -1,0 +1,322 @@
+"""Every finding carries the figure that decided and the line it crossed, so that a reader can redo the judgement."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from functools import partial
+from typing import NamedTuple
+
+import pytest
+from benchrun.api import Verdict
+from benchrun.judge.results import Judged, results
+from benchrun.judge.rules.all_rules import judge_cell, judge_run, verdict_of_findings
+from benchrun.judge.rules.rule import CellContext, Code, Evidence, RunContext, StageFacts, StageFinding
+from benchrun.judge.thresholds import JUDGE_VERSION, Thresholds, judge_of, thresholds_of
+from benchrun_client.contract import START_TIME, StageRecord
+from hypothesis import given, strategies as st
+from unit.judge.found import example_of
+from unit.judge.queues import Server, closed_loop, open_loop
+from unit.judge.specs import spec
+from unit.measure.records import cell, edge, record, requests
+
+
+class Above(NamedTuple):
+    """A figure beyond a line: the name of one in the same evidence, or 0 where once is enough."""
+
+    figure: str
+    line: str | float = 0.0
+
+
+class Below(NamedTuple):
+    """A figure short of a line."""
+
+    figure: str
+    line: str | float
+
+
+Side = Above | Below
+CERTAIN = (Below("chance", "suspectChance"),)
+DECIDED_BY: Mapping[Code, tuple[tuple[Side, ...], ...]] = {
+    Code.ALL_REQUESTS_FAILED: ((Above("failed"),),),
+    Code.REQUESTS_FAILED: ((Above("failedPercent", "maxFailedPercent"),),),
+    Code.NO_OUTPUT: ((Below("outputTokens", "answered"),),),
+    Code.RECORD_MISSING: ((Below("measured", "planned"),),),
+    Code.WRONG_SERVER: ((Above("servers"),),),
+    Code.WRONG_MODEL: ((Above("servers"),),),
+    Code.SERVER_RESTARTED: ((Above("startedAfter", "startedBefore"),),),
+    Code.COUNTERS_RESET: ((Below("after", "before"),),),
+    Code.FOREIGN_TRAFFIC: (
+        (Above("moreRequestsPercent", "invalidPercent"), Above("morePromptTokensPercent", "invalidPercent")),
+    ),
+    Code.PREFIX_CACHE_CONTAMINATED: ((Above("beyondPercent", "suspectPercent"),),),
+    Code.CACHE_RESET_FAILED: ((Above("attempts"),),),
+    Code.OUTPUT_TOO_SHORT: ((Below("percent", "suspectPercent"), Above("stoppedPercent", "suspectStoppedPercent")),),
+    Code.REQUESTS_ABORTED: ((Above("percent", "suspectPercent"), Above("aborted", "failed")),),
+    Code.PROMPT_TOKENS_DISAGREE: ((Above("percent", "suspectPercent"), Above("offsetTokens")),),
+    Code.SPECULATION_ON_RANDOM_TEXT: ((Above("draftTokens"),),),
+    Code.USERS_IN_STEP: ((Below("shareOfRoundPercent", "notePercent"),), (Above("p90TtftMs", "p10TtftMs"),)),
+    Code.GPU_SLOWED: (
+        (
+            Above("slowedPercent", "suspectSlowedPercent"),
+            Above("clockFallPercent", "suspectFallPercent"),
+            Above("powerCappedPercent", "notePercent"),
+        ),
+    ),
+    Code.GPU_ERRORS: ((Above("after", "before"),),),
+    Code.GPU_SHARED: ((Above("pods", 1), Above("usedMib", "suspectMib")),),
+    Code.SERVER_THROTTLED: ((Above("throttledPercent", "suspectPercent"),),),
+    Code.STREAM_TRUNCATED: ((Above("truncatedPercent", "invalidPercent"),),),
+    Code.REQUESTS_REJECTED: ((Above("rejectedPercent"),),),
+    Code.RATE_NOT_ACHIEVED: ((Below("sentPercent", "suspectPercent"),),),
+    Code.CONCURRENCY_NOT_REACHED: ((Below("reachedPercent", "suspectPercent"),),),
+    Code.CLIENT_SATURATED: ((Above("worst", "line"),),),
+    Code.PATH_SLOW: ((Above("roundTripMs", "lineMs"),),),
+    Code.FRONTEND_SATURATED: ((Above("unexplainedMs", "lineMs"),), (Above("apiServerCores", "suspectCores"),)),
+    Code.CLIENT_SERVER_GAP: ((Above("unexplainedMs", "lineMs"),),),
+    Code.CLIENT_THROTTLED: ((Above("throttledPeriods"),),),
+    Code.SHARDS_OUT_OF_STEP: ((Above("apartMs", "suspectMs"),),),
+    Code.REPLICAS_UNEQUAL: (
+        (
+            Above("versions", 1),
+            Above("settings", 1),
+            Above("models", 1),
+            Above("readAtOneEndOnly"),
+            Above("byUnknownServersPercent", "invalidPercent"),
+        ),
+    ),
+    Code.LOAD_UNEVEN: ((Above("offPercent", "suspectPercent"),), CERTAIN),
+    Code.COMPILATION_IN_WINDOW: ((Above("compilations"),),),
+    Code.COLD_START: (
+        (Above("medianTtftOfThemMs", "slowFromMs"),),
+        (*CERTAIN, Above("medianTtftOfThemMs", "slowestOfOthersMs")),
+    ),
+    Code.WARMUP_INCOMPLETE: ((Below("answered", "requests"), Above("running", "line")),),
+    Code.NOT_STEADY_STATE: ((Above("changePercent", "suspectPercent"),), CERTAIN),
+    Code.DRIFT: (
+        (Above("changePercent", "suspectPercent"),),
+        (Below("chanceOfOrder", "suspectChanceOfOrder"),),
+        (Below("chanceOfSpread", "suspectChanceOfSpread"),),
+    ),
+    Code.REPEATS_DISAGREE: ((Above("cvPercent", "suspectPercent"),), CERTAIN),
+    Code.LITTLES_LAW_BROKEN: (
+        (Above("differencePercent", "suspectPercent"),),
+        (Above("millisecondsARequest", "suspectMilliseconds"),),
+        (Above("difference", "explainedByNoise"),),
+    ),
+    Code.KV_RECOMPUTED: ((Above("recomputedPercent", "suspectPercent"),),),
+    Code.PROXY_SATURATED: (
+        (Above("addedMeanMs", "suspectMs"), Above("queuedMeanMs", "suspectMs"), Above("cores", "suspectCores")),
+    ),
+    Code.ROLE_IDLE: ((Above("idlePercent", "notePercent"),), (Above("queuedPercent", "notePercent"),)),
+    Code.TOKEN_COUNTS_DISAGREE: ((Above("differencePercent", "suspectPercent"),),),
+    Code.PREEMPTED: ((Above("percent", "suspectPercent"), Above("preemptions")),),
+    Code.WINDOW_TOO_SHORT: ((Below("requests", "neededRequests"), Below("seconds", "neededSeconds")),),
+    Code.TOO_FEW_SAMPLES: ((Below("samples", "needed"),),),
+    Code.CHUNKS_ARE_NOT_TOKENS: ((Below("chunksPerToken", "noteBelow"),),),
+    Code.QUEUE_WAIT_HIDDEN: ((Above("p99QueueWaitMs", "lineMs"), Above("meanQueueWaitMs", "lineMs")),),
+    Code.ALL_AT_ONCE: ((Above("requests"),),),
+    Code.SCRAPE_COVERAGE_LOW: ((Below("coveragePercent", "notePercent"),),),
+}
+"""What must all be true of a finding's evidence; of alternatives one."""
+
+
+def number(evidence: Evidence, name: str) -> float:
+    """The figure; where it is the name of another, that one. A change counts whatever its direction."""
+    value = evidence[name]
+    if isinstance(value, str):
+        return number(evidence, value)
+    assert value is not None
+    return abs(value)
+
+
+def holds(side: Side, evidence: Evidence) -> bool:
+    line = side.line if isinstance(side.line, int | float) else number(evidence, side.line)
+    figure = number(evidence, side.figure)
+    return figure > line if isinstance(side, Above) else figure < line
+
+
+def test_every_code_says_what_decides() -> None:
+    assert set(DECIDED_BY) == set(Code) - {Code.NOT_CHECKED}
+
+
+@pytest.mark.parametrize("code", DECIDED_BY)
+def test_the_evidence_holds_the_figure_and_the_line_it_crossed(code: Code) -> None:
+    evidence = example_of(code).evidence
+    for alternatives in DECIDED_BY[code]:
+        assert any(holds(side, evidence) for side in alternatives), f"{alternatives} in {dict(evidence)}"
+
+
+def test_what_was_not_checked_names_every_rule_and_why() -> None:
+    evidence = example_of(Code.NOT_CHECKED).evidence
+    assert set(evidence) <= set(Code)
+    assert all(isinstance(why, str) and len(why) > 10 for why in evidence.values())
+
+
+# The lines that rules draw: what the spec sets, and a digest that tells two judgements apart.
+
+
+def test_the_spec_sets_the_share_of_failed_requests() -> None:
+    assert thresholds_of(spec(validity={"maxFailedPercent": "2.5"})) == Thresholds(max_failed_percent=2.5)
+
+
+def test_a_spec_that_sets_nothing_gets_the_defaults() -> None:
+    assert thresholds_of(spec()) == Thresholds()
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(Thresholds)])
+def test_every_number_is_in_the_digest(name: str) -> None:
+    assert replace(Thresholds(), **{name: 77.0}).digest() != Thresholds().digest()
+
+
+def test_equal_numbers_have_equal_digests() -> None:
+    assert Thresholds(max_failed_percent=1.0).digest() == Thresholds().digest()
+
+
+def test_the_status_names_version_and_digest() -> None:
+    judge = judge_of(spec())
+    assert (judge.version, judge.thresholds_digest) == (JUDGE_VERSION, f"sha256:{Thresholds().digest()}")
+
+
+# Clean stages draw no suspicion, over loads of every kind, from idle to nearly full.
+#
+# The queue is simulated, the seeds are fixed: these are measurements of the rules, not of luck. Stages are as long as
+# WindowTooShort wants them, and each is one of four repeats of a cell, which is judged as a run of its own.
+
+REPEATS = 4
+SERVERS = (
+    Server(slots=1, prefill_seconds=0.02, decode_seconds=0.2),
+    Server(slots=8, prefill_seconds=0.01),
+    Server(slots=8, prefill_seconds=0.01, lengths_vary=True),
+    Server(slots=64, prefill_seconds=0.005),
+    Server(slots=64, prefill_seconds=0.005, lengths_vary=True),
+)
+LOADS = (0.3, 0.6, 0.8, 0.9)
+"""Shares of the capacity."""
+USERS = (1, 4, 16, 48)
+ROUNDS = 4
+
+
+_Measure = Callable[..., StageFacts]
+"""A clean stage, given a seed."""
+
+
+def measures() -> Iterator[tuple[str, _Measure]]:
+    """Every server under every load, long enough for ten seconds and for ten times what is under way."""
+    for place, server in enumerate(SERVERS):
+        for share in LOADS:
+            rate = share * server.capacity
+            count = round(max(150, 14 * rate, 16 * min(server.slots, rate * 1.1)))
+            yield f"{place}/{share:g}", partial(open_loop, server, rate=rate, count=count)
+        for users in USERS:
+            count = round(max(40, 12 * users, 14 * min(users, server.slots) / server.decode_seconds))
+            yield f"{place}/{users}", partial(closed_loop, server, concurrency=users, count=count)
+
+
+def measured_cell(value: str, measure: _Measure, *, seed: int) -> CellContext:
+    planned = cell(value=value, repeats=REPEATS)
+    stages = []
+    for place, stage_id in enumerate(planned.stage_ids):
+        stage = measure(seed=seed + place)
+        stages.append(replace(stage, record=stage.record.model_copy(update={"stage_id": stage_id, "sequence": place})))
+    return CellContext(planned, Thresholds(), stages[0].expected, ("50",), tuple(stages))
+
+
+def found_in_round(number: int) -> Iterator[StageFinding]:
+    """What is found in forty cells."""
+    for place, (value, measure) in enumerate(measures()):
+        context = measured_cell(value, measure, seed=100_000 * number + 100 * place)
+        yield from judge_cell(context)
+        yield from judge_run(RunContext(Thresholds(), {context.cell.id: context.summary()}))
+
+
+def test_clean_stages_draw_no_suspicion() -> None:
+    """Of stages and cells together: at most one in a hundred stages, and nothing Invalid."""
+    found = [finding for number in range(ROUNDS) for finding in found_in_round(number)]
+    stages = ROUNDS * REPEATS * len(list(measures()))
+    suspicions = Counter((f.code, f.severity) for f in found if f.severity != "Note")
+    assert stages == 640
+    assert sum(suspicions.values()) <= stages / 100, suspicions
+    assert not [f for f in found if f.severity == "Invalid"]
+
+
+def test_notes_on_clean_stages_only_say_what_could_not_be_checked_or_is_too_short() -> None:
+    assert {f.code for f in found_in_round(9) if f.severity == "Note"} <= {Code.NOT_CHECKED, Code.TOO_FEW_SAMPLES}
+
+
+# Judging has no surprises: order does not matter, and worse input never has a better verdict.
+
+RANK: dict[Verdict, int] = {"Unknown": -1, "Valid": 0, "Suspect": 1, "Invalid": 2}
+CELLS = [cell(value=value, repeats=2) for value in ("1", "2", "inf")]
+STAGES = [stage for each in CELLS for stage in each.stage_ids]
+FINDINGS = st.lists(
+    st.builds(
+        StageFinding,
+        code=st.sampled_from(Code),
+        severity=st.sampled_from(["Note", "Suspect", "Invalid"]),
+        stage_id=st.sampled_from(STAGES),
+    ),
+    max_size=8,
+)
+
+
+def judge(records: Sequence[StageRecord]) -> Judged:
+    return results(CELLS, records, [], spec=spec())
+
+
+@st.composite
+def measured(draw: st.DrawFn) -> list[StageRecord]:
+    """Some of the stages, good and bad ones."""
+    found = []
+    for stage in draw(st.lists(st.sampled_from(STAGES), unique=True, min_size=1)):
+        hits = float(draw(st.integers(0, 30)))
+        servers = (
+            edge(rises={"prefix_cache_hits_total": hits, "prefix_cache_queries_total": 100.0}),
+            *([edge("b", after={START_TIME: 5.0})] if draw(st.booleans()) else []),
+        )
+        ok = draw(st.sampled_from([(1, 1), (1, 0), (0, 0)]))
+        found.append(record(stage, requests=requests(ok=ok), servers=servers))
+    return found
+
+
+@given(measured(), st.data())
+def test_the_order_of_records_does_not_matter(records: list[StageRecord], data: st.DataObject) -> None:
+    assert judge(data.draw(st.permutations(records))) == judge(records)
+
+
+@given(measured())
+def test_a_row_tells_the_codes_of_the_findings_and_no_others(records: list[StageRecord]) -> None:
+    judged = judge(records)
+    assert {code for row in judged.results for code in row.findings} == {finding.code for finding in judged.findings}
+
+
+@given(measured())
+def test_losing_a_record_never_makes_a_cell_better(records: list[StageRecord]) -> None:
+    whole = {row.cell: row.verdict for row in judge(records).results}
+    for row in judge(records[1:]).results:
+        assert RANK[row.verdict] >= RANK[whole[row.cell]]
+
+
+@given(FINDINGS, FINDINGS)
+def test_one_finding_more_never_makes_a_verdict_better(few: list[StageFinding], more: list[StageFinding]) -> None:
+    assert RANK[verdict_of_findings(few + more)] >= RANK[verdict_of_findings(few)]
+
+
+@given(st.integers(0, 100), st.integers(0, 100))
+def test_more_hits_never_make_a_verdict_better(one: int, other: int) -> None:
+    def verdict(hits: int) -> Verdict:
+        rises = {"prefix_cache_hits_total": float(hits), "prefix_cache_queries_total": 100.0}
+        return judge([record(stage, servers=(edge(rises=rises),)) for stage in STAGES]).verdict
+
+    assert RANK[verdict(max(one, other))] >= RANK[verdict(min(one, other))]
+
+
+@given(st.integers(1, 60), st.data())
+def test_more_failures_never_make_a_verdict_better(sent: int, data: st.DataObject) -> None:
+    def verdict(failed: int) -> Verdict:
+        columns = requests(
+            ttft_us=[1] * sent, e2el_us=[2] * sent, output_tokens=[3] * sent, ok=[0] * failed + [1] * (sent - failed)
+        )
+        return judge([record(stage, requests=columns) for stage in STAGES]).verdict
+
+    one, other = data.draw(st.integers(0, sent)), data.draw(st.integers(0, sent))
+    assert RANK[verdict(max(one, other))] >= RANK[verdict(min(one, other))]

@@ -1,0 +1,259 @@
+"""Figures of the plateau are those of a stage that never ends: no ramp, no drain, no slow answer left out."""
+
+import math
+
+import pytest
+from benchrun.measure import (
+    MIN_REQUESTS,
+    NoPlateau,
+    Plateau,
+    completed_in,
+    find_plateau,
+    in_flight,
+    output_tokens_in,
+    plateau_metrics,
+    sent_in_plateau,
+)
+from benchrun_client.contract import RequestColumns, StageRecord
+from hypothesis import given, strategies as st
+from unit.measure.loads import closed_loop, open_loop
+from unit.measure.records import record, requests
+
+SECOND = 1_000_000
+
+
+def with_plateau(
+    columns: RequestColumns, *, rate: float = math.inf, cap: int | None = None
+) -> tuple[StageRecord, Plateau]:
+    found = find_plateau(columns, in_flight(columns), request_rate=rate, max_concurrency=cap)
+    assert isinstance(found, Plateau)
+    return record(requests=columns), found
+
+
+def between(start_us: int, end_us: int) -> Plateau:
+    return Plateau(start_us, end_us, ())
+
+
+def test_a_closed_loop_has_its_users_over_the_latency_whatever_ramp_and_drain_do() -> None:
+    metrics = plateau_metrics([with_plateau(closed_loop(200, 20, duration_us=lambda i: SECOND), cap=20)], ("50", "99"))
+    assert metrics["request_throughput"] == pytest.approx(20, rel=0.005)
+    assert metrics["output_throughput"] == pytest.approx(220, rel=0.005)
+    assert metrics["mean_e2el_ms"] == metrics["p99_e2el_ms"] == 1000
+    assert metrics["mean_ttft_ms"] == metrics["median_ttft_ms"] == 100
+    assert metrics["mean_tpot_ms"] == metrics["p50_tpot_ms"] == 90
+    assert "mean_itl_ms" not in metrics
+
+
+def test_an_open_loop_below_capacity_completes_what_it_sends() -> None:
+    metrics = plateau_metrics(
+        [with_plateau(open_loop(1000, gap_us=10_000, duration_us=lambda i: SECOND + 997 * (i % 7)), rate=100)], ()
+    )
+    assert metrics["request_throughput"] == pytest.approx(100, rel=0.005)
+    assert metrics["output_throughput"] == pytest.approx(1100, rel=0.005)
+
+
+def test_an_answer_that_ends_after_the_plateau_keeps_its_latency() -> None:
+    stage = with_plateau(
+        open_loop(200, gap_us=10_000, duration_us=lambda i: SECOND * 9 if i == 199 else 1000), rate=100
+    )
+    assert plateau_metrics([stage], ("100",))["p100_e2el_ms"] == 9000
+
+
+def test_several_stages_are_one_pool() -> None:
+    fast = with_plateau(closed_loop(200, 20, duration_us=lambda i: SECOND), cap=20)
+    slow = with_plateau(closed_loop(200, 20, duration_us=lambda i: 2 * SECOND), cap=20)
+    one, other, both = (plateau_metrics(stages, ("99",)) for stages in ([fast], [slow], [fast, slow]))
+    assert (one["completed"], other["completed"], both["completed"]) == (180, 180, 360)
+    assert both["request_throughput"] == pytest.approx(360 / (9 + 18), rel=0.01)
+    assert (both["mean_e2el_ms"], both["p99_e2el_ms"]) == (1500, 2000)
+
+
+def test_without_stages_there_are_no_figures() -> None:
+    metrics = plateau_metrics([], ("99",))
+    assert metrics["completed"] == 0
+    assert metrics["request_throughput"] is None
+    assert metrics["p99_ttft_ms"] is None
+
+
+def test_a_plateau_of_failures_completes_nothing_and_has_no_latency() -> None:
+    columns = closed_loop(200, 20, duration_us=lambda i: SECOND).model_copy(update={"ok": (0,) * 200})
+    metrics = plateau_metrics([with_plateau(columns, cap=20)], ("99",))
+    assert (metrics["completed"], metrics["request_throughput"], metrics["output_throughput"]) == (0, 0, 0)
+    assert (metrics["mean_ttft_ms"], metrics["p99_e2el_ms"]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "start_us", "end_us"),
+    [
+        pytest.param(11, 0, 2000, id="the whole answer"),
+        pytest.param(0, 0, 99, id="before the first token"),
+        pytest.param(1, 0, 100, id="the first token"),
+        pytest.param(6, 0, 600, id="the first token and half of the rest"),
+        pytest.param(5, 600, 1100, id="the other half"),
+        pytest.param(2, 300, 500, id="from within"),
+        pytest.param(0, 1100, 2000, id="after the last token"),
+    ],
+)
+def test_tokens_come_evenly_from_the_first_to_the_last(tokens: float, start_us: int, end_us: int) -> None:
+    columns = requests(start_us=[0], ttft_us=[100], e2el_us=[1100], output_tokens=[11])
+    assert output_tokens_in(columns, between(start_us, end_us)) == pytest.approx(tokens)
+
+
+@pytest.mark.parametrize("row", [(100, 100, 1), (100, 100, 5), (200, 100, 5)], ids=["one token", "at once", "odd"])
+def test_tokens_that_come_in_one_moment_belong_to_the_interval_that_ends_with_it(row: tuple[int, int, int]) -> None:
+    ttft, e2el, tokens = row
+    columns = requests(start_us=[0], ttft_us=[ttft], e2el_us=[e2el], output_tokens=[tokens])
+    assert [output_tokens_in(columns, between(a, b)) for a, b in ((0, ttft), (ttft, 500))] == [tokens, 0]
+
+
+ROWS = st.lists(
+    st.tuples(st.integers(0, 9_000), st.integers(0, 900), st.integers(0, 900), st.integers(0, 50), st.booleans()),
+    max_size=40,
+)
+
+
+@given(ROWS, st.integers(0, 11_000))
+def test_two_intervals_share_out_all_answers_and_tokens(rows: list[tuple[int, int, int, int, bool]], cut: int) -> None:
+    columns = requests(
+        start_us=[row[0] for row in rows],
+        ttft_us=[row[1] for row in rows],
+        e2el_us=[row[1] + row[2] for row in rows],
+        output_tokens=[row[3] for row in rows],
+        ok=[row[4] for row in rows],
+    )
+    first, second = between(-1, cut), between(cut, 11_000)
+    assert completed_in(columns, first) + completed_in(columns, second) == sum(columns.ok)
+    answered = sum(row[3] for row in rows if row[4])
+    shares = output_tokens_in(columns, first), output_tokens_in(columns, second)
+    assert min(shares) >= 0
+    assert sum(shares) == pytest.approx(answered, abs=1e-6)
+
+
+def test_an_answer_completed_at_a_border_belongs_to_the_interval_before_it() -> None:
+    columns = requests(start_us=[0], ttft_us=[10], e2el_us=[100], output_tokens=[2])
+    assert [completed_in(columns, between(a, b)) for a, b in ((0, 99), (0, 100), (100, 200))] == [0, 1, 0]
+
+
+def test_the_narrowed_record_holds_the_requests_of_the_plateau_and_no_gaps() -> None:
+    stage, found = with_plateau(closed_loop(60, 20, duration_us=lambda i: SECOND + i), cap=20)
+    narrowed = sent_in_plateau(stage, found)
+    assert narrowed.requests.start_us == tuple(sorted(stage.requests.start_us[18:]))
+    assert len(narrowed.requests.ok) == 42
+    assert (narrowed.gaps.us, narrowed.gaps.count) == ((), ())
+    assert len(stage.requests.ok) == 60
+
+
+# Where the plateau of a stage begins and ends, for each kind of load, and when there is none.
+
+INF = math.inf
+SECOND_STEADY = 1_000_000
+
+
+def found(columns: RequestColumns, *, rate: float = INF, cap: int | None = None) -> Plateau | NoPlateau:
+    return find_plateau(columns, in_flight(columns), request_rate=rate, max_concurrency=cap)
+
+
+def test_a_closed_loop_stands_once_95_percent_of_its_users_wait_and_until_the_last_send() -> None:
+    columns = closed_loop(200, 20, duration_us=lambda i: SECOND_STEADY + 1000 * i)
+    standing = found(columns, cap=20)
+    assert isinstance(standing, Plateau)
+    assert standing.start_us == 18 * 100  # the nineteenth user's first request
+    assert standing.end_us == max(columns.start_us)
+    assert list(standing.started) == list(range(18, 200))
+    assert standing.length_us == standing.end_us - 1800
+
+
+def test_a_closed_loop_that_never_fills_its_cap_stands_where_it_is_fullest() -> None:
+    standing = found(closed_loop(200, 10, duration_us=lambda i: SECOND_STEADY), cap=64)
+    assert isinstance(standing, Plateau)
+    assert standing.start_us == 9 * 100
+
+
+def test_an_open_loop_stands_after_the_mean_latency() -> None:
+    standing = found(open_loop(300, gap_us=10_000, duration_us=lambda i: SECOND_STEADY), rate=100)
+    assert isinstance(standing, Plateau)
+    assert (standing.start_us, standing.end_us) == (SECOND_STEADY, 2_990_000)
+    assert list(standing.started) == list(range(100, 300))
+
+
+def test_an_open_loop_of_short_answers_stands_after_a_tenth_of_the_sending() -> None:
+    standing = found(open_loop(301, gap_us=10_000, duration_us=lambda i: 5_000), rate=100, cap=8)
+    assert isinstance(standing, Plateau)
+    assert (standing.start_us, standing.end_us) == (300_000, 3_000_000)
+
+
+def test_failed_requests_are_sent_too_but_say_nothing_of_the_latency() -> None:
+    columns = open_loop(300, gap_us=10_000, duration_us=lambda i: SECOND_STEADY if i % 2 else 0)
+    columns = columns.model_copy(update={"ok": tuple(i % 2 for i in range(300))})
+    standing = found(columns, rate=100)
+    assert isinstance(standing, Plateau)
+    assert standing.start_us == SECOND_STEADY
+    assert len(standing.started) == 200
+
+
+@pytest.mark.parametrize(
+    ("reason", "columns", "rate", "cap"),
+    [
+        pytest.param(NoPlateau.NO_REQUESTS, requests(ttft_us=[], e2el_us=[], output_tokens=[]), 4, None, id="empty"),
+        pytest.param(
+            NoPlateau.ALL_AT_ONCE, closed_loop(100, 100, duration_us=lambda i: SECOND_STEADY), INF, None, id="burst"
+        ),
+        pytest.param(
+            NoPlateau.TOO_FEW_REQUESTS,
+            closed_loop(64, 64, duration_us=lambda i: SECOND_STEADY),
+            INF,
+            64,
+            id="all users once",
+        ),
+        pytest.param(NoPlateau.TOO_FEW_REQUESTS, closed_loop(1, 1, duration_us=lambda i: 5), INF, 1, id="one request"),
+        pytest.param(
+            NoPlateau.TOO_FEW_REQUESTS, open_loop(22, gap_us=1000, duration_us=lambda i: 2500), 1000, None, id="short"
+        ),
+        pytest.param(
+            NoPlateau.TOO_FEW_REQUESTS,
+            closed_loop(50, 50, duration_us=lambda i: 0, ramp_us=0),
+            INF,
+            8,
+            id="all failed in the same moment",
+        ),
+        pytest.param(
+            NoPlateau.ANSWERS_OUTLAST_SENDING,
+            open_loop(100, gap_us=1000, duration_us=lambda i: SECOND_STEADY),
+            1000,
+            None,
+            id="slow answers",
+        ),
+        pytest.param(
+            NoPlateau.ANSWERS_OUTLAST_SENDING, open_loop(1, gap_us=1, duration_us=lambda i: 5), 4, None, id="one"
+        ),
+    ],
+)
+def test_a_stage_without_a_plateau_says_why(
+    reason: NoPlateau, columns: RequestColumns, rate: float, cap: int | None
+) -> None:
+    assert found(columns, rate=rate, cap=cap) is reason
+
+
+ROWS_STEADY = st.lists(st.tuples(st.integers(0, 100_000), st.integers(0, 50_000), st.booleans()), max_size=120)
+
+
+@given(ROWS_STEADY, st.one_of(st.none(), st.integers(1, 100)), st.sampled_from([INF, 0.5, 1000.0]))
+def test_any_record_has_a_plateau_of_enough_requests_or_a_reason(
+    rows: list[tuple[int, int, bool]], cap: int | None, rate: float
+) -> None:
+    columns = requests(
+        start_us=[row[0] for row in rows],
+        e2el_us=[row[1] for row in rows],
+        ttft_us=[row[1] // 2 for row in rows],
+        output_tokens=[3] * len(rows),
+        ok=[row[2] for row in rows],
+    )
+    standing = found(columns, rate=rate, cap=cap)
+    if isinstance(standing, NoPlateau):
+        return
+    sent = [columns.start_us[i] for i in standing.started]
+    assert sent == sorted(sent)
+    assert len(set(standing.started)) == len(sent) >= MIN_REQUESTS
+    assert 0 <= standing.start_us <= sent[0]
+    assert sent[-1] == standing.end_us == max(columns.start_us)
+    assert standing.length_us > 0
