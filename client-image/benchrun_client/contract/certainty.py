@@ -119,6 +119,7 @@ class LatencySample(ABC):
         self._seen = [stage.seen for stage in stages]
         self._scattered_at: dict[float, float] = {}  # Several percentiles ask for the same limits.
         self.count = sum(self._sizes)
+        self.copies = 1.0  # Stages for each that was sent what no other was: the others hold no chance of their own.
         least = MIN_REPEATS if all(len(each) == 1 for each in sizes) else MIN_BATCHES
         self._enough = len(self._sizes) >= least
         self._is_open = any(stage.seen for stage in stages)
@@ -162,7 +163,9 @@ class LatencySample(ABC):
         # Of a closed loop, whose number in the system says nothing, the values in the middle show best how alike neighbours are.
         middle = () if self._is_open else (self.at_rank((self.count + 1) // 2),)
         alike = [MIDDLE_WEIGHT * _kept(self._scattered_at, place, self._scattered) for place in middle]
-        return max(by_load, *alike, *(_kept(self._scattered_at, place, self._scattered) for place in places))
+        return self.copies * max(
+            by_load, *alike, *(_kept(self._scattered_at, place, self._scattered) for place in places)
+        )
 
     def _scattered(self, limit: float) -> float:
         hits = self.above(limit)

@@ -108,6 +108,11 @@ class BenchmarkRunSpec(SpecModel):
             path=".measurement.cachePolicy",
         ),
         Rule(
+            cel=f"self.measurement.cachePolicy != 'Share' || self.workloads.all(w, !has({_SEARCH}))",
+            message="load.search confirms a load with new prompts: set cachePolicy Isolate or Reset",
+            path=".measurement.cachePolicy",
+        ),
+        Rule(
             cel=f"{_NO_RESET} || !has(self.offline)",
             message="measurement.cachePolicy Reset needs a server to ask; with offline use Isolate, or turn the prefix cache off",
             path=".measurement.cachePolicy",

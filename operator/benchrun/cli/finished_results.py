@@ -87,7 +87,7 @@ def _measurement(
             continue
         try:
             packed = stored_part(body, TIMELINE_KEY)
-            own = timeline.decode(packed).samples if packed is not None else ()
+            own = timeline.decode(packed) if packed is not None else ()
             if child.role == names.ROLE_STAGE:
                 record = stored_record(body, run_uid=run_uid, sequence=child.sequence)
                 if record.profile is None:  # what it says is in the status

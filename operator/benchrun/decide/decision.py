@@ -176,7 +176,7 @@ class Samples:
         server = (sample.role, sample.pod)
         self._latest[server] = (*self._latest.get(server, ())[-1:], sample)
         if len(self.unstored) > MAX_UNSTORED_SAMPLES:
-            self.unstored = list(bucketed(self.unstored, 2).samples)
+            self.unstored = list(bucketed(self.unstored, 2))
 
     def stored(self, through: float) -> None:
         """Everything taken until then (Unix seconds) is stored."""

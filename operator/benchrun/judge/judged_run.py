@@ -71,7 +71,7 @@ def judged_run(
     datasets, datasets_cut = dataset_statuses(records, workloads=len(spec.workloads))
     # In all stages: a repeat that was lost leaves the others.
     of_code = next((f for f in found.findings if f.code == api.Code.ALL_REQUESTS_FAILED), None)
-    failed = of_code is not None and of_code.count == sum(row.repeats for row in found.results)
+    failed = of_code is not None and of_code.count == sum(row.repeats for row in found.whole)
     judgement = api.Judgement(
         **_of_status(found, profile) | {"truncated": [*found.truncated, *datasets_cut]},
         profile=profile,
@@ -93,7 +93,8 @@ def judged_run(
 
 def _of_status(found: Judged, profile: api.ProfileStatus | None) -> dict[str, Any]:
     """What statuses and judgements have of it alike."""
-    return found._asdict() | {"results": backed(found.results, profile)}
+    of_status = found._asdict() | {"results": backed(found.results, profile)}
+    return {name: value for name, value in of_status.items() if name != "whole"}
 
 
 def _profile_of(
@@ -119,7 +120,7 @@ def _client_status(records: Sequence[StageRecord], pod: api.ClientStatus | None)
 def _objectives_met(found: Judged) -> api.ConditionStatus:
     """Unknown unless all are certain: an inconclusive objective is not met. A search that found a load met them."""
     searches = {search.workload for search in found.searches}
-    outcomes = {o.outcome for r in found.results for o in r.objectives if r.workload not in searches}
+    outcomes = {o.outcome for r in found.whole for o in r.objectives if r.workload not in searches}
     # Loads below one that was not confirmed were met.
     outcomes |= {
         "Met" if s.lower is not None else (s.outcome == "NoneMet" and s.upper_outcome) or "Inconclusive"
@@ -131,7 +132,7 @@ def _objectives_met(found: Judged) -> api.ConditionStatus:
 
 
 def _sentence(found: Judged) -> str:
-    verdict, total = found.verdict, len(found.results)
+    verdict, total = found.verdict, len(found.whole)
     if found.searches:
         sentences = "; ".join(f"{search.workload}: {search.sentence}" for search in found.searches)
         worth = {"Valid": "", "Suspect": " Some numbers it rests on are suspect, see findings."}
@@ -141,7 +142,7 @@ def _sentence(found: Judged) -> str:
         return f"measured {points}; every number is valid"
     if verdict == "Suspect":
         return f"measured {points}; some numbers are suspect, see findings"
-    invalid = sum(row.verdict == "Invalid" for row in found.results)
+    invalid = sum(row.verdict == "Invalid" for row in found.whole)
     return f"measured {points}, but {invalid} of {total} are invalid: do not use them, see findings"
 
 

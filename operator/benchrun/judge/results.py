@@ -100,6 +100,7 @@ class Judged(NamedTuple):
     headline: api.Headline | None
     truncated: list[api.Truncated]
     searches: list[api.SearchResult]
+    whole: list[api.Result]  # The rows before any was cut.
 
 
 def results(
@@ -119,7 +120,7 @@ def results(
     """
     places = {record.stage_id: place for place, record in enumerate(records)}
     if not any(stage in places for cell in plan_cells for stage in cell.stage_ids):
-        return Judged([], [], "Unknown", None, [], [])
+        return Judged([], [], "Unknown", None, [], [], [])
     limits, severities = thresholds or thresholds_of(spec), spec.validity.severities
     server_limits = _server_limits(spec, servers)
 
@@ -156,7 +157,7 @@ def results(
     relied_on = deciding(rows, searches)
     verdict = worst(each.verdict for each in relied_on) or "Unknown"
     best = headline(relied_on, lambda cell_id: by_cell[cell_id].p99_ttft)
-    return Judged(kept, findings, verdict, best, truncated, searches)
+    return Judged(kept, findings, verdict, best, truncated, searches, rows)
 
 
 def _server_limits(spec: api.BenchmarkRunSpec, servers: Sequence[api.ServerStatus]) -> Limits:

@@ -151,12 +151,9 @@ _CUTS: tuple[_Cut, ...] = (
     _without("std_"),
     _without("median_"),
     _without_field("by_repeat"),
-    _without_outcome("Met"),
     _without_explained_evidence,
-    _without_outcome("Inconclusive"),
     _highest_percentile_only,
     _without(r".*_(client_queue_time|e2el_including_client_queue)_ms"),
-    _worst_objective_only,
     lambda row: row.model_copy(update={"steady": {k: v for k, v in row.steady.items() if k in THROUGHPUTS}}),
     lambda row: row.model_copy(update={"intervals": {}, "independent": {}}),
     lambda row: row.model_copy(update={"findings": row.findings[:MAX_CODES]}),
@@ -168,6 +165,9 @@ _CUTS: tuple[_Cut, ...] = (
     _without_field("bottleneck"),
     _without_field("repeat_cv_percent"),
     _without(_PERCENTILE.pattern),
+    _without_outcome("Met"),
+    _without_outcome("Inconclusive"),
+    _worst_objective_only,
     _without_field("objectives"),
 )
 

@@ -121,7 +121,7 @@ class _Opened:
             record = self._record(head, data)
             self.records.setdefault(record.sequence, data)  # the first of a stage stands
         elif head.kind == "timeline":
-            found = timeline.decode(data).samples
+            found = timeline.decode(data)
             if len(self.samples) + len(found) > MAX_SAMPLES:
                 raise ValueError(f"the run has more than {MAX_SAMPLES} samples")
             self.samples += [sample for sample in found if sample.role in SERVING_ROLES]

@@ -241,7 +241,7 @@ def latency_samples(
     stages = []
     for requests in (record.requests for record in records):
         # Requests of an open loop are in the system from when they were due.
-        due = list(map(sub, requests.start_us, requests.queue_us))
+        due = requests.start_us if users is not None else list(map(sub, requests.start_us, requests.queue_us))
         ends = list(map(add, requests.start_us, requests.e2el_us))
         stages.append(contract.stage_parts(due, ends, users=users, at_once=at_once))
     rank = math.inf if failed else None
@@ -251,6 +251,8 @@ def latency_samples(
     }
     shares = [failed_requests(r) / max(1, sum(r.requests.ok)) if failed else 0.0 for r in records]
     found["itl"] = contract.GapSample(stages, [(record.gaps, record.gap_slices) for record in records], shares)
+    for sample in found.values():
+        sample.copies = len(records) / max(1, len({record.prompts_digest for record in records}))
     return found
 
 

@@ -159,7 +159,7 @@ MIN_PACES = 3
 class FullSteps:
     """Steps full of prompts, and a throughput that the queue does not change."""
 
-    step_tokens: float  # Of one step, on average.
+    step_tokens: float  # Of one step of an engine, on average.
     prompt_rate: float  # Prompt tokens a second while others waited.
     change_percent: float  # Of that rate, from the first half of the queue to the second.
 
@@ -170,7 +170,7 @@ def full_steps(pressure: Pressure, stretches: Iterable[Stretch], lengths: Length
     if lengths is None or pressure.queued_running is None or len(queued) < MIN_PACES:
         return None
     computed = lengths.prompt * (1 - (pressure.prefix_hit_percent or 0.0) / 100)
-    step_tokens = pressure.queued_running * (computed + lengths.output) / max(1.0, lengths.output)
+    step_tokens = pressure.queued_running / pressure.engines * (computed + lengths.output) / max(1.0, lengths.output)
     if computed < PROMPT_TO_OUTPUT * lengths.output or step_tokens < FULL_STEP_TOKENS:
         return None
     middle = len(queued) // 2

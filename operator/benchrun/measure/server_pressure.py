@@ -15,12 +15,13 @@ DEFAULT_SEQUENCES_STEP = 128  # vLLM's defaults of max-num-seqs are multiples of
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """Of one server, all its engines together. None: not known; vLLM's defaults depend on version and GPU."""
+    """Of one server, all its engines together unless it says otherwise. None: not known; vLLM's defaults depend on version and GPU."""
 
     sequences: int | None = None  # Most requests that run at once (--max-num-seqs).
     sequences_are_default: bool = False  # Whether it is vLLM's own default: all arguments are known, and none sets it.
-    step_tokens: int | None = None  # Most tokens of one step (--max-num-batched-tokens).
+    step_tokens: int | None = None  # Most tokens of one step (--max-num-batched-tokens) of one engine.
     kv_cache_tokens: int | None = None
+    engines: int = 1  # vLLM gives the sum of their KV caches; each request has room in one of them.
 
 
 def server_limits(
@@ -31,16 +32,14 @@ def server_limits(
     settings = {name.replace("_", "-"): value for name, value in (reported or {}).items()}
     engines = _number(given.text("data-parallel-size") or settings.get("data-parallel-size")) or 1
 
-    def of_all_engines(flag: str) -> int | None:
-        value = _number(given.text(flag) or settings.get(flag))
-        return None if value is None else value * engines
-
-    sequences = of_all_engines("max-num-seqs")
+    each = _number(given.text("max-num-seqs") or settings.get("max-num-seqs"))
+    sequences = None if each is None else each * engines
     return ServerLimits(
         sequences=sequences,
         sequences_are_default=args is not None and given.text("config") is None and sequences is None,
-        step_tokens=of_all_engines("max-num-batched-tokens"),
+        step_tokens=_number(given.text("max-num-batched-tokens") or settings.get("max-num-batched-tokens")),
         kv_cache_tokens=kv_cache_tokens or _number(settings.get("kv-cache-size-tokens")),
+        engines=engines,
     )
 
 
@@ -96,6 +95,7 @@ class Pressure:
     hold: Hold | None  # What held back in most samples with a queue; None: nothing waited, or it is not known.
     sequence_limit: float | None  # How many may run: the setting, else the ceiling that the samples show, else None.
     sequence_limit_is_set: bool
+    engines: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def pressure(windows: Sequence[Window], limits: ServerLimits, lengths: Lengths |
     found, full = figures(windows), KV_FULL
     if limits.kv_cache_tokens is not None and lengths is not None:
         # The next prompt finds no room.
-        full = max(MIN_KV_FULL, min(KV_FULL, 1 - lengths.prompt / limits.kv_cache_tokens))
+        full = max(MIN_KV_FULL, min(KV_FULL, 1 - lengths.prompt * limits.engines / limits.kv_cache_tokens))
     ceiling = limits.sequences if limits.sequences is not None else _ceiling(busy, full, limits, lengths)
     queued = [s for s in busy if _is_queued(s, ceiling, full)]
     holds = Counter(_hold(s, ceiling, full, preempting=bool(found.preemptions)) for s in queued)
@@ -128,10 +128,10 @@ def pressure(windows: Sequence[Window], limits: ServerLimits, lengths: Lengths |
         samples=len(busy),
         queued=len(queued),
         running_mean=fmean(running),
-        running_max=max(running),
+        running_max=max((s.high or s).running or 0.0 for s in busy),
         queued_running=fmean(s.running or 0.0 for s in queued) if queued else None,
         waiting_mean=fmean(waiting),
-        waiting_max=max(waiting),
+        waiting_max=max((s.high or s).waiting or 0.0 for s in busy),
         waiting_first=queued[0].waiting if queued else None,
         waiting_last=queued[-1].waiting if queued else None,
         kv_mean_percent=found.kv_cache_mean_percent,
@@ -141,6 +141,7 @@ def pressure(windows: Sequence[Window], limits: ServerLimits, lengths: Lengths |
         hold=holds.most_common(1)[0][0] if holds else None,
         sequence_limit=ceiling,
         sequence_limit_is_set=limits.sequences is not None,
+        engines=limits.engines,
     )
 
 
@@ -148,7 +149,7 @@ def running_by_step(limits: ServerLimits, lengths: Lengths | None) -> float | No
     """Requests that run when every step is full of prompts: each stays for as many steps as it has output tokens."""
     if limits.step_tokens is None or lengths is None:
         return None
-    return max(1.0, limits.step_tokens / max(1.0, lengths.prompt)) * lengths.output
+    return limits.engines * max(1.0, limits.step_tokens / max(1.0, lengths.prompt)) * lengths.output
 
 
 def _ceiling(busy: Sequence[Sample], full: float, limits: ServerLimits, lengths: Lengths | None) -> float | None:
@@ -165,7 +166,7 @@ def _ceiling(busy: Sequence[Sample], full: float, limits: ServerLimits, lengths:
 
 def _is_queued(sample: Sample, ceiling: float | None, full: float) -> bool:
     running, waiting = sample.running or 0.0, sample.waiting or 0.0
-    held = (ceiling is not None and running >= ceiling) or (sample.kv_cache or 0.0) >= full
+    held = (ceiling is not None and running >= ceiling) or ((sample.high or sample).kv_cache or 0.0) >= full
     return waiting >= 1 and (held or waiting >= MIN_WAITING_SHARE * running)
 
 
@@ -173,8 +174,9 @@ def _hold(sample: Sample, ceiling: float | None, full: float, *, preempting: boo
     """In the order in which the scheduler checks. None: whether the KV cache had room is not known."""
     if ceiling is not None and (sample.running or 0.0) >= ceiling:
         return Hold.SEQUENCES
-    if sample.kv_cache is None:
+    usage = (sample.high or sample).kv_cache
+    if usage is None:
         return None
-    if sample.kv_cache >= full or (preempting and sample.kv_cache >= PREEMPTED_KV):
+    if usage >= full or (preempting and usage >= PREEMPTED_KV):
         return Hold.KV_CACHE
     return Hold.STEP

@@ -9,7 +9,7 @@ import json
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import accumulate, takewhile
 from statistics import fmean
@@ -33,50 +33,42 @@ _MAX_CONTAINERS = 65_536  # Brackets of all sorts: what is small as text may be 
 _LAST_MS = 253_402_300_799_000  # The end of the year 9999: there is no instant after it.
 
 
-@dataclass(frozen=True, slots=True)
-class Timeline:
-    """Samples, or means of buckets of samples with the least and greatest of each."""
-
-    samples: tuple[Sample, ...]
-    low: tuple[Sample, ...] = ()  # As long as `samples`; empty where no sample is a bucket.
-    high: tuple[Sample, ...] = ()
-
-
 def bucket_size(taken: int) -> int:
     """How many samples of a server go into one bucket after so many of the run: 1 up to 2,048; then 16, 32 ... as the run doubles in
     length, each time 128 buckets more: 3,584 after 8.4 million samples, which is 13 servers for a week."""
     return 1 if taken < FULL_DETAIL_SAMPLES else 16 << (taken // FULL_DETAIL_SAMPLES).bit_length() - 1
 
 
-def bucketed(samples: Iterable[Sample], size: int) -> Timeline:
+def bucketed(samples: Iterable[Sample], size: int) -> tuple[Sample, ...]:
     """Buckets of `size` successive samples of each server, oldest first; larger ones where there would be more than 8,192."""
     ordered = sorted(samples, key=_order)
     while len(ordered) > MAX_SAMPLES * size:
         size *= 2
     if size <= 1:
-        return Timeline(samples=tuple(ordered))
+        return tuple(ordered)
     servers = by_server(ordered).values()
     parts = [pods[i : i + size] for pods in servers for i in range(0, len(pods), size)][:MAX_SAMPLES]
-    merged = sorted(((_merged(p, fmean), _merged(p, min), _merged(p, max)) for p in parts), key=lambda m: _order(m[0]))
-    return Timeline(*(zip(*merged, strict=True) if merged else ((),)))
+    return tuple(sorted(map(_bucket, parts), key=_order))
 
 
-def encode(timeline: Timeline) -> bytes:
-    """Packed form; the same timeline always gives the same bytes."""
-    document: dict[str, Any] = {"schema": SCHEMA, "servers": _columns(timeline.samples)}
-    if timeline.low:
-        document |= {"low": _columns(timeline.low), "high": _columns(timeline.high)}
+def encode(samples: Sequence[Sample]) -> bytes:
+    """Packed form; the same samples always give the same bytes."""
+    document: dict[str, Any] = {"schema": SCHEMA, "servers": _columns(samples)}
+    if any(sample.high for sample in samples):
+        document |= {"low": _columns([s.low or s for s in samples]), "high": _columns([s.high or s for s in samples])}
     return gzip.compress(json.dumps(document, separators=(",", ":")).encode(), mtime=0)
 
 
-def decode(data: bytes) -> Timeline:
-    """The timeline in a packed form. Raises ValueError for anything else, however large it claims to be."""
+def decode(data: bytes) -> tuple[Sample, ...]:
+    """The samples in a packed form. Raises ValueError for anything else, however large it claims to be."""
     try:
         document = _document(data)
         samples, low, high = (_samples(document.get(key, [])) for key in ("servers", "low", "high"))
+        if low or high:
+            samples = tuple(replace(s, low=a, high=b) for s, a, b in zip(samples, low, high, strict=True))
     except (zlib.error, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"not a timeline: {str(error)[:200]}") from error
-    return Timeline(samples=samples, low=low, high=high)
+    return samples
 
 
 def _document(data: bytes) -> Mapping[str, Any]:
@@ -137,11 +129,18 @@ def _rate(before: Sample | None, after: Sample, counter: str) -> float | None:
     return None if before is None or rise is None or after.at <= before.at else round(rise / (after.at - before.at), 1)
 
 
+def _bucket(samples: Sequence[Sample]) -> Sample:
+    low, high = _merged([s.low or s for s in samples], min), _merged([s.high or s for s in samples], max)
+    return replace(_merged(samples, fmean), low=low, high=high)
+
+
 def _merged(samples: Sequence[Sample], merge: Callable[[list[float]], float]) -> Sample:
-    """One sample for many, at their mean instant; the start time, which is no measurement, is the last one's."""
+    """One sample for many, at their mean instant; start time and XID, which are no measurements, are the last ones."""
     columns = {name: known(getattr(s, name) for s in samples) for name in SAMPLE_FIGURES}
     merged: dict[str, Any] = {name: merge(values) if values else None for name, values in columns.items()}
-    merged |= {"at": fmean([s.at for s in samples]), "start_time": samples[-1].start_time}
+    xids = known(s.gpu_xid for s in samples)
+    merged |= {"at": fmean([s.at for s in samples]), "start_time": samples[-1].start_time, "low": None, "high": None}
+    merged |= {"gpu_xid": xids[-1] if xids else None}
     return replace(samples[0], **merged)
 
 

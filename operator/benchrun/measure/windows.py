@@ -95,12 +95,16 @@ def _inside(record: StageRecord, edge: ServerEdge | None, samples: Sequence[Samp
             samples = [s for s in samples if s.start_time is None or s.start_time >= start]
     if before is None or after is None or before >= after:
         return [s for s in samples if record.first_send_unix_us <= s.at * 1e6 <= record.last_receive_unix_us]
-    return [
+    found = [
         s
         for s in samples
         if (tokens := s.generation_tokens) is not None
         and (before < tokens < after or (tokens == before and is_busy(s)))
     ]
+    # A bucket of samples may reach into the next stage: such ones only where there are no others.
+    ends = [[each.generation_tokens for each in (s.low or s, s.high or s)] for s in found]
+    whole = [s for s, (low, high) in zip(found, ends, strict=True) if before <= (low or 0) and (high or 0) <= after]
+    return whole or found
 
 
 def is_busy(sample: Sample) -> bool:
@@ -132,7 +136,7 @@ def together(window: Window) -> Sequence[Sample]:
     for at in sorted({sample.at for sample in window.samples}):
         latest = [own[bisect_right(ats, at) - 1] for ats, own in columns if ats[0] <= at <= ats[-1]]
         sums: dict[str, Any] = {name: sum_of_all([getattr(each, name) for each in latest]) for name in SUMMED}
-        found.append(replace(latest[0], at=at, **sums))
+        found.append(replace(latest[0], at=at, low=None, high=None, **sums))
     return found
 
 
@@ -186,7 +190,8 @@ def rounded_figures(figures: RoleFigures) -> RoleFigures:
 
 def _value(figure: Figure, samples: Sequence[Sample], stages: Sequence[Sequence[ServerEdge]]) -> float | None:
     if figure.sample:
-        values = known(getattr(sample, figure.sample) for sample in samples)
+        ends = (sample.high or sample if figure.by == "max" else sample for sample in samples)
+        values = known(getattr(sample, figure.sample) for sample in ends)
         return COMBINE[figure.by]([figure.scale * value for value in values]) if values else None
     if figure.where and not any(_rises(stages, figure.where)):
         return None

@@ -48,14 +48,15 @@ def _text(value: object) -> str:
 
 def kv_cache_text(server: ServerStatus) -> str:
     """`KV cache 416304 tokens in 50.8 GiB a GPU, 128 KiB a token and GPU`; empty where the server does not report it. Beside it
-    stands what `benchrun kv-cache` computes: bytes a token = available memory / tokens."""
+    stands what `benchrun kv-cache` computes: bytes a token = available memory / tokens of an engine."""
     tokens = server.kv_cache_tokens
     if tokens is None:
         return ""
+    engines = ServeArgs.of(server.args).whole("data-parallel-size") or 1  # Whose caches are added up.
     each_rank = re.findall(r"[0-9]+(?:\.[0-9]+)?", server.reported.get("available_kv_cache_gib", ""))
     # Where it was given, vLLM measures nothing: --kv-cache-memory-bytes, and always on CPUs.
     given = server.reported.get("kv_cache_memory_bytes", "")
     gib = min(map(float, each_rank), default=int(given) / serve_args.GIB if re.fullmatch("[0-9]{1,15}", given) else 0.0)
-    each = serve_args.memory(gib * serve_args.GIB / tokens) if tokens else ""
+    each = serve_args.memory(gib * serve_args.GIB * engines / tokens) if tokens else ""
     size = f" in {figure(gib)} GiB a GPU, {each} a token and GPU" if gib and each else ""
     return f"KV cache {tokens} tokens{size}"

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from benchrun.api import KEYS, OUTPUT_COST, SHOWN_FIGURES, TOKENS_PER_JOULE, ComparedMetric
+from benchrun.api import KEYS, OUTPUT_COST, SHOWN_FIGURES, TOKENS_PER_JOULE, Change, ComparedMetric
 from benchrun.api.sweep import BenchmarkSweepStatus, BestVariant, FrontPoint, Row, VariantStatus
 from benchrun.judge.comparison.figures import SCOPES, detected
 from benchrun.judge.result_row import PER_GPU
@@ -69,14 +69,21 @@ def change_rows(status: BenchmarkSweepStatus) -> Rows:
             row.variant,
             row.cell,
             change.metric,
-            metric(KEYS[change.metric])(base[row.cell]) if row.cell in base else ABSENT,
-            metric(KEYS[change.metric])(row),
+            *_compared(base.get(row.cell), row, change),
             *change_cells(change),
         )
         for row in status.results
         for change in row.changes
     )
     return Rows(headers, rows)
+
+
+def _compared(base: Row | None, row: Row, change: Change) -> tuple[str, str]:
+    """Both figures: those of the change where it has its own, else those of the rows."""
+    if change.value is not None:
+        return figure(change.baseline), figure(change.value)
+    shown = metric(KEYS[change.metric])
+    return ABSENT if base is None else shown(base), shown(row)
 
 
 def configuration_rows(status: BenchmarkSweepStatus) -> Rows:

@@ -49,7 +49,7 @@ def test_a_client_that_has_left_gets_no_delivery() -> None:
 def test_the_timeline_goes_with_the_first_record_of_a_pass() -> None:
     first, second = Scene().with_spec(repeats=2).measuring().arrived(0, 1).sampled(71, 72).decide().apply
     timeline = decode(base64.b64decode(first["binaryData"]["timeline.json.gz"]))
-    assert [s.running for s in timeline.samples] == [4.0, 4.0]
+    assert [s.running for s in timeline] == [4.0, 4.0]
     assert "timeline.json.gz" not in second["binaryData"]
 
 

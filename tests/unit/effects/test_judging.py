@@ -101,7 +101,7 @@ async def test_everything_that_is_stored_comes_in_order_and_as_it_is() -> None:
         (h.sequence, h.stage_id, h.plan_digest, h.digest, h.ends_search) for h in (part.head for part in records)
     ] == [(n, f"chat/rate=4/r{n + 1}", "e" * 64, "d" * 64, [None, "chat", None, "code"][n]) for n in range(4)]
     assert court.parts()[0].data == b"packed until 1"
-    assert [s.at for s in decode(court.parts()[-1].data).samples] == [8.0, 9.0]
+    assert [s.at for s in decode(court.parts()[-1].data)] == [8.0, 9.0]
 
 
 async def test_the_job_tells_what_the_status_will_tell() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from benchrun.api import BenchmarkRunSpec, ClientStatus, ServerStatus
 from benchrun.judge_process.messages import Job, Part
-from benchrun.measure import SCHEMA, Timeline, encode
+from benchrun.measure import SCHEMA, encode
 from benchrun.measure.metrics_page import Sample
 from benchrun.plan import planned_stages
 from benchrun_client.contract import StageRecord, seal
@@ -51,7 +51,7 @@ def records() -> list[Part]:
 
 def timeline(*samples: Sample) -> Part:
     """A chunk as the operator stores it."""
-    return Part.of("timeline", encode(Timeline(samples=samples)), name="timeline-0")
+    return Part.of("timeline", encode(samples), name="timeline-0")
 
 
 def forged_timeline(columns: str) -> Part:

@@ -10,7 +10,6 @@ from benchrun.judge.result_row import role_figures
 from benchrun.measure import (
     NOT_RENEWED,
     GpuFigures,
-    Timeline,
     UnreadableMetrics,
     Window,
     cpu_values,
@@ -261,7 +260,7 @@ def test_the_figures_stand_with_their_role() -> None:
 
 def test_they_are_kept_in_the_timeline() -> None:
     figures = tuple(samples_of([(1.0, {"gpu_watts": 300.25, "gpu_joules": 1e9 + 0.5}), (2.0, {})]))
-    assert decode(encode(Timeline(figures))).samples == figures
+    assert decode(encode(figures)) == figures
 
 
 # How often servers were stopped at their CPU limit, by what a cAdvisor on their node says.

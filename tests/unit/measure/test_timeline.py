@@ -13,7 +13,6 @@ from benchrun.measure import (
     FULL_DETAIL_SAMPLES,
     MAX_SAMPLES,
     MAX_TIMELINE_BYTES,
-    Timeline,
     bucket_size,
     bucketed,
     decode,
@@ -55,7 +54,7 @@ def test_a_start_time_read_is_the_one_read_back() -> None:
     page = "# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds 1763748999.1234567\n"
     read = parse_sample(page, at=5.0, role="server", pod="a")
     assert read.start_time is not None
-    assert decode(encode(Timeline((read,)))).samples[0].start_time == read.start_time
+    assert decode(encode((read,)))[0].start_time == read.start_time
 
 
 @given(SAMPLES, st.integers(2, 9))
@@ -63,7 +62,7 @@ def test_so_are_buckets_but_for_the_sixth_decimal(samples: list[Sample], size: i
     timeline = bucketed(samples, size)
     repeated = decode(encode(timeline))
     assert decode(encode(repeated)) == repeated
-    assert Counter((s.role, s.pod) for s in repeated.low) == Counter((s.role, s.pod) for s in timeline.low)
+    assert Counter((s.role, s.pod) for s in repeated) == Counter((s.role, s.pod) for s in timeline)
 
 
 def test_equal_timelines_have_equal_bytes() -> None:
@@ -77,9 +76,9 @@ def test_an_hour_of_one_server_is_small() -> None:
 
 
 def test_figures_nobody_reported_take_no_room() -> None:
-    document = json.loads(gzip.decompress(encode(Timeline((sample(1.0, kv_cache=None),)))))
+    document = json.loads(gzip.decompress(encode((sample(1.0, kv_cache=None),))))
     assert "kv_cache" not in document["servers"][0]
-    assert decode(encode(Timeline((sample(1.0, kv_cache=None),)))).samples[0].kv_cache is None
+    assert decode(encode((sample(1.0, kv_cache=None),)))[0].kv_cache is None
 
 
 def packed(document: Any) -> bytes:
@@ -91,7 +90,7 @@ def packed(document: Any) -> bytes:
     [
         pytest.param("not a timeline", b"plain", id="not gzip"),
         pytest.param("not a timeline", b"", id="empty"),
-        pytest.param("cut short", encode(Timeline((sample(1.0),)))[:-9], id="cut short"),
+        pytest.param("cut short", encode((sample(1.0),))[:-9], id="cut short"),
         pytest.param("larger than", gzip.compress(b" " * (MAX_TIMELINE_BYTES + 1)), id="a bomb"),
         pytest.param("not a timeline", gzip.compress(b"{"), id="not JSON"),
         pytest.param("not a timeline", gzip.compress(b"[" * 200_000), id="nested without end"),
@@ -177,23 +176,23 @@ def test_any_bytes_are_a_timeline_or_refused(data: bytes) -> None:
         found = decode(data)
     except ValueError:
         return
-    assert decode(encode(bucketed(found.samples, 4))).samples is not None
-    live(found.samples, NOW)
+    assert decode(encode(bucketed(found, 4))) is not None
+    live(found, NOW)
 
 
 def test_many_samples_go_into_larger_buckets_and_can_be_read_back() -> None:
     many = [sample(float(n // 16), pod=f"p{n % 16}", running=float(n)) for n in range(2 * MAX_SAMPLES)]
     found = decode(encode(bucketed(many, 1)))
-    assert len(found.samples) == MAX_SAMPLES
-    assert max(s.running or 0 for s in found.high) == 2 * MAX_SAMPLES - 1
+    assert len(found) == MAX_SAMPLES
+    assert max((s.high or s).running or 0 for s in found) == 2 * MAX_SAMPLES - 1
 
 
 def test_a_bucket_has_mean_least_and_greatest() -> None:
     samples = [sample(float(i), running=running) for i, running in enumerate((1.0, 5.0, 3.0, 7.0))]
     found = bucketed(samples, 3)
-    assert [(s.at, s.running) for s in found.samples] == [(1.0, 3.0), (3.0, 7.0)]
-    assert [s.running for s in found.low] == [1.0, 7.0]
-    assert [s.running for s in found.high] == [5.0, 7.0]
+    assert [(s.at, s.running) for s in found] == [(1.0, 3.0), (3.0, 7.0)]
+    ends = [(s.low.running, s.high.running) for s in decode(encode(found)) if s.low and s.high]
+    assert ends == [(1.0, 5.0), (7.0, 7.0)]
 
 
 @given(SAMPLES, st.integers(2, 9))
@@ -201,8 +200,8 @@ def test_buckets_keep_the_extremes_of_every_server(samples: list[Sample], size: 
     found = bucketed(samples, size)
     for pod in ("a", "b", "c"):
         values = [s.running for s in samples if s.pod == pod and s.running is not None]
-        low = [s.running for s in found.low if s.pod == pod and s.running is not None]
-        high = [s.running for s in found.high if s.pod == pod and s.running is not None]
+        low = [s.low.running for s in found if s.pod == pod and s.low and s.low.running is not None]
+        high = [s.high.running for s in found if s.pod == pod and s.high and s.high.running is not None]
         assert (min(low, default=None), max(high, default=None)) == (
             min(values, default=None),
             max(values, default=None),
@@ -211,12 +210,23 @@ def test_buckets_keep_the_extremes_of_every_server(samples: list[Sample], size: 
 
 def test_a_bucket_leaves_silent_samples_out_of_the_mean() -> None:
     found = bucketed([sample(0.0, running=None), sample(1.0, running=4.0)], 2)
-    assert [s.running for s in found.samples] == [4.0]
+    assert [s.running for s in found] == [4.0]
 
 
 def test_a_bucket_does_not_mix_start_times() -> None:
-    found = bucketed([sample(0.0, start_time=10.0), sample(1.0, start_time=20.0)], 2)
-    assert [s.start_time for s in (*found.samples, *found.low)] == [20.0, 20.0]
+    (found,) = bucketed([sample(0.0, start_time=10.0), sample(1.0, start_time=20.0)], 2)
+    assert found.low is not None
+    assert [s.start_time for s in (found, found.low)] == [20.0, 20.0]
+
+
+def test_an_error_number_is_the_last_one_and_no_mean() -> None:
+    (found,) = bucketed([sample(0.0, gpu_xid=13.0), sample(1.0, gpu_xid=31.0), sample(2.0)], 3)
+    assert found.gpu_xid == 31.0
+
+
+def test_a_bucket_of_buckets_keeps_the_extremes() -> None:
+    twice = bucketed(bucketed([sample(float(i), running=float(i)) for i in range(4)], 2), 2)
+    assert [(s.running, s.low and s.low.running, s.high and s.high.running) for s in twice] == [(1.5, 0.0, 3.0)]
 
 
 @pytest.mark.parametrize(

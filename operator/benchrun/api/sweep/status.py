@@ -137,7 +137,7 @@ class BestVariant(StatusModel):
     tied_with: list[Variant] = Field(default_factory=list, max_length=MAX_VARIANTS, json_schema_extra=SET)
     """Variants that kept it too and may be the best: with 95 % the best one is among these and this one."""
     optimism_percent: float | None = None
-    """By how much the figure of the best is too high on average if all of these are equal."""
+    """By how much the figure of the best is too high on average if all load points that may be the best are equal."""
 
 
 class FrontPoint(StatusModel):
@@ -208,7 +208,10 @@ class SweepTable(StatusModel):
     truncated: Annotated[list[Truncated], Field(max_length=16)] = Field(default_factory=list)
 
 
-_KEYS = {*comparison.KEYS.values(), "completed", *comparison.COSTS, comparison.TOKENS_PER_JOULE}
+CHOSEN = ("attention_backend", "moe_backend", "dtype", "quantization")
+"""Settings that a server may fall back from, as its log reports them."""
+
+_KEYS = {*comparison.KEYS.values(), "completed", "failed", *comparison.COSTS, comparison.TOKENS_PER_JOULE}
 
 _COMPARED = (
     "cell", "workload", "axis", "value", "repeats", "repeats_planned", "traffic", "objectives", "verdict", "findings",
@@ -223,7 +226,10 @@ def essence(status: BenchmarkRunStatus) -> BenchmarkRunStatus:
         phase=status.phase,
         completion_time=status.completion_time,
         client=status.client,
-        servers=[server.model_copy(update={"args": [], "reported": {}}) for server in status.servers],
+        servers=[
+            each.model_copy(update={"args": [], "reported": {k: v for k, v in each.reported.items() if k in CHOSEN}})
+            for each in status.servers
+        ],
         results=[
             Result(
                 **{name: getattr(row, name) for name in _COMPARED},

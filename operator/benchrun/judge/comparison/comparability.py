@@ -10,6 +10,7 @@ from statistics import fmean
 from benchrun_client import contract
 
 from benchrun import api
+from benchrun.api.sweep import CHOSEN
 from benchrun.judge.objectives import TRUSTED
 from benchrun.observe import Run
 from benchrun.plan import client_sampling
@@ -94,7 +95,7 @@ def obstacle(baseline: Side, candidate: Side, *, swept: bool = False) -> str | N
         return reason
     for what, value_of in _SAME.items():
         known = [(run.name, value) for run in runs if (value := value_of(run)) is not None]
-        for name, value in known if not (swept and what in _VARIED_BY_SWEEPS) else ():
+        for name, value in known if not (swept and _is_varied(what, runs)) else ():
             if value != known[0][1]:
                 return f"{what}: {known[0][1]} in {known[0][0]}, {value} in {name}"[:300]
     return _fell_back(runs)
@@ -138,16 +139,16 @@ def caveats(baseline: Side, candidate: Side) -> list[str]:
         f"it is not known how tokens were chosen in {next(iter(silent), '')}": 0 < len(silent) < len(sampling),
         "it is not known whether the dataset's file is the same on both sides": not all(starmap(_send_the_same, pairs)),
     }
-    return [*(text for text, is_so in found.items() if is_so), *_differences(baseline, candidate)]
+    return [*(text for text, is_so in found.items() if is_so), *differences(baseline, candidate)]
 
 
 MAX_CLOCK_PERCENT = 3.0  # How far the sides' SM clocks may be apart: as far as within a run.
 
 
-def _differences(baseline: Side, candidate: Side) -> Iterator[str]:
+def differences(baseline: Side, candidate: Side) -> Iterator[str]:
     """In what servers chose; in clocks and failed requests, at the load point with most of it."""
     sides, names = (baseline, candidate), (baseline[0].name, candidate[0].name)
-    for key in _CHOSEN:
+    for key in CHOSEN:
         chosen = [{s.reported[key] for run in side for s in run.status.servers if key in s.reported} for side in sides]
         if all(chosen) and chosen[0] != chosen[1]:
             one, other = (f"{', '.join(sorted(of))} in {name}" for of, name in zip(chosen, names, strict=True))
@@ -212,17 +213,13 @@ def _not_two_sides(baseline: Side, candidate: Side) -> str | None:
     return None
 
 
-# Settings that a server may fall back from, as its log reports them.
-_CHOSEN = ("attention_backend", "moe_backend", "dtype", "quantization")
-
-
 def _fell_back(runs: Side) -> str | None:
     """What servers that were started alike, from one image, chose differently."""
     for one, other in combinations(runs, 2):
         twins = {(server.role, server.image_digest): server.reported for server in other.status.servers}
         for server in one.status.servers if one.spec.started == other.spec.started is not None else ():
             theirs = twins.get((server.role, server.image_digest), {})
-            for key in _CHOSEN:
+            for key in CHOSEN:
                 if key in theirs and theirs[key] != server.reported.get(key, theirs[key]):
                     values = f"{server.reported[key]} in {one.name}, {theirs[key]} in {other.name}"
                     return f"{key.replace('_', ' ')}: {values}, though both were started alike"
@@ -237,7 +234,14 @@ def _chat_template(run: MeasuredRun) -> str | None:
     return None if client is None or client.chat_template is None else f"SHA-256 {client.chat_template[:12]}"
 
 
-_VARIED_BY_SWEEPS = ("model", "tokenizer", "tokenizer's commit", "GPUs")
+def _is_varied(what: str, runs: Side) -> bool:
+    """Whether a sweep may vary it on purpose: of the model all, where the specs differ in it."""
+    models = [run.spec.model for run in runs]
+    return what == "GPUs" or (
+        what in ("model", "tokenizer", "tokenizer's commit") and models != models[:1] * len(models)
+    )
+
+
 _SAME: Mapping[str, Callable[[MeasuredRun], object]] = {
     "model": lambda run: "@".join(filter(None, (run.spec.model.name, run.spec.model.revision))),
     "tokenizer": lambda run: run.spec.model.tokenizer or "the model's own",

@@ -14,6 +14,7 @@ from benchrun.judge.comparison.hypotheses import MOST_PERCENT, Question, answers
 from benchrun.judge.explain import bottleneck
 from benchrun.judge.explain.waiting import percent
 from benchrun.judge.status_size import fitted_cells
+from benchrun.judge.throughput import compared_figure
 from benchrun.measure import log_ratio_percent, response_to_load
 from benchrun.observe import Run
 
@@ -135,8 +136,9 @@ def limits(
     baseline: Side, candidate: Side, cells: Iterable[str], *, names: tuple[str, str] = ("baseline", "candidate")
 ) -> dict[str, api.Bottleneck]:
     """By load point, of those that are comparable: a limit that the two sides together show. Most show none."""
-    points = {cell: (_point(names[0], cell, baseline), _point(names[1], cell, candidate)) for cell in cells}
-    pairs = {cell: response_to_load.comparisons([p for p in both if p is not None]) for cell, both in points.items()}
+    both = (*baseline, *candidate)
+    points = {c: (_point(names[0], c, baseline, both), _point(names[1], c, candidate, both)) for c in cells}
+    pairs = {cell: response_to_load.comparisons([p for p in pair if p is not None]) for cell, pair in points.items()}
     return {cell: limit for cell, found in pairs.items() if found and (limit := _limit_of(found[0])) is not None}
 
 
@@ -151,9 +153,11 @@ def _limit_of(pair: response_to_load.Comparison) -> api.Bottleneck | None:
     return bottleneck.bottleneck_of("KVMemory", sentence, bottleneck.pair_evidence(pair))
 
 
-def _point(name: str, cell: str, side: Side) -> response_to_load.OperatingPoint | None:
+def _point(name: str, cell: str, side: Side, both: Side) -> response_to_load.OperatingPoint | None:
     """What ran on average, tokens a second and the most KV cache in use; None unless every run of the side shows them."""
-    points = [point for run in side if (row := run.row(cell)) is not None and (point := _of_row(row)) is not None]
+    among = [row for run in both if (row := run.row(cell)) is not None]
+    rows = [row for run in side if (row := run.row(cell)) is not None]
+    points = [point for row in rows if (point := _of_row(row, among)) is not None]
     if len(points) != len(side):
         return None
     usage = [point.kv_percent for point in points if point.kv_percent is not None]
@@ -161,8 +165,10 @@ def _point(name: str, cell: str, side: Side) -> response_to_load.OperatingPoint 
     return response_to_load.OperatingPoint(name, running, throughput, max(usage, default=None))
 
 
-def _of_row(row: api.Result) -> response_to_load.OperatingPoint | None:
-    throughput, server = row.figure("total_token_throughput"), row.roles[0] if row.roles else None
+def _of_row(row: api.Result, among: Sequence[api.Result]) -> response_to_load.OperatingPoint | None:
+    # What runs in one role of several says nothing beside a whole server.
+    throughput = compared_figure(row, "total_token_throughput", among=among)
+    server = row.roles[0] if len(row.roles) == 1 else None
     if server is None or server.running_mean is None or throughput is None:
         return None
     is_supplied = row.axis in ("concurrency", "batch") or row.value == "inf"

@@ -168,7 +168,9 @@ def _max_model_len(cell: CellContext, lengths: Sequence[tuple[int, int, int]]) -
         "maxModelLen": limit,
         "longestTokens": max(totals),
         "tokensInFlight": rounded(together),
-        "kvCacheTokens": next((s.kv_cache_tokens for s in cell.stages[0].servers), None),
+        "kvCacheTokens": next(
+            (s.replicas * s.kv_cache_tokens for s in cell.stages[0].servers if s.kv_cache_tokens), None
+        ),
     }
     return _explanation("MaxModelLen", "OneRequest", evidence)
 

@@ -207,11 +207,14 @@ def gap_beyond_client(stage: StageFacts) -> Found:
     gap_ms, threshold = unexplained_gap_ms(stage), gap_threshold_ms(stage)
     if gap_ms is None:
         return [NotChecked(code, "unknown: TTFT at the servers") for code in codes]
-    if gap_ms <= threshold or any(sign.name == GAP for sign in crossed_signs(stage)):
+    if gap_ms <= threshold:
         return []
     # Of the busiest server; None where no page has it: with several API servers a vLLM leaves it out.
     used = known(counters.rise_at(edge, counters.CPU) for edge in stage.edges if not counters.is_reset(edge))
     cores = max(used) / stage.seconds if used and stage.seconds > 0 else None
+    is_full = cores is not None and cores > stage.thresholds.frontend_cores_suspect and codes is _CODES
+    if not is_full and any(sign.name == GAP for sign in crossed_signs(stage)):
+        return []
     evidence = {
         "ttftGapMs": rounded(stage.ttft_gap_ms),
         "unexplainedMs": rounded(gap_ms),
@@ -223,8 +226,8 @@ def gap_beyond_client(stage: StageFacts) -> Found:
         "eventLoopLagP99Ms": rounded(milliseconds(stage.record.client.lag_p99_us)),
         "stolenPercent": rounded(stolen_percent(stage)),
     }
-    if cores is not None and cores > stage.thresholds.frontend_cores_suspect and codes is _CODES:
-        return [StageFinding(Code.FRONTEND_SATURATED, "Suspect", stage.id, evidence, weight=cores)]
+    if is_full:
+        return [StageFinding(Code.FRONTEND_SATURATED, "Suspect", stage.id, evidence, weight=cores or 0.0)]
     unknown = [NotChecked(Code.FRONTEND_SATURATED, "unknown: CPU seconds of the API server")] if cores is None else []
     return [StageFinding(Code.CLIENT_SERVER_GAP, "Suspect", stage.id, evidence, weight=gap_ms), *unknown]
 

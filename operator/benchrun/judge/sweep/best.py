@@ -1,7 +1,7 @@
 """A variant with its runs; the best variant by each objective, and the Pareto front of throughput per GPU against TPOT."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist, geometric_mean
 
@@ -71,24 +71,26 @@ class Contender:
         )
 
 
-def contenders(sides: Iterable[Side], cells: Sequence[str]) -> list[Contender]:
-    """Every one there is. Invalid figures win nothing."""
-    found = (_contender(side, cell) for side in sides for cell in cells)
+def contenders(sides: Sequence[Side], cells: Sequence[str]) -> list[Contender]:
+    """Every one there is, by throughput of the part of the stage that all have. Invalid figures win nothing."""
+    beside = {cell: [run for side in sides for run in side.runs_at(cell)] for cell in cells}
+    found = (_contender(side, cell, beside[cell]) for side in sides for cell in cells)
     return [contender for contender in found if contender is not None]
 
 
-def _contender(side: Side, cell: str) -> Contender | None:
+def _contender(side: Side, cell: str, beside: Sequence[MeasuredRun]) -> Contender | None:
     rows = side.at(cell)
     if not rows or any(row.verdict not in TRUSTED for _, row in rows):
         return None
-    figure = figure_of("OutputThroughput", cell, side.runs_at(cell))
+    own, figure = (figure_of("OutputThroughput", cell, side.runs_at(cell), beside=among) for among in ((), beside))
     if figure.value is None:
         return None
     log_mean, share = figure.log_mean, math.log(side.devices)
     if log_mean is not None:
         log_mean = replace(log_mean, estimate=log_mean.estimate - share)
     blocks = {block: value - share for block, value in figure.log_blocks.items()}
-    each = replace(figure, value=figure.value / side.devices, log_mean=log_mean, log_blocks=blocks)
+    per_gpu = figure.value / side.devices
+    each = replace(figure, value=per_gpu, log_mean=log_mean, log_blocks=blocks, of_arrivals=own.of_arrivals)
     return Contender(side, cell, each)
 
 
@@ -117,9 +119,10 @@ def _best(objective: str, contenders: Sequence[Contender]) -> BestVariant | None
     first, *others = tops.values()
     # Each variant stands there with the highest of its load points: these were compared too.
     tied = [other for other in others if not _is_beaten(first, other, questions=len(contenders) - 1)]
+    equals = 1 + sum(not _is_beaten(first, c, questions=len(contenders) - 1) for c in contenders if c is not first)
     # How much the highest of so many equals lies above their true value on average: the mean of the largest of so many normal
     # values (G. Blom, 1958; off by less than 5 %), in standard errors of the first.
-    mean, equals = first.per_gpu.log_mean, 1 + len(tied)
+    mean = first.per_gpu.log_mean
     above = NormalDist().inv_cdf((equals - 0.375) / (equals + 0.25))
     return BestVariant(
         workload=first.workload,

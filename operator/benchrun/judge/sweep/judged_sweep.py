@@ -7,9 +7,9 @@ from statistics import fmean, geometric_mean
 
 from benchrun import api
 from benchrun.api.sweep import MAX_BEST, MAX_FRONT, MAX_ROWS, BenchmarkSweepSpec, FoundLoad, Row, SweepTable, TabledRun
-from benchrun.judge.comparison.comparability import MeasuredRun, cell_obstacle, obstacle
+from benchrun.judge.comparison.comparability import MeasuredRun, cell_obstacle, differences, obstacle
 from benchrun.judge.comparison.compare import Asked, compared_cells, detectable, limits, outcome_of, questions_at
-from benchrun.judge.comparison.figures import figure_of, throughput_at
+from benchrun.judge.comparison.figures import HIGHER_IS_BETTER, figure_of, throughput_at
 from benchrun.judge.explain.profile import profiled_row, with_profile
 from benchrun.judge.result_row import PER_GPU
 from benchrun.judge.rules.all_rules import worst
@@ -37,6 +37,10 @@ def table(
     }
     shown = [(side, cell) for side in sides for cell in cells if cell in planned or side.at(cell)]
     rows = [_row(base, side, cell, compared.get((side.variant.name, cell)), missing) for side, cell in shown]
+    notes = {side.variant.name: _note(base, side) for side in sides if side is not base}
+    rows = [
+        r.model_copy(update={"reason": notes.pop(r.variant)}) if r.changes and notes.get(r.variant) else r for r in rows
+    ]
     outcomes = {
         side.variant.name: outcome_of([compared[side.variant.name, cell] for cell in cells])
         for side in sides
@@ -76,6 +80,12 @@ def _reason(base: Side, side: Side, cell: str, *, replications: int) -> str | No
     return reason
 
 
+def _note(base: Side, side: Side) -> str | None:
+    """What differs between the sides besides what is compared: once a variant, at its first load point with changes."""
+    comparable = base.runs and side.runs and obstacle(base.runs, side.runs, swept=True) is None
+    return "; ".join(differences(base.runs, side.runs))[:300] if comparable else None
+
+
 def _row(base: Side, side: Side, cell: str, compared: api.ComparedCell | None, missing: Mapping[str, str]) -> Row:
     found = side.at(cell)
     if not found:
@@ -90,13 +100,20 @@ def _row(base: Side, side: Side, cell: str, compared: api.ComparedCell | None, m
         left_out=left_out,
         metrics=_metrics(side, cell),
         throughput_of=throughput_at(cell, side.runs_at(cell)),
-        # The figures themselves are in the metrics.
-        changes=[c.model_copy(update={"baseline": None, "value": None}) for c in compared.changes] if compared else [],
+        changes=_changes(base, side, compared) if compared else [],
         paired=compared is not None and compared.paired,
         limit=None if compared is None or compared.reason is not None else _limit(base, side, cell),
         verdict=worst((*(row.verdict for _, row in found), *doubt)) or "Unknown",
         reason=None if compared is None else compared.reason,
     )
+
+
+def _changes(base: Side, side: Side, compared: api.ComparedCell) -> list[api.Change]:
+    """The figures themselves are in the metrics, but for a throughput that was compared by another part of the stage."""
+    shown = {throughput_at(compared.cell, each.runs_at(compared.cell)) for each in (base, side)}
+    kept = () if shown == {compared.throughput_of} else HIGHER_IS_BETTER
+    bare = {"baseline": None, "value": None}
+    return [each if each.metric in kept else each.model_copy(update=bare) for each in compared.changes]
 
 
 def _limit(base: Side, side: Side, cell: str) -> api.Bottleneck | None:
