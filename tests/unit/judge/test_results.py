@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, Cell, Code, Finding, Headline, Result, RoleFigures
+from benchrun.judge import results as results_module
 from benchrun.judge.finding_pages import page_of
-from benchrun.judge.judged_run import MAX_DATASETS, dataset_statuses
+from benchrun.judge.judged_run import MAX_DATASETS, dataset_statuses, judged_run
 from benchrun.judge.results import Judged, results
 from benchrun.judge.status_size import fitted
 from benchrun.measure import pooled_metrics, pools_of
@@ -89,7 +90,7 @@ def test_a_cell_that_was_never_measured_is_invalid_beside_others() -> None:
     "records", [pytest.param([], id="no record"), pytest.param([record("other/rate=9/r1")], id="none of these cells")]
 )
 def test_nothing_measured_is_unknown(records: list[StageRecord]) -> None:
-    assert judge([cell(), cell(value="8")], records) == Judged([], [], "Unknown", None, [], [])
+    assert judge([cell(), cell(value="8")], records) == Judged([], [], "Unknown", None, [], [], [])
 
 
 def test_a_bad_repeat_makes_its_cell_and_the_run_invalid_but_not_its_neighbours() -> None:
@@ -277,3 +278,12 @@ def test_no_more_records_are_opened_than_it_takes_to_meet_all_workloads() -> Non
     records = iter([stage("chat/rate=1/r1", facts()), stage("bulk/rate=1/r1", facts()), stage("chat/rate=2/r1")])
     assert [d.name for d in dataset_statuses(records, workloads=2)[0]] == ["chat", "bulk"]
     assert [record.stage_id for record in records] == ["chat/rate=2/r1"]
+
+
+def test_what_is_said_of_objectives_does_not_depend_on_the_room_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = spec(objectives=[{"metric": "TTFT", "percentile": "99", "maxMilliseconds": 25}])
+    for room in (results_module.MAX_BYTES, 600):
+        monkeypatch.setattr(results_module, "MAX_BYTES", room)
+        found = judged_run("chat", "uid", asked, [record()], (), servers=(), client=None)
+        kept = [outcome.outcome for each in found.results for outcome in each.objectives]
+        assert (found.objectives_met, kept) == ("Unknown", ["Inconclusive"] if room > 600 else [])

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from hashlib import sha256
 from itertools import compress
 from typing import Any
 
@@ -70,7 +71,7 @@ def record(stage_id: str = STAGE, **changes: Any) -> StageRecord:
         "plan_digest": "a" * 64,
         "sequence": 0,
         "stage_id": stage_id,
-        "prompts_digest": "b" * 64,
+        "prompts_digest": sha256(stage_id.encode()).hexdigest(),
         "engine": Engine(name="vllm", version="0.32.0", trust_env=False),
         "first_send_unix_us": 1_000_000_000,
         "last_receive_unix_us": 1_010_000_000,

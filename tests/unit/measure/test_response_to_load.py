@@ -154,13 +154,18 @@ CLASSIFYING = Lengths(prompt=1251.0, output=4.0)
 
 
 def found(
-    *, running: float = 33.0, lengths: Lengths | None = CLASSIFYING, rates: list[float] | None = None, hits: float = 0.0
+    *,
+    running: float = 33.0,
+    lengths: Lengths | None = CLASSIFYING,
+    rates: list[float] | None = None,
+    hits: float = 0.0,
+    engines: int = 1,
 ) -> FullSteps | None:
     samples = gauge_samples(
         [(running, 900.0 - 100 * i, 0.1) for i in range(9)], prompt_rates=rates or [25_400.0] * 9, generation_rates=81.0
     )
     seen = [window(samples, hits=hits)]
-    under = pressure(seen, ServerLimits(sequences=1024), lengths)
+    under = pressure(seen, ServerLimits(sequences=1024, engines=engines), lengths)
     assert under is not None
     return full_steps(under, stretches(seen), lengths)
 
@@ -183,6 +188,7 @@ def test_a_throughput_that_wavers_is_steady() -> None:
     "changes",
     [
         pytest.param({"running": 3.0}, id="steps of 941 tokens are not full"),
+        pytest.param({"running": 24.0, "engines": 8}, id="nor those of eight engines"),
         pytest.param({"lengths": Lengths(1000.0, 101.0)}, id="generation takes part"),
         pytest.param({"lengths": None}, id="nothing was answered"),
         pytest.param({"rates": [20_000.0] * 5 + [25_000.0] * 4}, id="the throughput rises with the shrinking queue"),

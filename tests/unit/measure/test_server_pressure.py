@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from benchrun.measure import Hold, Lengths, Pressure, ServerLimits, pressure, running_by_step, server_limits
+from benchrun.measure import Hold, Lengths, Pressure, ServerLimits, bucketed, pressure, running_by_step, server_limits
 from unit.measure.records import sample
 from unit.measure.timelines import Gauges, gauge_samples, window
 
@@ -174,3 +174,21 @@ def test_whether_a_default_holds(default: bool, args: Sequence[str] | None) -> N
 
 def test_nothing_known() -> None:
     assert server_limits(None) == ServerLimits()
+
+
+def test_the_caches_of_several_engines_hold_no_longer_prompts_together() -> None:
+    """Eight engines of 100,000 tokens: a prompt of 30,000 finds no room in one that is full to 75 %."""
+    args = ["--data-parallel-size=8", "--max-num-batched-tokens=8192"]
+    limits = server_limits(args, kv_cache_tokens=800_000)
+    assert (limits.engines, limits.step_tokens) == (8, 8192)
+    under = pressure([window(gauge_samples([(64, 8, 0.75)] * 6))], limits, Lengths(30_000, 10))
+    assert under is not None
+    assert under.hold is Hold.KV_CACHE
+    assert running_by_step(limits, Lengths(4096, 10)) == 8 * 2 * 10
+
+
+def test_a_cache_that_was_full_for_a_moment_of_a_bucket_held_requests_back() -> None:
+    gauges = gauge_samples([(8, 4, 0.6), (8, 4, 0.6), (8, 4, 1.0), (8, 4, 0.6)])
+    under = pressure([window(bucketed(gauges, 4))], ServerLimits(), LENGTHS)
+    assert under is not None
+    assert (under.hold, under.kv_max_percent) == (Hold.KV_CACHE, 100.0)

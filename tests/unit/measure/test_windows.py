@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 from benchrun.api import START_DECIMALS, RoleFigures, Sample
-from benchrun.measure import GENERATION_TOKENS, PREEMPTIONS, PREFIX_HITS, PREFIX_QUERIES, Window, figures, stage_windows
+from benchrun.measure import (
+    GENERATION_TOKENS,
+    PREEMPTIONS,
+    PREFIX_HITS,
+    PREFIX_QUERIES,
+    Window,
+    bucketed,
+    figures,
+    stage_windows,
+)
 from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
 from hypothesis import given, strategies as st
 from unit.measure.records import ZERO, edge, record, sample
@@ -41,6 +50,26 @@ def test_a_sample_belongs_by_the_servers_count(
 ) -> None:
     latest = sample(at, generation_tokens=tokens, running=running, waiting=waiting)
     assert inside(record(servers=FROM_5_TO_27), latest) == ((latest,) if belongs else ())
+
+
+def test_a_bucket_that_reaches_into_the_next_stage_is_left_out_where_there_are_others() -> None:
+    counts = ((6.0, 10.0), (12.0, 20.0), (22.0, 28.0))
+    buckets = [
+        read
+        for n, pair in enumerate(counts)
+        for read in bucketed([sample(DURING + n + i / 2, generation_tokens=each) for i, each in enumerate(pair)], 2)
+    ]
+    measured = record(servers=FROM_5_TO_27)
+    assert inside(measured, *buckets) == tuple(buckets[:2])
+    assert inside(measured, buckets[2]) == (buckets[2],)
+
+
+def test_the_most_of_a_figure_is_the_most_of_its_buckets() -> None:
+    usage = [0.4, 1.0, 0.5, 0.5]
+    found = bucketed([sample(1001.0 + i, kv_cache=each, waiting=10 * each) for i, each in enumerate(usage)], 4)
+    of_role = figures([Window("server", found, (edge(),), expected=4.0)])
+    assert (of_role.kv_cache_max_percent, of_role.waiting_max) == (100.0, 10.0)
+    assert of_role.kv_cache_mean_percent == pytest.approx(60.0)
 
 
 @pytest.mark.parametrize(

@@ -373,6 +373,8 @@ def test_a_token_of_the_kv_cache_takes_what_was_available_over_the_tokens() -> N
     """Hermes-3-Llama-3.1-8B on one H800: 2 x 32 layers x 8 heads x 128 x 2 bytes = 128 KiB a token."""
     server = ServerStatus(role="server", kv_cache_tokens=416_304, reported={"available_kv_cache_gib": "50.83, 50.82"})
     assert kv_cache_text(server) == "KV cache 416304 tokens in 50.8 GiB a GPU, 128 KiB a token and GPU"
+    two = server.model_copy(update={"kv_cache_tokens": 832_608, "args": ["--data-parallel-size=2"]})
+    assert kv_cache_text(two) == "KV cache 832608 tokens in 50.8 GiB a GPU, 128 KiB a token and GPU"
     bare = server.model_copy(update={"reported": {"available_kv_cache_gib": "?"}})
     assert kv_cache_text(bare) == "KV cache 416304 tokens"
     assert kv_cache_text(ServerStatus(role="server")) == ""

@@ -252,6 +252,75 @@ def test_what_memory_keeps_of_a_run_makes_the_same_table() -> None:
     assert tabled(whole) == tabled(kept)
 
 
+def reporting(name: str, *, failed: float = 0.0, **reported: str) -> MeasuredRun:
+    counted = row(repeats=5, cv=1.0)
+    metrics = counted.metrics | {"failed": failed, "completed": 1000 - failed}
+    server = {"imageDigest": "vllm@sha256:1", "reported": reported}
+    return run(name, [counted.model_copy(update={"metrics": metrics})], server=server)
+
+
+def in_memory(given: Sides) -> Sides:
+    return {n: [MeasuredRun(r.name, r.uid, r.spec, essence(r.status)) for r in runs] for n, runs in given.items()}
+
+
+def test_a_server_that_fell_back_is_not_averaged_with_others() -> None:
+    flash, other = "FLASH_ATTN", "TRITON_ATTN"
+    given = {
+        "base": [reporting("b1", attention_backend=flash), reporting("b2", attention_backend=flash)],
+        "wide": [reporting("w1", attention_backend=flash), reporting("w2", attention_backend=other)],
+    }
+    found = tabled(in_memory(given), replications=2)
+    assert words(found, "wide") == {}
+    (wide,) = (each for each in found.results if each.variant == "wide")
+    assert wide.reason is not None
+    assert other in wide.reason
+
+
+def test_what_else_differs_is_noted_once_beside_the_words() -> None:
+    given = {"base": [reporting("b")], "wide": [reporting("w", failed=40)]}
+    found = tabled(in_memory(given))
+    assert words(found, "wide")["OutputThroughput"] == "NoDetectableDifference"
+    assert [each.reason is not None for each in found.results] == [False, True]
+
+
+def on_a_plateau(name: str, *, stage: float, plateau: float | None = None) -> MeasuredRun:
+    """With the output throughput of its whole stage, and of its plateau if it has one."""
+    whole = row("chat/concurrency=8", repeats=5, cv=1.0, OutputThroughput=stage)
+    steady = {} if plateau is None else dict.fromkeys(THROUGHPUTS, plateau)
+    of = "Stage" if plateau is None else "Plateau"
+    return run(name, [whole.model_copy(update={"steady": steady, "throughput_of": of})])
+
+
+def test_the_best_is_chosen_by_the_part_of_the_stage_that_all_have() -> None:
+    given = {
+        "base": [on_a_plateau("b", stage=600.0, plateau=1000.0)],
+        "wide": [on_a_plateau("w", stage=597.0)],
+    }
+    [best] = best_variants(contenders(sides(given), ["chat/concurrency=8"]), [])
+    assert (best.variant, best.throughput_per_gpu, best.tied_with) == ("base", 600.0, ["wide"])
+
+
+def test_figures_that_were_compared_by_another_part_stand_beside_their_change() -> None:
+    given = {
+        "base": [on_a_plateau("b", stage=400.0, plateau=1000.0)],
+        "wide": [on_a_plateau("w", stage=600.0)],
+    }
+    found = table(sides(given), baseline="base", planned=["chat/concurrency=8"], replications=1, missing={})
+    change = next(c for each in found.results for c in each.changes if c.metric == "OutputThroughput")
+    assert (change.baseline, change.value, change.change_percent) == (400.0, 600.0, pytest.approx(50.0))
+    assert {c.value for each in found.results for c in each.changes if c.metric == "MeanTTFT"} == {None}
+
+
+def test_load_points_of_the_best_that_are_as_good_make_it_look_better_than_it_is() -> None:
+    cells = [f"chat/concurrency={n}" for n in (8, 16, 32, 64)]
+    given = {"base": [run("b", [row(cell, repeats=5, cv=1.0) for cell in cells])]}
+    [alone] = best_variants(contenders(sides(given), cells[:1]), [])
+    [among] = best_variants(contenders(sides(given), cells), [])
+    assert alone.optimism_percent == 0
+    assert among.optimism_percent is not None
+    assert among.optimism_percent > 0.3
+
+
 # ---- best ----------------------------------------------------------------------------------------------------------
 
 

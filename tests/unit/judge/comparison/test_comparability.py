@@ -76,8 +76,10 @@ def test_chats_must_be_rendered_by_the_same_template() -> None:
     assert compared(given, unknown).outcome == "NoDetectableDifference", "not known of both"
 
 
-def committed(name: str, commit: str | None) -> MeasuredRun:
-    return run(name, [row(repeats=5, cv=1)], client=CLIENT.model_copy(update={"commit": commit}))
+def committed(name: str, commit: str | None, **changes: Any) -> MeasuredRun:
+    return run(
+        name, [row(repeats=5, cv=1)], client=CLIENT.model_copy(update={"commit": commit}), run_spec=spec(**changes)
+    )
 
 
 def test_a_branch_that_moved_between_the_sides_is_no_longer_the_same_model() -> None:
@@ -85,7 +87,12 @@ def test_a_branch_that_moved_between_the_sides_is_no_longer_the_same_model() -> 
     assert compared(committed("a", "a" * 40), committed("b", "b" * 40), limit=5) == not_comparable(reason, gated=True)
     for other in ("a" * 40, None):
         assert compared(committed("a", "a" * 40), committed("b", other)).outcome == "NoDetectableDifference"
-    assert obstacle([committed("a", "a" * 40)], [committed("b", "b" * 40)], swept=True) is None
+    assert obstacle([committed("a", "a" * 40)], [committed("b", "b" * 40)], swept=True) == reason
+
+
+def test_a_sweep_over_models_compares_their_commits_too() -> None:
+    other = committed("b", "b" * 40, model={"name": "Qwen/Qwen3-8B"})
+    assert obstacle([committed("a", "a" * 40)], [other], swept=True) is None
 
 
 def choosing(name: str, run_spec: Any = None, **chosen: str) -> MeasuredRun:

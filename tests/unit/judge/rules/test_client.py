@@ -117,6 +117,11 @@ def test_a_client_that_is_a_little_late_is_not_called_the_cause_of_a_long_gap() 
     assert (saturated.severity, saturated.evidence["crossed"]) == ("Suspect", "eventLoopLagP99Ms")
 
 
+def test_a_client_that_fills_its_core_hides_no_full_api_server() -> None:
+    both = stage(gap_ms=200, cores=0.98, cpu_seconds=9.5, lag_p99_us=12_000)
+    assert codes(both) == {Code.CLIENT_SATURATED, Code.FRONTEND_SATURATED}
+
+
 def test_the_busiest_of_several_servers_counts() -> None:
     columns = stage().requests
     half = {**served(columns), "request_success_total": 50.0, "time_to_first_token_seconds_count": 50.0}
