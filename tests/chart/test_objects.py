@@ -111,6 +111,11 @@ def test_two_operators_are_kept_apart_and_never_evicted_together() -> None:
     assert only(objects, "PodDisruptionBudget")["spec"]["minAvailable"] == 1
 
 
+def test_spread_constraints_of_the_users_replace_the_charts_own() -> None:
+    pod = only(render(EVERYTHING), "Deployment")["spec"]["template"]["spec"]
+    assert pod["topologySpreadConstraints"] == EVERYTHING["topologySpreadConstraints"]
+
+
 def test_metrics_are_reached_through_the_pods_named_port() -> None:
     objects = render(EVERYTHING)
     service_port = only(objects, "Service")["spec"]["ports"][0]
@@ -118,8 +123,8 @@ def test_metrics_are_reached_through_the_pods_named_port() -> None:
     ports = only(objects, "Deployment")["spec"]["template"]["spec"]["containers"][0]["ports"]
     assert service_port["targetPort"] in {port["name"] for port in ports}
     [endpoint] = monitor["spec"]["endpoints"]
-    expected = {"port": service_port["name"], "path": "/metrics", "interval": "15s", "honorLabels": True}
-    assert endpoint.items() >= expected.items()
+    expected = {"port": service_port["name"], "path": "/metrics", "honorLabels": True}
+    assert endpoint.items() >= (expected | {"interval": "15s", "scrapeTimeout": "5s"}).items()
     assert monitor["metadata"]["labels"]["release"] == "prometheus"
 
 
