@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,14 +13,25 @@ from benchrun.api import BenchmarkRunStatus, Live
 from benchrun.observe import HEADLINE_FIGURES, run_key
 from benchrun.runtime.settings import Settings
 from benchrun.runtime.wiring import Operator
-from chart.rendering import NAMESPACE
+from chart.rendering import PROMETHEUS, only, render
 from prometheus_client.parser import text_string_to_metric_families
 
-JOB = "bench-benchrun"
-TARGET = {"job": JOB, "namespace": NAMESPACE}
-"""Labels that Prometheus adds to what it reads, where the series has none of that name (honorLabels)."""
-
 Series = tuple[str, dict[str, str]]
+
+
+@cache
+def target_labels() -> dict[str, str]:
+    """Labels of the chart's target, as the Prometheus operator makes them: `job` is the Service's name, or its label named
+    by `jobLabel`, until a relabeling replaces it. A series keeps its own labels of these names (honorLabels)."""
+    monitored = {"metrics": {"serviceMonitor": {"enabled": True}}, "networkPolicies": {"metricsPeers": [PROMETHEUS]}}
+    objects = render(monitored)
+    service, spec = only(objects, "Service")["metadata"], only(objects, "ServiceMonitor")["spec"]
+    labels = {"job": service["labels"].get(spec.get("jobLabel"), service["name"]), "namespace": service["namespace"]}
+    [endpoint] = spec["endpoints"]
+    for rule in endpoint.get("relabelings", ()):
+        assert rule.keys() == {"targetLabel", "replacement"}, "only constants are understood here"
+        labels[rule["targetLabel"]] = rule["replacement"]
+    return labels
 
 
 def operators_page() -> str:
@@ -44,10 +56,10 @@ def operators_page() -> str:
 
 def exposed() -> Iterator[Series]:
     """Every series as Prometheus stores it: the operator's, and the one that Prometheus makes for a target."""
-    yield "up", TARGET
+    yield "up", target_labels()
     for family in text_string_to_metric_families(operators_page()):
         for sample in family.samples:
-            yield sample.name, TARGET | sample.labels
+            yield sample.name, target_labels() | sample.labels
 
 
 def promtool(*arguments: str | Path) -> str:

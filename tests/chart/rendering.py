@@ -43,8 +43,22 @@ EVERYTHING: Object = {
         {"name": "HTTPS_PROXY", "value": "http://proxy.example:3128"},
         {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
     ],
+    "deploymentAnnotations": {"example.com/reload": "true"},
     "podAnnotations": {"example.com/scrape": "true"},
     "podLabels": {"team": "serving"},
+    "topologySpreadConstraints": [
+        {
+            "maxSkew": 1,
+            "topologyKey": "topology.kubernetes.io/zone",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app.kubernetes.io/name": "bench"}},
+        }
+    ],
+    "release": {
+        "podAnnotations": {"linkerd.io/inject": "disabled"},
+        "podLabels": {"sidecar.istio.io/inject": "false", "app.kubernetes.io/name": "not-this"},
+        "resources": {"requests": {"cpu": 0.05}},
+    },
     "priorityClassName": "system-cluster-critical",
     "nodeSelector": {"kubernetes.io/os": "linux"},
     "tolerations": [{"key": "infra", "operator": "Exists", "effect": "NoSchedule"}],
@@ -60,7 +74,12 @@ EVERYTHING: Object = {
     "metrics": {
         "runs": True,
         "resultRuns": 5,
-        "serviceMonitor": {"enabled": True, "interval": "15s", "labels": {"release": "prometheus"}},
+        "serviceMonitor": {
+            "enabled": True,
+            "interval": "15s",
+            "scrapeTimeout": "5s",
+            "labels": {"release": "prometheus"},
+        },
         "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
         "dashboards": {
             "enabled": True,

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from benchrun.runtime.telemetry import MAX_SILENCE_SECONDS
 from benchrun.runtime.watching import INACTIVITY_TIMEOUT_SECONDS
-from chart.monitoring import TARGET, exposed, promtool
+from chart.monitoring import exposed, promtool, target_labels
 from chart.rendering import CHART, EVERYTHING, REPOSITORY, Object, only, render
 
 FILE = CHART / "files" / "alerts.yaml"
@@ -75,7 +75,7 @@ def test_chart_asks_of_its_own_release_alone() -> None:
     made = only(render({"metrics": {"prometheusRule": {"enabled": True}}}), "PrometheusRule")
     assert [rule["alert"] for rule in rules(made["spec"])] == NAMES
     for rule, ours in zip(rules(made["spec"]), RULES, strict=True):
-        own = ",".join(f'{label}="{value}"' for label, value in TARGET.items())
+        own = ",".join(f'{label}="{value}"' for label, value in target_labels().items())
         assert rule == ours | {"expr": ours["expr"].replace('job="benchrun"', own)}
         assert all(own in matchers for _, matchers in SELECTOR.findall(rule["expr"]))
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import yaml
-from chart.monitoring import JOB, exposed, promtool
+from chart.monitoring import exposed, promtool, target_labels
 from chart.rendering import CHART, EVERYTHING, REPOSITORY, Object, only, render
 
 FILES = sorted((CHART / "files" / "dashboards").glob("*.json"))
 BOARDS = {path.name: json.loads(path.read_text()) for path in FILES}
-VARIABLES = {"$namespace": ".*", "$run": ".*", "$job": JOB, "$__rate_interval": "5m"}
+VARIABLES = {"$namespace": ".*", "$run": ".*", "$__rate_interval": "5m"}
 MINUTES = 90
 """Past the longest range that a query looks back."""
 BY = re.compile(r"by \(([^)]+)\)")
@@ -38,7 +38,7 @@ def queries(board: Object) -> Iterator[str]:
 
 def filled_in(query: str) -> str:
     """The query as Grafana sends it with everything chosen."""
-    for name, value in VARIABLES.items():
+    for name, value in {**VARIABLES, "$job": target_labels()["job"]}.items():
         query = query.replace(name, value)
     assert "$" not in query, query
     return query

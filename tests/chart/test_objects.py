@@ -1,11 +1,14 @@
 """What the chart renders is what Kubernetes accepts, with every combination of options people use."""
 
+import shutil
+from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
 import pytest
+import yaml
 from benchrun.plan import OPERATOR_LABELS
-from chart.rendering import CHART, EVERYTHING, MODES, NAMESPACE, PROMETHEUS, Object, helm, notes, only, render
+from chart.rendering import CHART, EVERYTHING, MODES, NAMESPACE, PROMETHEUS, RELEASE, Object, helm, notes, only, render
 
 KUBERNETES_VERSIONS = ("1.29", kubernetes_validate.latest_version())
 """The oldest that Chart.yaml allows and the newest that is known."""
@@ -108,15 +111,20 @@ def test_two_operators_are_kept_apart_and_never_evicted_together() -> None:
     assert only(objects, "PodDisruptionBudget")["spec"]["minAvailable"] == 1
 
 
+def test_spread_constraints_of_the_users_replace_the_charts_own() -> None:
+    pod = only(render(EVERYTHING), "Deployment")["spec"]["template"]["spec"]
+    assert pod["topologySpreadConstraints"] == EVERYTHING["topologySpreadConstraints"]
+
+
 def test_metrics_are_reached_through_the_pods_named_port() -> None:
     objects = render(EVERYTHING)
     service_port = only(objects, "Service")["spec"]["ports"][0]
     monitor = only(objects, "ServiceMonitor")
     ports = only(objects, "Deployment")["spec"]["template"]["spec"]["containers"][0]["ports"]
     assert service_port["targetPort"] in {port["name"] for port in ports}
-    assert monitor["spec"]["endpoints"] == [
-        {"port": service_port["name"], "path": "/metrics", "interval": "15s", "honorLabels": True}
-    ]
+    [endpoint] = monitor["spec"]["endpoints"]
+    expected = {"port": service_port["name"], "path": "/metrics", "honorLabels": True}
+    assert endpoint.items() >= (expected | {"interval": "15s", "scrapeTimeout": "5s"}).items()
     assert monitor["metadata"]["labels"]["release"] == "prometheus"
 
 
@@ -158,6 +166,26 @@ def test_the_notes_say_what_to_do_next(mode: str, namespace: str) -> None:
     assert f"kubectl rollout status deployment/bench-benchrun --namespace {NAMESPACE}" in text
     assert f"kubectl apply --namespace {namespace} -f - <<'END'\n" in text
     assert f"kubectl get bmr --namespace {namespace} -w" in text
+
+
+@pytest.mark.parametrize(
+    ("version", "values", "missing"),
+    [
+        ("1.29.0", {}, True),
+        ("1.30.0", {}, False),
+        ("1.29.0", {"admissionPolicy": {"enabled": False}}, False),
+    ],
+)
+def test_the_notes_say_when_the_cluster_is_too_old_for_the_admission_policy(
+    version: str, values: Object, missing: bool, tmp_path: Path
+) -> None:
+    chart = tmp_path / "chart"
+    shutil.copytree(CHART, chart)
+    # Helm shows the notes of no other version than its own, so they are rendered as an object.
+    (chart / "templates" / "NOTES.txt").rename(chart / "notes.txt")
+    (chart / "templates" / "notes.yaml").write_text('text: {{ tpl (.Files.Get "notes.txt") . | quote }}\n')
+    shown = helm("template", RELEASE, str(chart), f"--kube-version={version}", "-s=templates/notes.yaml", values=values)
+    assert ("admissionPolicy.enabled" in yaml.safe_load(shown.stdout)["text"]) == missing
 
 
 def _built_in(entry: dict[str, Any]) -> bool:

@@ -149,7 +149,7 @@ def test_nobody_gets_secrets_wildcards_or_a_way_to_more_rights(mode: str) -> Non
 
 
 def test_roles_and_account_can_be_left_to_the_cluster_administrator() -> None:
-    values = {"rbac": {"create": False, "aggregateRoles": False}, "serviceAccount": {"create": False, "name": "theirs"}}
+    values = {"rbac": {"create": False}, "serviceAccount": {"create": False, "name": "theirs"}}
     objects = render(values)
     assert not {"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ServiceAccount"} & {
         entry["kind"] for entry in objects

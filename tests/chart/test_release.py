@@ -125,7 +125,7 @@ def test_at_home_it_may_keep_one_config_map(mode: str) -> None:
 
 
 def test_rights_can_be_left_to_the_cluster_administrator() -> None:
-    values = {"rbac": {"create": False, "aggregateRoles": False}}
+    values = {"rbac": {"create": False}}
     assert {entry["kind"] for entry in render(values)} == {"CronJob", "ServiceAccount"}
 
 
@@ -152,6 +152,14 @@ def test_it_runs_the_operators_image_where_the_operator_runs() -> None:
     for field in ("imagePullSecrets", "priorityClassName", "nodeSelector", "tolerations", "affinity"):
         assert spec[field] == operator[field]
     assert spec["serviceAccountName"] != operator["serviceAccountName"]
+
+
+def test_its_pods_take_labels_and_annotations_that_keep_sidecars_out() -> None:
+    metadata = pod(MODES["everything"])["metadata"]
+    assert metadata["annotations"] == {"linkerd.io/inject": "disabled"}
+    assert metadata["labels"]["sidecar.istio.io/inject"] == "false"
+    assert metadata["labels"]["app.kubernetes.io/name"] == "bench-release"
+    assert "annotations" not in pod()["metadata"]
 
 
 @pytest.mark.parametrize("mode", MODES)

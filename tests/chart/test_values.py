@@ -23,6 +23,7 @@ KUBERNETES_OWN = {
     ("affinity", "nodeAffinity"),
     ("affinity", "podAffinity"),
     ("affinity", "podAntiAffinity"),
+    ("topologySpreadConstraints", "labelSelector"),
     *((name, peers, part) for name, peers in PEERS for part in ("ipBlock", "namespaceSelector", "podSelector")),
     ("networkPolicies", "egress", "extra", "to"),
     ("networkPolicies", "egress", "extra", "ports"),
@@ -119,6 +120,8 @@ def test_every_value_is_explained() -> None:
         ({"commonLabels": {"a": "not a label"}}, "commonLabels"),
         ({"watchNamespaces": ["Upper"]}, "watchNamespaces"),
         ({"resources": {"limits": {"cpu": True}}}, "cpu"),
+        ({"topologySpreadConstraints": [{"maxSkew": 1}]}, "topologyKey"),
+        ({"metrics": {"serviceMonitor": {"scrapeTimeout": "soon"}}}, "scrapeTimeout"),
     ],
 )
 def test_a_wrong_value_is_refused_by_name(values: Object, complaint: str) -> None:
@@ -256,10 +259,16 @@ def test_pod_options_reach_the_pod() -> None:
     pod = deployment["spec"]["template"]["spec"]
     for option in ("imagePullSecrets", "priorityClassName", "nodeSelector", "tolerations", "affinity"):
         assert pod[option] == EVERYTHING[option]
+    assert deployment["metadata"]["annotations"] == EVERYTHING["deploymentAnnotations"]
     metadata = deployment["spec"]["template"]["metadata"]
     assert metadata["annotations"].items() >= EVERYTHING["podAnnotations"].items()
     assert metadata["labels"].items() >= EVERYTHING["podLabels"].items()
     assert pod["containers"][0]["imagePullPolicy"] == "Always"
+
+
+@pytest.mark.parametrize("cpu", [0.5, 2, "500m"])
+def test_quantities_are_numbers_or_text(cpu: object) -> None:
+    assert operator_container({"resources": {"requests": {"cpu": cpu}}})["resources"]["requests"]["cpu"] == cpu
 
 
 def test_chart_and_distribution_have_the_same_version() -> None:

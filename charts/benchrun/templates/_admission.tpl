@@ -1,3 +1,10 @@
+{{/* "true" if the API server has ValidatingAdmissionPolicies, else nothing. */}}
+{{- define "benchrun.hasAdmissionPolicies" -}}
+{{- if or (semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version) (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy") -}}
+true
+{{- end -}}
+{{- end -}}
+
 {{/*
 One ValidatingAdmissionPolicy and its binding. Takes a dict:
   context    $

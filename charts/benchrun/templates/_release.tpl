@@ -1,5 +1,4 @@
-{{/* Name of what releases servers without the operator: its ServiceAccount, roles, CronJob and ConfigMap. At most 52 characters,
-     which a CronJob's name may have. */}}
+{{/* Name of the release CronJob, its ServiceAccount, roles and ConfigMap. At most 52 characters, a CronJob's limit. */}}
 {{- define "benchrun.releaseName" -}}
 {{- include "benchrun.fullname" . | trunc 44 | trimSuffix "-" -}}-release
 {{- end -}}
@@ -9,13 +8,13 @@
 {{- merge (dict "app.kubernetes.io/component" "release") (fromYaml (include "benchrun.labels" (dict "context" .))) | toYaml -}}
 {{- end -}}
 
-{{/* Labels that select its pods, and by which nobody takes them for the operator's. */}}
+{{/* Labels that select its pods, and do not match the operator's. */}}
 {{- define "benchrun.releaseSelectorLabels" -}}
 app.kubernetes.io/name: {{ include "benchrun.releaseName" . | quote }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
-{{/* What it may do where runs are. Nothing of a run is read but metadata. */}}
+{{/* Its rules in the namespaces of runs. It reads only metadata of a run. */}}
 {{- define "benchrun.releaseRules" -}}
 - apiGroups: [apps]
   resources: [deployments]
