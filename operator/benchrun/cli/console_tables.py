@@ -44,6 +44,7 @@ def show_result(
             console.print(Text.assemble("measured until then: ", (verdict, COLOURS.get(verdict, ""))))
         _show_load_points(console, status, texts_per_prompt, wide=wide)
         _print_rows(console, tables.packing_rows(status, texts_per_prompt))
+        _print_rows(console, tables.objective_rows(status))
     _print_rows(console, tables.finding_rows(status), width=prose_width(console))
     if status.comparison is not None:
         show_comparison(console, status.comparison, before=status.comparison.baseline.name, after=name)

@@ -115,14 +115,28 @@ def going_on(step: Step, *, has_objectives: bool, gate: str | None) -> list[Row]
     return rows
 
 
+def unmet(found: api.Judgement) -> str:
+    """Objectives that were not met at loads that the spec lists, the missed ones first."""
+    searched = {search.workload for search in found.searches}
+    texts = [
+        f"{each.outcome}: {each.metric} p{each.percentile} at most {each.max_milliseconds} ms at {row.cell}"
+        for row in found.results
+        for each in (row.objectives if row.workload not in searched else ())
+        if each.outcome != "Met"
+    ]
+    return api.sentence("; ".join(sorted(texts, key=lambda text: not text.startswith("Missed"))))
+
+
 def measured(
     valid_reason: str,
     message: str,
     *,
     objectives_met: api.ConditionStatus | None,
+    unmet: str = "",
     not_regressed: tuple[api.ConditionStatus, str, str] | None = None,
 ) -> list[Row]:
-    """All stages were measured. Invalid cells stall the run: a pipeline must not go on with such numbers."""
+    """All stages were measured. Invalid cells stall the run: a pipeline must not go on with such numbers. `unmet`: which
+    objectives were not met."""
     unusable: dict[str, api.ConditionStatus] = {api.Reason.INVALID_CELLS: "False", api.Reason.NOT_JUDGED: "Unknown"}
     valid, good = unusable.get(valid_reason, "True"), valid_reason not in unusable
     rows: list[Row] = [
@@ -132,7 +146,7 @@ def measured(
         *_complete(api.Reason.MEASURED, valid_reason, message, valid=valid, good=good),
     ]
     if objectives_met is not None:
-        rows.append(("ObjectivesMet", objectives_met, _OBJECTIVES_REASON[objectives_met], ""))
+        rows.append(("ObjectivesMet", objectives_met, _OBJECTIVES_REASON[objectives_met], unmet))
     if not_regressed is not None:
         rows.append(("NotRegressed", *not_regressed))
     return rows

@@ -226,7 +226,9 @@ def _final_status(state: RunState, end: Ending | None, judged: Answer[api.Judgem
     if found.not_regressed is not None and found.comparison is not None:
         regressed = found.not_regressed, found.not_regressed_reason, found.comparison.message
     message, met = sentence(message), found.objectives_met if state.spec.objectives else None
-    rows = condition_table.measured(valid_reason, message, objectives_met=met, not_regressed=regressed)
+    rows = condition_table.measured(
+        valid_reason, message, objectives_met=met, unmet=condition_table.unmet(found), not_regressed=regressed
+    )
     return _ended(state, "Completed", message, rows, found)
 
 

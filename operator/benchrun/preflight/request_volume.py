@@ -166,15 +166,24 @@ def _workload(spec: BenchmarkRunSpec, workload: Workload, path: str) -> list[Rem
     counts = {value: requests_of(workload, value) * spec.repeats for value in load_points(workload.load)[1]}
     if not counts:  # a search: the schema refuses too few requests, and it repeats where it needs more
         return []
+    remarks: list[Remark] = []
+    if (
+        spec.objectives
+        and "inf" in counts
+        and workload.load.max_concurrency is None
+        and spec.repeats < contract.MIN_REPEATS
+    ):
+        text = f"{spec.repeats}: where all requests are sent at once, no objective can be Met with fewer than {contract.MIN_REPEATS}"
+        remarks.append(warning("spec.repeats", text))
     limits: dict[str, list[str]] = {}
     for objective in spec.objectives:
         limits.setdefault(objective.percentile, []).append(f"{objective.metric} p{objective.percentile}")
     fewest, wanted = min(counts.values()), {*spec.measurement.percentiles, *limits}
     short = sorted((p for p in wanted if _is_open(p, fewest)), key=float)
     if not short:
-        return []
+        return remarks
     field = f"{path}.requests" if workload.requests is not None else f"{path}.durationSeconds"
-    remarks = [warning(field, _sentence(short, counts, spec.repeats))]
+    remarks.append(warning(field, _sentence(short, counts, spec.repeats)))
     if unmet := ", ".join(name for percentile in short for name in limits.get(percentile, ())):
         text = f"with so few requests {unmet} can only be Missed or Inconclusive, not Met"
         remarks.append(warning("spec.objectives", text))

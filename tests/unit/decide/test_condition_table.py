@@ -70,6 +70,15 @@ def test_objectives(expected: str, objectives: list[dict[str, object]], scene: S
     assert standing(status, "ObjectivesMet") == {"ObjectivesMet": expected}
 
 
+def test_objectives_that_were_not_met_are_named_the_missed_ones_first() -> None:
+    status = MEASURED.with_spec(objectives=MISSED).ended().status
+    (message,) = (each.message for each in status.conditions if each.type == "ObjectivesMet")
+    outcomes = [text.partition(":")[0] for text in message.split("; ")]
+    assert outcomes == sorted(outcomes, key="Missed".__ne__)
+    assert {"Missed", "Inconclusive"} == set(outcomes)
+    assert "p99 at most 1 ms at " in message
+
+
 @pytest.mark.parametrize(
     ("expected", "scene"),
     [

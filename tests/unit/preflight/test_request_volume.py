@@ -134,6 +134,22 @@ def test_unmeetable_objectives_are_named_without_their_percentile(
     assert all(f" {unmet} " in text for text in texts)
 
 
+@pytest.mark.parametrize(
+    ("load", "repeats", "is_warned"),
+    [
+        ({"requestRates": ["inf"]}, 4, True),
+        ({"requestRates": ["inf"]}, 5, False),
+        ({"requestRates": ["inf"], "maxConcurrency": 8}, 4, False),
+        ({"requestRates": ["4"]}, 4, False),
+    ],
+)
+def test_loads_sent_at_once_take_five_repeats(load: dict[str, Any], repeats: int, is_warned: bool) -> None:
+    objectives = [{"metric": "TTFT", "percentile": "50", "maxMilliseconds": 9}]
+    of_all = spec({"workloads": [workload("a", load=load, requests=900)], "objectives": objectives, "repeats": repeats})
+    levels = [remark.level for remark in sample_remarks(of_all) if remark.path == "spec.repeats"]
+    assert levels == (["warning"] if is_warned else [])
+
+
 def test_repeats_are_requested_where_something_is_listed_beside_a_search() -> None:
     search = {"search": {"axis": "Concurrency", "from": "1", "to": "8"}}
     objectives = [{"metric": "TTFT", "percentile": "50", "maxMilliseconds": 9}]
