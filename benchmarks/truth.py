@@ -29,6 +29,8 @@ REAL_SERVERS = 10
 LANES = 4
 """Experiments at a time: each client and its server want most of a core while they start, little when they measure."""
 
+DOSES = sum(len(mistake.tried) for mistake in doses.MISTAKES)
+
 Figure = float | str | None
 """None: the product does not tell what it takes to know it."""
 Found = Mapping[str, Figure]
@@ -43,6 +45,7 @@ LIMITS: Mapping[str, tuple[float, float]] = {
     "search_above_truth_percent": (0, 5),
     "search_drifting_above_truth_percent": (0, 5),
     "mistakes_found": (len(MISTAKES), len(MISTAKES)),
+    "doses": (DOSES, DOSES),
     "harmful_unnoticed_percent": (0, 5),
     "p99_bounded": (5, 1000),
     "named_rightly_percent": (95, 100),
@@ -182,7 +185,7 @@ async def _doses(lab: Lab) -> Found:
                 truth = truths[place.name, mistake.prompt_tokens]
                 seen[mistake.name, place.name, dose] = list(doses.seen(mistake, outcome, truth))
     found = doses.tally(seen, say=_say)
-    return {"doses": len(seen), **asdict(found)}
+    return {"doses": sum(map(bool, seen.values())), **asdict(found)}
 
 
 async def _clean(lab: Lab) -> Found:
