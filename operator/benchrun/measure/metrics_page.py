@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from benchrun_client.engines import ENGINE
 
@@ -57,7 +57,8 @@ def parse_sample(text: str, *, at: float, role: str, pod: str) -> Sample:
     values: dict[str, list[float]] = {}
     for name, _, value in found:
         values.setdefault(name, []).append(value)
-    return Sample(at=at, role=role, pod=pod, **combined(values, ENGINE.sample_series), refused=refused)
+    figures: dict[str, Any] = combined(values, ENGINE.sample_series)
+    return Sample(at=at, role=role, pod=pod, **figures, refused=refused)
 
 
 def combined(values: Mapping[str, Sequence[float]], series: Mapping[str, Sequence[str]]) -> dict[str, float | None]:

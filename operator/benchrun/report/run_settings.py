@@ -15,7 +15,7 @@ _OF_SERVERS = (
     "enable-chunked-prefill", "tensor-parallel-size", "block-size", "enable-log-requests",
 )  # fmt: skip
 _OF_WORKLOADS = ("requests", "load", "ignoreEOS", "sampling")
-_OF_MEASUREMENT = ("cachePolicy", "seed", "percentiles")
+_OF_MEASUREMENT = ("cachePolicy", "seed", "percentiles", "profile")
 MAX_CHARS = 300
 
 

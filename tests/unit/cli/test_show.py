@@ -62,7 +62,13 @@ def test_the_reasons_stand_under_the_table() -> None:
 
 
 def test_an_objective_that_sets_the_exit_code_is_shown() -> None:
-    missed = {"metric": "TTFT", "percentile": "99", "maxMilliseconds": 500, "measuredMilliseconds": 812.0, "outcome": "Missed"}
+    missed = {
+        "metric": "TTFT",
+        "percentile": "99",
+        "maxMilliseconds": 500,
+        "measuredMilliseconds": 812.0,
+        "outcome": "Missed",
+    }
     row = result().model_dump(by_alias=True) | {"objectives": [missed]}
     (line,) = (each for each in shown(status(type(result()).model_validate(row))).splitlines() if "Missed" in each)
     assert all(word in line for word in ("TTFT p99", "500 ms", "812"))

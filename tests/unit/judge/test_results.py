@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, Cell, Code, Finding, Headline, Result, RoleFigures
-from benchrun.judge import results as results_module
 from benchrun.judge.finding_pages import page_of
 from benchrun.judge.judged_run import MAX_DATASETS, dataset_statuses, judged_run
 from benchrun.judge.results import Judged, results
-from benchrun.judge.status_size import fitted
+from benchrun.judge.status_size import MAX_BYTES, fitted
 from benchrun.measure import pooled_metrics, pools_of
 from benchrun.measure.metrics_page import Sample
 from benchrun_client.contract import DatasetFacts, ServerEdge, StageRecord
@@ -282,8 +281,8 @@ def test_no_more_records_are_opened_than_it_takes_to_meet_all_workloads() -> Non
 
 def test_what_is_said_of_objectives_does_not_depend_on_the_room_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = spec(objectives=[{"metric": "TTFT", "percentile": "99", "maxMilliseconds": 25}])
-    for room in (results_module.MAX_BYTES, 600):
-        monkeypatch.setattr(results_module, "MAX_BYTES", room)
+    for room in (MAX_BYTES, 600):
+        monkeypatch.setattr("benchrun.judge.results.MAX_BYTES", room)
         found = judged_run("chat", "uid", asked, [record()], (), servers=(), client=None)
         kept = [outcome.outcome for each in found.results for outcome in each.objectives]
         assert (found.objectives_met, kept) == ("Unknown", ["Inconclusive"] if room > 600 else [])

@@ -142,8 +142,10 @@ def test_a_load_point_whose_prompts_were_sent_before_names_who_sent_them(
     assert (found.evidence["trueRepeats"], found.evidence["otherRepeats"]) == ("none", "1")
 
 
-def test_941_of_3000_tokens_ended_at_a_stop_token() -> None:
-    columns = requests(ttft_us=[1000] * 10, e2el_us=[2000] * 10, output_tokens=[94] * 9 + [95], asked_tokens=[300] * 10)
+def test_ten_requests_of_3000_tokens_got_941_in_all_and_ended_at_a_stop_token() -> None:
+    columns = requests(
+        ttft_us=[1000] * 10, e2el_us=[2000] * 10, output_tokens=[94] * 9 + [95], asked_tokens=[3000] * 10
+    )
     counts = {"finished_stop_total": 9.0, "finished_length_total": 1.0}
     whole = spec(workloads=[workload(ignoreEOS=False)])
     (row,) = results([cell()], [record(requests=columns, servers=(edge(rises=counts),))], [], spec=whole).results
@@ -151,9 +153,9 @@ def test_941_of_3000_tokens_ended_at_a_stop_token() -> None:
     assert found.answer == "StopToken"
     counted = {
         "requests": 10,
-        "expectedTokens": 3000,
+        "expectedTokens": 30000,
         "outputTokens": 941,
-        "percent": 31.367,
+        "percent": 3.1367,
         "stop": 9.0,
         "length": 1.0,
     }
