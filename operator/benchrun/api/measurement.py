@@ -22,11 +22,7 @@ MEASUREMENT_RULES = (
         message="load.search needs client.parallelism 1; or list the loads instead",
         path=".client.parallelism",
     ),
-    Rule(
-        cel=f"{_ONE} || !has(self.offline)",
-        message="offline needs client.parallelism 1",
-        path=".client.parallelism",
-    ),
+    Rule(cel=f"{_ONE} || !has(self.offline)", message="offline needs client.parallelism 1", path=".client.parallelism"),
     Rule(
         cel=f"!has({_PROFILE}) || (has(self.server) ? !has(self.server.disaggregated) : !has(self.offline) && "
         f"!has({_PROFILE}.claimName)) && self.workloads.all(w, !has(w.load.search))",
