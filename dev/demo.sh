@@ -56,7 +56,7 @@ cat <<TXT
   kubectl explain bmr.spec                 # what else can be asked
   .venv/bin/benchrun report $name          # the tables again
   .venv/bin/benchrun explain               # every finding there is; with a code, its page
-  .venv/bin/benchrun judge $name --help    # judge the stored records anew, by other thresholds
+  .venv/bin/benchrun judge $name --help    # re-evaluate with other thresholds
 Clean up:
 TXT
 if [ "${CLUSTER:-}" = current ]; then

@@ -54,7 +54,7 @@ class DrawnLengths(Message):
     """Drawn from a normal distribution that is cut at min and max, in tokens."""
 
     model_config = ConfigDict(strict=True)
-    mean: Length = Field(description="Before the cut.")
+    mean: Length = Field(description="Mean before cutting at min and max.")
     stdev: Length = Field(description="Standard deviation.")
     min: Length = Field(description="Shortest.")
     max: Length = Field(description="Longest.")
@@ -117,7 +117,7 @@ def _always(tokens: int | None) -> DrawnLengths:
 
 class PrefixRepetitionData(DatasetFields):
     """Random tokens, many prompts beginning alike. Each stage has its own prefixes, used in turns, and every prompt ends
-    differently. The shared tokens are declared: hits on them do not count as contamination."""
+    differently. Hits on the shared tokens do not count as contamination."""
 
     kind: Literal["prefixRepetition"] = "prefixRepetition"
     prefixes: Annotated[int, Field(ge=1, le=50_000)] = Field(10, description="Different prefixes in a stage.")
@@ -162,8 +162,8 @@ class ShareGPTData(DatasetFields):
 
 class CustomData(DatasetFields):
     """Prompts from a JSON Lines file, one object a line, as `vllm bench serve --dataset-name custom` takes it. Each line is used
-    once a run. Skipped and counted: prompts that came before, and what is longer than the model takes. What all prompts begin
-    with is measured and declared."""
+    once a run. Skipped and counted: prompts that came before, and what is longer than the model takes. Hits on what all prompts
+    begin with do not count as contamination."""
 
     kind: Literal["custom"] = "custom"
     file: DataFile = Field(description="Where the JSON Lines file is.")
@@ -223,8 +223,9 @@ class HuggingFaceData(DatasetFields):
 
 class TimedTraceData(DatasetFields):
     """Recorded requests: JSON Lines with the instant of each, the lengths of prompt and answer, and the blocks that its prompt was
-    made of. The words are random; equal blocks within a stage get equal words, and that is declared. Each stage sends the first
-    ones: at their instants under load.traceSpeeds, else by the load. Skipped and counted: what is longer than the model takes."""
+    made of. The words are random; equal blocks within a stage get equal words, and hits on them do not count as contamination.
+    Each stage sends the first ones: at their instants under load.traceSpeeds, else by the load. Skipped and counted: what is
+    longer than the model takes."""
 
     kind: Literal["timedTrace"] = "timedTrace"
     file: DataFile = Field(description="Where the JSON Lines file is.")

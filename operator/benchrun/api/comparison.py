@@ -58,7 +58,7 @@ ReasonText = Annotated[str, Field(max_length=300)]
 
 
 class Baseline(SpecModel):
-    """Compared with when all is measured; a figure that got too much worse makes NotRegressed False."""
+    """It is compared when all is measured; a figure that got too much worse makes NotRegressed False."""
 
     name: Annotated[DnsLabel, Field(max_length=MAX_RUN_NAME)]
     """Another BenchmarkRun of the namespace. It must have finished when this run does."""
@@ -105,7 +105,7 @@ class ComparedCell(StatusModel):
 
 
 class Comparison(StatusModel):
-    """Comparison with the baseline. For equal runs, at most 5 % of comparisons have a wrong word."""
+    """For equal servers, at most 5 % have a wrong word. With scope WithinOneServer, a restart alone may make a difference."""
 
     baseline: ComparedRun = Field(description="The other run.")
     scope: Scope | None = None
@@ -123,11 +123,11 @@ Currency = Annotated[str, Field(min_length=3, max_length=3, pattern=r"^[A-Z]{3}$
 
 
 class TokenPrices(SpecModel):
-    """What tokens are billed at, whatever servers cost."""
+    """Prices of tokens, whatever servers cost."""
 
-    input: Decimal = Field(description="Of prompts.")
-    cached_input: Decimal = Field(description="In the prefix cache.")
-    output: Decimal = Field(description="Of answers.")
+    input: Decimal = Field(description="Price of a million prompt tokens that are not cached.")
+    cached_input: Decimal = Field(description="Price of a million cached prompt tokens.")
+    output: Decimal = Field(description="Price of a million output tokens.")
 
 
 class Cost(SpecModel):
@@ -143,7 +143,7 @@ class Cost(SpecModel):
 
 
 class CostStatus(StatusModel):
-    """What the servers of a run cost."""
+    """What the servers cost, where the spec names a price."""
 
     currency: str = Field(max_length=3, description="Currency of every cost in this status.")
     per_hour: float | None = None

@@ -71,7 +71,8 @@ class DynamicPrefix(SpecModel):
 
 class AgentDataset(SpecModel):
     """One long conversation, as one prompt up to an answer, with time and date in front of the first user turn. Both come from the
-    seed; the time is each stage's own. What requests share is declared. Exactly one of `staticPrefix` and `dynamicPrefix`."""
+    seed; the time is each stage's own. Hits on what requests share do not count as contamination. Exactly one of `staticPrefix` and
+    `dynamicPrefix`."""
 
     rules = (
         exactly_one("static_prefix", "dynamic_prefix"),
@@ -86,7 +87,7 @@ class AgentDataset(SpecModel):
     dynamic_prefix: DynamicPrefix | None = Field(None, description="Another date in each request.")
     output_tokens: Length | None = Field(None, description="Tokens requested; by default those of the next answer.")
     input_output_ratio: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    """Prompt tokens for each token requested, instead: 100."""
+    """Prompt tokens per output token, for example 100; instead of outputTokens."""
     turns: int = Field(1, ge=1, le=64, description="Requests of a conversation, whose context grows. 1: the whole.")
 
     def plan_fields(self) -> dict[str, Any]:

@@ -19,14 +19,10 @@ _ONE = f"self.client.parallelism == '{AUTO}' || self.client.parallelism == 1"
 MEASUREMENT_RULES = (
     Rule(
         cel=f"{_ONE} || self.workloads.all(w, !has(w.load.search))",
-        message="client.parallelism: load.search runs in one process; take 1, or list the loads",
+        message="load.search needs client.parallelism 1; or list the loads instead",
         path=".client.parallelism",
     ),
-    Rule(
-        cel=f"{_ONE} || !has(self.offline)",
-        message="client.parallelism: offline takes each load in one call, which one process makes; take 1",
-        path=".client.parallelism",
-    ),
+    Rule(cel=f"{_ONE} || !has(self.offline)", message="offline needs client.parallelism 1", path=".client.parallelism"),
     Rule(
         cel=f"!has({_PROFILE}) || (has(self.server) ? !has(self.server.disaggregated) : !has(self.offline) && "
         f"!has({_PROFILE}.claimName)) && self.workloads.all(w, !has(w.load.search))",
@@ -116,7 +112,7 @@ class RuleSeverity(SpecModel):
 
 
 class Validity(SpecModel):
-    """When a number stops being trustworthy."""
+    """Limits and severities of findings."""
 
     max_failed_percent: Annotated[Decimal, AT_MOST_100] = "1"
     """Share of failed requests above which a stage is Invalid: failed requests are missing from every latency."""

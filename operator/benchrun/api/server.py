@@ -193,12 +193,12 @@ class RoleServers(base.SpecModel):
     """Servers of one role. Shared settings are in `server`."""
 
     replicas: Annotated[int, Field(ge=1, le=16)] = Field(1, description="Servers of this role, each in its own pod.")
-    args: ServerFlags = Field(default_factory=list, description="Flags for this role, behind `server.args`.")
+    args: ServerFlags = Field(default_factory=list, description="Flags for this role, appended to `server.args`.")
     resources: Resources = Field(default_factory=Resources, description="What each server of this role gets.")
 
 
 class Proxy(base.SpecModel):
-    """What the client talks to: it has a prompt prefilled by one server and hands the request to another, which decodes."""
+    """Proxy: sends each request to a prefill server, then to a decode server."""
 
     image: base.Text | None = None
     """Image of another proxy, which serves on port 8000. The variables PREFILL_URL and DECODE_URL tell it where the servers are. Left
@@ -210,8 +210,7 @@ class Proxy(base.SpecModel):
 
 
 class KVTransfer(base.SpecModel):
-    """How the KV cache comes from one to the other: vLLM's --kv-transfer-config, written for both roles. What is not here can be
-    given whole as --kv-transfer-config in the args of each role, which then takes the place of ours."""
+    """KV cache transfer: vLLM's --kv-transfer-config for both roles. The same flag in the args of each role replaces it as a whole."""
 
     connector: Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]
     """vLLM's name of the connector, for example NixlConnector."""
@@ -223,12 +222,13 @@ class KVTransfer(base.SpecModel):
 
 
 class Disaggregated(base.SpecModel):
-    """Prefill here, decode there."""
+    """Servers that prefill and servers that decode, behind a proxy. Image, args, env, pod and sharedMemory of the server hold for
+    both."""
 
     prefill: RoleServers = Field(default_factory=RoleServers, description="Servers that compute prompts' KV cache.")
     decode: RoleServers = Field(default_factory=RoleServers, description="Servers that decode: they write the answers.")
-    proxy: Proxy = Field(default_factory=Proxy, description="What requests go to.")
-    kv_transfer: KVTransfer = Field(description="How the KV cache is handed over.")
+    proxy: Proxy = Field(default_factory=Proxy)
+    kv_transfer: KVTransfer
 
     def of_role(self, role: str) -> RoleServers:
         """Its servers that prefill, or that decode."""
@@ -259,7 +259,7 @@ class Started(base.SpecModel):
 
 
 class Server(Started):
-    """The vLLM server this run starts, measures and removes. Disaggregated, it is servers that prefill and servers that decode."""
+    """The vLLM server this run starts, measures and removes."""
 
     @model_validator(mode="after")
     def _starts_on_every_node(self) -> Self:
@@ -292,8 +292,6 @@ class Server(Started):
     """Pods that make up each server, together one vLLM; resources are those of each pod. More than one needs LeaderWorkerSet in the
     cluster, and parallel sizes in args whose product they share evenly."""
     disaggregated: Disaggregated | None = None
-    """Servers that prefill and servers that decode, behind a proxy. Image, args, env, pod and sharedMemory of the server hold for
-    both."""
 
     def args_of(self, role: str) -> list[str]:
         """Those of the server, then those of the role."""

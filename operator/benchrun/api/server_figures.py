@@ -166,7 +166,7 @@ class RoleFigures(StatusModel):
         "Failed KV transfers, where the connector counts them.", counters=FAILED_TRANSFERS, tables=_SERVERS
     )
     waiting: WaitingReason | None = Field(None, description="Why requests waited here, with more than one role.")
-    limit: LimitKind | None = Field(default=None, description="What limits this role, where there is more than one.")
+    limit: LimitKind | None = Field(default=None, description="Bottleneck of this role, where there is more than one.")
     added_mean_ms: float | None = Field(None, description="What a proxy adds to the time to first token, on average.")
     cores: float | None = Field(default=None, description="Of a proxy: CPU that it used, in cores.")
     samples: int = Field(default=0, description="Scrapes of the metrics endpoint behind these figures.")

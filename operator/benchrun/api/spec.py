@@ -139,9 +139,9 @@ class BenchmarkRunSpec(SpecModel):
     model: Model = Field(description="The model under test.")
     chat_template: ChatTemplate | None = None
     """Chat template (Jinja) of server and client, in place of the model's."""
-    server: Server | None = Field(None, description="The vLLM server this run starts, measures and removes.")
+    server: Server | None = None
     endpoint: Endpoint | None = Field(None, description="An existing server to measure instead.")
-    offline: Offline | None = Field(None, description="vLLM's engine to measure instead, without an API server.")
+    offline: Offline | None = Field(None, description="Measured instead of a server.")
     workloads: Annotated[list[Workload], Field(min_length=1, max_length=MAX_WORKLOADS), Unique("name")]
     """Traffic to send; each workload is measured at each of its load points."""
     repeats: Annotated[int, Field(ge=1, le=100)] = 1
@@ -150,10 +150,10 @@ class BenchmarkRunSpec(SpecModel):
     measurement: Measurement = Field(default_factory=Measurement, description="How the measurement is taken.")
     objectives: list[Objective] = entries(16, "Latency limits to judge every load point by.")
     baseline: Baseline | None = Field(None, description="Another run to compare this run with.")
-    validity: Validity = Field(default_factory=Validity, description="When a number stops being trustworthy.")
-    cost: Cost | None = Field(None, description="What the servers cost an hour, for the cost of a million tokens.")
+    validity: Validity = Field(default_factory=Validity, description="Limits and severities of findings.")
+    cost: Cost | None = Field(None, description="Price of servers or tokens, for the cost of a million tokens.")
     suspend: bool = Field(False, description="Create nothing yet. Has no effect once the server exists.")
-    cancel: bool = Field(False, description="End the run and free its GPU. One way.")
+    cancel: bool = Field(False, description="End the run and free its GPU. Can't be undone.")
     pending_deadline_seconds: Deadline = Field(0, description="Longest wait for a node (a GPU); 0 means no limit.")
     startup_deadline_seconds: Deadline = 1800
     """Longest time from scheduled to healthy; 0 means no limit."""

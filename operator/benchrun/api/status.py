@@ -59,7 +59,7 @@ MAX_COMPILATIONS = 300  # Kept of a run's compilations; of a server with more th
 
 
 class CompiledKernels(StatusModel):
-    """Kernels that a server compiled while it served, by its log."""
+    """Kernels that the server compiled while it served, by its log; absent without the log."""
 
     count: int = Field(description="How often.")
     at: list[float] = entries(MAX_COMPILATIONS, "When, in Unix seconds.")
@@ -90,13 +90,12 @@ class ServerStatus(StatusModel):
     no_gpu_telemetry_reason: str | None = Field(None, max_length=253)
     """Why power, memory and clocks of its GPUs are not known, though the operator is set up to read them."""
     compilations: CompiledKernels | None = None
-    """Kernels compiled while it served; absent without its log."""
     startup: Startup | None = Field(None, description="Where that time went, of the first server.")
     restarts: int = Field(0, description="Restarts seen, of all.")
 
 
 class ClientStatus(StatusModel):
-    """What generated the load: figures of another client are not comparable."""
+    """What generated the load; figures of another client are not comparable."""
 
     image: str | None = Field(None, max_length=1024, description="Image in the spec.")
     image_digest: str | None = Field(None, max_length=1024, description="Image that really ran.")
@@ -129,7 +128,8 @@ class Live(StatusModel):
 
 
 class Headline(StatusModel):
-    """The figures of the printer columns: the best load point of the first workload that is not Invalid."""
+    """The figures of the printer columns: the highest Valid load point of the first workload; without one the highest Suspect one,
+    marked with question marks."""
 
     cell: str = Field(max_length=160, description="Which cell it is.")
     throughput: str = Field(max_length=40)
@@ -148,7 +148,7 @@ class Waiting(StatusModel):
 
 
 class Bottleneck(StatusModel):
-    """The bottleneck of this load point."""
+    """In a word, in a sentence and in numbers."""
 
     limit: LimitKind = Field(description="None: the server kept up.")
     sentence: StatusText = Field(description="The limit with its numbers.")
@@ -170,7 +170,7 @@ ProfileLimit = Literal["Compute", "Memory", "Host", "Unknown"]
 
 
 class ProfileStatus(StatusModel):
-    """What limits, by the profile: a rule of thumb."""
+    """The bottleneck by the profile: a rule of thumb."""
 
     limit: ProfileLimit = Field(description="Unknown: not certain.")
     sentence: StatusText = Field(description="Why, or why there is no profile.")
@@ -191,8 +191,8 @@ class ObjectiveResult(StatusModel):
     independent: int | None = None
     """How many independent observations the outcome rests on: fewer than requests, since those that share a queue are alike."""
     outcome: Literal["Met", "Missed", "Inconclusive"]
-    """Met or Missed: with 95 % certainty; a failed request is above every limit. Inconclusive: neither, because too few independent
-    observations bear on it, the stage is too short, or the numbers can't be trusted."""
+    """Met or Missed: with 95 % certainty; a failed request is above every limit. Missed, too, where the percentile itself is a failed
+    request. Inconclusive: too few independent observations, too short a stage, or numbers that can't be trusted."""
 
 
 class Result(StatusModel):
@@ -224,7 +224,7 @@ class Result(StatusModel):
     sampling: str | None = Field(None, max_length=120)
     """How tokens were chosen: greedy, or the settings sent; absent: not known."""
     waiting: Waiting | None = Field(None, description="Why requests waited in the server.")
-    bottleneck: Bottleneck | None = Field(None, description="What limits this load point.")
+    bottleneck: Bottleneck | None = Field(None, description="The bottleneck of this load point.")
     explanations: list[Explanation] = entries(
         8, "Answers to what people ask of it, one entry a question.", key="question"
     )
@@ -308,7 +308,7 @@ class Judge(StatusModel):
 
 
 class EndingStatus(StatusModel):
-    """Why a run ends early."""
+    """Why the run ends early; absent once it has ended."""
 
     reason: str = Field(max_length=128, description="In one stable word.")
     message: StatusText = Field("", description="In a sentence.")
@@ -335,18 +335,16 @@ class BenchmarkRunStatus(StatusModel):
     scheduled_time: Instant | None = Field(None, description="When the server got its node.")
     server_ready_time: Instant | None = Field(None, description="First healthy answer of the server.")
     server_released_time: Instant | None = Field(None, description="When the deletion of the server was requested.")
-    ending: EndingStatus | None = Field(None, description="Why the run ends early; absent once it has ended.")
+    ending: EndingStatus | None = None
     estimate: Estimate | None = Field(None, description="How large the run is.")
     servers: list[ServerStatus] = entries(8, "The servers, one entry a role.", key="role")
-    client: ClientStatus | None = Field(None, description="What generated the load, once it was measured.")
+    client: ClientStatus | None = None
     datasets: list[DatasetStatus] = entries(16, key="name")
     """What the prompts were made of, where a file or the hub was read."""
-    cost: CostStatus | None = Field(None, description="What the servers cost, where the spec names a price.")
+    cost: CostStatus | None = None
     progress: Progress | None = Field(None, description="How far the measurement is.")
     live: Live | None = Field(None, description="Latest figures of the servers, while the run goes on.")
     headline: Headline | None = None
-    """The figures of the printer columns: the highest Valid load point of the first workload; without one the highest Suspect one,
-    marked with question marks."""
     results: list[Result] = entries(64, "The numbers, one entry a cell.", key="cell")
     searches: list[SearchResult] = entries(16, key="workload")
     """The highest load that met the objectives, one entry a workload with load.search."""
@@ -355,7 +353,7 @@ class BenchmarkRunStatus(StatusModel):
     verdict: Verdict | None = None
     """The worst verdict of all cells; of a search that of the load found."""
     judge: Judge | None = Field(None, description="Which rules judged.")
-    comparison: Comparison | None = Field(None, description="What came of spec.baseline.")
+    comparison: Comparison | None = Field(None, description="Comparison with the baseline.")
     results_ref: str | None = Field(None, max_length=253)
     """Label selector of the ConfigMaps with the records."""
     log_tail: str | None = Field(None, max_length=8192, description="Last lines of the server's log when it failed.")

@@ -167,7 +167,7 @@ class Sampling(base.SpecModel):
     rules = (
         base.Rule(
             cel="!(has(self.topP) || has(self.topK)) || self.temperature.matches('[1-9]')",
-            message="topP and topK narrow what is drawn from; set temperature above 0",
+            message="topP and topK need temperature above 0",
         ),
     )
     temperature: Annotated[str, Field(max_length=8, pattern=rf"^(0(\.[0-9]+)?|{_UP_TO_2}")] = "0"
@@ -200,7 +200,7 @@ class Workload(base.SpecModel):
         ),
         base.Rule(
             cel="!has(self.load.traceSpeeds) || has(self.dataset.timedTrace)",
-            message="load.traceSpeeds replays instants, which only dataset.timedTrace has",
+            message="load.traceSpeeds needs dataset.timedTrace",
         ),
         base.Rule(
             cel="!has(self.durationSeconds) || (has(self.load.requestRates) && self.load.requestRates.all(r, r != 'inf')) || "

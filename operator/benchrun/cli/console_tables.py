@@ -41,7 +41,7 @@ def show_result(
     console.print(title(name, word, status.message), width=prose_width(console))
     if status.results:
         if word != verdict:
-            console.print(Text.assemble("measured until then: ", (verdict, COLOURS.get(verdict, ""))))
+            console.print(Text.assemble("verdict of the stages measured: ", (verdict, COLOURS.get(verdict, ""))))
         _show_load_points(console, status, texts_per_prompt, wide=wide)
         _print_rows(console, tables.packing_rows(status, texts_per_prompt))
         _print_rows(console, tables.objective_rows(status))
@@ -143,7 +143,7 @@ def show_comparison(
     for reason in comparison_rows.reasons(found.cells):
         say(Text(f"not compared: {reason}", style="yellow"))
     if without := comparison_rows.unpaired(found.cells):
-        say(Text(f"not known to have had equal traffic: {', '.join(without)}", style="dim"))
+        say(Text(f"traffic may differ at {', '.join(without)}", style="dim"))
     say(Text(found.message))
     if found.gate is not None:
         say(Text(comparison_rows.GATES[found.gate], style=OUTCOME_COLOURS.get(found.gate, "yellow")))

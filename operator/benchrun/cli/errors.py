@@ -5,6 +5,9 @@ from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import Literal, TypeVar
 
+from pydantic import ValidationError
+
+from benchrun.api import first_problem
 from benchrun.api.sweep import spec
 from benchrun.names import GROUP, KIND, PLURAL
 
@@ -23,7 +26,14 @@ def readable(read: Callable[[B], R], body: B, name: str) -> R:
     try:
         return read(body)
     except ValueError as error:
-        raise CommandError(f"{name} was written by another version of the API: {error}") from error
+        raise CommandError(another_version(name, error)) from error
+
+
+def another_version(name: str, error: ValueError) -> str:
+    """The object has that name; the error is from reading it."""
+    root = "status" if getattr(error, "title", "").endswith("Status") else "spec"
+    why = first_problem(error, root=root) if isinstance(error, ValidationError) else error
+    return f"{name} was written by another version of benchrun ({why}); use the command of the operator's version"
 
 
 def unknown(what: str, name: str, known: Sequence[str]) -> CommandError:
@@ -70,7 +80,7 @@ def no_such(kind: str, name: str, namespace: str | None, others: Sequence[str]) 
     if near := get_close_matches(name, others, n=3):
         instead = f"; did you mean {' or '.join(near)}?"
     elif not others:
-        instead = ", nor any other; -n names another namespace, and benchrun get -A lists all"
+        instead = "; the namespace has none: use -n, or list all with benchrun get -A"
     return KubectlError(f"there is no {kind} {name} in {place}{instead}", "NotFound")
 
 

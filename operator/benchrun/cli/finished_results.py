@@ -28,12 +28,9 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("name", nargs="?", help="name of the BenchmarkRun; may be left out where -f holds one only")
     add("-f", "--file", type=Path, metavar="FILE", help="take the run from this file (kubectl get bmr NAME -o yaml)")
-    add(
-        "--records",
-        type=Path,
-        metavar="PATH",
-        help="with -f: its ConfigMaps, a file or a folder of files (kubectl get cm -l benchrun.dev/run=NAME -o yaml)",
-    )
+    selector = "benchrun.dev/run=NAME,benchrun.dev/role in (stage,timeline)"
+    records = f"with -f: file or folder with its ConfigMaps (kubectl get cm -l '{selector}' -o yaml)"
+    add("--records", type=Path, metavar="PATH", help=records)
 
 
 def finished_run(options: argparse.Namespace) -> Reported:
@@ -191,7 +188,7 @@ def write_page(file: Path, found: Reported | ReportedSweep, console: Console) ->
     try:
         from benchrun.cli.html_page import html_page
     except ModuleNotFoundError as error:
-        needed = "the HTML report needs two more packages: pip install 'benchrun-operator[report]'"
+        needed = "the HTML report needs more packages; in a checkout: pipx install --force '.[report,export]'"
         raise errors.CommandError(needed) from error
     text = html_page(found)
     try:

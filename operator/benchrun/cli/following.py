@@ -106,8 +106,7 @@ class Following:
         except errors.KubectlError as error:
             self._failed(name, error)
         except ValueError as error:
-            why = str(error).splitlines()[0]
-            self._failed(name, errors.KubectlError(f"{name} was written by another version of the API: {why}"))
+            self._failed(name, errors.KubectlError(errors.another_version(name, error)))
         except Exception as error:
             self.fault = self.fault or error
 

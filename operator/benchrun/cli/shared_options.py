@@ -6,6 +6,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+EXIT_CODES = """\
+exit codes: 0 Valid or Suspect; 1 can't be read; 2 failed; 3 an objective missed or a figure regressed; 4 some numbers are
+invalid, or the run was not judged; 5 cancelled; 6 an objective or the baseline's gate is inconclusive.
+For a sweep: 2 the sweep, one of its runs or its table failed; objectives and changes do not set the code."""
+
 
 def add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
@@ -16,12 +21,12 @@ def add_cluster_options(parser: argparse.ArgumentParser, *, wide: bool = False) 
     parser.add_argument("-n", "--namespace", help="namespace of the run")
     parser.add_argument("--context", help="kubeconfig context")
     if wide:
-        more = "show the total of tokens and the 95 %% interval of every percentile, too; of a sweep every figure"
+        more = "also total tokens/s, every stage, 95 %% intervals (and settings, in report); for a sweep, every figure"
         parser.add_argument("--wide", action="store_true", help=more)
 
 
 def add_sweep(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--sweep", action="store_true", help="NAME is a sweep; for a sweep that has the name of a run")
+    parser.add_argument("--sweep", action="store_true", help="NAME is a sweep, even if a run has the same name")
 
 
 def number_from_0(text: str) -> float | None:

@@ -14,10 +14,10 @@ from benchrun.observe.last_words import bounded
 NO_POD_SECONDS = 10  # how long a Job may take to make its pod before that is worth saying
 QUOTA = "exceeded quota"
 _REMEDIES = {
-    Reason.QUOTA_EXCEEDED: "It goes on when the namespace's quota has room.",
-    Reason.CHILD_REFUSED: "It goes on when an admission policy, or the operator's rights, let it pass.",
+    Reason.QUOTA_EXCEEDED: "The run continues when the namespace's quota has room.",
+    Reason.CHILD_REFUSED: "The run continues when admission policies and the operator's rights allow it.",
     Reason.NOT_INSTALLED: "Install LeaderWorkerSet (https://lws.sigs.k8s.io), which servers over several nodes are made of; "
-    "it then goes on by itself.",
+    "the run then continues by itself.",
 }
 
 

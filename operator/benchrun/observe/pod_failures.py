@@ -109,14 +109,15 @@ def crash_loop(evidence: Evidence) -> Diagnosis | None:
     words = evidence.words or bounded(pod.waiting_message or "") or "its log is empty"
     what = f"The container ended with exit code {evidence.exit_code}, {pod.restarts} restarts so far: {words}"
     terminal = pod.restarts >= _ENOUGH_RESTARTS or (looping and not evidence.is_cause_hidden)
-    return diagnosed(Reason.CRASH_LOOP, what, "The end of its log has more.", terminal=terminal)
+    return diagnosed(Reason.CRASH_LOOP, what, "See more of its log with benchrun logs.", terminal=terminal)
 
 
 def out_of_memory(evidence: Evidence) -> Diagnosis | None:
     """The kernel ended the container at its memory limit."""
     if evidence.pod.ending is None or evidence.pod.ending.reason != "OOMKilled":
         return None
-    remedy = f"Raise the memory limit in {evidence.resources_path}; a server needs about twice the size of its weights."
+    weights = "" if evidence.pod.role in _PATHS else "; a server needs about twice the size of its weights"
+    remedy = f"Raise the memory limit in {evidence.resources_path}{weights}."
     return diagnosed(Reason.OUT_OF_MEMORY, "The container was ended at its memory limit", remedy)
 
 
@@ -131,11 +132,9 @@ def evicted(evidence: Evidence) -> Diagnosis | None:
     """The node or the scheduler ended the pod, or the node is gone."""
     if evidence.pod.pod_reason not in _TAKEN:
         return None
-    remedy = (
-        f"Run again where it is left alone: requests equal to limits in {evidence.resources_path}, "
-        f"and a priority class in {evidence.spec_path}.pod."
-    )
-    return diagnosed(Reason.EVICTED, f"The cluster took the pod away ({evidence.pod_words})", remedy)
+    pod, resources = f"{evidence.spec_path}.pod", evidence.resources_path
+    remedy = f"Start a new run with requests equal to limits in {resources}, and a priority class in {pod}."
+    return diagnosed(Reason.EVICTED, f"The pod was evicted ({evidence.pod_words})", remedy)
 
 
 def refused_by_node(evidence: Evidence) -> Diagnosis | None:
@@ -143,7 +142,7 @@ def refused_by_node(evidence: Evidence) -> Diagnosis | None:
     reason = evidence.pod.pod_reason or ""
     if evidence.pod.phase != "Failed" or not reason.startswith(("OutOf", "UnexpectedAdmissionError", "NodeAffinity")):
         return None
-    remedy = "Another pod is tried; if it goes on, look at the node's device plugin."
+    remedy = "Another pod is tried; if this repeats, check the node's device plugin."
     return diagnosed(Reason.POD_REJECTED, f"The node refused the pod ({evidence.pod_words})", remedy, terminal=False)
 
 
@@ -155,7 +154,7 @@ def rejected(child: Child | None) -> Diagnosis | None:
     if any(phrase in child.failure for phrase in _NEVER_ADMITTED):
         remedy = "Change the spec so that the namespace's policy admits the pod."
         return diagnosed(Reason.POD_REJECTED, what, remedy)
-    remedy = "It goes on when the namespace's quota has room."
+    remedy = "The run continues when the namespace's quota has room."
     return diagnosed(Reason.POD_REJECTED, what, remedy, terminal=False)
 
 
@@ -219,9 +218,9 @@ def unschedulable(evidence: Evidence) -> Diagnosis | None:
     if "persistentvolumeclaim" in words.lower():
         data = "the files of spec.workloads, " if evidence.pod.role == ROLE_CLIENT else ""
         places = f"{data}spec.model.source.pvc and {evidence.spec_path}.pod.volumes"
-        remedy = f"It goes on when the claim exists and has its volume; check {places}."
+        remedy = f"The run continues when the claim exists and has its volume; check {places}."
     else:
-        remedy = f"It goes on when a node has room; if none ever will, lower {evidence.resources_path}."
+        remedy = f"The run continues when a node has room; if none ever will, lower {evidence.resources_path}."
     return diagnosed(Reason.UNSCHEDULABLE, f"No node can take the pod now: {words}", remedy, terminal=False)
 
 

@@ -121,15 +121,14 @@ class _Walk:
         """Look at one word; the place of the next."""
         word = self.args[place]
         if not is_flag(word):
-            text = f"{word!r} belongs to no flag: vLLM takes one model only, and the operator names it"
-            self._say(error, place, text)
+            self._say(error, place, f"{word!r} is neither a flag nor a flag's value; the operator sets the model")
             return place + 1
         name, equals, value = _dashed(word).partition("=")
         flag, name = self._flag(place, name, by_parts="." in name)
         if flag is None:
             return place + 1 + (not equals and self._is_value(place + 1))
         if name in self.seen and not flag.is_object:
-            self._say(note, place, f"{name} is given twice; the last holds")
+            self._say(note, place, f"{name} is given twice; the last one counts")
         self.seen.add(name)
         return self._values(place, name, flag, given=value if equals else None)
 
@@ -148,7 +147,7 @@ class _Walk:
             guess = f"; did you mean {near}?" if near else ""
             self._say(error, place, f"vLLM {self.table.version} has no flag {whole}{guess}")
         elif by_parts and not found.is_object:
-            self._say(error, place, f"{whole} takes no parts: its value is not a JSON object")
+            self._say(error, place, f"{whole} does not take dotted keys: its value is not a JSON object")
             return None, whole
         elif by_parts:
             return Flag("one", is_object=True), whole

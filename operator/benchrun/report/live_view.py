@@ -17,7 +17,7 @@ SEARCH = "/search-"  # In the names of stages whose load is searched: chat/searc
 MAX_QUIET_SECONDS = 30.0
 """Pipelines end a job that prints nothing for minutes; nobody reads a line every five seconds."""
 NO_OPERATOR = (
-    "no operator has looked at it yet; is benchrun's operator installed and running? "
+    "no operator has processed it yet; is benchrun's operator installed and running? "
     "kubectl get deployments -A -l app.kubernetes.io/name=benchrun"
 )
 
@@ -96,9 +96,9 @@ def seconds_since_begin(followed: Followed, *, now: datetime) -> float:
 
 
 def silence(followed: Followed, *, now: datetime) -> str | None:
-    """A remark where no operator has looked at it for a while."""
-    looked_at = followed.status.observed_generation >= 0 or followed.status.phase is not None
-    return None if looked_at or seconds_since_begin(followed, now=now) < SILENT_SECONDS else NO_OPERATOR
+    """A remark where no operator has processed it for a while."""
+    processed = followed.status.observed_generation >= 0 or followed.status.phase is not None
+    return None if processed or seconds_since_begin(followed, now=now) < SILENT_SECONDS else NO_OPERATOR
 
 
 def _stage_under_way(run: FollowedRun) -> str | None:

@@ -47,7 +47,7 @@ def markdown(name: str, status: BenchmarkRunStatus, *, texts_per_prompt: Texts =
         LATENCIES if rows.rows else "",
         escaped(tables.UNCERTAIN_NOTE) if tables.has_uncertain(rows) else "",
         part("Texts in all, by packing", tables.packing_rows(status, texts_per_prompt)),
-        part("What limits", tables.explanation_rows(status, wide=wide)),
+        part("Bottlenecks", tables.explanation_rows(status, wide=wide)),
         part("Profile", tables.kernel_rows(status)),
         part("Stages in order of measurement", tables.repeat_rows(status)) if wide else "",
         part("Percentiles", tables.interval_rows(status)) if wide else "",

@@ -70,7 +70,7 @@ def _status(of: Run | Sweep, model: type[S]) -> S:
     try:
         return model.model_validate(of.status)
     except ValidationError:
-        return model(message="written by another version of the API")
+        return model(message="written by another version of benchrun")
 
 
 def _listed(kind: str, found: list[_Listed], *, now: datetime, wide: bool, namespaces: bool) -> Rows:

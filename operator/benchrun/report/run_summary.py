@@ -107,7 +107,7 @@ def _summary(
     return Summary(
         title=f"{of.namespace}/{of.name}" if of.namespace else of.name,
         word=run_list.state(status),
-        sentence=status.message or "no operator has looked at it yet",
+        sentence=status.message or "no operator has processed it yet",
         facts=tuple((fact, text) for fact, text in facts if text),
         look_further=tuple(f"benchrun {command.format(name)}" for command in commands),
     )
@@ -213,7 +213,7 @@ def _sweep_facts(sweep: Sweep, status: BenchmarkSweepStatus, *, now: datetime) -
     yield _created(sweep, now)
     yield "time", run_list.duration(status, now=now)
     for best in status.best:
-        tied = f", not distinguishable from {', '.join(best.tied_with)}" if best.tied_with else ""
+        tied = f", tied with {', '.join(best.tied_with)}" if best.tied_with else ""
         per_gpu = f"{figure(best.throughput_per_gpu)} tok/s per GPU"
         yield f"best, {best.objective}", f"{best.variant} at {best.cell}, {per_gpu}{tied}"
     yield "compared", compared_text(status) or ""

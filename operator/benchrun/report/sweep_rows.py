@@ -12,7 +12,7 @@ from benchrun.report.tables import ABSENT, NO_TEXTS, Column, Rows, Texts, figure
 
 LEGEND = (
     "means over the runs; latencies in milliseconds; running, waiting, KV max and hits are what the servers report: "
-    "means over stages and runs, of the KV cache the most of any run"
+    "means over stages and runs; KV max: highest of any run"
 )
 MAX_POINTS = 8  # Load points side by side; the long table has all, however many.
 _SIDE_BY_SIDE: Mapping[str, ComparedMetric] = {
@@ -115,7 +115,7 @@ def _by_load_point(status: BenchmarkSweepStatus, cell: Callable[[Row, ComparedMe
 
 
 def best_rows(status: BenchmarkSweepStatus) -> Rows:
-    """One row a workload and objective: who did best, what its tokens cost there, and who is not distinguishable from it."""
+    """One row a workload and objective: who did best, what its tokens cost there, and who is tied with it."""
     columns: tuple[Column[BestVariant], ...] = (
         Column("workload", lambda best: best.workload),
         Column("objective", lambda best: best.objective),
@@ -123,8 +123,8 @@ def best_rows(status: BenchmarkSweepStatus) -> Rows:
         Column("load point", lambda best: best.cell),
         Column("tok/s per GPU", lambda best: figure(best.throughput_per_gpu)),
         Column(tables.cost_header(status.currency), lambda best: _cost(status, best), optional=True),
-        Column("not distinguishable from it", lambda best: ", ".join(best.tied_with) or ABSENT),
-        Column("too high by", lambda best: figure(best.optimism_percent, unit="%"), optional=True),
+        Column("tied with", lambda best: ", ".join(best.tied_with) or ABSENT),
+        Column("selection bias", lambda best: figure(best.optimism_percent, unit="%"), optional=True),
     )
     return table_of(columns, status.best)
 
@@ -181,7 +181,7 @@ def failure(variant: VariantStatus) -> str:
 def left_out(status: BenchmarkSweepStatus) -> list[str]:
     """Rows for which some runs do not count."""
     return [
-        f"{row.variant} at {row.cell}: {row.left_out} of {row.runs + row.left_out} runs left out, Invalid there or without it"
+        f"{row.variant} at {row.cell}: {row.left_out} of {row.runs + row.left_out} runs left out: Invalid or missing at this load point"
         for row in status.results
         if row.left_out
     ]

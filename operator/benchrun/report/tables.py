@@ -317,7 +317,7 @@ def explanation_rows(status: api.BenchmarkRunStatus, *, wide: bool = False) -> R
         found += [(row.cell, _QUESTIONS[each.question], each.answer, each.sentence) for each in answers]
     if (profile := status.profile) is not None:
         found.append((str(profile.evidence.get("workload", "")), "profile", profile.limit, profile.sentence))
-    return Rows(("load point", "", "", "because"), tuple(found))
+    return Rows(("load point", "", "", "explanation"), tuple(found))
 
 
 def repeat_rows(status: api.BenchmarkRunStatus) -> Rows:

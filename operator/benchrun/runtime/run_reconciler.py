@@ -231,7 +231,7 @@ class RunReconciler(Reconciler):
         if (run := self.indexes.run(key)) is None or is_finished(run.status):
             return True
         now, kind = timestamp(self.now()), type(error).__name__
-        message = f"the operator could not work on this run ({kind}) and let go of its servers; see the operator's log"
+        message = f"the operator failed repeatedly on this run ({kind}) and deleted its servers; see the operator's log"
         same = {"message": message, "observedGeneration": run.generation}
         condition = {"reason": Reason.INTERNAL_ERROR, "lastTransitionTime": now, **same}
         conditions = [{"type": type_, "status": status, **condition} for type_, status in _CONDITIONS.items()]

@@ -158,12 +158,12 @@ REFUSED: dict[str, Refused] = {
     "several processes and a search": Refused(
         "spec.client.parallelism",
         {"client.parallelism": 2, "objectives": _P90, _LOAD: searching()},
-        "take 1, or list the loads",
+        "load.search needs client.parallelism 1",
     ),
     "several processes offline": Refused(
         "spec.client.parallelism",
         _offline({"batchSizes": [1]}) | {"client": {"parallelism": 2}},
-        "offline takes each load in one call",
+        "offline needs client.parallelism 1",
     ),
     "no process": Refused("spec.client.parallelism", {"client.parallelism": 0}),
     "too many processes": Refused("spec.client.parallelism", {"client.parallelism": 17}),
@@ -194,7 +194,7 @@ REFUSED: dict[str, Refused] = {
         "spec.workloads[0].dataset.random.seed",
         {_FILE: {"random": {"generator": "VLLM", "seed": -1}}, "measurement": {"cachePolicy": "Share"}},
     ),
-    "instants of a dataset that has none": Refused(_AT, {_LOAD: {"traceSpeeds": ["1"]}}, "only dataset.timedTrace has"),
+    "instants of a dataset that has none": Refused(_AT, {_LOAD: {"traceSpeeds": ["1"]}}, "needs dataset.timedTrace"),
     "a trace at speed 0": Refused(
         f"{_AT}.load.traceSpeeds[0]",
         {_FILE: {"timedTrace": {"file": FILE}}, _LOAD: {"traceSpeeds": ["0"]}},
@@ -265,9 +265,9 @@ REFUSED: dict[str, Refused] = {
     "a nucleus of nothing": Refused(f"{_AT}.sampling.topP", {_SAMPLING: {"temperature": "1", "topP": "0"}}),
     "top-k 0": Refused(f"{_AT}.sampling.topK", {_SAMPLING: {"temperature": "1", "topK": 0}}),
     "a repetition penalty of 0": Refused(f"{_AT}.sampling.repetitionPenalty", {_SAMPLING: {"repetitionPenalty": "0"}}),
-    "greedy from a nucleus": Refused(f"{_AT}.sampling", {_SAMPLING: {"topP": "0.9"}}, "set temperature above 0"),
+    "greedy from a nucleus": Refused(f"{_AT}.sampling", {_SAMPLING: {"topP": "0.9"}}, "need temperature above 0"),
     "greedy from the likeliest": Refused(
-        f"{_AT}.sampling", {_SAMPLING: {"temperature": "0.0", "topK": 5}}, "set temperature above 0"
+        f"{_AT}.sampling", {_SAMPLING: {"temperature": "0.0", "topK": 5}}, "need temperature above 0"
     ),
     "stop texts and full length": Refused(_AT, {_SAMPLING: {"stop": ["x"]}}, "set ignoreEOS: false"),
     "burstiness 0": Refused(f"{_AT}.load.burstiness", {f"{_LOAD}.burstiness": "0"}, "must be above 0"),

@@ -107,7 +107,7 @@ def test_without_the_extra_the_command_names_it(
     monkeypatch.delitem(sys.modules, "benchrun.cli.html_page", raising=False)
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     assert main(["report", "-f", str(saved(tmp_path, finished_run())), "--html", str(tmp_path / "x.html")]) == 1
-    assert "pip install 'benchrun-operator[report]'" in capsys.readouterr().err
+    assert "pipx install --force '.[report,export]'" in capsys.readouterr().err
 
 
 def test_the_other_forms_do_without_the_extra(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,7 +83,7 @@ def test_condition_and_exit_code(condition: str, code: int, before: Run | None) 
     [
         pytest.param("there is no run before in the namespace", None, id="no such run"),
         pytest.param("before has not finished", a_run(status={}), id="still measuring"),
-        pytest.param("before was written by another version of the API", a_run(spec={"what": 1}), id="unreadable"),
+        pytest.param("before was written by another version of benchrun", a_run(spec={"what": 1}), id="unreadable"),
         pytest.param(
             "model: Qwen/Qwen3-8B in before, Qwen/Qwen3-4B in qwen",
             a_run(spec={**TWO_STAGES, "model": {"name": "Qwen/Qwen3-8B"}}),

@@ -71,7 +71,7 @@ def tail(log: str) -> str:
         pytest.param("KVCacheTooSmall", True, "--max-model-len", ended(1, KV_NONE), id="no room for a cache"),
         pytest.param("KVCacheTooSmall", True, "35120", ended(1, KV_OLD), id="a cache too small, in older words"),
         # what the node says
-        pytest.param("OutOfMemory", True, "spec.server.resources", ended(137, reason="OOMKilled"), id="the memory limit"),
+        pytest.param("OutOfMemory", True, "spec.server.resources; a server", ended(137, reason="OOMKilled"), id="the memory limit"),
         pytest.param("OutOfMemory", True, "limit", ended(137, CUDA_OOM, reason="OOMKilled"), id="whatever the log says"),
         pytest.param(
             "ImagePull",
@@ -270,7 +270,7 @@ BACKOFF = child("Job", "BackoffLimitExceeded: Job has reached the specified back
         pytest.param("ClientFailed", True, "exit code 139: Error", ended(139, role="client"), id="not a word"),
         pytest.param("ClientGone", True, "killed (exit code 137)", ended(137, role="client"), id="killed"),
         pytest.param("ClientGone", True, "killed (exit code 143)", ended(143, role="client"), id="told to end"),
-        pytest.param("OutOfMemory", True, "spec.client.resources", ended(137, reason="OOMKilled", role="client"), id="memory"),
+        pytest.param("OutOfMemory", True, "spec.client.resources.", ended(137, reason="OOMKilled", role="client"), id="memory"),
         pytest.param("ImagePull", True, "spec.client.image", waiting("ImagePullBackOff", "x", role="client"), id="its image"),
         pytest.param(
             "ContainerConfig",

@@ -194,19 +194,19 @@ def test_flags_that_argparse_accepts_have_no_remark(args: tuple[str, ...]) -> No
         (("--switch=",), ("Error", "args[0]", "--switch is a switch and takes no value, here ''")),
         (
             ("--switch", "on"),
-            ("Error", "args[1]", "'on' belongs to no flag: vLLM takes one model only, and the operator names it"),
+            ("Error", "args[1]", "'on' is neither a flag nor a flag's value; the operator sets the model"),
         ),
         (
             ("--one", "1", "2"),
-            ("Error", "args[2]", "'2' belongs to no flag: vLLM takes one model only, and the operator names it"),
+            ("Error", "args[2]", "'2' is neither a flag nor a flag's value; the operator sets the model"),
         ),
         (
             ("--maybe", "1", "2"),
-            ("Error", "args[2]", "'2' belongs to no flag: vLLM takes one model only, and the operator names it"),
+            ("Error", "args[2]", "'2' is neither a flag nor a flag's value; the operator sets the model"),
         ),
         (
             ("--many=a", "b"),
-            ("Error", "args[1]", "'b' belongs to no flag: vLLM takes one model only, and the operator names it"),
+            ("Error", "args[1]", "'b' is neither a flag nor a flag's value; the operator sets the model"),
         ),
         (("--one",), ("Error", "args[0]", "--one needs a value")),
         (("--switch", "--one", "--switch=1"), ("Error", "args[1]", "--one needs a value")),
@@ -214,7 +214,7 @@ def test_flags_that_argparse_accepts_have_no_remark(args: tuple[str, ...]) -> No
         (("--choice", "gren"), ("Error", "args[1]", "--choice does not take 'gren'; did you mean green?")),
         (("--many", "a", "c"), ("Error", "args[2]", "--many does not take 'c'; it takes a, b")),
         (("--level", "hihg"), ("Error", "args[1]", "--level does not take 'hihg'; did you mean high?")),
-        (("--one.key=1",), ("Error", "args[0]", "--one takes no parts: its value is not a JSON object")),
+        (("--one.key=1",), ("Error", "args[0]", "--one does not take dotted keys: its value is not a JSON object")),
         (("--oone=1",), ("Error", "args[0]", "vLLM 9.9 has no flag --oone; did you mean --one?")),
         (("--nothing-like-it",), ("Error", "args[0]", "vLLM 9.9 has no flag --nothing-like-it")),
         (("--disable-log",), ("Error", "args[0]", "vLLM 9.9 has no flag --disable-log; did you mean --no-enable-log?")),
@@ -224,8 +224,8 @@ def test_flags_that_argparse_accepts_have_no_remark(args: tuple[str, ...]) -> No
             ("--length-l", "8"),
             ("Note", "args[0]", "--length-l is short for --length-limit; another version may have two that begin so"),
         ),
-        (("--one=1", "--one=2"), ("Note", "args[1]", "--one is given twice; the last holds")),
-        (("--switch", "--switch"), ("Note", "args[1]", "--switch is given twice; the last holds")),
+        (("--one=1", "--one=2"), ("Note", "args[1]", "--one is given twice; the last one counts")),
+        (("--switch", "--switch"), ("Note", "args[1]", "--switch is given twice; the last one counts")),
     ],
     ids=lambda value: " ".join(value) if value[0] not in ("Error", "Note") else "",
 )

@@ -265,7 +265,7 @@ def test_only_what_explains_something_has_a_row(
     expected: tuple[str, ...], waiting: Waiting | None, bottleneck: Bottleneck | None
 ) -> None:
     rows = explanation_rows(status(result(waiting=waiting, bottleneck=bottleneck)))
-    assert rows.headers == ("load point", "", "", "because")
+    assert rows.headers == ("load point", "", "", "explanation")
     assert tuple(row[1] for row in rows.rows) == expected
 
 

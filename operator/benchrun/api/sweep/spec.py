@@ -20,7 +20,8 @@ VariantName = Annotated[str, Field(min_length=1, max_length=60, pattern=r"^[a-zA
 class Settings(SpecModel):
     """What is laid over the template; what is left out stays as the template has it."""
 
-    args: Args = Field(default_factory=list, description="Flags added behind the template's; the last of two counts.")
+    args: Args = Field(default_factory=list)
+    """Flags appended to the template's; vLLM uses the last of duplicates."""
     env: Env = Field(default_factory=list, description="Variables that add to or replace the template's.")
     image: Text | None = Field(None, description="Another server image.")
     model: Model | None = Field(None, description="Another model, in place of the whole of the template's.")
@@ -28,7 +29,7 @@ class Settings(SpecModel):
     nodes_per_replica: int | None = Field(None, ge=1, le=16, description="Pods of each server; 1 with offline.")
     resources: Resources | None = Field(None, description="Other amounts; resources not named stay as they are.")
     disaggregated: Disaggregated | None = None
-    """Servers that prefill and servers that decode, in place of the template's replicas and resources."""
+    """In place of the template's replicas and resources."""
 
 
 class Setting(Settings):
@@ -197,4 +198,4 @@ class BenchmarkSweepSpec(SpecModel):
     """No run is started that would take the sweep beyond it, by the mean of the runs that have ended. Runs that were started go on to
     their end. Counted are GPUs x seconds from a server's scheduling to its release."""
     suspend: bool = Field(False, description="Start no further runs. Those that were started go on.")
-    cancel: bool = Field(False, description="End the sweep and cancel its runs. One way.")
+    cancel: bool = Field(False, description="End the sweep and cancel its runs. Can't be undone.")

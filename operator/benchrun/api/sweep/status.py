@@ -108,16 +108,16 @@ class Row(StatusModel):
         default_factory=dict,
         description="Figures under vLLM's own names, the geometric mean over the runs; output_throughput_per_gpu beside "
         "them (of a server without GPUs, of the server), and the costs of a run's rows where the template names a price. Then the "
-        f"servers' own words: {_MEANS}, the mean over the runs, and {_MAXIMA}, the most of any run.",
+        f"servers' own words: {_MEANS}, the mean over the runs, and {_MAXIMA}, the highest of any run.",
     )
     throughput_of: ThroughputOf | None = None
     """What its throughput, costs and tokens per joule are those of, as in a run's rows."""
     changes: list[Change] = entries(7, key="metric")
-    """Change against the baseline's row, with interval and word. All words of the table together err in at most 5 % of sweeps of
-    equals."""
+    """Change against the baseline's row, with interval and word. Of sweeps of equal servers, at most 5 % have a wrong word anywhere;
+    with scope WithinOneServer, a restart alone may make a difference."""
     paired: bool = Field(False, description="Whether it was sent the same as the baseline, by digests.")
     limit: Bottleneck | None = None
-    """What limits the server, where this variant and the baseline together show it: more ran at once, and throughput stayed or the KV
+    """The server's bottleneck, where this variant and the baseline show it together: more ran at once, and throughput stayed or the KV
     cache was full."""
     verdict: Verdict
     """The worst verdict of the runs behind it; Unknown where nothing was measured. Invalid only where no run can be trusted here."""

@@ -83,7 +83,7 @@ requests longer than the model's longest sequence, a KV cache too small for the 
 and how large the run is.
 
 The model's own limits are known with --model; room in the KV cache with --gpu-memory too."""
-EPILOG = "exit codes: 0 nothing stands in the way; 1 something is wrong, or the file can't be read. Warnings are 0."
+EPILOG = "exit codes: 0 no errors (warnings allowed); 1 errors, or the file can't be read."
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

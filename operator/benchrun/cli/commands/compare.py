@@ -22,8 +22,8 @@ DESCRIPTION = """\
 Compare two configurations: what changed, by how much, and whether that is more than noise.
 
 Each side is a run, or a comma-separated list of runs of one configuration, each with a server of its own. With one run a
-side the intervals hold the noise of its repeats: within one server, never more. With two runs or more a side they hold that
-of fresh servers. The words of a comparison are corrected together: equals are called different in at most 5 % of cases.
+side the intervals hold the noise of its repeats: within one server, so a restart may count as a change. With two runs or more
+a side they hold that of fresh servers. The words are corrected together: equals are called different in at most 5 % of cases.
 The gate (--max-regression) tests each figure against the limit; --equivalence is the least change that matters."""
 EPILOG = """\
 exit codes: 0 compared, whatever the outcome, or within --max-regression; 1 a run can't be read; 3 a figure got worse by more
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
 
 def _names(side: str) -> list[str]:
     if not (names := [name.strip() for name in side.split(",") if name.strip()]):
-        raise errors.CommandError(f"{side!r} names no run")
+        raise errors.CommandError(f"{side!r} is not a run name")
     return names
 
 
@@ -104,5 +104,5 @@ def _as_json(
 
 def _percent(text: str) -> float:
     if (number := shared_options.number_from_0(text)) is None:
-        raise ValueError(f"{text!r} is not a percentage from 0 up; write 5 or 2.5")
+        raise ValueError(f"{text!r} is not a percentage of 0 or more; write 5 or 2.5")
     return number

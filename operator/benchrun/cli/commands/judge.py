@@ -29,7 +29,7 @@ def changed(limits: thresholds.Thresholds, wanted: Sequence[str]) -> thresholds.
         if name.replace("_", "-") not in THRESHOLDS:
             raise errors.unknown("threshold", name, THRESHOLDS)
         if (number := shared_options.number_from_0(value)) is None:
-            raise errors.CommandError(f"{name}: {value!r} is not a number from 0 up")
+            raise errors.CommandError(f"{name} must be 0 or more, not {value!r}")
         limits = replace(limits, **{name.replace("-", "_"): number})
     return limits
 
@@ -96,8 +96,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         console_tables.show_result(console, judged, rejudged.status.model_copy(update=anew), wide=options.wide)
         heading = "the run was not judged when it ended"
         if stored.judge is not None:
-            same = "same as the stored verdict: no load point is judged otherwise"
-            heading = "differences to the stored verdict:" if found else same
+            heading = "differences to the stored verdict:" if found else "no difference to the stored verdict"
         console.print(heading, style="bold", markup=False)
         for line in (*(f"  {difference.sentence}" for difference in found), *notes):
             console.print(line, markup=False, soft_wrap=True)

@@ -16,7 +16,7 @@ from benchrun.sizing import Sizing, beyond_context, block_pool, cache_layers, ch
 def show_sizing(console: Console, name: str, sizing: Sizing, notes: Sequence[str]) -> None:
     engine, shape = sizing.engine, sizing.shape
     layer_count = sum(row.count for row in sizing.rows)
-    about = f"{shape.model_type or 'a model'}, KV cache in {engine.cache_dtype}, {layer_count} layers that keep one"
+    about = f"{shape.model_type or 'a model'}, KV cache in {engine.cache_dtype}, {layer_count} layers with a KV cache"
     console.print(Text.assemble((f"{name}: ", "bold"), about))
     console.print(_layer_table(sizing))
     for sentence in (_token_sentence(sizing), *notes):
@@ -106,8 +106,8 @@ def _longest(longest: int, limit: int | None) -> str:
 
 def _layer_table(sizing: Sizing) -> Table:
     table = console_tables.empty_table(
-        *("layers", "keep", "KV heads x numbers", "a token and layer", "all of them"),
-        numbers=("layers", "a token and layer", "all of them"),
+        *("layers", "stored", "KV heads x values", "per token and layer", "per token"),
+        numbers=("layers", "per token and layer", "per token"),
     )
     for row in sizing.rows:
         token_bytes = row.token_bytes * sizing.engine.tensor_parallel
@@ -143,7 +143,7 @@ def add_memory_options(parser: argparse.ArgumentParser) -> None:
     add("--gpu-memory", type=amount, metavar="SIZE", help="memory of one GPU, for example 80GiB")
     weights = "size of the whole model's weights, where no safetensors files are next to config.json"
     add("--weights", type=amount, metavar="SIZE", help=weights)
-    beside = "what a GPU holds beside weights and KV cache: activations, CUDA graphs (default: 2GiB, a guess)"
+    beside = "what a GPU holds beside weights and KV cache: activations, CUDA graphs (default: 2GiB, an estimate)"
     add("--overhead", type=amount, metavar="SIZE", default=DEFAULT_OVERHEAD_BYTES, help=beside)
 
 

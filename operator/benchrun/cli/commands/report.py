@@ -11,19 +11,14 @@ from benchrun.report import exit_codes, live_view, markdown, run_settings, table
 
 SUMMARY = "show the result of a run or a sweep; the exit code is that of its verdict"
 DESCRIPTION = """\
-Show the result of a run, or of a sweep where there is no run of that name: on the terminal, as Markdown on standard output,
-or as one HTML file.
+Show the result of a run (or of a sweep, if no run has that name) on the terminal, as Markdown, or as one HTML file.
 
-Of a sweep that is what every variant measured and what its servers did meanwhile, by how much it differs from the baseline and
-whether that is more than noise, who did best, and which load points no other beats in both throughput per GPU and TPOT.
+For a sweep it shows what each variant measured, what its servers did meanwhile, the change against the baseline and whether it
+is more than noise, the best variants, and the Pareto front of throughput per GPU against TPOT.
 
-The HTML file has everything: verdict, limits, figures, plots, timeline, findings, provenance, and the manifest to measure the
-same again. It holds no script and needs no network. Plots of distributions and the timeline need the run's records, which -f
-alone does not bring."""
-EPILOG = """\
-exit codes: 0 measured, Valid or Suspect, or it goes on; 1 it can't be read; 2 failed, or a run of the sweep did; 3 an objective
-missed or a figure regressed; 4 some numbers are invalid; 5 cancelled; 6 the baseline's gate neither passed nor failed.
-Of a sweep objectives and changes are no gate."""
+The HTML file has everything, from the verdict to the manifest that repeats the measurement; it has no script and needs no network.
+Distributions and the timeline come from the run's records: with -f, give --records too."""
+EPILOG = f"{shared_options.EXIT_CODES}\n0 also if it has not ended yet."
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

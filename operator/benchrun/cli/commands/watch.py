@@ -14,11 +14,9 @@ from benchrun.observe import sweep_of
 from benchrun.report import exit_codes, tables
 from benchrun.report.watch_state import Followed, FollowedSweep
 
-EPILOG = """\
-exit codes: 0 measured, Valid or Suspect; 1 a run can't be read; 2 failed; 3 an objective missed or a figure regressed;
-4 some numbers are invalid; 5 cancelled; 6 the baseline's gate neither passed nor failed; 124 --timeout has
-passed; 130 Ctrl-C, 143 SIGTERM. Of several the worst.
-Of a sweep: 0 every run measured, 2 it or a run of it failed, 4 some rows are invalid, 5 cancelled."""
+EPILOG = f"""\
+{shared_options.EXIT_CODES}
+124 --timeout has passed; 130 Ctrl-C, 143 SIGTERM. With several runs: the worst."""
 
 
 def add_timeout(parser: argparse.ArgumentParser) -> None:

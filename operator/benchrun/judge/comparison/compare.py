@@ -222,7 +222,7 @@ def _compared(after: MeasuredRun, baseline: api.Baseline, found: Run | None) -> 
     try:
         before = comparability.measured_run(found)
     except ValueError:
-        return not_comparable(f"{baseline.name} was written by another version of the API", gated=True)
+        return not_comparable(f"{baseline.name} was written by another version of benchrun", gated=True)
     allowed, least = float(baseline.max_regression_percent), float(baseline.equivalence_percent)
     metrics = baseline.metrics
     try:

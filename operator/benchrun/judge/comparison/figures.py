@@ -21,7 +21,7 @@ HIGHER_IS_BETTER: frozenset[api.ComparedMetric] = frozenset(
 
 ROUNDING_ERROR = (10.0 ** (1 - SIGNIFICANT_DIGITS)) ** 2 / 12
 """Squared error of a logarithm, at most, from the rounding of results. Values that agree to their last digit are not exact."""
-ONE_REPEAT = "one repeat: no idea of the noise"
+ONE_REPEAT = "noise unknown: only one repeat"
 FEW_SERVERS = f"a percentile is compared between {api.MIN_SERVERS_OF_PERCENTILES} servers a side or more"
 NO_CV = "the results do not say how the repeats scatter"
 

@@ -9,7 +9,7 @@ from benchrun.judge.rules.rule import Evidence, StageFinding, number
 from benchrun.measure import Comparison, Hold, Lengths, OperatingPoint, Pressure, Stretch, response_to_load, rounded
 
 _SIGNS: Mapping[str, str] = {
-    "ttftGapMs": "TTFT is {} ms longer than at the server",
+    "unexplainedMs": "neither the server nor the path explains {} ms of TTFT",
     "sendLagP99Ms": "requests are sent {} ms late (p99)",
     "eventLoopLagP99Ms": "its event loop comes {} ms late (p99)",
     "coresAProcess": "each of its processes uses {} cores",

@@ -9,12 +9,12 @@ from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, 
 from benchrun.judge.stage_facts import StageFacts
 from benchrun.measure import Distribution, counters, known, milliseconds, ratio, rounded
 
-GAP = "ttftGapMs"  # Name of TTFT at the client beyond the servers' own, in evidence.
+GAP = "unexplainedMs"  # Name of TTFT at the client that neither the servers nor the path account for, in evidence.
 SHOWN_STOLEN_PERCENT = 5.0  # Less is what any virtual machine loses; the evidence has it anyway.
 
 # By the worst sign of an overloaded client.
 _SENTENCES: Mapping[str, str] = {
-    GAP: "TTFT at the client is {ttftGapMs} ms longer than at the server (threshold {line} ms)",
+    GAP: "Neither the server nor the path explains {unexplainedMs} ms of TTFT (threshold {line} ms)",
     "sendLagP99Ms": "Requests were sent {sendLagP99Ms} ms late at p99 (threshold {line} ms)",
     "eventLoopLagP99Ms": "The client's event loop was {eventLoopLagP99Ms} ms late at p99 (threshold {line} ms)",
     "coresAProcess": "Each client process used {coresAProcess} cores (threshold {line})",
@@ -217,7 +217,7 @@ def gap_beyond_client(stage: StageFacts) -> Found:
         return []
     evidence = {
         "ttftGapMs": rounded(stage.ttft_gap_ms),
-        "unexplainedMs": rounded(gap_ms),
+        GAP: rounded(gap_ms),
         "lineMs": rounded(threshold),
         "serverTtftMs": rounded(stage.server_ttft_ms),
         "apiServerCores": rounded(cores),
@@ -246,8 +246,8 @@ RULES = Rules(
         "mean TTFT of {meanTtftMs} ms. ][TCP lost {lostSegments} segments in {answered} answers (threshold {suspectSegments}).]",
         (184, Code.FRONTEND_SATURATED): "vLLM's API server used {apiServerCores} cores (threshold {suspectCores}), and "
         "requests waited {unexplainedMs} ms before the engine (threshold {lineMs} ms).",
-        (186, Code.CLIENT_SERVER_GAP): "TTFT at the client is {unexplainedMs} ms longer than server, round trips "
-        "and the client's CPU explain (threshold {lineMs} ms).",
+        (186, Code.CLIENT_SERVER_GAP): "TTFT at the client is {ttftGapMs} ms longer than at the server; connection "
+        "set-up, round trips and the client's CPU do not explain {unexplainedMs} ms of it (threshold {lineMs} ms).",
         (190, Code.CLIENT_THROTTLED): "The kernel throttled the client in {throttledPeriods} scheduling periods "
         "within {wallSeconds} s.",
         (200, Code.SHARDS_OUT_OF_STEP): "{processes} client processes started up to {apartMs} ms apart, clock error "

@@ -31,7 +31,7 @@ def too_few_samples(cell: CellContext) -> Found:
     evidence: Evidence = {
         "samples": sample.count,
         "percentiles": ", ".join(f"{percentile:g}" for percentile in sorted(unbounded)),
-        "percentile": neediest,
+        "percentile": f"{neediest:g}",
         "needed": None if short else needed[neediest],
         "independent": math.floor(sample.count / inflation) if inflation is not None and inflation > 1 else None,
         "parts": math.floor(sample.parts) if short else None,
@@ -86,7 +86,7 @@ RULES = Rules(
     of_cells=(too_few_samples, repeats_disagree),
     sentences={
         (340, Code.TOO_FEW_SAMPLES): "No 95 % interval for percentile {percentiles}: {samples} requests[, worth "
-        "{independent} independent ones][; the last percentile needs {needed}][; the stage is too short: {parts} of {partsNeeded} "
+        "{independent} independent ones][; p{percentile} needs {needed}][; the stage is too short: {parts} of {partsNeeded} "
         "cycles of its queue (or pairs of rounds of its users)].",
         (290, Code.REPEATS_DISAGREE): "{figure} is between {least} and {most} in {repeats} repeats: coefficient of "
         "variation {cvPercent} % (threshold {suspectPercent} %).",

@@ -156,6 +156,6 @@ RULES = Rules(
         "{medianTtftOfThemMs} ms, the others {medianTtftOfOthersMs} ms (threshold {slowFromMs} ms).",
         (260, Code.WARMUP_INCOMPLETE): "[{answered} of {requests} warm-up requests were answered in {seconds} s: "
         "{failed} failed, {cutShort} were cut short.]"
-        "[{running} requests ran at once in {stage}, where {warmedUp} did before it and in the warm-up (threshold {line}).]",
+        "[{running} requests ran at once in {stage}; the warm-up and earlier stages reached {warmedUp} (threshold {line}).]",
     },
 )

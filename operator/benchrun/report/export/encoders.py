@@ -101,7 +101,7 @@ def as_parquet(table: Table, *, run_uid: str) -> bytes:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        raise NotExportable("Parquet needs pyarrow: pip install 'benchrun-operator[export]'") from error
+        raise NotExportable("Parquet needs pyarrow; in a checkout: pipx install --force '.[report,export]'") from error
     types: Mapping[Kind, Any] = {
         "text": pyarrow.string(),
         "texts": pyarrow.list_(pyarrow.string()),

@@ -339,15 +339,15 @@ def gap(ms: float, **of_client: Any) -> StageRecord:
     ("crossed", "severity", "measured"),
     [
         pytest.param(None, None, gap(5, cpu_seconds=6.1, lag_p99_us=2_000), id="5 ms, three fifths of a core"),
-        pytest.param("ttftGapMs", "Suspect", gap(6, cpu_seconds=6.1, lag_p99_us=2_000), id="a little more"),
+        pytest.param("unexplainedMs", "Suspect", gap(6, cpu_seconds=6.1, lag_p99_us=2_000), id="a little more"),
         pytest.param(None, None, gap(6, cpu_seconds=6.0, lag_p99_us=2_000), id="a client that is not busy"),
         pytest.param(None, None, gap(11, cpu_seconds=6.1, lag_p99_us=2_000), id="more than five turns of its loop"),
-        pytest.param("ttftGapMs", "Invalid", gap(16, cpu_seconds=6.1, lag_p99_us=4_000), id="three times as long"),
+        pytest.param("unexplainedMs", "Invalid", gap(16, cpu_seconds=6.1, lag_p99_us=4_000), id="three times as long"),
         pytest.param(
-            "ttftGapMs, eventLoopLagP99Ms", "Invalid", gap(30, lag_p99_us=6_000), id="as long as five late turns"
+            "unexplainedMs, eventLoopLagP99Ms", "Invalid", gap(30, lag_p99_us=6_000), id="as long as five late turns"
         ),
         pytest.param("eventLoopLagP99Ms", "Suspect", gap(31, lag_p99_us=6_000), id="longer than five late turns"),
-        pytest.param("ttftGapMs, coresAProcess", "Invalid", gap(500, cpu_seconds=9.1), id="any gap of a full core"),
+        pytest.param("unexplainedMs, coresAProcess", "Invalid", gap(500, cpu_seconds=9.1), id="any gap of a full core"),
     ],
 )
 def test_a_gap_is_the_clients_where_it_accounts_for_it(
@@ -398,7 +398,7 @@ def test_evidence_names_all_figures_and_the_line_crossed_most() -> None:
         Code.CLIENT_SATURATED,
         "Invalid",
         6.0,
-        ttftGapMs=30.0,
+        unexplainedMs=30.0,
         sendLagP99Ms=2.0,
         eventLoopLagP99Ms=4.0,
         coresAProcess=0.95,
@@ -406,8 +406,8 @@ def test_evidence_names_all_figures_and_the_line_crossed_most() -> None:
         proxyLookups="false",
         serverTtftMs=50.0,
         stolenPercent=15.0,
-        crossed="ttftGapMs, coresAProcess",
-        worst="ttftGapMs",
+        crossed="unexplainedMs, coresAProcess",
+        worst="unexplainedMs",
         line=5.0,
         lineForInvalid=15.0,
     )

@@ -51,7 +51,7 @@ def test_evidence_names_what_the_highest_needs() -> None:
             Code.TOO_FEW_SAMPLES,
             "Note",
             CELL,
-            {"samples": 50, "percentiles": "95, 99", "percentile": 99.0, "needed": 368},
+            {"samples": 50, "percentiles": "95, 99", "percentile": "99", "needed": 368},
             weight=368 / 50,
         )
     ]
@@ -63,8 +63,8 @@ def with_objective(cell: CellContext, metric: Literal["TTFT", "TPOT", "ITL", "E2
 
 
 def test_a_percentile_that_only_an_objective_asks_for_is_requested() -> None:
-    (found,) = findings(too_few_samples(with_objective(cell_of(400, "99"), "E2EL", "99.9")))
-    assert (found.evidence["percentiles"], found.evidence["needed"]) == ("99.9", 3688)
+    (found,) = findings(too_few_samples(with_objective(cell_of(400, "99"), "E2EL", "99.99")))
+    assert [found.evidence[key] for key in ("percentiles", "percentile", "needed")] == ["99.99", "99.99", 36887]
 
 
 @pytest.mark.parametrize(("tokens", "found"), [(2, True), (40, False)])

@@ -61,5 +61,5 @@ def test_a_table_without_rows_keeps_its_columns() -> None:
 
 def test_without_pyarrow_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(NotExportable, match=r"pip install 'benchrun-operator\[export\]'"):
+    with pytest.raises(NotExportable, match=r"pipx install --force '\.\[report,export\]'"):
         as_parquet(stage_table(run()), run_uid="u")

@@ -53,7 +53,7 @@ def limits_section(run: html.Reported) -> html.Section | None:
     stages = html.Table("Latencies are means, in ms", tables.repeat_rows(run.status))
     return html.section(
         "limits",
-        "What limits",
+        "Bottlenecks",
         html.Table("Load points with a queue or a bottleneck", Rows(headers, limits), stacked=True),
         html.Prose(f"No queue and no bottleneck at {where}." if quiet else ""),
         html.Table("Which repeats to use, and other questions", found, stacked=True),
@@ -70,14 +70,14 @@ def profile_section(run: html.Reported) -> html.Section | None:
 
 
 def sweep_limits_section(sweep: html.ReportedSweep) -> html.Section | None:
-    """What limits by a variant and the baseline together, and what could not be compared."""
+    """Bottlenecks by a variant and the baseline together, and what could not be compared."""
     results = sweep.status.results
     limited = tuple((row.variant, row.cell, row.limit.sentence) for row in results if row.limit is not None)
     reasons = tuple((row.variant, row.cell, row.reason) for row in results if row.runs and row.reason)
     at = ("variant", "load point")
     made = html.section(
         "limits",
-        "What limits, and what is missing",
+        "Bottlenecks, and what is missing",
         html.Table("By the variant and the baseline together", Rows((*at, "bottleneck"), limited), stacked=True),
         html.Table("Rows that are not compared", Rows((*at, "reason"), reasons), stacked=True),
         *(html.Prose(f"{sentence}.") for sentence in left_out(sweep.status)),

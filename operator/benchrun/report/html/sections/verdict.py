@@ -16,8 +16,8 @@ MEANINGS = {
     "Valid": "The rules looked for the mistakes they know and found none.",
     "Suspect": "Some numbers may be off. Read the findings before you quote them.",
     "Invalid": "Some numbers are wrong, or answer another question. The other load points are not affected.",
-    "Failed": "It ended before everything was measured. What was measured until then is below.",
-    "Cancelled": "It was cancelled. What was measured until then is below.",
+    "Failed": "It ended before everything was measured. What it measured is below.",
+    "Cancelled": "It was cancelled. What it measured is below.",
     "Unknown": "Nothing was measured.",
 }
 ANOTHER_START = " Another start of the same server may still differ."
@@ -131,7 +131,7 @@ def _variants(status: BenchmarkSweepStatus) -> Rows:
         Column("runs measured", lambda variant: str(variant.completed)),
         Column("highest load that meets the objectives", lambda variant: found[variant.name] or ABSENT, optional=True),
         Column("failed", lambda variant: str(variant.failed) if failed else ABSENT, optional=True),
-        Column("because", lambda variant: failure(variant) if variant.reason else ABSENT, optional=True),
+        Column("reason", lambda variant: failure(variant) if variant.reason else ABSENT, optional=True),
     )
     return table_of(columns, status.variants)
 
@@ -142,6 +142,6 @@ def best_section(sweep: html.ReportedSweep) -> html.Section | None:
         return None
     lead = html.Prose(
         "The best variant has the most output tokens a second and GPU, among those whose every run met the objective with "
-        "certainty. The objective Throughput has no other condition. Variants not distinguishable from the best are named beside it."
+        "certainty. The objective Throughput has no other condition. Variants that can't be told from the best are tied with it."
     )
     return html.section("best", "Best variants", lead, html.Table("Best variant by objective", best))
