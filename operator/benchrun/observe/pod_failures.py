@@ -41,6 +41,11 @@ class Evidence:
         return _PATHS.get(self.pod.role, "spec.server")
 
     @property
+    def pod_path(self) -> str:
+        """Where in the spec its placement is: a proxy is placed as the client is."""
+        return "spec.client.pod" if self.pod.role == ROLE_PROXY else f"{self.spec_path}.pod"
+
+    @property
     def resources_path(self) -> str:
         """Where in the spec its resources are."""
         is_role = self.pod.role in (ROLE_PREFILL, ROLE_DECODE)
@@ -132,7 +137,7 @@ def evicted(evidence: Evidence) -> Diagnosis | None:
     """The node or the scheduler ended the pod, or the node is gone."""
     if evidence.pod.pod_reason not in _TAKEN:
         return None
-    pod, resources = f"{evidence.spec_path}.pod", evidence.resources_path
+    pod, resources = evidence.pod_path, evidence.resources_path
     remedy = f"Start a new run with requests equal to limits in {resources}, and a priority class in {pod}."
     return diagnosed(Reason.EVICTED, f"The pod was evicted ({evidence.pod_words})", remedy)
 
@@ -171,9 +176,7 @@ def image_pull(evidence: Evidence) -> Diagnosis | None:
     if reason not in (*_NOT_PULLED, *_TRYING):
         return None
     words = bounded(evidence.pod.waiting_message or reason)
-    remedy = (
-        f"Check {evidence.spec_path}.image, and {evidence.spec_path}.pod.imagePullSecrets if the registry is private."
-    )
+    remedy = f"Check {evidence.spec_path}.image, and {evidence.pod_path}.imagePullSecrets if the registry is private."
     what = f"The image {evidence.pod.image or ''} can't be pulled: {words}".replace("  ", " ")
     return diagnosed(Reason.IMAGE_PULL, what, remedy, terminal=reason not in _TRYING)
 
@@ -184,7 +187,7 @@ def container_config(evidence: Evidence) -> Diagnosis | None:
         return None
     words = bounded(evidence.pod.waiting_message or evidence.pod.waiting_reason)
     if any(phrase in words for phrase in _WRONG_USER):
-        remedy = f"Set runAsUser in {evidence.spec_path}.pod.securityContext, or use an image whose user is not root."
+        remedy = f"Set runAsUser in {evidence.pod_path}.securityContext, or use an image whose user is not root."
         return diagnosed(Reason.CONTAINER_CONFIG, f"The container can't be made: {words}", remedy)
     remedy = f"Create what is missing in the run's namespace, or correct {evidence.spec_path} and spec.model."
     return diagnosed(Reason.CONTAINER_CONFIG, f"The container can't be made: {words}", remedy, terminal=False)
@@ -213,11 +216,11 @@ def unschedulable(evidence: Evidence) -> Diagnosis | None:
         return None
     words = bounded(_TAIL.sub("", message))
     if is_structural(message):
-        remedy = f"Correct nodeSelector, affinity and tolerations in {evidence.spec_path}.pod, or add such a node."
+        remedy = f"Correct nodeSelector, affinity and tolerations in {evidence.pod_path}, or add such a node."
         return diagnosed(Reason.UNSCHEDULABLE, f"No node can ever take the pod: {words}", remedy)
     if "persistentvolumeclaim" in words.lower():
         data = "the files of spec.workloads, " if evidence.pod.role == ROLE_CLIENT else ""
-        places = f"{data}spec.model.source.pvc and {evidence.spec_path}.pod.volumes"
+        places = f"{data}spec.model.source.pvc and {evidence.pod_path}.volumes"
         remedy = f"The run continues when the claim exists and has its volume; check {places}."
     else:
         remedy = f"The run continues when a node has room; if none ever will, lower {evidence.resources_path}."

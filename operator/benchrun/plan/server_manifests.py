@@ -23,9 +23,9 @@ def role_url(owner: Owner, role: str) -> str:
 
 
 def proxy_pod(
-    owner: Owner, server: Server, split: Disaggregated, *, client_image: str, pull_policy: str
+    owner: Owner, server: Server, split: Disaggregated, *, client: PodOverrides, client_image: str, pull_policy: str
 ) -> dict[str, Any]:
-    """Pod of the proxy: ours lies in the client's image, another's has an entry point of its own."""
+    """Pod of the proxy, placed as the client is: ours lies in the client's image, another's has an entry point of its own."""
     proxy = split.proxy
     roles = {"PREFILL_URL": names.ROLE_PREFILL, "DECODE_URL": names.ROLE_DECODE}
     ours = ["--prefill=$(PREFILL_URL)", "--decode=$(DECODE_URL)", f"--port={ENGINE.port}"]
@@ -42,7 +42,8 @@ def proxy_pod(
         "securityContext": {**child_objects.CONTAINER_SECURITY, "readOnlyRootFilesystem": True},
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
-    pod = PodOverrides(image_pull_secrets=server.pod.image_pull_secrets)
+    secrets = dict.fromkeys((*(client.image_pull_secrets or ()), *(server.pod.image_pull_secrets or ())))
+    pod = client.model_copy(update={"volumes": None, "volume_mounts": None, "image_pull_secrets": [*secrets] or None})
     return child_objects.pod_spec(container, [child_objects.TMP], pod, user=PROXY_USER)
 
 
@@ -115,7 +116,8 @@ def _pod_spec(owner: Owner, spec: BenchmarkRunSpec, role: str, client_image: str
         return server_pod.without_api_server(pod, client_image=client_image, pull_policy=pull_policy)
     assert server is not None, "an endpoint has no roles"
     if (split := server.disaggregated) is not None and role == names.ROLE_PROXY:
-        return proxy_pod(owner, server, split, client_image=client_image, pull_policy=pull_policy)
+        placed = spec.client.pod
+        return proxy_pod(owner, server, split, client=placed, client_image=client_image, pull_policy=pull_policy)
     address = ENGINE.transfer_address if split is not None else ENGINE.node_address if nodes(spec) > 1 else None
     env: list[dict[str, Any]] = []
     if spec.measurement.cache_policy == "Reset":

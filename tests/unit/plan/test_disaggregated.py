@@ -124,6 +124,16 @@ def test_the_proxy_is_ours_and_gets_the_number_of_servers() -> None:
     assert main_container(ROLE_PROXY) == proxy["name"]
 
 
+def test_the_proxy_is_placed_as_the_client_is() -> None:
+    client = {"pod": {"nodeSelector": {"pool": "cpu"}, "imagePullSecrets": ["ours"], "volumes": [{"name": "data"}]}}
+    body = server() | {"pod": {"imagePullSecrets": ["theirs"], "tolerations": [{"key": "gpu"}]}}
+    made = server_roles(OWNER, spec(server=body, client=client), client_image="client:1", pull_policy="Always")
+    (pod,) = (role.pod_spec for role in made if role.name == ROLE_PROXY)
+    assert (pod["nodeSelector"], "tolerations" in pod) == ({"pool": "cpu"}, False)
+    assert [each["name"] for each in pod["imagePullSecrets"]] == ["ours", "theirs"]
+    assert [each["name"] for each in pod["volumes"]] == ["tmp"]
+
+
 def test_anothers_proxy_has_its_own_entry_point() -> None:
     proxy = containers(proxy={"image": "theirs:2", "args": ["--to=$(DECODE_URL)"]})[ROLE_PROXY]
     assert (proxy["image"], proxy["args"], "command" in proxy) == ("theirs:2", ["--to=$(DECODE_URL)"], False)
