@@ -67,10 +67,7 @@ class _Anything(type):
     def __getitem__(cls, _: object) -> Any:
         return cls
 
-    def __or__(cls, _: object) -> Any:
-        return cls
-
-    __ror__ = __or__
+    __or__ = __ror__ = __getitem__
 
     def __call__(cls, *_: object, **__: object) -> Any:
         raise TypeError("a placeholder for what a client does not use was called")

@@ -93,7 +93,6 @@ class VllmEngine:
 
     def __init__(self, *, tokenizer: Any, model: str, percentiles: Sequence[str], tls: ssl.SSLContext | None) -> None:
         self._serve = vllm_benchmark()
-        self._sample_type = self._serve.SampleRequest
         self._parser = _Parser()
         self._serve.add_cli_args(self._parser)
         self._model, self._percentiles = model, percentiles
@@ -115,7 +114,7 @@ class VllmEngine:
             users = min(point.max_concurrency, len(load.samples))
         self._ramp = UserRamp(users, own=load.divided.share.users if load.divided is not None and users else None)
         own = load.own
-        samples = [self._sample_type(s.prompt, s.input_tokens, s.output_tokens) for s in own.samples]
+        samples = [self._serve.SampleRequest(s.prompt, s.input_tokens, s.output_tokens) for s in own.samples]
         self._serve.get_samples = lambda *_, **__: samples
         try:
             # The figures come back as values; what is printed is for terminals.

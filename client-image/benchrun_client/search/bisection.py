@@ -170,14 +170,11 @@ def stage_at(search: contract.Search, here: Position) -> contract.Stage:
         {"max_concurrency": int(here.value)} if search.axis == "concurrency" else {"request_rate": spelled(here.value)}
     )
     return contract.Stage(
+        **{name: getattr(search, name) for name in contract.Requests.model_fields},
         id=contract.open_stage_id(search.workload, here.number, here.repeat),
-        workload=search.workload,
         repeat=here.repeat,
         load=contract.LoadPoint(**load),
-        data=search.data,
         requests=search.requests_at(here.value),
         seed=search.seeds[(here.number - 1) * search.max_repeats + here.repeat - 1],
-        api=search.api,
         ignore_eos=search.ignore_eos,
-        sampling=search.sampling,
     )

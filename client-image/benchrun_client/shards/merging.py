@@ -153,19 +153,14 @@ def _summed(parts: Sequence[contract.GapSlices]) -> contract.GapSlices:
 
 
 def _columns(parts: Iterable[contract.StageRecord], began: int) -> contract.RequestColumns:
-    rows = sorted(
-        (
-            (part.first_send_unix_us - began + row[0], *row[1:])
-            for part in parts
-            for row in zip(
-                *(getattr(part.requests, name) for name in contract.RequestColumns.model_fields), strict=True
-            )
-        ),
-        key=lambda row: row[0],
-    )
-    return contract.RequestColumns(
-        **dict(zip(contract.RequestColumns.model_fields, zip(*rows, strict=True), strict=True))
-    )
+    names = tuple(contract.RequestColumns.model_fields)
+    rows = [
+        (part.first_send_unix_us - began + start, *others)
+        for part in parts
+        for start, *others in zip(*(getattr(part.requests, name) for name in names), strict=True)
+    ]
+    rows.sort(key=lambda row: row[0])
+    return contract.RequestColumns(**dict(zip(names, zip(*rows, strict=True), strict=True)))
 
 
 def _connections(each: Sequence[contract.Connections | None]) -> contract.Connections | None:

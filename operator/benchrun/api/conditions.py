@@ -33,7 +33,6 @@ class Reason:
     """Why a run is where it is."""
 
     # while it goes on
-    PENDING = "Pending"
     SUSPENDED = "Suspended"
     PREPARING_CLIENT = "PreparingClient"
     WAITING_FOR_NODE = "WaitingForNode"

@@ -9,8 +9,8 @@ from typing import Annotated, Any, BinaryIO, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from benchrun.api import ClientStatus, Judgement as Judgement, ServerStatus
-from benchrun.api.sweep import SweepTable as SweepTable, TabledRun
+from benchrun.api import ClientStatus, ServerStatus
+from benchrun.api.sweep import TabledRun
 
 MAX_JOB_BYTES = 4 * 1024 * 1024  # the line of a job: the object that it comes from has 1.5 MiB at most
 MAX_HEAD_BYTES = 16_384

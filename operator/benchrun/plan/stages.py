@@ -60,7 +60,6 @@ class PlannedStage:
     """One stage, from which that of the client's plan is made."""
 
     id: str
-    cell: str
     workload: Workload
     axis: Axis
     value: str
@@ -120,7 +119,6 @@ def planned_stages(spec: BenchmarkRunSpec, *, run_uid: str) -> tuple[PlannedStag
             planned.append(
                 PlannedStage(
                     id=cell.stage_ids[repeat - 1],
-                    cell=cell.id,
                     workload=workloads[cell.workload],
                     axis=cell.axis,
                     value=cell.value,

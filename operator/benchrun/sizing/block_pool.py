@@ -4,6 +4,7 @@ All layers draw blocks from one pool. Layers that keep the same tokens form a gr
 Where groups differ, blocks are made equally large: 5 sliding layers to 1 full one make 6 groups.
 """
 
+from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass
 
@@ -134,8 +135,4 @@ class Fit:
 
     def longest(self, limit: int = UNLIMITED_TOKENS) -> int:
         """The longest sequence that fits alone, up to `limit`; 0: none does."""
-        low, high = 0, limit
-        while low < high:
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if self.pool.blocks_for(middle) <= self.usable_blocks else (low, middle - 1)
-        return low
+        return bisect_right(range(1, limit + 1), self.usable_blocks, key=self.pool.blocks_for)

@@ -6,6 +6,7 @@ from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 from benchrun.api import BenchmarkRunSpec
+from benchrun.names import cell_id
 from benchrun.plan import (
     cells,
     estimate,
@@ -42,7 +43,7 @@ def test_stages_are_distinguished_and_each_is_in_one_cell(spec: BenchmarkRunSpec
     ids = [stage.id for stage in planned]
     assert len(set(ids)) == len(ids)
     assert sorted(ids) == sorted(stage for cell in cells(spec) for stage in cell.stage_ids)
-    assert all(stage.id == f"{stage.cell}/r{stage.repeat}" for stage in planned)
+    assert all(s.id == f"{cell_id(s.workload.name, s.axis, s.value)}/r{s.repeat}" for s in planned)
     assert [stage.repeat for stage in planned] == sorted(stage.repeat for stage in planned)
 
 

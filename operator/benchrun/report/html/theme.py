@@ -51,7 +51,6 @@ _CONFIG: ChartSpec = {
         "titlePadding": 6,
     },
     "legend": {**_TEXT, "orient": "top", "offset": 4, "columnPadding": 10, "symbolSize": 80},
-    "header": {"labelColor": SOFT_INK, "titleColor": SOFT_INK},
     "text": {"fill": INK, "fontSize": FONT_SIZE},
 }
 
