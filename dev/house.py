@@ -1,4 +1,5 @@
-"""The size of the source: `make house` prints it and fails where a limit of CONTRIBUTING.md is exceeded."""
+"""The size of the source that people write: `make house` prints it and fails where a limit of CONTRIBUTING.md is exceeded.
+Generated modules are not counted: the rules and pages that they are made from are."""
 
 import ast
 import sys
@@ -15,7 +16,8 @@ MIN_DOCUMENTED_PERCENT = 88.8
 
 def main() -> int:
     """Print every figure beside its limit. Returns 1 where one is exceeded."""
-    files = {path: path.read_text() for top in SOURCE for path in sorted(top.rglob("*.py"))}
+    every = {path: path.read_text() for top in SOURCE for path in sorted(top.rglob("*.py"))}
+    files = {path: text for path, text in every.items() if not text.startswith("# Generated")}
     trees = {path: ast.parse(text) for path, text in files.items()}
     rooms = [path for path in files if path.name != "__init__.py"]
     lines = sum(text.count("\n") for text in files.values())
