@@ -4,6 +4,7 @@
 """
 
 import logging
+import secrets
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
@@ -88,7 +89,8 @@ def kopf_settings() -> kopf.OperatorSettings:
     settings.queueing.idle_timeout = WORKER_IDLE_SECONDS
     settings.queueing.exit_timeout = 1.0
     settings.process.ultimate_exiting_timeout = 20
-    settings.persistence.finalizer = f"{names.GROUP}/never-set"
+    # Kopf takes it off whatever has it, without the right to and without end: so nobody may know it.
+    settings.persistence.finalizer = f"{names.GROUP}/never-set-{secrets.token_hex(16)}"
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=names.GROUP)
     settings.persistence.diffbase_storage = NothingToCompare()
     for kind in CHILD_KINDS:
