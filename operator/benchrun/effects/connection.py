@@ -18,7 +18,7 @@ from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
 
 from benchrun.api.sweep import KIND as SWEEP_KIND, PLURAL as SWEEP_PLURAL
-from benchrun.effects.errors import Forbidden, Unavailable, error_of
+from benchrun.effects.errors import Forbidden, TooLarge, Unavailable, error_of
 from benchrun.names import GROUP, KIND, PLURAL, VERSION
 from benchrun.observe import untrusted_json as raw
 
@@ -28,6 +28,9 @@ JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 REQUEST_TIMEOUT_SECONDS = 30.0
 REFUSAL_BYTES = 64 * 1024
+MAX_OBJECT_BYTES = (
+    16 * 1024 * 1024
+)  # of an answer: an object takes 1.5 MiB at most, six times that where all is escaped
 CONNECTIONS = 32
 SERVICE_ACCOUNT_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
@@ -69,10 +72,20 @@ class Connection:
         await self._client.close()  # type: ignore[no-untyped-call]
 
     async def json(
-        self, method: str, path: str, *, body: Json | None = None, query: Query = (), accept: str = JSON
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Json | None = None,
+        query: Query = (),
+        accept: str = JSON,
+        most: int = MAX_OBJECT_BYTES,
     ) -> Json:
-        """One request; the answer's JSON object. Raises ClusterError."""
-        answer = raw.parsed(await self.request(method, path, body=body, query=query, accept=accept))
+        """One request; the answer's JSON object, of `most` bytes. Raises ClusterError."""
+        data = await self.request(method, path, body=body, query=query, accept=accept, limit_bytes=most + 1)
+        if len(data) > most:
+            raise TooLarge(f"{method} {path}: the answer has more than {most} bytes")
+        answer = raw.parsed(data)
         if not isinstance(answer, dict):  # a proxy's page, say
             raise Unavailable(f"{method} {path}: the answer is not a JSON object")
         return answer

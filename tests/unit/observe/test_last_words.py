@@ -136,7 +136,9 @@ def cost(log: str) -> float:
     return min(seconds)
 
 
-@pytest.mark.parametrize("repeated", [" ", "[type=a, input_value=", "a.", "~", "^ ", '", line 1', "[a:1", "://a", "hf_"])
+@pytest.mark.parametrize(
+    "repeated", [" ", "[type=a, input_value=", "a.", "~", "^ ", '", line 1', "[a:1", "://a", "hf_"]
+)
 def test_no_line_costs_more_than_many_short_ones(repeated: str) -> None:
     lines = "ValueError: x\n" * (MAX_READ_CHARS // 14)
     one = f"FooError: x{repeated * (MAX_READ_CHARS // len(repeated))}"[: MAX_READ_CHARS - 20]

@@ -145,3 +145,10 @@ def test_event_of_an_object_that_reports_nothing_is_passed_over(scene: Scene) ->
     for kind in KINDS:
         scene.send(kind, "MODIFIED", {"metadata": {"uid": "u"}})
     assert scene.enqueued == []
+
+
+def test_a_page_of_the_largest_objects_fits_into_memory() -> None:
+    """A ConfigMap of 1 MiB takes 6 as JSON, a spec of 1.5 MB up to 36 once it is parsed."""
+    chunk = watching.kopf_settings().watching.chunk_size
+    assert chunk is not None
+    assert chunk * 36 < 128
