@@ -53,7 +53,7 @@ class Series(NamedTuple):
 
 def parse_sample(text: str, *, at: float, role: str, pod: str) -> Sample:
     """The figures of one scrape. Raises UnreadableMetrics."""
-    found, refused = series_of(text, _SAMPLE_LINES)
+    found, refused = series_of(text, _SAMPLE_LINES, labelled=False)
     values: dict[str, list[float]] = {}
     for name, _, value in found:
         values.setdefault(name, []).append(value)
@@ -90,9 +90,9 @@ def parse_facts(text: str) -> ServerFacts:
     )
 
 
-def series_of(text: str, starts: tuple[str, ...]) -> tuple[list[Series], int]:
+def series_of(text: str, starts: tuple[str, ...], *, labelled: bool = True) -> tuple[list[Series], int]:
     """The lines that begin with one of `starts`, and how many are left out for a value that is not a number from 0 to 1e15.
-    Raises UnreadableMetrics."""
+    Raises UnreadableMetrics. `labelled`: with their labels, which cost most."""
     if text.count("\n") > MAX_LINES:
         raise UnreadableMetrics(f"more than {MAX_LINES} lines")
     lines = text.split("\n")
@@ -105,14 +105,14 @@ def series_of(text: str, starts: tuple[str, ...]) -> tuple[list[Series], int]:
     series = []
     for line in wanted:
         try:
-            series.append(_series(line))
+            series.append(_series(line, labelled))
         except ValueError:
             raise UnreadableMetrics(f"a metrics line can't be parsed: {line[:100]!r}") from None
     kept = [each for each in series if is_believable(each.value)]
     return kept, len(series) - len(kept)
 
 
-def _series(line: str) -> Series:
+def _series(line: str, labelled: bool) -> Series:
     """Of `name{label="value",..} 12.5 1700000000000`, where the labels and the instant may be absent. Raises ValueError."""
     name = _NAME.match(line)
     if name is None or len(line) > MAX_LINE_CHARS:
@@ -123,7 +123,7 @@ def _series(line: str) -> Series:
     value, *instant = rest[end:].split()
     if len(instant) > 1:
         raise ValueError
-    return Series(name[0], _labels(rest[1 : end - 1]) if end else {}, float(value))
+    return Series(name[0], _labels(rest[1 : end - 1]) if end and labelled else {}, float(value))
 
 
 def _labels(text: str) -> Mapping[str, str]:

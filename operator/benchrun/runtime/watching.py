@@ -110,7 +110,8 @@ def label_selector(kind: str) -> str:
 
 logger = logging.getLogger(__name__)
 
-KINDS = (*EXTENSION_KINDS, *CHILD_KINDS, names.KIND, SWEEP_KIND)  # no run is known before its children are
+# No run is known before its children are. A right to children that came late is there for all of them at once.
+KINDS = (*CHILD_KINDS, *EXTENSION_KINDS, names.KIND, SWEEP_KIND)
 ALL_NAMESPACES = "*"  # in words and metrics: what is listed for the whole cluster at once
 MAX_REASON_CHARS = 200
 VERIFIED_AFTER_SECONDS = 60.0  # what the watches have owed us for so long is looked for in the cluster itself
@@ -170,7 +171,7 @@ class Lister:
             try:
                 await self._list_kind(kind, scope)
             except ClusterError as error:
-                # Of a kind that is not there, or not ours to read, we have made none, either.
+                # Of a kind that is not there, or not ours to read while all others are, we have made none, either.
                 if kind not in EXTENSION_KINDS or not isinstance(error, NotFound | Forbidden):
                     problems.append(_problem(kind, error))
         return "; ".join(problems)
