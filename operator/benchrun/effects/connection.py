@@ -31,6 +31,9 @@ REFUSAL_BYTES = 64 * 1024
 MAX_OBJECT_BYTES = (
     16 * 1024 * 1024
 )  # of an answer: an object takes 1.5 MiB at most, six times that where all is escaped
+SMALL_ANSWER_BYTES = 128 * 1024
+LARGE_ANSWERS = 24  # of more bytes than that, read at a time in the whole process: whoever sends them may do so slowly
+LARGE_ANSWER_SECONDS = 5.0  # for the rest of one
 CONNECTIONS = 32
 SERVICE_ACCOUNT_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
@@ -140,9 +143,20 @@ async def _read(response: aiohttp.ClientResponse, limit_bytes: int | None) -> by
         response.release()
 
 
+_large_answers = asyncio.Semaphore(LARGE_ANSWERS)
+
+
 async def first_bytes(response: aiohttp.ClientResponse, limit_bytes: int) -> bytes:
-    """What the answer begins with; what comes after the limit is not read."""
-    chunks = bytearray()
+    """What the answer begins with; what comes after the limit is not read. Large answers wait for each other."""
+    start = await _read_on(response, b"", min(limit_bytes, SMALL_ANSWER_BYTES))
+    if len(start) < SMALL_ANSWER_BYTES:
+        return start
+    async with _large_answers, asyncio.timeout(LARGE_ANSWER_SECONDS):
+        return await _read_on(response, start, limit_bytes)
+
+
+async def _read_on(response: aiohttp.ClientResponse, start: bytes, limit_bytes: int) -> bytes:
+    chunks = bytearray(start)
     while chunk := await response.content.read(limit_bytes - len(chunks)):
         chunks += chunk
     return bytes(chunks)
