@@ -30,7 +30,6 @@ def accept(run: Run, *, begun: bool = False) -> BenchmarkRunSpec:
         raise Unacceptable(first_problem(error) if run.spec else NO_SPEC) from error
 
 
-_MAX_PLANS = 128
 _planned: dict[bytes, tuple[str, ...]] = {}
 """By digest of spec and uid. To lay out 256 stages takes longer than all the rest of a decision, and they never change."""
 
@@ -68,9 +67,9 @@ class RunState:
         """Ids of all stages whose load is listed, in order. Those of searches come after them."""
         digest = sha256(f"{self.owner.uid} {self.spec.model_dump_json(by_alias=True)}".encode()).digest()
         if digest not in _planned:
-            _planned[digest] = stage_ids(self.spec, run_uid=self.owner.uid)
-            if len(_planned) > _MAX_PLANS:
+            while len(_planned) >= 128:
                 del _planned[next(iter(_planned))]
+            _planned[digest] = stage_ids(self.spec, run_uid=self.owner.uid)
         return _planned[digest]
 
     @cached_property

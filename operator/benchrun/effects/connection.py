@@ -25,15 +25,12 @@ from benchrun.observe import untrusted_json as raw
 Json = dict[str, Any]
 Query = tuple[tuple[str, str], ...]
 JSON = "application/json"
-MERGE_PATCH = "application/merge-patch+json"
 REQUEST_TIMEOUT_SECONDS = 30.0
 REFUSAL_BYTES = 64 * 1024
-MAX_OBJECT_BYTES = (
-    16 * 1024 * 1024
-)  # of an answer: an object takes 1.5 MiB at most, six times that where all is escaped
+MAX_OBJECT_BYTES = 16 * 1024 * 1024  # an object takes 1.5 MiB at most, and six times that where all is escaped
 SMALL_ANSWER_BYTES = 128 * 1024
-LARGE_ANSWERS = 24  # of more bytes than that, read at a time in the whole process: whoever sends them may do so slowly
-LARGE_ANSWER_SECONDS = 5.0  # for the rest of one
+LARGE_ANSWER_SECONDS = 5.0  # for the rest of an answer of more than that
+_large_answers = asyncio.Semaphore(24)  # so many of them at a time in the whole process
 CONNECTIONS = 32
 SERVICE_ACCOUNT_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
@@ -75,16 +72,10 @@ class Connection:
         await self._client.close()  # type: ignore[no-untyped-call]
 
     async def json(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: Json | None = None,
-        query: Query = (),
-        accept: str = JSON,
-        most: int = MAX_OBJECT_BYTES,
+        self, method: str, path: str, *, body: Json | None = None, query: Query = (), accept: str = JSON, most: int = 0
     ) -> Json:
-        """One request; the answer's JSON object, of `most` bytes. Raises ClusterError."""
+        """One request; the answer's JSON object, of `most` bytes (0: as many as one may have). Raises ClusterError."""
+        most = most or MAX_OBJECT_BYTES
         data = await self.request(method, path, body=body, query=query, accept=accept, limit_bytes=most + 1)
         if len(data) > most:
             raise TooLarge(f"{method} {path}: the answer has more than {most} bytes")
@@ -106,17 +97,13 @@ class Connection:
         headers: Mapping[str, str] | None = None,
     ) -> bytes:
         """The answer's first bytes; what comes after the limit is not read. Raises ClusterError."""
+        content_type = "application/merge-patch+json" if method == "PATCH" else JSON
+        given = {**(headers or {}), "Content-Type": content_type, "Accept": accept}
         try:
             async with asyncio.timeout(timeout_seconds):
-                content_type = MERGE_PATCH if method == "PATCH" else JSON
                 # call_api alone sends no credentials: they are put in here, and refreshed when they rotate.
                 verb, url, sent, data, _ = await self._client.param_serialize(
-                    method,
-                    path,
-                    query_params=list(query),
-                    header_params={**(headers or {}), "Content-Type": content_type, "Accept": accept},
-                    body=body,
-                    auth_settings=["BearerToken"],
+                    method, path, query_params=[*query], header_params=given, body=body, auth_settings=["BearerToken"]
                 )
                 answer = await self._client.call_api(verb, url, sent, body=data)
                 return await _read(answer.response, limit_bytes)
@@ -141,9 +128,6 @@ async def _read(response: aiohttp.ClientResponse, limit_bytes: int | None) -> by
         if not response.content.at_eof() and response.connection and response.connection.transport:
             response.connection.transport.abort()
         response.release()
-
-
-_large_answers = asyncio.Semaphore(LARGE_ANSWERS)
 
 
 async def first_bytes(response: aiohttp.ClientResponse, limit_bytes: int) -> bytes:

@@ -101,9 +101,9 @@ class KubernetesApi:
             query: Query = (("limit", str(size)),)
             query += (("labelSelector", selector),) if selector is not None else ()
             query += (("continue", token),) if token else ()
-            limit = {"most": PAGE_BYTES} if size > 1 else {}
             try:
-                page = await self._connection.json("GET", path, query=query, accept=accept, **limit)
+                most = PAGE_BYTES if size > 1 else 0
+                page = await self._connection.json("GET", path, query=query, accept=accept, most=most)
             except TooLarge:
                 if size == 1:
                     raise
@@ -146,8 +146,7 @@ class KubernetesApi:
     async def exporter_on(self, exporters: Exporters, node: str) -> ExporterPod | None:
         selector = f"spec.nodeName={node},status.phase=Running"
         query: Query = (("labelSelector", exporters.selector), ("fieldSelector", selector), ("limit", str(LIST_PAGE)))
-        path = RESOURCES["Pod"].path(exporters.namespace)
-        page = await self._connection.json("GET", path, query=query, most=PAGE_BYTES)
+        page = await self._connection.json("GET", RESOURCES["Pod"].path(exporters.namespace), query=query)
         addresses = ((p["metadata"]["name"], (p.get("status") or {}).get("podIP")) for p in page.get("items") or ())
         return next((ExporterPod(str(name), str(ip)) for name, ip in addresses if ip), None)
 
@@ -219,10 +218,8 @@ def event_body(about: Declared, event: Event, *, now: datetime) -> Json:
         "reason": event.reason,
         "message": plain_text(event.message)[:1024],
         "source": {"component": COMPONENT},
-        "reportingComponent": COMPONENT,
-        "reportingInstance": COMPONENT,
-        "firstTimestamp": timestamp(now),
-        "lastTimestamp": timestamp(now),
+        **dict.fromkeys(("reportingComponent", "reportingInstance"), COMPONENT),
+        **dict.fromkeys(("firstTimestamp", "lastTimestamp"), timestamp(now)),
         "count": 1,
     }
 

@@ -20,13 +20,11 @@ MAX_SERIES = 4096  # Wanted series of one endpoint: 8 families of 512 engines. M
 MAX_LINES = 65_536  # Lines of one endpoint, wanted or not; a server of eight engines has some 2,400.
 MAX_LINE_CHARS = 8192  # Of one wanted series; vLLM's cache_config_info is the longest, some 1,500.
 MAX_LABELS = 128
-MAX_REPORTED = 35
-"""Labels kept of what a server reports of itself; places are left for the model's length and what the log says it chose."""
+MAX_REPORTED = 35  # Labels kept of what a server reports of itself; what its log says it chose is added.
 
 COMBINE: Mapping[str, Callable[[Sequence[float]], float]] = {"sum": math.fsum, "mean": fmean, "max": max}
 """How values of several series become one figure."""
 _SAMPLE_LINES = tuple(name + end for names in ENGINE.sample_series.values() for name in names for end in ("{", " "))
-_FIRST_CHARS = 300
 _ANY_LINE = re.compile(r"#|[a-zA-Z_:][a-zA-Z0-9_:]*(\{|\s+[-+0-9NIni])")
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"([^"\\]*(?:\\.[^"\\]*)*)"\s*(?:,|$)')
@@ -96,7 +94,7 @@ def series_of(text: str, starts: tuple[str, ...], *, labelled: bool = True) -> t
     if text.count("\n") > MAX_LINES:
         raise UnreadableMetrics(f"more than {MAX_LINES} lines")
     lines = text.split("\n")
-    first = next((line.strip()[:_FIRST_CHARS] for line in lines[:20] if line.strip()), None)
+    first = next((line.strip()[:300] for line in lines[:20] if line.strip()), None)
     if first is not None and not _ANY_LINE.match(first):
         raise UnreadableMetrics(f"not the text of a metrics endpoint; it begins with {first[:60]!r}")
     wanted = [line for line in lines if line.startswith(starts)]

@@ -11,8 +11,7 @@ from benchrun.api import plain_text
 
 MAX_CHARS = 600
 MAX_READ_CHARS = 32 * 1024  # of the end of a log
-MAX_LINES = 1024  # of that end
-MAX_LINE_CHARS = 2048  # of each of them
+MAX_LINES, MAX_LINE_CHARS = 1024, 2048  # of that end
 MAX_LINES_OF_ERROR = 8
 _ERROR = re.compile(r"^(?:[A-Za-z_]\w*\.)*(?P<name>[A-Z]\w*(?:Error|Exception|Interrupt|Refused))(?:: (?P<text>.*))?$")
 _ARGPARSE = re.compile(r"^\S+(?: \w+)*: error: (?P<text>.+)$")

@@ -171,10 +171,8 @@ def image_pull(evidence: Evidence) -> Diagnosis | None:
     reason = evidence.pod.waiting_reason
     if reason not in (*_NOT_PULLED, *_TRYING):
         return None
-    words = bounded(evidence.pod.waiting_message or reason)
-    remedy = (
-        f"Check {evidence.spec_path}.image, and {evidence.spec_path}.pod.imagePullSecrets if the registry is private."
-    )
+    words, path = bounded(evidence.pod.waiting_message or reason), evidence.spec_path
+    remedy = f"Check {path}.image, and {path}.pod.imagePullSecrets if the registry is private."
     what = f"The image {evidence.pod.image or ''} can't be pulled: {words}".replace("  ", " ")
     return diagnosed(Reason.IMAGE_PULL, what, remedy, terminal=reason not in _TRYING)
 

@@ -25,9 +25,8 @@ _BULKY = ("results", "findings", "servers", "logTail", "variants", "best", "fron
 
 def main_container(role: str) -> str:
     """The container that does the work in a pod of this role."""
-    return {names.ROLE_CLIENT: names.CLIENT_CONTAINER, names.ROLE_PROXY: names.PROXY_CONTAINER}.get(
-        role, ENGINE.container
-    )
+    ours = {names.ROLE_CLIENT: names.CLIENT_CONTAINER, names.ROLE_PROXY: names.PROXY_CONTAINER}
+    return ours.get(role, ENGINE.container)
 
 
 def is_finished(status: raw.Object) -> bool:

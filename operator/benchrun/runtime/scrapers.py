@@ -20,13 +20,11 @@ from benchrun.runtime.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
 
-MAX_BYTES = 2 * 1024 * 1024  # of 80 engines; one has some 25 kB
-EXPORTER_BYTES = 4 * 1024 * 1024
+PAGE_BYTES = 2 * 1024 * 1024  # of a server: of 80 engines; one has some 25 kB
+MAX_BYTES = 4 * 1024 * 1024  # of an exporter
 SCRAPE_SECONDS = 10.0
 CHEAP_SECONDS = 0.002  # of CPU for a page, which no server has to wait for: one engine's takes 0.0005
-SECONDS_A_CPU_SECOND = (
-    20  # between scrapes, of what is beyond that: then pages of a run take a twentieth of the event loop
-)
+SECONDS_A_CPU_SECOND = 20  # between scrapes, of CPU beyond that: pages of a run take a twentieth of the loop
 VERSION_SECONDS = 3.0
 EXPORTER_INTERVAL_SECONDS = 5.0  # an exporter renews its metrics every second at best, and for a whole node
 EXPORTER_SECONDS = 4.0
@@ -77,7 +75,7 @@ class Scraper:
         with self.telemetry.a_scrape() as outcome:
             try:
                 url = self.target.url
-                text = await self.fetcher.fetch(url, limit_bytes=MAX_BYTES, timeout_seconds=SCRAPE_SECONDS)
+                text = await self.fetcher.fetch(url, limit_bytes=PAGE_BYTES, timeout_seconds=SCRAPE_SECONDS)
                 at, began = self.now().timestamp(), thread_time()
                 try:
                     sample = parse_sample(text, at=at, role=self.target.role, pod=self.target.pod)
@@ -141,8 +139,7 @@ class ExporterScraper:
     async def _scrape(self) -> str | None:
         """Why it did not succeed; None: it did."""
         try:
-            url = self.endpoint.url
-            text = await self.fetcher.fetch(url, limit_bytes=EXPORTER_BYTES, timeout_seconds=EXPORTER_SECONDS)
+            text = await self.fetcher.fetch(self.endpoint.url, limit_bytes=MAX_BYTES, timeout_seconds=EXPORTER_SECONDS)
             self._latest = VALUES[self.endpoint.kind](text, namespace=self.endpoint.namespace, pod=self.pod)
         except FetchError as error:
             return f"the exporter's metrics can't be read: {error}"[:253]
@@ -166,9 +163,7 @@ FIRST_RETRY_SECONDS = 0.5
 LONGEST_RETRY_SECONDS = 5.0
 SILENT_AFTER_SECONDS = 15.0  # without a good answer for so long: deadlines no longer wait for the client
 MISMATCHED_AFTER = 3  # answers in a row that can't be used, until the run ends for it: 10 s at least
-NO_NEWS_SECONDS = (
-    1.0  # pause after an answer without news, which an honest client holds back, or with old records alone
-)
+NO_NEWS_SECONDS = 1.0  # pause after an answer without news or with old records, as no honest client gives
 BETWEEN_ANSWERS_SECONDS = 0.1  # least pause between two questions: a client may have news all the time
 NEXT_STAGE_SECONDS = 1.0  # how late a new stage is shown: with the record of the one before, in one status write
 

@@ -23,7 +23,6 @@ from benchrun.runtime.telemetry import Telemetry
 
 CONNECT_TIMEOUT_SECONDS = 10
 INACTIVITY_TIMEOUT_SECONDS = 70
-WORKER_IDLE_SECONDS = 0.5  # Kopf keeps the last body of an object in memory for so long
 LONGEST_PAUSE_SECONDS = 30.0  # between tries to watch what can't be watched
 
 
@@ -86,7 +85,7 @@ def kopf_settings() -> kopf.OperatorSettings:
     settings.networking.error_backoffs = Patience()
     settings.networking.connect_timeout = CONNECT_TIMEOUT_SECONDS
     settings.queueing.worker_limit = None
-    settings.queueing.idle_timeout = WORKER_IDLE_SECONDS
+    settings.queueing.idle_timeout = 0.5  # for so long Kopf keeps the last body of an object in memory
     settings.queueing.exit_timeout = 1.0
     settings.process.ultimate_exiting_timeout = 20
     # Kopf takes it off whatever has it, without the right to and without end: so nobody may know it.
@@ -110,8 +109,7 @@ def label_selector(kind: str) -> str:
 
 logger = logging.getLogger(__name__)
 
-# No run is known before its children are. A right to children that came late is there for all of them at once.
-KINDS = (*CHILD_KINDS, *EXTENSION_KINDS, names.KIND, SWEEP_KIND)
+KINDS = (*CHILD_KINDS, *EXTENSION_KINDS, names.KIND, SWEEP_KIND)  # no run is known before its children are
 ALL_NAMESPACES = "*"  # in words and metrics: what is listed for the whole cluster at once
 MAX_REASON_CHARS = 200
 VERIFIED_AFTER_SECONDS = 60.0  # what the watches have owed us for so long is looked for in the cluster itself
@@ -127,9 +125,7 @@ class Lister:
     indexes: Indexes
     namespaces: Iterable[str]
     _: KW_ONLY
-    turned: Callable[[str, bool], None] = lambda namespace, unreadable: (
-        None
-    )  # called with every namespace that was tried
+    turned: Callable[[str, bool], None] = lambda *_: None  # called with every namespace that was tried
     unreadable: dict[str, str] = field(default_factory=dict, init=False)  # why, by namespace
 
     def __post_init__(self) -> None:
@@ -171,7 +167,7 @@ class Lister:
             try:
                 await self._list_kind(kind, scope)
             except ClusterError as error:
-                # Of a kind that is not there, or not ours to read while all others are, we have made none, either.
+                # Of a kind that is not there, or not ours to read where the others (listed before) are, we have made none.
                 if kind not in EXTENSION_KINDS or not isinstance(error, NotFound | Forbidden):
                     problems.append(_problem(kind, error))
         return "; ".join(problems)
