@@ -148,7 +148,12 @@ def test_no_line_costs_more_than_many_short_ones(repeated: str) -> None:
 def test_a_log_is_read_once_and_so_many_lines_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
     module = sys.modules["benchrun.observe.last_words"]  # the package has the function by its name
-    monkeypatch.setattr(module, "_usage", lambda lines: read.append(len(lines)) or "")
+
+    def usage(lines: list[object]) -> str:
+        read.append(len(lines))
+        return ""
+
+    monkeypatch.setattr(module, "_usage", usage)
     log = f"{next(SERIAL)} once{chr(13) * MAX_READ_CHARS}"
     assert last_words(log) == last_words(log)
     assert read == [MAX_LINES]

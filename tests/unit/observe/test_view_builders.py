@@ -166,7 +166,7 @@ def test_of_a_spec_with_too_many_values_nothing_is_kept_but_the_status_is(bomb: 
     body = {"spec": {"server": {"pod": {"affinity": {"a": bomb}}}}, "status": {"phase": "Pending"}}
     for declared in (run_of(body), sweep_of(body)):
         assert (declared.spec, declared.status) == ({}, {"phase": "Pending"})
-    few = {"spec": {"a": [[]] * (MAX_VALUES - 2)}}
+    few: Body = {"spec": {"a": [[]] * (MAX_VALUES - 2)}}
     assert run_of(few).spec == few["spec"]
 
 
