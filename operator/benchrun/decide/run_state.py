@@ -3,14 +3,15 @@
 from collections.abc import Set
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property, lru_cache
+from functools import cached_property
+from hashlib import sha256
 
 from pydantic import ValidationError
 
 from benchrun import names
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, first_problem, timestamp, without
 from benchrun.decide.decision import Collected, Ending, Facts, LogTail
-from benchrun.observe import Child, Children, Pod, Run
+from benchrun.observe import NO_SPEC, Child, Children, Pod, Run
 from benchrun.plan import Owner, division_of, most_probe_stages, nodes, role_replicas, searched, stage_ids
 
 
@@ -26,7 +27,11 @@ def accept(run: Run, *, begun: bool = False) -> BenchmarkRunSpec:
     except ValidationError as error:
         if begun and all(each["type"] == "extra_forbidden" for each in error.errors(include_url=False)):
             return accept(replace(run, spec=without(run.spec, [each["loc"] for each in error.errors()])))
-        raise Unacceptable(first_problem(error)) from error
+        raise Unacceptable(first_problem(error) if run.spec else NO_SPEC) from error
+
+
+_planned: dict[bytes, tuple[str, ...]] = {}
+"""By digest of spec and uid. To lay out 256 stages takes longer than all the rest of a decision, and they never change."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,12 @@ class RunState:
     @cached_property
     def planned(self) -> tuple[str, ...]:
         """Ids of all stages whose load is listed, in order. Those of searches come after them."""
-        return _stage_ids(self.spec.model_dump_json(by_alias=True), self.owner.uid)
+        digest = sha256(f"{self.owner.uid} {self.spec.model_dump_json(by_alias=True)}".encode()).digest()
+        if digest not in _planned:
+            while len(_planned) >= 128:
+                del _planned[next(iter(_planned))]
+            _planned[digest] = stage_ids(self.spec, run_uid=self.owner.uid)
+        return _planned[digest]
 
     @cached_property
     def most_stages(self) -> int:
@@ -219,9 +229,3 @@ class RunState:
     def begun(self) -> bool:
         """Whether client and server have met. From here on nothing is created any more: it would be another measurement."""
         return self.status.server_ready_time is not None or self.measuring_started
-
-
-@lru_cache(maxsize=128)
-def _stage_ids(spec_json: str, run_uid: str) -> tuple[str, ...]:
-    """To lay out 256 stages takes longer than all the rest of a decision, and they never change."""
-    return stage_ids(BenchmarkRunSpec.model_validate_json(spec_json), run_uid=run_uid)

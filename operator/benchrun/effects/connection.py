@@ -18,16 +18,19 @@ from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
 
 from benchrun.api.sweep import KIND as SWEEP_KIND, PLURAL as SWEEP_PLURAL
-from benchrun.effects.errors import Forbidden, Unavailable, error_of
+from benchrun.effects.errors import Forbidden, TooLarge, Unavailable, error_of
 from benchrun.names import GROUP, KIND, PLURAL, VERSION
 from benchrun.observe import untrusted_json as raw
 
 Json = dict[str, Any]
 Query = tuple[tuple[str, str], ...]
 JSON = "application/json"
-MERGE_PATCH = "application/merge-patch+json"
 REQUEST_TIMEOUT_SECONDS = 30.0
 REFUSAL_BYTES = 64 * 1024
+MAX_OBJECT_BYTES = 16 * 1024 * 1024  # an object takes 1.5 MiB at most, and six times that where all is escaped
+SMALL_ANSWER_BYTES = 128 * 1024
+LARGE_ANSWER_SECONDS = 5.0  # for the rest of an answer of more than that
+_large_answers = asyncio.Semaphore(24)  # so many of them at a time in the whole process
 CONNECTIONS = 32
 SERVICE_ACCOUNT_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
@@ -69,10 +72,14 @@ class Connection:
         await self._client.close()  # type: ignore[no-untyped-call]
 
     async def json(
-        self, method: str, path: str, *, body: Json | None = None, query: Query = (), accept: str = JSON
+        self, method: str, path: str, *, body: Json | None = None, query: Query = (), accept: str = JSON, most: int = 0
     ) -> Json:
-        """One request; the answer's JSON object. Raises ClusterError."""
-        answer = raw.parsed(await self.request(method, path, body=body, query=query, accept=accept))
+        """One request; the answer's JSON object, of `most` bytes (0: as many as one may have). Raises ClusterError."""
+        most = most or MAX_OBJECT_BYTES
+        data = await self.request(method, path, body=body, query=query, accept=accept, limit_bytes=most + 1)
+        if len(data) > most:
+            raise TooLarge(f"{method} {path}: the answer has more than {most} bytes")
+        answer = raw.parsed(data)
         if not isinstance(answer, dict):  # a proxy's page, say
             raise Unavailable(f"{method} {path}: the answer is not a JSON object")
         return answer
@@ -90,17 +97,13 @@ class Connection:
         headers: Mapping[str, str] | None = None,
     ) -> bytes:
         """The answer's first bytes; what comes after the limit is not read. Raises ClusterError."""
+        content_type = "application/merge-patch+json" if method == "PATCH" else JSON
+        given = {**(headers or {}), "Content-Type": content_type, "Accept": accept}
         try:
             async with asyncio.timeout(timeout_seconds):
-                content_type = MERGE_PATCH if method == "PATCH" else JSON
                 # call_api alone sends no credentials: they are put in here, and refreshed when they rotate.
                 verb, url, sent, data, _ = await self._client.param_serialize(
-                    method,
-                    path,
-                    query_params=list(query),
-                    header_params={**(headers or {}), "Content-Type": content_type, "Accept": accept},
-                    body=body,
-                    auth_settings=["BearerToken"],
+                    method, path, query_params=[*query], header_params=given, body=body, auth_settings=["BearerToken"]
                 )
                 answer = await self._client.call_api(verb, url, sent, body=data)
                 return await _read(answer.response, limit_bytes)
@@ -128,8 +131,16 @@ async def _read(response: aiohttp.ClientResponse, limit_bytes: int | None) -> by
 
 
 async def first_bytes(response: aiohttp.ClientResponse, limit_bytes: int) -> bytes:
-    """What the answer begins with; what comes after the limit is not read."""
-    chunks = bytearray()
+    """What the answer begins with; what comes after the limit is not read. Large answers wait for each other."""
+    start = await _read_on(response, b"", min(limit_bytes, SMALL_ANSWER_BYTES))
+    if len(start) < SMALL_ANSWER_BYTES:
+        return start
+    async with _large_answers, asyncio.timeout(LARGE_ANSWER_SECONDS):
+        return await _read_on(response, start, limit_bytes)
+
+
+async def _read_on(response: aiohttp.ClientResponse, start: bytes, limit_bytes: int) -> bytes:
+    chunks = bytearray(start)
     while chunk := await response.content.read(limit_bytes - len(chunks)):
         chunks += chunk
     return bytes(chunks)

@@ -59,6 +59,10 @@ class Unavailable(ClusterError):
     """5xx, a broken connection, a timeout: the request may or may not have been carried out."""
 
 
+class TooLarge(Unavailable):
+    """The answer is longer than it may be; the rest was not read."""
+
+
 DEFAULT_RETRY_AFTER_SECONDS = 1.0
 MAX_RETRY_AFTER_SECONDS = 60.0
 _UNASKED = "failed calling webhook"  # that must not be bypassed: nothing was created, maybe for long

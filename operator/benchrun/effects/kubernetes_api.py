@@ -16,12 +16,13 @@ from benchrun import names
 from benchrun.api import plain_text, timestamp
 from benchrun.decide import Compilations, Event, ExporterPod, Exporters, LogTail, Ref, ServerStart
 from benchrun.effects.connection import EXTENSION_KINDS, JSON, LEADER_WORKER_SET, RESOURCES, Connection, Json, Query
-from benchrun.effects.errors import ClusterError, Conflict, Exists, Invalid, NotFound, NotServed, Occupied
+from benchrun.effects.errors import ClusterError, Conflict, Exists, Invalid, NotFound, NotServed, Occupied, TooLarge
 from benchrun.observe import Declared, untrusted_json as raw
 
 METADATA_ONLY = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
 METADATA_LIST_ONLY = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
-LIST_PAGE = 50  # a page of runs with the largest status is 5 MB
+LIST_PAGE = 50  # objects of a page at most
+PAGE_BYTES = 2 * 1024 * 1024  # of a page of several; parsed, it may take 25 times that
 LOG_LINES = 300
 LOG_READ_BYTES = 512 * 1024  # of these lines: far above them, since the API server cuts at the end, where the news is
 LOG_RANGE_BYTES = 4 * 1024 * 1024  # what is read of a whole measurement's log
@@ -92,17 +93,25 @@ class KubernetesApi:
     async def list(
         self, kind: str, *, namespace: str | None, selector: str | None = None, metadata_only: bool = False
     ) -> AsyncIterator[Json]:
-        """Read all objects of a kind, page by page."""
+        """Read all objects of a kind, page by page: of a page with too many bytes a part, down to a single object."""
         path = RESOURCES[kind].path(namespace)
         accept = METADATA_LIST_ONLY if metadata_only else JSON
-        token = ""
+        token, size = "", LIST_PAGE
         while True:
-            query: Query = (("limit", str(LIST_PAGE)),)
+            query: Query = (("limit", str(size)),)
             query += (("labelSelector", selector),) if selector is not None else ()
             query += (("continue", token),) if token else ()
-            page = await self._connection.json("GET", path, query=query, accept=accept)
-            for item in page.get("items") or ():
-                yield item
+            try:
+                most = PAGE_BYTES if size > 1 else 0
+                page = await self._connection.json("GET", path, query=query, accept=accept, most=most)
+            except TooLarge:
+                if size == 1:
+                    raise
+                size = max(1, size // 4)
+                continue
+            size, items = min(LIST_PAGE, 2 * size), page.get("items") or []
+            while items:  # none is kept while the next page is read
+                yield items.pop(0)
             token = (page.get("metadata") or {}).get("continue") or ""
             if not token:
                 return
@@ -131,7 +140,7 @@ class KubernetesApi:
     async def image_events(self, namespace: str, wanted: ServerStart) -> tuple[Json, ...]:
         selector = f"involvedObject.uid={wanted.uid},reason=Pulled"
         query: Query = (("fieldSelector", selector), ("limit", str(LIST_PAGE)))
-        page = await self._connection.json("GET", RESOURCES["Event"].path(namespace), query=query)
+        page = await self._connection.json("GET", RESOURCES["Event"].path(namespace), query=query, most=PAGE_BYTES)
         return tuple(page.get("items") or ())
 
     async def exporter_on(self, exporters: Exporters, node: str) -> ExporterPod | None:
@@ -209,10 +218,8 @@ def event_body(about: Declared, event: Event, *, now: datetime) -> Json:
         "reason": event.reason,
         "message": plain_text(event.message)[:1024],
         "source": {"component": COMPONENT},
-        "reportingComponent": COMPONENT,
-        "reportingInstance": COMPONENT,
-        "firstTimestamp": timestamp(now),
-        "lastTimestamp": timestamp(now),
+        **dict.fromkeys(("reportingComponent", "reportingInstance"), COMPONENT),
+        **dict.fromkeys(("firstTimestamp", "lastTimestamp"), timestamp(now)),
         "count": 1,
     }
 

@@ -22,8 +22,7 @@ from benchrun.plan import Arrival, problem_with
 
 Headers = Mapping[str, str]
 CONNECTIONS_A_POD = 2
-AS_IT_IS = "identity"
-"""The only encoding taken: compressing costs the server that is measured time at every scrape, and unpacking knows no bound."""
+AS_IT_IS = "identity"  # the only encoding taken: to compress costs the server time, and unpacking knows no bound
 MAX_ANSWER_BYTES = 64 * 1024  # largest answer read to something that was posted
 
 
@@ -140,11 +139,9 @@ class ClientRecords:
         """Wait for a record or news of the progress. Raises FetchError (no answer), or Refused: it can't be used."""
         query = urlencode({"from": from_sequence, "seen": seen_version, "wait": WAIT_SECONDS})
         try:
+            url, most = f"{self.target.url}/records?{query}", contract.MAX_DELIVERY_BYTES
             answer = await self.fetcher.fetch_bytes(
-                f"{self.target.url}/records?{query}",
-                limit_bytes=contract.MAX_DELIVERY_BYTES,
-                timeout_seconds=WAIT_SECONDS + ANSWER_SECONDS,
-                headers=self._headers,
+                url, limit_bytes=most, timeout_seconds=WAIT_SECONDS + ANSWER_SECONDS, headers=self._headers
             )
         except FetchError as error:
             if error.status == HTTPStatus.UNAUTHORIZED:

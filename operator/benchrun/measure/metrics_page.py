@@ -20,13 +20,11 @@ MAX_SERIES = 4096  # Wanted series of one endpoint: 8 families of 512 engines. M
 MAX_LINES = 65_536  # Lines of one endpoint, wanted or not; a server of eight engines has some 2,400.
 MAX_LINE_CHARS = 8192  # Of one wanted series; vLLM's cache_config_info is the longest, some 1,500.
 MAX_LABELS = 128
-MAX_REPORTED = 35
-"""Labels kept of what a server reports of itself; places are left for the model's length and what the log says it chose."""
+MAX_REPORTED = 35  # Labels kept of what a server reports of itself; what its log says it chose is added.
 
 COMBINE: Mapping[str, Callable[[Sequence[float]], float]] = {"sum": math.fsum, "mean": fmean, "max": max}
 """How values of several series become one figure."""
 _SAMPLE_LINES = tuple(name + end for names in ENGINE.sample_series.values() for name in names for end in ("{", " "))
-_FIRST_CHARS = 300
 _ANY_LINE = re.compile(r"#|[a-zA-Z_:][a-zA-Z0-9_:]*(\{|\s+[-+0-9NIni])")
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"([^"\\]*(?:\\.[^"\\]*)*)"\s*(?:,|$)')
@@ -53,7 +51,7 @@ class Series(NamedTuple):
 
 def parse_sample(text: str, *, at: float, role: str, pod: str) -> Sample:
     """The figures of one scrape. Raises UnreadableMetrics."""
-    found, refused = series_of(text, _SAMPLE_LINES)
+    found, refused = series_of(text, _SAMPLE_LINES, labelled=False)
     values: dict[str, list[float]] = {}
     for name, _, value in found:
         values.setdefault(name, []).append(value)
@@ -91,13 +89,13 @@ def parse_facts(text: str) -> ServerFacts:
     )
 
 
-def series_of(text: str, starts: tuple[str, ...]) -> tuple[list[Series], int]:
+def series_of(text: str, starts: tuple[str, ...], *, labelled: bool = True) -> tuple[list[Series], int]:
     """The lines that begin with one of `starts`, and how many are left out for a value that is not a number from 0 to 1e15.
-    Raises UnreadableMetrics."""
+    Raises UnreadableMetrics. `labelled`: with their labels, which cost most."""
     if text.count("\n") > MAX_LINES:
         raise UnreadableMetrics(f"more than {MAX_LINES} lines")
     lines = text.split("\n")
-    first = next((line.strip()[:_FIRST_CHARS] for line in lines[:20] if line.strip()), None)
+    first = next((line.strip()[:300] for line in lines[:20] if line.strip()), None)
     if first is not None and not _ANY_LINE.match(first):
         raise UnreadableMetrics(f"not the text of a metrics endpoint; it begins with {first[:60]!r}")
     wanted = [line for line in lines if line.startswith(starts)]
@@ -106,14 +104,14 @@ def series_of(text: str, starts: tuple[str, ...]) -> tuple[list[Series], int]:
     series = []
     for line in wanted:
         try:
-            series.append(_series(line))
+            series.append(_series(line, labelled))
         except ValueError:
             raise UnreadableMetrics(f"a metrics line can't be parsed: {line[:100]!r}") from None
     kept = [each for each in series if is_believable(each.value)]
     return kept, len(series) - len(kept)
 
 
-def _series(line: str) -> Series:
+def _series(line: str, labelled: bool) -> Series:
     """Of `name{label="value",..} 12.5 1700000000000`, where the labels and the instant may be absent. Raises ValueError."""
     name = _NAME.match(line)
     if name is None or len(line) > MAX_LINE_CHARS:
@@ -124,7 +122,7 @@ def _series(line: str) -> Series:
     value, *instant = rest[end:].split()
     if len(instant) > 1:
         raise ValueError
-    return Series(name[0], _labels(rest[1 : end - 1]) if end else {}, float(value))
+    return Series(name[0], _labels(rest[1 : end - 1]) if end and labelled else {}, float(value))
 
 
 def _labels(text: str) -> Mapping[str, str]:

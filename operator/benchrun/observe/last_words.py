@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple, Self
 
 from benchrun_client.engines import ENGINE
@@ -10,10 +11,11 @@ from benchrun.api import plain_text
 
 MAX_CHARS = 600
 MAX_READ_CHARS = 32 * 1024  # of the end of a log
+MAX_LINES, MAX_LINE_CHARS = 1024, 2048  # of that end
 MAX_LINES_OF_ERROR = 8
 _ERROR = re.compile(r"^(?:[A-Za-z_]\w*\.)*(?P<name>[A-Z]\w*(?:Error|Exception|Interrupt|Refused))(?:: (?P<text>.*))?$")
 _ARGPARSE = re.compile(r"^\S+(?: \w+)*: error: (?P<text>.+)$")
-_PYDANTIC_INPUT = re.compile(r"\s*\[type=\w+, input_value=(?P<value>.*), input_type=(?P<type>\w+)\]")
+_PYDANTIC_INPUT = re.compile(r"\[type=\w+, input_value=(?P<value>.*), input_type=(?P<type>\w+)\]")
 _PYDANTIC_HEAD = re.compile(r"^\d+ validation errors? for \w+$")
 _NOISE = re.compile(
     r"^\s*$|^Traceback \(most recent call last\)|^\s+File \"|\", line \d+, in |^\s*[\^~]+\s*$"
@@ -26,9 +28,11 @@ _END_OF_ERROR = re.compile(
 )
 
 
+@lru_cache(maxsize=64)  # every pass reads the same again
 def last_words(log: str) -> str:
     """One line of at most 600 characters; empty if the log holds no message."""
-    lines = [_Line.of(line.rstrip()) for line in log[-MAX_READ_CHARS:].replace("\r", "\n").split("\n")]
+    end = log[-MAX_READ_CHARS:].replace("\r", "\n").split("\n")[-MAX_LINES:]
+    lines = [_Line.of(line[:MAX_LINE_CHARS].rstrip()) for line in end]
     # Without a complaint or an exception it is the last line that is not noise.
     plain = (line.text for line in reversed(lines) if not _NOISE.search(line.text))
     return bounded(_usage(lines) or _error(lines) or next(plain, ""))

@@ -11,22 +11,22 @@ from typing import Any
 from benchrun_client.engines import ENGINE
 
 from benchrun import names
-from benchrun.api import is_gpu
+from benchrun.api import as_many_as_fit, is_gpu
 from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.observe import untrusted_json as raw
 from benchrun.observe.views import Child, Pod, Run, Sweep, Termination, View
 
-MAX_ARGS = 140
-MAX_ARG_CHARS = 4096
+MAX_ARGS, MAX_ARGS_CHARS = 140, 4000  # what a status shows of them
+MAX_VALUES = 20_000  # of a spec: a sweep of 32 long variants has some 6,000
+NO_SPEC = f"spec: empty, or more than {MAX_VALUES:,} values in all; leave something out"
 MAX_IMAGE_CHARS = 1024
 _BULKY = ("results", "findings", "servers", "logTail", "variants", "best", "front")
 
 
 def main_container(role: str) -> str:
     """The container that does the work in a pod of this role."""
-    return {names.ROLE_CLIENT: names.CLIENT_CONTAINER, names.ROLE_PROXY: names.PROXY_CONTAINER}.get(
-        role, ENGINE.container
-    )
+    ours = {names.ROLE_CLIENT: names.CLIENT_CONTAINER, names.ROLE_PROXY: names.PROXY_CONTAINER}
+    return ours.get(role, ENGINE.container)
 
 
 def is_finished(status: raw.Object) -> bool:
@@ -48,7 +48,7 @@ def view_of(kind: str, body: raw.Object) -> View:
 
 
 def run_of(body: raw.Object) -> Run:
-    """A BenchmarkRun; its spec and status stay as they are."""
+    """A BenchmarkRun; its spec and status stay as they are, but a spec of too many values is as good as none."""
     return Run(**_declared(body), sweep_uid=_controller_uid(raw.mapping(body.get("metadata")), SWEEP_KIND))
 
 
@@ -65,13 +65,13 @@ def sweep_of(body: raw.Object) -> Sweep:
 
 
 def _declared(body: raw.Object) -> dict[str, Any]:
-    metadata = raw.mapping(body.get("metadata"))
+    metadata, spec = raw.mapping(body.get("metadata")), raw.mapping(body.get("spec"))
     return {
         "namespace": raw.text(metadata.get("namespace")),
         "name": raw.text(metadata.get("name")),
         "uid": raw.text(metadata.get("uid")),
         "generation": raw.number(metadata.get("generation")),
-        "spec": raw.shared(dict(raw.mapping(body.get("spec")))),
+        "spec": {} if raw.holds_more_than(MAX_VALUES, spec) else raw.shared(dict(spec)),
         "status": raw.shared(dict(raw.mapping(body.get("status")))),
         "created_at": raw.instant(metadata.get("creationTimestamp")),
         "deleting": "deletionTimestamp" in metadata,
@@ -121,6 +121,7 @@ def pod_of(body: raw.Object) -> Pod:
     controlled = raw.text(raw.controller(metadata).get("kind")) in ("ReplicaSet", "StatefulSet", "Job")
     started = raw.mapping(state.get("running")) or raw.mapping(state.get("terminated"))
     limits, args = raw.mapping(raw.mapping(container.get("resources")).get("limits")), container.get("args")
+    texts = [raw.text(arg, MAX_ARGS_CHARS) for arg in args[:MAX_ARGS]] if isinstance(args, list) else []
     # Why the whole pod ended, or is about to.
     disruption = raw.condition(status, "DisruptionTarget")
     ending = status if status.get("reason") else disruption if disruption.get("status") == "True" else {}
@@ -143,7 +144,7 @@ def pod_of(body: raw.Object) -> Pod:
         image_digest=raw.text(reported.get("imageID"), MAX_IMAGE_CHARS).removeprefix("docker-pullable://") or None,
         # Whole devices of any vendor: nvidia.com/gpu, amd.com/gpu, nvidia.com/mig-1g.10gb ...
         gpus=sum(raw.number(amount) for resource, amount in limits.items() if is_gpu(resource)),
-        args=tuple(raw.text(arg, MAX_ARG_CHARS) for arg in args[:MAX_ARGS]) if isinstance(args, list) else (),
+        args=tuple(as_many_as_fit(texts, len, MAX_ARGS_CHARS)),
         unschedulable=(why or "the scheduler gave no reason") if no_node == ("False", "Unschedulable") else None,
         waiting_reason=raw.text(waiting.get("reason")) or None,
         waiting_message=raw.text(waiting.get("message"), raw.MAX_MESSAGE_CHARS) or None,

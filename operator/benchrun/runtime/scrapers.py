@@ -7,10 +7,12 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
+from time import thread_time
 from typing import Any
 
 from benchrun_client.engines import ENGINE
 
+from benchrun.api import plain_text
 from benchrun.decide import Collected, ExporterEndpoint, ExporterKind, PullTarget, ScrapeTarget
 from benchrun.effects import ClientRecords, Fetcher, FetchError, Pulled, Refused
 from benchrun.measure import ServerFacts, UnreadableMetrics, cpu_values, gpu_values, parse_facts, parse_sample
@@ -18,8 +20,11 @@ from benchrun.runtime.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
 
-MAX_BYTES = 4 * 1024 * 1024
+PAGE_BYTES = 2 * 1024 * 1024  # of a server: of 80 engines; one has some 25 kB
+MAX_BYTES = 4 * 1024 * 1024  # of an exporter
 SCRAPE_SECONDS = 10.0
+CHEAP_SECONDS = 0.002  # of CPU for a page, which no server has to wait for: one engine's takes 0.0005
+SECONDS_A_CPU_SECOND = 20  # between scrapes, of CPU beyond that: pages of a run take a twentieth of the loop
 VERSION_SECONDS = 3.0
 EXPORTER_INTERVAL_SECONDS = 5.0  # an exporter renews its metrics every second at best, and for a whole node
 EXPORTER_SECONDS = 4.0
@@ -37,12 +42,14 @@ class Scraper:
     now: Callable[[], datetime]
     telemetry: Telemetry
     news: Callable[[], None]
+    servers: int = 1  # of the run, whose pages share what they may cost
 
     def __post_init__(self) -> None:
         pod, troubles = self.target.pod, self.collected.exporter_troubles
         self._exporters = [ExporterScraper(e, pod, troubles, self.fetcher, self.news) for e in self.target.exporters]
         self._readable: bool | None = None
         self._start_time: float | None = None
+        self._cost_seconds = 0.0  # of reading the latest page
 
     async def run(self) -> None:
         """Scrape for ever, and the exporters of its node beside it."""
@@ -52,7 +59,7 @@ class Scraper:
                 tasks.create_task(exporter.run())
 
     async def _scrape_on(self) -> None:
-        """Scrape at every tick; a scrape that takes longer than a tick skips those that it missed."""
+        """Scrape at every tick; a scrape that takes longer than a tick, or costs much, skips those that it missed."""
         loop = asyncio.get_running_loop()
         interval = self.target.interval_seconds
         # Scrapes of many runs are spread over the interval, always at the same place.
@@ -61,15 +68,20 @@ class Scraper:
         while True:
             await asyncio.sleep(first + tick * interval - loop.time())
             await self._scrape()
+            await asyncio.sleep((self._cost_seconds - CHEAP_SECONDS) * SECONDS_A_CPU_SECOND * self.servers)
             tick = max(tick, int((loop.time() - first) // interval)) + 1
 
     async def _scrape(self) -> None:
         with self.telemetry.a_scrape() as outcome:
             try:
                 url = self.target.url
-                text = await self.fetcher.fetch(url, limit_bytes=MAX_BYTES, timeout_seconds=SCRAPE_SECONDS)
-                at = self.now().timestamp()
-                sample = parse_sample(text, at=at, role=self.target.role, pod=self.target.pod)
+                text = await self.fetcher.fetch(url, limit_bytes=PAGE_BYTES, timeout_seconds=SCRAPE_SECONDS)
+                at, began = self.now().timestamp(), thread_time()
+                try:
+                    sample = parse_sample(text, at=at, role=self.target.role, pod=self.target.pod)
+                    facts = None if self.target.pod in self.collected.server_facts else parse_facts(text)
+                finally:
+                    self._cost_seconds = thread_time() - began
             except (FetchError, UnreadableMetrics) as error:
                 outcome.result = "failure"
                 self._turned(readable=False, why=str(error))
@@ -77,8 +89,8 @@ class Scraper:
         # With the exporters' figures since the scrape before: they change slowly.
         beside: dict[str, Any] = {name: value for each in self._exporters for name, value in each.take().items()}
         self.collected.samples.add(replace(sample, **beside))
-        if self.target.pod not in self.collected.server_facts:
-            self.collected.server_facts[self.target.pod] = await self._facts(text)
+        if facts is not None:
+            self.collected.server_facts[self.target.pod] = await self._with_version(facts)
         self._turned(readable=True, why="")
         if None not in (self._start_time, sample.start_time) and sample.start_time != self._start_time:
             self.news()  # it has restarted
@@ -92,12 +104,11 @@ class Scraper:
             logger.info("metrics of %s can't be read: %s", self.target.pod, why)
         self.news()
 
-    async def _facts(self, text: str) -> ServerFacts:
-        facts = parse_facts(text)
+    async def _with_version(self, facts: ServerFacts) -> ServerFacts:
         url = self.target.url.removesuffix(ENGINE.metrics_path) + ENGINE.version_path
         try:
             answer = json.loads(await self.fetcher.fetch(url, limit_bytes=4096, timeout_seconds=VERSION_SECONDS))
-            return replace(facts, version=str(answer["version"])[:100])
+            return replace(facts, version=plain_text(str(answer["version"]))[:100])
         except (FetchError, ValueError, KeyError, TypeError, RecursionError) as error:
             logger.info("version of %s is not known: %s", self.target.pod, error)
             return facts
@@ -152,7 +163,7 @@ FIRST_RETRY_SECONDS = 0.5
 LONGEST_RETRY_SECONDS = 5.0
 SILENT_AFTER_SECONDS = 15.0  # without a good answer for so long: deadlines no longer wait for the client
 MISMATCHED_AFTER = 3  # answers in a row that can't be used, until the run ends for it: 10 s at least
-NO_NEWS_SECONDS = 1.0  # pause after an answer without news, which an honest client holds back by itself
+NO_NEWS_SECONDS = 1.0  # pause after an answer without news or with old records, as no honest client gives
 BETWEEN_ANSWERS_SECONDS = 0.1  # least pause between two questions: a client may have news all the time
 NEXT_STAGE_SECONDS = 1.0  # how late a new stage is shown: with the record of the one before, in one status write
 
@@ -226,7 +237,7 @@ class ClientPoller:
         if pulled.progress.records > wanted and wanted not in self.collected.sequences:
             client.lost_record = wanted
             self.news()
-        return BETWEEN_ANSWERS_SECONDS if new or changed else NO_NEWS_SECONDS
+        return BETWEEN_ANSWERS_SECONDS if new or (changed and not pulled.arrivals) else NO_NEWS_SECONDS
 
     async def _watch_silence(self) -> None:
         while True:

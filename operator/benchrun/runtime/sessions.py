@@ -90,6 +90,7 @@ class Sessions:
             self._end(session.scrapers.pop(target))
         for target in (t for t in wanted if t not in session.scrapers):
             scraper = Scraper(target, collected, fetcher=fetcher, now=self.now, telemetry=self.telemetry, news=news)
+            scraper.servers = len(wanted)
             session.scrapers[target] = self._start(scraper.run, "scrape", target.pod)
 
     def _poll(self, key: Key, session: Session, wanted: PullTarget | None) -> None:

@@ -4,6 +4,7 @@
 """
 
 import logging
+import secrets
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
@@ -22,7 +23,6 @@ from benchrun.runtime.telemetry import Telemetry
 
 CONNECT_TIMEOUT_SECONDS = 10
 INACTIVITY_TIMEOUT_SECONDS = 70
-WORKER_IDLE_SECONDS = 0.5  # Kopf keeps the last body of an object in memory for so long
 LONGEST_PAUSE_SECONDS = 30.0  # between tries to watch what can't be watched
 
 
@@ -80,15 +80,16 @@ def kopf_settings() -> kopf.OperatorSettings:
     settings.watching.server_timeout = 300
     settings.watching.connect_timeout = CONNECT_TIMEOUT_SECONDS
     settings.watching.inactivity_timeout = INACTIVITY_TIMEOUT_SECONDS
-    settings.watching.chunk_size = 100
+    settings.watching.chunk_size = 3  # whole objects, of any size: of 1,000 it costs 1 or 2 s at the start
     settings.networking.request_timeout = 30
     settings.networking.error_backoffs = Patience()
     settings.networking.connect_timeout = CONNECT_TIMEOUT_SECONDS
     settings.queueing.worker_limit = None
-    settings.queueing.idle_timeout = WORKER_IDLE_SECONDS
+    settings.queueing.idle_timeout = 0.5  # for so long Kopf keeps the last body of an object in memory
     settings.queueing.exit_timeout = 1.0
     settings.process.ultimate_exiting_timeout = 20
-    settings.persistence.finalizer = f"{names.GROUP}/never-set"
+    # Kopf takes it off whatever has it, without the right to and without end: so nobody may know it.
+    settings.persistence.finalizer = f"{names.GROUP}/never-set-{secrets.token_hex(16)}"
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=names.GROUP)
     settings.persistence.diffbase_storage = NothingToCompare()
     for kind in CHILD_KINDS:
@@ -108,7 +109,7 @@ def label_selector(kind: str) -> str:
 
 logger = logging.getLogger(__name__)
 
-KINDS = (*EXTENSION_KINDS, *CHILD_KINDS, names.KIND, SWEEP_KIND)  # no run is known before its children are
+KINDS = (*CHILD_KINDS, *EXTENSION_KINDS, names.KIND, SWEEP_KIND)  # no run is known before its children are
 ALL_NAMESPACES = "*"  # in words and metrics: what is listed for the whole cluster at once
 MAX_REASON_CHARS = 200
 VERIFIED_AFTER_SECONDS = 60.0  # what the watches have owed us for so long is looked for in the cluster itself
@@ -124,9 +125,7 @@ class Lister:
     indexes: Indexes
     namespaces: Iterable[str]
     _: KW_ONLY
-    turned: Callable[[str, bool], None] = lambda namespace, unreadable: (
-        None
-    )  # called with every namespace that was tried
+    turned: Callable[[str, bool], None] = lambda *_: None  # called with every namespace that was tried
     unreadable: dict[str, str] = field(default_factory=dict, init=False)  # why, by namespace
 
     def __post_init__(self) -> None:
@@ -168,7 +167,7 @@ class Lister:
             try:
                 await self._list_kind(kind, scope)
             except ClusterError as error:
-                # Of a kind that is not there, or not ours to read, we have made none, either.
+                # Of a kind that is not there, or not ours to read where the others (listed before) are, we have made none.
                 if kind not in EXTENSION_KINDS or not isinstance(error, NotFound | Forbidden):
                     problems.append(_problem(kind, error))
         return "; ".join(problems)

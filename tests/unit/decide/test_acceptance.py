@@ -1,5 +1,8 @@
 """A spec that can't be acted on is refused with the field's path, and nothing is started for it."""
 
+import gc
+import tracemalloc
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -51,6 +54,27 @@ def _workloads(**changes: Any) -> dict[str, Any]:
 def test_refused_naming(expected: str, changes: dict[str, Any]) -> None:
     status = Scene().with_spec(**changes).decide().status
     assert (status.message or "").startswith(expected)
+
+
+def test_a_spec_of_which_nothing_was_kept_is_refused_with_the_reason() -> None:
+    decision = replace(Scene().client_created(), spec={}).decide()
+    assert "more than 20,000 values" in (decision.status.message or "")
+    assert [event.reason for event in decision.events] == ["InvalidSpec"]
+
+
+def test_the_plans_that_are_remembered_keep_no_spec() -> None:
+    """Each may hold more than a megabyte."""
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for n in range(20):
+            affinity = {"a": f"{n}" + "a" * 200_000}
+            assert Scene().with_spec(server={"image": "v", "pod": {"affinity": affinity}}).decide().apply
+        gc.collect()
+        grown = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert grown < 2_000_000
 
 
 def test_the_number_of_further_problems_is_reported() -> None:

@@ -11,11 +11,14 @@ from benchrun.effects import (
     LOG_LINES,
     LOG_RANGE_BYTES,
     LOG_READ_BYTES,
+    MAX_OBJECT_BYTES,
     METADATA_LIST_ONLY,
     METADATA_ONLY,
+    PAGE_BYTES,
     Forbidden,
     NotFound,
     NotServed,
+    TooLarge,
 )
 from benchrun.observe import Run, Sweep
 from unit.effects.scripted_api import Answer, Json, Request, answering, gives, refuses
@@ -118,6 +121,26 @@ async def test_a_list_is_read_page_after_page_with_what_was_requested_on_each() 
     assert {(request.path, request.accept) for request in exchange.requests} == {
         ("/api/v1/configmaps", METADATA_LIST_ONLY)
     }
+
+
+async def test_a_page_of_large_objects_is_left_and_read_again_in_smaller_ones() -> None:
+    large, small = page("x" * PAGE_BYTES), page("a", "b", then="more")
+    async with answering(small, *[large] * 3, page("x" * PAGE_BYTES, then="last"), small, page("c")) as exchange:
+        found = [each["metadata"]["name"][:1] async for each in exchange.api.list("Pod", namespace="lab")]
+    assert found == ["a", "b", "x", "a", "b", "c"]
+    asked = [(request.query["limit"], request.query.get("continue")) for request in exchange.requests]
+    assert asked == [
+        ("50", None), ("50", "more"), ("12", "more"), ("3", "more"), ("1", "more"), ("2", "last"), ("4", "more")
+    ]  # fmt: skip
+
+
+async def test_no_single_object_is_larger_than_the_cluster_could_store() -> None:
+    async with answering(*[page("x" * MAX_OBJECT_BYTES)] * 9) as exchange:
+        with pytest.raises(TooLarge):
+            await exchange.api.get("Pod", namespace="lab", name="p")
+        with pytest.raises(TooLarge):
+            [each async for each in exchange.api.list("Pod", namespace="lab")]
+    assert len(exchange.requests) == 5
 
 
 @pytest.mark.parametrize("body", [{}, {"items": None, "metadata": None}, {"items": [], "metadata": {"continue": ""}}])

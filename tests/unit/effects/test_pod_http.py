@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from benchrun.effects import MAX_ANSWER_BYTES, Connection, Fetcher, FetchError
+from benchrun.effects import MAX_ANSWER_BYTES, SMALL_ANSWER_BYTES, Connection, Fetcher, FetchError, connection
 from benchrun_client.contract import TOKEN_HEADER
 from kubernetes.aio.client.configuration import Configuration
 from unit.effects.metrics_text import Pages
@@ -333,3 +333,36 @@ async def test_a_server_that_reports_nothing_to_it_is_given_up_in_time(fetcher: 
     async with sending(stays=True) as url:
         with pytest.raises(FetchError, match="TimeoutError"):
             await fetcher.post(url, "{}", timeout_seconds=0.05)
+
+
+def body_of(size: int) -> bytes:
+    return HEAD + b"Content-Length: %d\r\n\r\n" % size + b"x" * size
+
+
+async def test_of_large_answers_so_many_are_read_at_a_time_and_small_ones_go_past_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else servers that send much and then stall would hold all memory."""
+    places = asyncio.Semaphore(1)
+    monkeypatch.setattr(connection, "_large_answers", places)
+    fetcher = Fetcher()
+    async with sending(body_of(4 * SMALL_ANSWER_BYTES)) as large, sending(body_of(100)) as small:
+        async with places:
+            with pytest.raises(FetchError):
+                await fetcher.fetch(large, limit_bytes=2**20, timeout_seconds=0.1)
+            assert len(await fetcher.fetch(small, limit_bytes=2**20, timeout_seconds=5)) == 100
+        assert len(await fetcher.fetch(large, limit_bytes=2**20, timeout_seconds=5)) == 4 * SMALL_ANSWER_BYTES
+    await fetcher.close()
+    assert not places.locked()
+
+
+async def test_a_large_answer_that_stalls_gives_its_place_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    places = asyncio.Semaphore(1)
+    monkeypatch.setattr(connection, "_large_answers", places)
+    monkeypatch.setattr(connection, "LARGE_ANSWER_SECONDS", 0.05)
+    fetcher = Fetcher()
+    async with sending(body_of(4 * SMALL_ANSWER_BYTES)[:-1], stays=True) as url:
+        with pytest.raises(FetchError):
+            await fetcher.fetch(url, limit_bytes=2**20, timeout_seconds=600)
+    await fetcher.close()
+    assert not places.locked()

@@ -6,7 +6,7 @@ import time
 import tracemalloc
 
 import pytest
-from benchrun.measure import GREATEST, decode, encode, gpu_values, is_believable
+from benchrun.measure import GREATEST, decode, encode, gpu_values, is_believable, metrics_page
 from benchrun.measure.metrics_page import (
     MAX_LABELS,
     MAX_LINE_CHARS,
@@ -18,9 +18,10 @@ from benchrun.measure.metrics_page import (
 )
 from hypothesis import given, strategies as st
 
+INFO = "vllm:cache_config_info"
 RUNNING = "vllm:num_requests_running"
 POWER = 'DCGM_FI_DEV_POWER_USAGE{gpu="%d",namespace="lab",pod="chat-0"} %s\n'
-PAGE_BYTES = 4 * 1024 * 1024
+PAGE_BYTES = 2 * 1024 * 1024
 
 
 def read(text: str) -> Sample:
@@ -72,18 +73,23 @@ def test_a_page_of_gpus_that_reports_nothing_believable_is_rejected() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        pytest.param(f'{RUNNING}{{a="{"x" * MAX_LINE_CHARS}"}} 1', id="a long line"),
-        pytest.param(f"{RUNNING}{{" + 'a="",' * (MAX_LABELS + 1) + "} 1", id="many labels"),
-        pytest.param(RUNNING + "{} 1 2 3", id="three numbers"),
-        pytest.param(RUNNING + '{a="b"', id="labels without an end"),
-        pytest.param(RUNNING + '{a="b\\"} 1', id="a value without an end"),
-        pytest.param(RUNNING + '{a="1"b="2"} 1', id="labels without a comma"),
+        pytest.param(f'{INFO}{{a="{"x" * MAX_LINE_CHARS}"}} 1', id="a long line"),
+        pytest.param(f"{INFO}{{" + 'a="",' * (MAX_LABELS + 1) + "} 1", id="many labels"),
+        pytest.param(INFO + "{} 1 2 3", id="three numbers"),
+        pytest.param(INFO + '{a="b"', id="labels without an end"),
+        pytest.param(INFO + '{a="b\\"} 1', id="a value without an end"),
+        pytest.param(INFO + '{a="1"b="2"} 1', id="labels without a comma"),
     ],
 )
 def test_a_wanted_line_that_cannot_be_parsed_refuses_the_page(line: str) -> None:
     with pytest.raises(UnreadableMetrics) as refusal:
-        read(line + "\n")
+        parse_facts(line + "\n")
     assert len(str(refusal.value)) < 200
+
+
+def test_labels_of_a_figure_are_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_page, "_labels", pytest.fail)
+    assert read(f'{RUNNING}{{a="b",engine="0"}} 3\n').running == 3
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,12 @@
 """The one sentence that names the cause, out of real ends of vLLM 0.32's log."""
 
+import sys
+import time
+from itertools import count
 from pathlib import Path
 
 import pytest
-from benchrun.observe.last_words import MAX_CHARS, last_words
+from benchrun.observe.last_words import MAX_CHARS, MAX_LINES, MAX_READ_CHARS, last_words
 from hypothesis import given, strategies as st
 
 LOGS = {path.stem: path.read_text(encoding="utf-8") for path in (Path(__file__).parent / "logs").glob("*.txt")}
@@ -118,3 +121,39 @@ def test_wherever_the_log_is_cut_no_traceback_gets_through(length: int) -> None:
     words = last_words(LOGS["kv-small"][-length:])
     assert "Traceback" not in words
     assert '", line ' not in words
+
+
+SERIAL = count()
+
+
+def cost(log: str) -> float:
+    """CPU seconds of reading it, the least of three, each time with a beginning that is new."""
+    seconds = []
+    for _ in range(3):
+        began = time.thread_time()
+        last_words(f"{next(SERIAL)}\n{log}")
+        seconds.append(time.thread_time() - began)
+    return min(seconds)
+
+
+@pytest.mark.parametrize(
+    "repeated", [" ", "[type=a, input_value=", "a.", "~", "^ ", '", line 1', "[a:1", "://a", "hf_"]
+)
+def test_no_line_costs_more_than_many_short_ones(repeated: str) -> None:
+    lines = "ValueError: x\n" * (MAX_READ_CHARS // 14)
+    one = f"FooError: x{repeated * (MAX_READ_CHARS // len(repeated))}"[: MAX_READ_CHARS - 20]
+    assert cost(f"{one}y") < 5 * cost(lines)
+
+
+def test_a_log_is_read_once_and_so_many_lines_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    module = sys.modules["benchrun.observe.last_words"]  # the package has the function by its name
+
+    def usage(lines: list[object]) -> str:
+        read.append(len(lines))
+        return ""
+
+    monkeypatch.setattr(module, "_usage", usage)
+    log = f"{next(SERIAL)} once{chr(13) * MAX_READ_CHARS}"
+    assert last_words(log) == last_words(log)
+    assert read == [MAX_LINES]

@@ -6,7 +6,19 @@ from typing import Any
 
 import pytest
 from benchrun.api import is_gpu
-from benchrun.observe import MAX_MESSAGE_CHARS, Child, Pod, Run, Termination, child_of, pod_of, run_of
+from benchrun.observe import (
+    MAX_ARGS,
+    MAX_MESSAGE_CHARS,
+    MAX_VALUES,
+    Child,
+    Pod,
+    Run,
+    Termination,
+    child_of,
+    pod_of,
+    run_of,
+    sweep_of,
+)
 from hypothesis import given, strategies as st
 from unit.observe.bodies import UID, Body, condition, owner, pod_body
 
@@ -141,11 +153,21 @@ def test_the_main_container(restarts: int, role: str, containers: list[str]) -> 
 
 def test_long_texts_are_cut_and_of_a_log_the_end_is_kept() -> None:
     state = {"terminated": {"exitCode": 1, "reason": "Error", "message": "a" * 5000 + "the end"}}
-    pod = pod_of(pod_body(reported={"state": state}, container={"args": ["x" * 9000] * 500}))
+    pod = pod_of(pod_body(reported={"state": state}, container={"args": ["x" * 900] * 500}))
     assert pod.terminated is not None
     assert len(pod.terminated.message) == MAX_MESSAGE_CHARS
     assert pod.terminated.message.endswith("the end")
-    assert (len(pod.args), len(pod.args[0])) == (140, 4096)
+    assert (len(pod.args), len(pod.args[0])) == (4, 900), "as many as the status shows"
+    assert len(pod_of(pod_body(container={"args": [""] * 500})).args) == MAX_ARGS
+
+
+@pytest.mark.parametrize("bomb", [[[]] * MAX_VALUES, [{}] * MAX_VALUES, {str(n): n for n in range(MAX_VALUES)}])
+def test_of_a_spec_with_too_many_values_nothing_is_kept_but_the_status_is(bomb: Any) -> None:
+    body = {"spec": {"server": {"pod": {"affinity": {"a": bomb}}}}, "status": {"phase": "Pending"}}
+    for declared in (run_of(body), sweep_of(body)):
+        assert (declared.spec, declared.status) == ({}, {"phase": "Pending"})
+    few: Body = {"spec": {"a": [[]] * (MAX_VALUES - 2)}}
+    assert run_of(few).spec == few["spec"]
 
 
 def test_a_child() -> None:

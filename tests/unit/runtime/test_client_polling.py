@@ -15,6 +15,7 @@ from benchrun.runtime.scrapers import (
     LONGEST_RETRY_SECONDS,
     MISMATCHED_AFTER,
     NEXT_STAGE_SECONDS,
+    NO_NEWS_SECONDS,
     SILENT_AFTER_SECONDS,
     ClientPoller,
 )
@@ -233,6 +234,15 @@ def test_client_that_has_news_all_the_time_is_polled_ten_times_a_second_at_most(
     scene.web.pages["/records"] = lambda: answer(version=next(versions))
     run_fast(scene.go_on(10))
     assert min(scene.pauses()) >= BETWEEN_ANSWERS_SECONDS
+
+
+def test_client_that_sends_the_same_records_with_every_change_is_polled_once_a_second() -> None:
+    """Some megabytes, whose digests are checked before they are passed over."""
+    scene = Scene(answer())
+    versions = iter(range(1_000_000))
+    scene.web.pages["/records"] = lambda: answer(sealed(0), version=next(versions))
+    run_fast(scene.go_on(10))
+    assert set(scene.pauses()[1:]) == {NO_NEWS_SECONDS}
 
 
 UNUSABLE = [

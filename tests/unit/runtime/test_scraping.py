@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import count, pairwise
 
 import pytest
 from benchrun.decide import Collected, ScrapeTarget
 from benchrun.effects import FetchError
+from benchrun.runtime import scrapers
 from benchrun.runtime.scrapers import Scraper
 from benchrun.runtime.telemetry import Telemetry
 from unit.runtime.fakes import PAGE, Web, loop_now
@@ -19,13 +20,19 @@ VERSION = '{"version": "0.32.0"}'
 class Scene:
     """A scraper, and what came of it."""
 
-    def __init__(self, web: Web, target: ScrapeTarget = TARGET) -> None:
+    def __init__(self, web: Web, target: ScrapeTarget = TARGET, *, beside: int = 1) -> None:
         self.web = web
         self.collected = Collected()
         self.telemetry = Telemetry()
         self.news = 0
         self._scraper = Scraper(
-            target, self.collected, fetcher=web, now=loop_now, telemetry=self.telemetry, news=self._tell
+            target,
+            self.collected,
+            fetcher=web,
+            now=loop_now,
+            telemetry=self.telemetry,
+            news=self._tell,
+            servers=beside,
         )
 
     async def go_on(self, seconds: float) -> None:
@@ -120,6 +127,34 @@ def test_page_that_cannot_be_read_is_counted_and_logged_once() -> None:
     assert (scene.news, scene.count("failure"), scene.collected.samples.unstored) == (1, 50, [])
 
 
+BAD_FACTS = 'vllm:cache_config_info{block_size="16" 1\n'
+
+
+def test_a_page_whose_settings_cannot_be_read_is_a_failure() -> None:
+    scene = after(10, Web(metrics=PAGE + BAD_FACTS, version=VERSION))
+    assert (scene.count("failure"), scene.collected.samples.unstored) == (5, [])
+
+
+def costing(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look at the processor's clock finds it so much further."""
+    clock = count(0, seconds)
+    monkeypatch.setattr(scrapers, "thread_time", lambda: next(clock))
+
+
+def test_a_page_that_costs_much_is_read_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    costing(1.01, monkeypatch)
+    times = after(100, Web(metrics=PAGE, version=VERSION)).web.times_of("/metrics")
+    assert min(b - a for a, b in pairwise(times)) >= 20
+    assert len(times) >= 4
+
+
+def test_servers_of_one_run_share_what_their_pages_may_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    costing(0.11, monkeypatch)
+    scene = Scene(Web(metrics=PAGE, version=VERSION), beside=10)
+    run_fast(scene.go_on(100))
+    assert min(b - a for a, b in pairwise(scene.web.times_of("/metrics"))) >= 20
+
+
 def test_answer_that_is_no_metrics_page_is_a_failure() -> None:
     scene = after(10, Web(metrics="<html>login</html>"))
     assert scene.collected.samples.unstored == []
@@ -165,6 +200,7 @@ def scraped(web: Web, *, seconds: float = 9) -> Collected:
         ("0.32.0", '{"version": "0.32.0", "more": [1]}'),
         ("7", '{"version": 7}'),
         ("v" * 100, f'{{"version": "{"v" * 3000}"}}'),
+        ("1red", '{"version": "1\\ud800\\u001b[31mred"}'),
         (None, "{}"),
         (None, "[]"),
         (None, '["version"]'),

@@ -159,7 +159,7 @@ def _slowest(log: str) -> Mapping[str, float]:
 #     Using TRITON Unquantized MoE backend out of potential backends: [..]
 #     Available KV cache memory: 50.82 GiB                                    for each rank
 
-_CONFIG = r"Initializing a V1 LLM engine .{1,1500}?, "
+_CONFIG = r"^.{0,300}?Initializing a V1 LLM engine .{1,1500}?, "
 _CHOICES: Mapping[str, re.Pattern[str]] = {
     "attention_backend": re.compile(
         r"\bUsing ([A-Za-z][A-Za-z0-9_ ]{1,40}?) (?:attention backend out of|backend on V1 engine)"

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from benchrun.api import BenchmarkRunStatus, Code, Reason, first_problem
 from benchrun.api.sweep import MAX_ROWS, BenchmarkSweepSpec, BenchmarkSweepStatus, SweepTable, TabledRun, named
 from benchrun.decide import SERVER_SETTINGS, Event, Manifest, Ref, Unacceptable
-from benchrun.observe import Sweep, SweptRun
+from benchrun.observe import NO_SPEC, Sweep, SweptRun
 from benchrun.plan import Owner, PlannedRun, Variant, attempts, cells, planned_runs, planned_variants
 
 
@@ -214,7 +214,7 @@ def accept_sweep(sweep: Sweep) -> tuple[BenchmarkSweepSpec, tuple[Variant, ...]]
         spec = BenchmarkSweepSpec.model_validate(sweep.spec)
         made = planned_variants(spec)
     except ValidationError as error:
-        raise Unacceptable(first_problem(error)) from error
+        raise Unacceptable(first_problem(error) if sweep.spec else NO_SPEC) from error
     except ValueError as error:
         raise Unacceptable(str(error)) from error
     points = len(cells(spec.template))

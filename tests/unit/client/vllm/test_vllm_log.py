@@ -1,5 +1,7 @@
 """vLLM's log: phases of the start by the words of several versions and processes, and kernels compiled while serving."""
 
+import time
+
 import pytest
 from benchrun.api import Reason
 from benchrun_client.engines import ENGINE, StartupPhases
@@ -165,3 +167,17 @@ def test_no_compilation(text: str) -> None:
 
 def test_causes_have_reasons_of_the_operator() -> None:
     assert {cause.reason for cause in ENGINE.log_causes} <= set(vars(Reason).values())
+
+
+def cost(unit: str) -> float:
+    """CPU seconds for a log of long lines of this alone, the least of three."""
+    log, seconds = ((unit * 200)[:2000] + "\n") * 32, []
+    for _ in range(3):
+        began = time.thread_time()
+        ENGINE.startup_phases(log)
+        seconds.append(time.thread_time() - began)
+    return min(seconds)
+
+
+def test_a_line_that_begins_a_setting_again_and_again_costs_little_more_than_another() -> None:
+    assert cost("Initializing a V1 LLM engine , ") < 8 * cost("Initializing a V1 , , , , , , ")
