@@ -108,8 +108,9 @@ class BenchmarkRunSpec(SpecModel):
             path=".measurement.cachePolicy",
         ),
         Rule(
-            cel=f"self.measurement.cachePolicy != 'Share' || self.workloads.all(w, !has({_SEARCH}))",
-            message="load.search confirms a load with new prompts: set cachePolicy Isolate or Reset",
+            cel=f"self.workloads.all(w, !has({_SEARCH}) || (self.measurement.cachePolicy != 'Share' && "
+            "!(has(w.dataset.random) && has(w.dataset.random.seed))))",
+            message="load.search confirms a load with new prompts: set cachePolicy Isolate or Reset, and no random.seed",
             path=".measurement.cachePolicy",
         ),
         Rule(

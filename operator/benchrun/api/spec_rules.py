@@ -82,7 +82,8 @@ RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
         w in self.workloads),
     0xb66b7492: lambda self: self.measurement.cache_policy != 'Isolate' or all(w.dataset.random is None or w.dataset.random.seed
         is None for w in self.workloads),
-    0x11a37795: lambda self: self.measurement.cache_policy != 'Share' or all(w.load.search is None for w in self.workloads),
+    0x7a0bb98a: lambda self: all(w.load.search is None or (self.measurement.cache_policy != 'Share' and (not (w.dataset.random
+        is not None and w.dataset.random.seed is not None))) for w in self.workloads),
     0x24c4b3fa: lambda self: self.measurement.cache_policy != 'Reset' or self.offline is None,
     0x0206ea9a: lambda self: self.measurement.cache_policy != 'Reset' or self.endpoint is None or
         self.endpoint.allow_cache_reset,

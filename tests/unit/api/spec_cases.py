@@ -416,6 +416,21 @@ REFUSED: dict[str, Refused] = {
         {_FILE: {"random": {"generator": "VLLM", "seed": 0}}},
         "set cachePolicy Share or Reset",
     ),
+    "a search with prompts that were sent before": Refused(
+        "spec.measurement.cachePolicy",
+        {"measurement": {"cachePolicy": "Share"}, "objectives": _P90, _LOAD: searching()},
+        "load.search confirms a load with new prompts",
+    ),
+    "a search with a seed of its own": Refused(
+        "spec.measurement.cachePolicy",
+        {
+            _FILE: {"random": {"generator": "VLLM", "seed": 0}},
+            "measurement": {"cachePolicy": "Reset"},
+            "objectives": _P90,
+            _LOAD: searching(),
+        },
+        "load.search confirms a load with new prompts",
+    ),
     "order unheard of": Refused("spec.measurement.order", {"measurement": {"order": "Random"}}),
     "reset of an endpoint that does not allow it": Refused(
         "spec.endpoint.allowCacheReset",

@@ -147,7 +147,7 @@ def test_loads_sent_at_once_take_five_repeats(load: dict[str, Any], repeats: int
     objectives = [{"metric": "TTFT", "percentile": "50", "maxMilliseconds": 9}]
     of_all = spec({"workloads": [workload("a", load=load, requests=900)], "objectives": objectives, "repeats": repeats})
     levels = [remark.level for remark in sample_remarks(of_all) if remark.path == "spec.repeats"]
-    assert levels == (["warning"] if is_warned else [])
+    assert levels == (["Warning"] if is_warned else [])
 
 
 def test_repeats_are_requested_where_something_is_listed_beside_a_search() -> None:

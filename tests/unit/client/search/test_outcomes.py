@@ -69,7 +69,9 @@ def judged(search_spec: Search, *stages: RawStage, here: Position = LOOK) -> str
     run_spec = spec(workloads=[workload(load=load, requests=5000)], objectives=objectives)
     probe = Probe(value=f"{here.value}", ends_search=False, confirms=here.confirmation > 0)
     records = [
-        record_of(replace(each, stage_id=open_stage_id("chat", 1, repeat), probe=probe))
+        record_of(
+            replace(each, stage_id=open_stage_id("chat", 1, repeat), prompts_digest=f"{repeat:064x}", probe=probe)
+        )
         for repeat, each in enumerate(stages, start=1)
     ]
     (cell,) = probed_cells(run_spec, records)
