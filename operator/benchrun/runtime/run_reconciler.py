@@ -82,7 +82,7 @@ class RunReconciler(Reconciler):
             await self.lookups.within(LAST_WORDS_SECONDS, about, decision.last_words, collected.answers)
         # Some read what goes with the server, so they begin before it does; nothing of it is waited for.
         self.lookups.ask(key, about, decision.lookups, collected.answers)
-        if decision.delete and collected.released_at is None:
+        if collected.released_at is None and any(ref.kind in SERVER_KINDS for ref in decision.delete):
             collected.released_at = facts.now
         failed = await self.delete(decision.delete)
         if decision.last_words is not None and not failed:
