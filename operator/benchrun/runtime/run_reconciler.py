@@ -217,9 +217,8 @@ class RunReconciler(Reconciler):
         """Whether the deletion of everything that the run holds was requested."""
         if (run := self.indexes.run(key)) is None:
             return True
-        roles = (*names.SERVING_ROLES, names.ROLE_CLIENT)
         ours = (c for c in self.indexes.children(key).objects if c.owner_uid == run.uid and not c.deleting)
-        held = (c for c in ours if c.kind in (*SERVER_KINDS, "Job") and c.role in roles)
+        held = (c for c in ours if c.kind in (*SERVER_KINDS, "Job"))
         servers_first = sorted(held, key=lambda child: child.kind == "Job")
         failed = await self.delete(Ref(c.kind, key.namespace, c.name, c.uid) for c in servers_first)
         for error in failed:
