@@ -48,7 +48,9 @@ class SweepReconciler(Reconciler):
                 with suppress(NotFound):
                     body = await self.cluster.get(sweep.kind, namespace=sweep.namespace, name=sweep.name)
                     is_orphaning = "orphan" in (body["metadata"].get("finalizers") or ())
-                    await self._cancel(() if is_orphaning else decide(self._facts(sweep, SweepMemory(sweep.uid))).cancel)
+                    await self._cancel(
+                        () if is_orphaning else decide(self._facts(sweep, SweepMemory(sweep.uid))).cancel
+                    )
             return None
         memory = self.memories.of(key, sweep.uid)
         seen = (sweep.version, swept_runs(self.indexes.runs_of(sweep.uid)))
