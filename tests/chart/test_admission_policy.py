@@ -4,6 +4,7 @@ What their rules refuse is put to a real API server in tests/cluster/test_admiss
 """
 
 import pytest
+from cel_expr_python import cel
 from chart.rendering import MODES, NAMESPACE, Object, render
 from chart.test_permissions import named
 
@@ -97,3 +98,35 @@ def test_they_are_there_where_the_api_is() -> None:
     assert policies({}, "--kube-version=1.29.0", api).keys() == LOOKED_AT.keys()
     assert policies({}, "--kube-version=1.30.0-gke.1").keys() == LOOKED_AT.keys()
     assert policies({"admissionPolicy": {"enabled": False}}) == {}
+
+
+RUN = {"apiVersion": "benchrun.dev/v1alpha1", "kind": "BenchmarkRun", "uid": "u", "controller": True}
+LABELS = {"labels": {"benchrun.dev/run-uid": "u"}}
+OURS = {**LABELS, "ownerReferences": [RUN]}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "created", "deleted"),
+    [
+        pytest.param(OURS, True, True, id="as it was made"),
+        pytest.param({"ownerReferences": [RUN]}, False, True, id="without its label"),
+        pytest.param({**OURS, "labels": {"benchrun.dev/run-uid": "other"}}, False, True, id="another label"),
+        pytest.param(LABELS, False, True, id="orphaned"),
+        pytest.param({**LABELS, "ownerReferences": [{**RUN, "controller": False}]}, False, True, id="no controller"),
+        pytest.param({}, False, False, id="nobody's"),
+        pytest.param({"labels": {"app": "x"}, "ownerReferences": []}, False, False, id="other labels"),
+        pytest.param({"ownerReferences": [{**RUN, "controller": False}]}, False, False, id="owned, not controlled"),
+        pytest.param({**LABELS, "ownerReferences": [{**RUN, "kind": "Rollout"}]}, False, False, id="another kind's"),
+        pytest.param({**LABELS, "ownerReferences": [{**RUN, "apiVersion": "apps/v1"}]}, False, False, id="group"),
+    ],
+)
+@pytest.mark.parametrize("policy", ["children", "release"])
+def test_either_the_label_or_the_run_that_controls_it_is_enough_to_delete_it(
+    policy: str, metadata: Object, created: bool, deleted: bool
+) -> None:
+    (rule,) = [each for each in policies({})[policy]["validations"] if "run-uid" in each["message"]]
+    environment = cel.NewEnv(variables={"request": cel.Type.DYN, "variables": cel.Type.DYN})
+    program = environment.compile(rule["expression"])
+    for operation, holds in ((CREATE, created), (UPDATE, created), (DELETE, deleted)):
+        given = {"request": {"operation": operation}, "variables": {"subject": {"metadata": metadata}}}
+        assert program.eval(data=given).value() is holds

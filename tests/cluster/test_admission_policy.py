@@ -190,12 +190,22 @@ def test_it_deletes_what_belongs_to_a_run_and_nothing_else(
     ours = merged(deployment(home), {"spec": {"replicas": 0}})
     ours["metadata"] |= {"name": "ours", "labels": {"benchrun.dev/run-uid": uid}}
     ours["metadata"]["ownerReferences"] = [reference(name="mine", uid=uid)]
+    unlabelled = merged(ours, {"metadata": {"name": "unlabelled", "labels": None}})
+    orphaned = merged(ours, {"metadata": {"name": "orphaned", "ownerReferences": None}})
     theirs = merged(ours, {"metadata": {"name": "theirs", "labels": None, "ownerReferences": None}})
-    home.apply(ours, theirs)
+    home.apply(config_map(home, name="other"))
+    there = home.get("configmap", "other")["metadata"][
+        "uid"
+    ]  # the garbage collector takes what a missing object controls
+    other = reference(apiVersion="v1", kind="ConfigMap", name="other", uid=there)
+    controlled = merged(ours, {"metadata": {"name": "controlled", "ownerReferences": [other]}})
+    home.apply(ours, unlabelled, orphaned, theirs, controlled)
     for account in (operator, release):
-        account("delete", "deployment", "ours")
-        with pytest.raises(CommandFailed, match=NOT_OURS):
-            account("delete", "deployment", "theirs")
+        for name in ("ours", "unlabelled", "orphaned"):
+            account("delete", "deployment", name)
+        for name in ("theirs", "controlled"):
+            with pytest.raises(CommandFailed, match=NOT_OURS):
+                account("delete", "deployment", name)
         with pytest.raises(CommandFailed, match="denied request"):
             account("annotate", "deployment", "ours", "a=b")
 

@@ -73,7 +73,7 @@ def test_the_cache_is_handed_over_and_counted(namespace: Namespace) -> None:
     assert told["severity"] == "Invalid"
     assert told["evidence"]["recomputedPercent"] == 100
     assert figures(lost)["decode"]["fetchedPercent"] == 0
-    assert namespace.list("deployments") == []
+    namespace.wait_gone("deployments", selector="benchrun.dev/run", timeout_seconds=60)
 
 
 def test_a_proxy_that_holds_requests_back_and_a_role_that_waits_for_the_other_are_found(namespace: Namespace) -> None:

@@ -44,7 +44,8 @@ def test_a_server_held_too_long_is_released_while_no_operator_runs(operator: Nam
         namespace.kubectl("annotate", "--overwrite", "deployment", deployment["name"], f"{HOLD}=1")
         for number, _ in enumerate(polling("the server is let go", seconds=LET_GO_SECONDS)):
             _release(number)
-            if not namespace.list("deployments", selector=_servers(held)):
+            there = namespace.list("deployments", selector=_servers(held))
+            if all("deletionTimestamp" in each["metadata"] for each in there):
                 break
         namespace.wait_gone("pods", selector=_servers(held), timeout_seconds=30)
         assert namespace.list("deployments", selector=_servers(control)), "nor may it let go of what is not late"

@@ -107,7 +107,7 @@ class PlayedCluster:
 
     def has_server(self, run: PlayedRun) -> bool:
         """Whether it holds a GPU, or could."""
-        return bool(self.children(run, "Deployment", "server"))
+        return any("deletionTimestamp" not in o["metadata"] for o in self.children(run, "Deployment", "server"))
 
     async def reaches(self, run: PlayedRun, phase: str, *, seconds: float = STEP_SECONDS) -> None:
         """Until its status names that phase."""

@@ -67,8 +67,13 @@ has(variables.subject.metadata.ownerReferences) && variables.subject.metadata.ow
 has(owner.controller) && owner.controller && owner.kind == '{{ . }}' && owner.apiVersion.startsWith('benchrun.dev/'))
 {{- end -}}
 
-{{/* CEL: the subject carries a run's label, and that run is its controller. */}}
+{{/* CEL: the subject carries a run's label, and that run is its controller. To be deleted either is enough, since whoever may
+     write it can take away the other; but never what another object controls. */}}
 {{- define "benchrun.ofARun" -}}
+request.operation == 'DELETE' ? ({{ include "benchrun.controlledBy" "BenchmarkRun" }}) ||
+has(variables.subject.metadata.labels) && 'benchrun.dev/run-uid' in variables.subject.metadata.labels &&
+!(has(variables.subject.metadata.ownerReferences) && variables.subject.metadata.ownerReferences.exists(owner,
+has(owner.controller) && owner.controller)) :
 has(variables.subject.metadata.labels) && 'benchrun.dev/run-uid' in variables.subject.metadata.labels &&
 has(variables.subject.metadata.ownerReferences) && variables.subject.metadata.ownerReferences.exists(owner,
 has(owner.controller) && owner.controller && owner.kind == 'BenchmarkRun' && owner.apiVersion.startsWith('benchrun.dev/') &&

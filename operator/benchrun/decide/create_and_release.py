@@ -40,21 +40,21 @@ def release_client(state: RunState) -> tuple[Ref, ...]:
 
 
 def release_servers(facts: Facts) -> tuple[Ref, ...]:
-    """What makes the pods of every server role: that is what holds the GPU. The rest goes with the run."""
-    return tuple(ref_to(facts, c) for c in _own(facts) if c.role in names.SERVING_ROLES and c.kind in SERVER_KINDS)
+    """What makes the pods of servers: that is what holds the GPU. The rest goes with the run. What somebody else has deleted is
+    deleted too, once: a finalizer may keep it, and its pods with it."""
+    is_released = facts.collected.released_at is not None or "serverReleasedTime" in facts.run.status
+    ours = (c for c in facts.children.objects if c.owner_uid == facts.run.uid and c.kind in SERVER_KINDS)
+    return tuple(ref_to(facts, c) for c in ours if not (c.deleting and is_released))
 
 
 def release_all(facts: Facts) -> tuple[Ref, ...]:
     """Server, then client, of a run whose spec can't be read (any more): what is ours is known by its owner."""
-    return (*release_servers(facts), *(ref_to(facts, c) for c in _own(facts) if c.kind == "Job"))
+    jobs = (c for c in facts.children.objects if c.kind == "Job" and c.owner_uid == facts.run.uid and not c.deleting)
+    return (*release_servers(facts), *(ref_to(facts, c) for c in jobs))
 
 
 def ref_to(facts: Facts, child: Child) -> Ref:
     return Ref(kind=child.kind, namespace=facts.run.namespace, name=child.name, uid=child.uid)
-
-
-def _own(facts: Facts) -> list[Child]:
-    return [c for c in facts.children.objects if c.owner_uid == facts.run.uid and not c.deleting]
 
 
 def _client(state: RunState) -> list[Manifest]:

@@ -55,8 +55,10 @@ def _causes(state: RunState, server: Diagnosis | None, client: Diagnosis | None)
         yield Ending(progress.failure.reason, progress.failure.message)
     yield _terminal(client)
     yield _records_missing(state)
-    yield _vanished(state)
-    yield from (Ending(d.reason, d.message) for d in deadlines(state) if d.passed(state.now))
+    late = [Ending(d.reason, d.message) for d in deadlines(state) if d.passed(state.now)]
+    # Of a run that is too late what is gone was released for that, by another operator or by the CronJob.
+    yield next((end for end in late if end.reason == Reason.RUN_DEADLINE), None) or _vanished(state)
+    yield from late
 
 
 def _terminal(diagnosis: Diagnosis | None) -> Ending | None:

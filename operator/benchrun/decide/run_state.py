@@ -150,7 +150,7 @@ class RunState:
 
     def stored_prefix(self, also: Set[int] = frozenset()) -> int:
         """Records 0 .. n-1 are stored, without a gap. `also`: those that are stored in a moment."""
-        return next(n for n in range(self.most_stages + 1) if n not in self.stored and n not in also)
+        return next((n for n in range(self.most_stages) if n not in self.stored and n not in also), self.most_stages)
 
     @cached_property
     def client_pods(self) -> tuple[Pod, ...]:

@@ -14,8 +14,8 @@ from ipaddress import IPv6Address, ip_address
 
 from benchrun import names
 from benchrun.api import plain_text, timestamp
-from benchrun.decide import Compilations, Event, ExporterPod, Exporters, LogTail, Ref, ServerStart
-from benchrun.effects.connection import EXTENSION_KINDS, JSON, LEADER_WORKER_SET, RESOURCES, Connection, Json, Query
+from benchrun.decide import SERVER_KINDS, Compilations, Event, ExporterPod, Exporters, LogTail, Ref, ServerStart
+from benchrun.effects.connection import EXTENSION_KINDS, JSON, RESOURCES, Connection, Json, Query
 from benchrun.effects.errors import ClusterError, Conflict, Exists, Invalid, NotFound, NotServed, Occupied, TooLarge
 from benchrun.observe import Declared, untrusted_json as raw
 
@@ -71,9 +71,9 @@ class KubernetesApi:
 
     async def delete(self, ref: Ref) -> None:
         """Delete without waiting for it; an object that is gone, or replaced by a namesake, is a success."""
-        # The workers of a LeaderWorkerSet belong to their leader's pod: with Background they would keep their GPUs until it has
-        # ended; with Foreground all end at once.
-        policy = "Foreground" if ref.kind == LEADER_WORKER_SET else "Background"
+        # In the background pods would keep their GPUs for as long as a finalizer keeps the Deployment, or the leader of their
+        # group (LeaderWorkerSet) has not ended; in the foreground all end at once.
+        policy = "Foreground" if ref.kind in SERVER_KINDS else "Background"
         options: Json = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy}
         if ref.uid is not None:
             options["preconditions"] = {"uid": ref.uid}

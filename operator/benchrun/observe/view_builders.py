@@ -104,7 +104,7 @@ def child_of(kind: str, body: raw.Object) -> Child:
 
 
 def pod_of(body: raw.Object) -> Pod:
-    """A pod. Its run-uid label is believed only where a ReplicaSet, StatefulSet or Job controls it; else `run_uid` is empty."""
+    """A pod. Its run-uid label is believed only where what makes that run's pods of its role controls it; else `run_uid` is empty."""
     metadata, spec, status = (raw.mapping(body.get(key)) for key in ("metadata", "spec", "status"))
     labels = raw.mapping(metadata.get("labels"))
     role = raw.text(labels.get(names.LABEL_ROLE))
@@ -118,7 +118,6 @@ def pod_of(body: raw.Object) -> Pod:
     scheduled = raw.condition(status, "PodScheduled")
     no_node = scheduled.get("status"), scheduled.get("reason")
     why = raw.text(scheduled.get("message"), raw.MAX_MESSAGE_CHARS)
-    controlled = raw.text(raw.controller(metadata).get("kind")) in ("ReplicaSet", "StatefulSet", "Job")
     started = raw.mapping(state.get("running")) or raw.mapping(state.get("terminated"))
     limits, args = raw.mapping(raw.mapping(container.get("resources")).get("limits")), container.get("args")
     texts = [raw.text(arg, MAX_ARGS_CHARS) for arg in args[:MAX_ARGS]] if isinstance(args, list) else []
@@ -129,7 +128,7 @@ def pod_of(body: raw.Object) -> Pod:
         name=raw.text(metadata.get("name")),
         uid=raw.text(metadata.get("uid")),
         role=role,
-        run_uid=raw.text(labels.get(names.LABEL_RUN_UID)) if controlled else "",
+        run_uid=raw.text(labels.get(names.LABEL_RUN_UID)) if _is_made_for_a_run(metadata, labels, role) else "",
         rank=raw.number(labels.get(names.LABEL_WORKER_INDEX) or labels.get(names.LABEL_COMPLETION_INDEX)),
         ip=raw.text(status.get("podIP")) or None,
         phase=raw.text(status.get("phase")),
@@ -153,6 +152,16 @@ def pod_of(body: raw.Object) -> Pod:
         pod_reason=raw.text(ending.get("reason")) or None,
         pod_message=raw.text(ending.get("message"), raw.MAX_MESSAGE_CHARS) or None,
     )
+
+
+def _is_made_for_a_run(metadata: raw.Object, labels: raw.Object, role: str) -> bool:
+    """By the name of its controller: who may create any Job could otherwise make a client that is given the run's token."""
+    run, uid = raw.text(labels.get(names.LABEL_RUN)), raw.text(labels.get(names.LABEL_RUN_UID))
+    owner, child = raw.controller(metadata), names.child_name(run, uid, role)
+    if role == names.ROLE_CLIENT:
+        return (owner.get("kind"), owner.get("name")) == ("Job", child)
+    made_by = {"ReplicaSet": child, "StatefulSet": names.group_name(run, uid)}.get(raw.text(owner.get("kind")))
+    return made_by is not None and f"{raw.text(owner.get('name'))}-".startswith(f"{made_by}-")
 
 
 def _failure(kind: str, status: raw.Object) -> str | None:

@@ -9,7 +9,7 @@ import os
 import ssl
 import time
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import islice, product
 from typing import Any, NamedTuple
 
 import httpx
@@ -22,12 +22,15 @@ Json = dict[str, Any]
 Codes = tuple[int, ...]
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 CHUNK_BYTES, MAX_CHUNKS, SECONDS = 65_536, 512, 10.0
-PAGE, MAX_PAGES = 10, 1_000  # small pages: the metadata of one object can be made to be 3 MB of JSON
+PAGE, LIST_SECONDS = 64, 15.0  # the metadata of one object can be made to be 9 MB of JSON; of a list's pages together
 DEPLOYMENTS, GROUPS = "apis/apps/v1 deployments", "apis/leaderworkerset.x-k8s.io/v1 leaderworkersets"
 CONFIG_MAPS, EVENTS, PODS = "api/v1 configmaps", "api/v1 events", "api/v1 pods"
-SERVERS = {"labelSelector": f"{names.LABEL_RUN},{names.LABEL_ROLE} in ({','.join(names.SERVING_ROLES)})"}
-ON_A_NODE = {**SERVERS, "fieldSelector": "spec.nodeName!="}
-MAX_CLOCKS = 8_000
+# We made no groups where that kind is not there, or not ours to make.
+KINDS: tuple[tuple[str, Codes], ...] = (DEPLOYMENTS, ()), (GROUPS, (403, 404))
+LABELS = (names.LABEL_RUN, names.LABEL_RUN_UID)  # a server that somebody took one of them from is found by the other
+SERVERS = f"{names.LABEL_RUN_UID},{names.LABEL_ROLE} in ({','.join(names.SERVING_ROLES)})"
+ON_A_NODE = {"labelSelector": SERVERS, "fieldSelector": "spec.nodeName!="}
+MAX_CLOCKS, OURS = 8_000, {"apiVersion": names.API_VERSION, "kind": names.KIND}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -57,12 +60,12 @@ def number(text: object) -> int:
 
 
 class Seen(NamedTuple):
-    """A server, or one of its pods, which has the same group; without a run where labels alone say that it is ours."""
+    """A server, or one of its pods, which has the same group; without a run where it is not ours, or already deleted."""
 
     namespace: str
     name: str
     uid: str
-    group: tuple[str, str, str]
+    group: tuple[str, str]
     run: Json
     hold_seconds: int
 
@@ -71,12 +74,17 @@ def seen(metadata: Json) -> Seen:
     """No value of the metadata raises."""
     namespace, name, uid = (str(metadata.get(key)) for key in ("namespace", "name", "uid"))
     labels, annotations = mapping(metadata.get("labels")), mapping(metadata.get("annotations"))
-    group = (namespace, str(labels.get(names.LABEL_RUN_UID)), str(labels.get(names.LABEL_ROLE)))
-    ours = {"apiVersion": names.API_VERSION, "kind": names.KIND, "uid": group[1], "controller": True}
-    owners = () if metadata.get("deletionTimestamp") else metadata.get("ownerReferences") or ()
-    run = next((owner for owner in map(mapping, owners) if ours.items() <= owner.items()), {})
-    about: Json = {key: str(run[key])[:253] for key in ("apiVersion", "kind", "name", "uid") if key in run}
-    return Seen(namespace, name, uid, group, about, number(annotations.get(names.ANNOTATION_HOLD)))
+    hold, label = number(annotations.get(names.ANNOTATION_HOLD)), labels.get(names.LABEL_RUN_UID)
+    owners = map(mapping, metadata.get("ownerReferences") or ())
+    # Without a controller: its run was deleted with --cascade=orphan.
+    orphaned = {**OURS, "name": labels.get(names.LABEL_RUN), "uid": label} if hold and label else {}
+    run = next((owner for owner in owners if owner.get("controller") is True), orphaned)
+    # In the background its deletion waits for finalizers, and that of its pods with it; in the foreground pods go first.
+    is_deleted = metadata.get("deletionTimestamp") and "'foregroundDeletion'" in str(metadata.get("finalizers"))
+    if is_deleted or not OURS.items() <= run.items():
+        return Seen(namespace, name, uid, (namespace, str(label)), {}, hold)
+    about: Json = {key: str(run.get(key))[:253] for key in ("apiVersion", "kind", "name", "uid")}
+    return Seen(namespace, name, uid, (namespace, about["uid"]), about, hold)
 
 
 class Look:
@@ -89,38 +97,39 @@ class Look:
     def at(self, namespaces: Sequence[str]) -> int:
         """Read, release, remember. The namespace "" is all of them. Returns how much failed."""
         api, clocks = self._api, dict[str, int]()
-        stored = api.request("GET", path_of(CONFIG_MAPS, self._own_namespace, self._own_name), expected=(404,))
-        writable, kept = not api.failures, mapping(stored.get("data"))
-        known = {key: min(number(text), self._now) for key, text in kept.items() if number(text)}
+        self._stored = api.request("GET", path_of(CONFIG_MAPS, self._own_namespace, self._own_name), expected=(404,))
+        self._writable, kept = not api.failures, mapping(self._stored.get("data")).items()
+        known = {key: min(number(text), self._now) for key, text in kept if number(text)}
         for namespace in namespaces:
             failures = api.failures
             pods = {seen(pod).group for pod in api.metadata(path_of(PODS, namespace), (), **ON_A_NODE)}
-            # Groups of pods are a kind that may not be there, or not be ours to make: then we made none.
-            for kind, expected in ((DEPLOYMENTS, ()), (GROUPS, (403, 404))):
-                for server in map(seen, api.metadata(path_of(kind, namespace), expected, **SERVERS)):
+            for (kind, expected), label in product(KINDS, LABELS):
+                for server in [*map(seen, api.metadata(path_of(kind, namespace), expected, labelSelector=label))]:
                     clock = f"{server.namespace}.{server.uid}"
                     since = known.get(clock, self._now if server.group in pods else None)
-                    if server.run and since is not None:
+                    if server.run and since is not None and clock not in clocks:
                         clocks[clock] = since
                         self._release_if_due(kind, server, self._now - since)
+                self._save(known | clocks)  # whoever ends us within the next list
             if api.failures > failures:  # what was not listed may still be there
                 clocks = {k: v for k, v in known.items() if k.startswith(namespace and f"{namespace}.")} | clocks
-        data = {key: str(since) for key, since in sorted(clocks.items(), key=lambda clock: clock[1])[:MAX_CLOCKS]}
-        if data != kept and writable:
-            path = path_of(CONFIG_MAPS, self._own_namespace, self._own_name if stored else "")
-            metadata = {"name": self._own_name} | mapping(stored.get("metadata"))
-            body: Json = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
-            api.request("PUT" if stored else "POST", path, body)
+        self._save(clocks)
         return api.failures
+
+    def _save(self, clocks: dict[str, int]) -> None:
+        data = {key: str(since) for key, since in sorted(clocks.items(), key=lambda clock: clock[1])[:MAX_CLOCKS]}
+        if self._writable and data != mapping(self._stored.get("data")):
+            path = path_of(CONFIG_MAPS, self._own_namespace, self._own_name if self._stored else "")
+            metadata = {"name": self._own_name} | mapping(self._stored.get("metadata"))
+            body: Json = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+            self._stored = self._api.request("PUT" if self._stored else "POST", path, body) or self._stored
 
     def _release_if_due(self, kind: str, server: Seen, seconds: int) -> None:
         allowed = min(server.hold_seconds or self._bound, self._bound)
         if seconds <= allowed:
             return
-        # In the background the workers of a group would keep their GPUs until their leader's pod has ended.
-        body: Json = {"apiVersion": "v1", "kind": "DeleteOptions"}
-        body |= {"propagationPolicy": "Foreground" if kind == GROUPS else "Background"}
-        body |= {"preconditions": {"uid": server.uid}}  # 404, 409: it is gone, maybe replaced by a namesake
+        body: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Foreground"}
+        body["preconditions"] = {"uid": server.uid}  # 404, 409: it is gone, maybe replaced by a namesake
         if not self._api.request("DELETE", path_of(kind, server.namespace, server.name), body, (404, 409)):
             return
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._now))
@@ -174,12 +183,16 @@ class Api:
 
     def metadata(self, path: str, expected: Codes = (), **query: str) -> Iterator[Json]:
         """Metadata of all objects of a collection, as far as they can be read."""
-        query["limit"] = str(PAGE)
-        for _ in range(MAX_PAGES):
-            page = self.request("GET", path, None, expected, **query)
+        limit, until, failures = PAGE, time.monotonic() + LIST_SECONDS, self.failures
+        while time.monotonic() <= until:
+            page = self.request("GET", path, None, expected, **query, limit=str(limit))
+            if self.failures > failures and limit > 1:
+                limit, self.failures = limit // 8 or 1, failures  # maybe it was too large
+                continue
+            limit = min(2 * limit, PAGE)
             yield from (mapping(mapping(item).get("metadata")) for item in page.get("items") or ())
             query["continue"] = str(mapping(page.get("metadata")).get("continue") or "")
             if not query["continue"]:
                 return
         self.failures += 1
-        print(f"GET {path}: more than {MAX_PAGES * PAGE} objects; the others were not read")
+        print(f"GET {path}: not all of it can be read within {LIST_SECONDS:g} s; the others were not read")

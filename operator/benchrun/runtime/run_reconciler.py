@@ -82,7 +82,7 @@ class RunReconciler(Reconciler):
             await self.lookups.within(LAST_WORDS_SECONDS, about, decision.last_words, collected.answers)
         # Some read what goes with the server, so they begin before it does; nothing of it is waited for.
         self.lookups.ask(key, about, decision.lookups, collected.answers)
-        if decision.delete and collected.released_at is None:
+        if collected.released_at is None and any(ref.kind in SERVER_KINDS for ref in decision.delete):
             collected.released_at = facts.now
         failed = await self.delete(decision.delete)
         if decision.last_words is not None and not failed:
@@ -217,9 +217,8 @@ class RunReconciler(Reconciler):
         """Whether the deletion of everything that the run holds was requested."""
         if (run := self.indexes.run(key)) is None:
             return True
-        roles = (*names.SERVING_ROLES, names.ROLE_CLIENT)
         ours = (c for c in self.indexes.children(key).objects if c.owner_uid == run.uid and not c.deleting)
-        held = (c for c in ours if c.kind in (*SERVER_KINDS, "Job") and c.role in roles)
+        held = (c for c in ours if c.kind in (*SERVER_KINDS, "Job"))
         servers_first = sorted(held, key=lambda child: child.kind == "Job")
         failed = await self.delete(Ref(c.kind, key.namespace, c.name, c.uid) for c in servers_first)
         for error in failed:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,8 +42,15 @@ class SweepReconciler(Reconciler):
 
     async def _pass(self, key: Key) -> float | None:
         if (sweep := self.indexes.sweep(key)) is None or sweep.deleting:
-            # The garbage collector removes the runs, with or without us.
+            # The garbage collector removes the runs, with or without us, but not before somebody's finalizer lets the sweep go.
             self.memories.drop(key)
+            if sweep is not None:
+                with suppress(NotFound):
+                    body = await self.cluster.get(sweep.kind, namespace=sweep.namespace, name=sweep.name)
+                    is_orphaning = "orphan" in (body["metadata"].get("finalizers") or ())
+                    await self._cancel(
+                        () if is_orphaning else decide(self._facts(sweep, SweepMemory(sweep.uid))).cancel
+                    )
             return None
         memory = self.memories.of(key, sweep.uid)
         seen = (sweep.version, swept_runs(self.indexes.runs_of(sweep.uid)))

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from benchrun import names
 from benchrun.api import BenchmarkRunSpec, Judgement
-from benchrun.decide import Answer, Collected, Decision, Facts, Judging, LogTail, Question, decide
+from benchrun.decide import SERVER_KINDS, Answer, Collected, Decision, Facts, Judging, LogTail, Question, decide
 from benchrun.judge.judged_run import judged_run
 from benchrun.measure.metrics_page import Sample
 from benchrun.observe import Child, Children, Pod, Run
@@ -110,7 +110,7 @@ class SimulatedOperator:
         if decision.last_words is not None:
             self.collected.answers[decision.last_words] = Answer(self.cluster.server_log)
         self.open_lookups |= dict.fromkeys(q for q in decision.lookups if q not in self.collected.answers)
-        if decision.delete and self.collected.released_at is None:
+        if any(ref.kind in SERVER_KINDS for ref in decision.delete) and self.collected.released_at is None:
             self.collected.released_at = instant(self.cluster.now)
         for ref in decision.delete:
             yield lambda ref=ref: self._delete(ref.kind, ref.name, ref.uid)  # type: ignore[misc]

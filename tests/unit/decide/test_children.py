@@ -1,9 +1,10 @@
 """What is ours is known by its owner, never by a label or a name."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from unit.decide.scenes import DEPLOYMENT, JOB, PLAN, SERVICE, URL_ENDPOINT, Scene
+from unit.decide.scenes import DEPLOYMENT, JOB, PLAN, SERVICE, URL_ENDPOINT, Scene, instant
 from unit.decide.summaries import applied, deleted, standing
 
 
@@ -76,3 +77,19 @@ def test_before_that_nothing_was_measured_and_it_is_recreated(made: str, gone: t
 def test_an_object_that_is_being_deleted_is_not_recreated_under_its_name() -> None:
     leaving = Scene().server_pending().without(*DEPLOYMENT).having(DEPLOYMENT, deleting=True)
     assert applied(leaving.ended()) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "changed"),
+    [
+        pytest.param("Deployment", {"role": "other"}, id="a server with another role's label"),
+        pytest.param("Deployment", {"deleting": True}, id="a server that somebody deletes in the background"),
+    ],
+)
+def test_what_the_run_owns_is_released_whatever_somebody_did_to_it(kind: str, changed: dict[str, Any]) -> None:
+    scene = Scene().measuring().with_spec(cancel=True)
+    objects = tuple(replace(c, **changed) if c.kind == kind else c for c in scene.objects)
+    scene = replace(scene, objects=objects)
+    assert deleted(scene.decide()) == ["Deployment", "Job"]
+    released = deleted(scene.knowing(released_at=instant(scene.seconds)).decide())
+    assert released == (["Job"] if "deleting" in changed else ["Deployment", "Job"])

@@ -189,3 +189,10 @@ def test_records_stored_with_the_end_count_too() -> None:
 
 def test_a_small_run_keeps_all_and_reports_nothing() -> None:
     assert notes(Scene().measuring().arrived(0, 1)) == []
+
+
+def test_a_record_beyond_the_plan_that_somebody_forged_breaks_nothing() -> None:
+    scene = MEASURING.stored(0, 1)
+    forged = replace(next(c for c in scene.objects if c.sequence == 1), name="forged", sequence=2)
+    decision = replace(scene, objects=(*scene.objects, forged)).decide()
+    assert (decision.acknowledge, deleted(decision)) == (2, deleted(scene.decide()))

@@ -298,11 +298,18 @@ async def test_a_webhook_that_does_not_answer_is_a_refusal_with_its_name() -> No
             await exchange.api.apply(manifest("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1"))
 
 
-async def test_groups_are_deleted_in_the_foreground() -> None:
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [
+        ("LeaderWorkerSet", "/apis/leaderworkerset.x-k8s.io/v1/namespaces/lab/leaderworkersets/g"),
+        ("Deployment", "/apis/apps/v1/namespaces/lab/deployments/g"),
+    ],
+)
+async def test_servers_are_deleted_in_the_foreground(kind: str, path: str) -> None:
     async with answering(gives({})) as exchange:
-        await exchange.api.delete(Ref("LeaderWorkerSet", "lab", "g", "uid-9"))
+        await exchange.api.delete(Ref(kind, "lab", "g", "uid-9"))
     (request,) = exchange.requests
-    assert request.path == "/apis/leaderworkerset.x-k8s.io/v1/namespaces/lab/leaderworkersets/g"
+    assert request.path == path
     assert request.body is not None
     assert (request.body["propagationPolicy"], request.body["preconditions"]) == ("Foreground", {"uid": "uid-9"})
 

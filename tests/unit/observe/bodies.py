@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from benchrun.names import child_name
 from benchrun.observe import Child, Pod, pod_of
 
 Body = dict[str, Any]
@@ -14,8 +15,16 @@ def condition(type_: str, status: str, reason: str = "", message: str = "") -> B
     return {"type": type_, "status": status, "reason": reason, "message": message, "lastTransitionTime": at}
 
 
-def owner(kind: str, uid: str = "rs-uid", *, api_version: str = "apps/v1", controller: bool = True) -> Body:
-    return {"apiVersion": api_version, "kind": kind, "name": "x", "uid": uid, "controller": controller}
+def owner(
+    kind: str, uid: str = "rs-uid", *, name: str = "x", api_version: str = "apps/v1", controller: bool = True
+) -> Body:
+    return {"apiVersion": api_version, "kind": kind, "name": name, "uid": uid, "controller": controller}
+
+
+def maker(role: str) -> Body:
+    """The reference that a pod of our run has to what made it."""
+    child = child_name("r", UID, role)
+    return owner("Job", name=child) if role == "client" else owner("ReplicaSet", name=f"{child}-5d4f8")
 
 
 def pod_body(role: str = "server", **changes: Any) -> Body:
@@ -50,7 +59,7 @@ def pod_body(role: str = "server", **changes: Any) -> Body:
             "uid": "pod-uid",
             "creationTimestamp": "2026-11-21T11:46:25Z",
             "labels": {"benchrun.dev/run": "r", "benchrun.dev/run-uid": UID, "benchrun.dev/role": role},
-            "ownerReferences": [owner("Job" if role == "client" else "ReplicaSet")],
+            "ownerReferences": [maker(role)],
             **changes.get("metadata", {}),
         },
         "spec": {

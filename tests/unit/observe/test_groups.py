@@ -1,21 +1,28 @@
 """Pods that LeaderWorkerSet made: whose they are, and which of them answers."""
 
 import pytest
+from benchrun.names import group_name
 from benchrun.observe import child_of, pod_of
 from unit.runtime.bodies import UID, Json, child_body, pod_body
 
+GROUP = group_name("chat", UID)
 RANK = "leaderworkerset.sigs.k8s.io/worker-index"
 
 
 def pod(**labels: str) -> Json:
     body = pod_body("br-chat-abcde-0-1")
-    body["metadata"]["ownerReferences"][0]["kind"] = "StatefulSet"
+    body["metadata"]["ownerReferences"][0] |= {"kind": "StatefulSet", "name": GROUP}
     body["metadata"]["labels"] |= labels
     return body
 
 
-def test_a_pod_of_a_stateful_set_is_the_runs() -> None:
-    assert pod_of(pod()).run_uid == UID
+@pytest.mark.parametrize(
+    ("name", "run_uid"), [(GROUP, UID), (f"{GROUP}-0", UID), (f"{GROUP}0", ""), ("br-chat-00000", ""), (None, "")]
+)
+def test_a_pod_of_a_stateful_set_of_the_runs_group_is_the_runs(name: str | None, run_uid: str) -> None:
+    body = pod()
+    body["metadata"]["ownerReferences"][0]["name"] = name
+    assert pod_of(body).run_uid == run_uid
 
 
 @pytest.mark.parametrize(("label", "rank"), [("0", 0), ("1", 1), ("15", 15), ("", 0), ("first", 0)])

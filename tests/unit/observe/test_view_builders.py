@@ -20,7 +20,7 @@ from benchrun.observe import (
     sweep_of,
 )
 from hypothesis import given, strategies as st
-from unit.observe.bodies import UID, Body, condition, owner, pod_body
+from unit.observe.bodies import UID, Body, condition, maker, owner, pod_body
 
 OURS = owner("BenchmarkRun", UID, api_version="benchrun.dev/v1alpha1")
 
@@ -126,7 +126,31 @@ ENDED = Termination(exit_code=2, reason="Error", message="m")
         pytest.param({"run_uid": ""}, pod_body(metadata={"ownerReferences": []}), id="a stray that carries our label"),
         pytest.param({"run_uid": ""}, pod_body(metadata={"ownerReferences": [owner("DaemonSet")]}), id="of somebody else's kind"),
         pytest.param(
-            {"run_uid": ""}, pod_body(metadata={"ownerReferences": [owner("Job", controller=False)]}), id="owned but not controlled"
+            {"run_uid": ""},
+            pod_body(metadata={"ownerReferences": [maker("server") | {"controller": False}]}),
+            id="owned but not controlled",
+        ),
+        pytest.param({"run_uid": UID}, pod_body("client"), id="of our Job"),
+        pytest.param(
+            {"run_uid": ""}, pod_body("client", metadata={"ownerReferences": [owner("Job")]}), id="of somebody else's Job"
+        ),
+        pytest.param(
+            {"run_uid": ""},
+            pod_body("client", metadata={"ownerReferences": [owner("Job", name=f"{maker('client')['name']}-x")]}),
+            id="of a Job whose name begins like ours",
+        ),
+        pytest.param(
+            {"run_uid": ""},
+            pod_body("client", metadata={"ownerReferences": [owner("ReplicaSet", name=f"{maker('client')['name']}-x")]}),
+            id="a client that no Job made",
+        ),
+        pytest.param(
+            {"run_uid": ""},
+            pod_body(metadata={"ownerReferences": [maker("prefill")]}),
+            id="of another role than its Deployment",
+        ),
+        pytest.param(
+            {"run_uid": ""}, pod_body(metadata={"ownerReferences": [owner("ReplicaSet")]}), id="of somebody else's Deployment"
         ),
     ],
 )  # fmt: skip

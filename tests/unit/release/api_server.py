@@ -74,13 +74,15 @@ class Cluster:
 
     def _page(self, path: str, query: dict[str, str]) -> tuple[int, Json]:
         self.pages += 1
-        assert query["labelSelector"] == ("benchrun.dev/run,benchrun.dev/role in (server,prefill,decode,proxy)")
         *head, plural = path.split("/")
+        label, _, roles = query["labelSelector"].partition(",")
+        assert roles == ("benchrun.dev/role in (server,prefill,decode,proxy)" if plural == "pods" else "")
         namespace = f"/namespaces/{head[-1]}/" if head[-2] == "namespaces" else "/namespaces/"
         found = sorted(
             ((at, body) for at, body in self.objects.items() if namespace in at and at.split("/")[-2] == plural),
             key=lambda each: each[0],
         )
+        found = [(at, body) for at, body in found if label in body["metadata"]["labels"]]
         if query.get("fieldSelector") is not None:
             assert query["fieldSelector"] == "spec.nodeName!="
             found = [(at, body) for at, body in found if body["spec"]["nodeName"]]

@@ -19,6 +19,7 @@ T0 = 1_800_000_000
 HOUR = 3_600
 DAY = 86_400
 HOLD = 1800 + HOUR + 60
+AT = "2027-01-15T08:00:00Z"
 
 
 def server(cluster: Cluster, *, run: str = "chat", namespace: str = "team-a", node: str = "n", **changes: Any) -> Json:
@@ -37,6 +38,12 @@ def server(cluster: Cluster, *, run: str = "chat", namespace: str = "team-a", no
     return cluster.add(plural, {**manifest, "metadata": meta})
 
 
+def owner(**changes: Any) -> Json:
+    """The reference that a server has to its run, with changes."""
+    run = {"apiVersion": "benchrun.dev/v1alpha1", "kind": "BenchmarkRun", "name": "chat", "uid": "chat-uid"}
+    return {**run, "controller": True, **changes}
+
+
 def deleted(cluster: Cluster) -> list[str]:
     """Paths of what a look tried to delete."""
     return [path for verb, path, _ in cluster.calls if verb == "DELETE"]
@@ -50,7 +57,7 @@ def test_a_server_is_released_when_it_was_held_longer_than_it_says(cluster: Clus
     assert body == {
         "apiVersion": "v1",
         "kind": "DeleteOptions",
-        "propagationPolicy": "Background",
+        "propagationPolicy": "Foreground",
         "preconditions": {"uid": "chat-server-uid"},
     }
 
@@ -127,27 +134,11 @@ def test_the_bound_caps_what_is_written(cluster: Cluster, look: LookAt) -> None:
 @pytest.mark.parametrize(
     "changed",
     [
-        pytest.param({"ownerReferences": []}, id="no owner"),
-        pytest.param({"ownerReferences": None}, id="null"),
-        pytest.param({"ownerReferences": ["run", {"kind": []}]}, id="nonsense"),
-        pytest.param({"ownerReferences": [{"kind": "BenchmarkRun", "uid": "chat-uid"}]}, id="no group"),
-        pytest.param(
-            {
-                "ownerReferences": [
-                    {"apiVersion": "benchrun.dev/v1alpha1", "kind": "BenchmarkRun", "uid": "other", "controller": True}
-                ]
-            },
-            id="another run's than its label says",
-        ),
-        pytest.param(
-            {
-                "ownerReferences": [
-                    {"apiVersion": "apps/v1", "kind": "Deployment", "uid": "chat-uid", "controller": True}
-                ]
-            },
-            id="another kind's",
-        ),
-        pytest.param({"deletionTimestamp": "2027-01-15T08:00:00Z"}, id="being deleted"),
+        pytest.param({"ownerReferences": [], "annotations": {}}, id="no owner, and no time to be held"),
+        pytest.param({"ownerReferences": [], "labels": {names.LABEL_RUN: "chat"}}, id="no owner, and no run's uid"),
+        pytest.param({"ownerReferences": [owner(apiVersion=None)]}, id="no group"),
+        pytest.param({"ownerReferences": [owner(apiVersion="apps/v1", kind="Deployment")]}, id="another kind's"),
+        pytest.param({"deletionTimestamp": AT, "finalizers": ["a/b", "foregroundDeletion"]}, id="being deleted"),
     ],
 )
 def test_what_no_run_owns_is_left_alone(cluster: Cluster, look: LookAt, changed: Json) -> None:
@@ -155,8 +146,43 @@ def test_what_no_run_owns_is_left_alone(cluster: Cluster, look: LookAt, changed:
     assert [look(T0), look(T0 + 10 * DAY), deleted(cluster)] == [0, 0, []]
 
 
+LABELS = {names.LABEL_RUN: "chat", names.LABEL_RUN_UID: "chat-uid", names.LABEL_ROLE: "server"}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        *(pytest.param({"labels": {k: v for k, v in LABELS.items() if k != gone}}, id=gone) for gone in LABELS),
+        pytest.param({"labels": {**LABELS, names.LABEL_ROLE: "client"}}, id="another role"),
+        pytest.param({"labels": {**LABELS, names.LABEL_RUN_UID: "other"}}, id="another run"),
+        pytest.param({"ownerReferences": []}, id="orphaned"),
+        pytest.param({"ownerReferences": None}, id="null"),
+        pytest.param({"ownerReferences": ["run", {"kind": []}]}, id="nonsense"),
+        pytest.param({"ownerReferences": [owner(controller=False)]}, id="no controller"),
+    ],
+)
+def test_changed_labels_and_an_owner_that_let_it_go_keep_no_server(
+    cluster: Cluster, look: LookAt, changed: Json
+) -> None:
+    name = server(cluster)["metadata"]["name"]
+    cluster.objects[f"/apis/apps/v1/namespaces/team-a/deployments/{name}"]["metadata"] |= changed
+    look(T0)
+    assert [look(T0 + HOLD + 1), cluster.names("deployments")] == [0, []]
+    [event] = cluster.of("events")
+    assert (event["involvedObject"]["kind"], event["involvedObject"]["uid"]) == ("BenchmarkRun", "chat-uid")
+
+
+@pytest.mark.parametrize("finalizers", [["a/b"], ["orphan"], "foregroundDeletion", 7, None])
+def test_one_that_a_finalizer_keeps_from_its_deletion_in_the_background_is_deleted_in_the_foreground(
+    cluster: Cluster, look: LookAt, finalizers: object
+) -> None:
+    server(cluster, metadata={"deletionTimestamp": AT, "finalizers": finalizers})
+    look(T0)
+    assert [look(T0 + HOLD + 1), cluster.names("deployments")] == [0, []]
+
+
 def test_broken_labels_raise_nothing(cluster: Cluster, look: LookAt) -> None:
-    server(cluster, run="odd", metadata={"labels": ["no", "map"]})
+    server(cluster, run="odd", metadata={"labels": {names.LABEL_RUN: ["no"], names.LABEL_RUN_UID: {}}})
     server(cluster)
     look(T0)
     assert [look(T0 + HOLD + 1), deleted(cluster) != []] == [0, True]
@@ -177,7 +203,7 @@ def test_a_namespace_that_cannot_be_read_stops_no_other(cluster: Cluster, look: 
         server(cluster, namespace=namespace)
     look(T0, "team-a", "team-b")
     cluster.refused["GET", "/apis/apps/v1/namespaces/team-a"] = 403
-    assert look(T0 + HOLD + 1, "team-a", "team-b") == 1
+    assert look(T0 + HOLD + 1, "team-a", "team-b") == 2  # by either label
     assert [path.split("/")[5] for path in deleted(cluster)] == ["team-b"]
     cluster.refused.clear()
     assert look(T0 + HOLD + 2, "team-a", "team-b") == 0  # its clock was kept
@@ -270,17 +296,36 @@ def test_too_many_clocks_are_bounded_by_dropping_the_newest(
     assert cluster.objects[STATE]["data"] == {"team-a.b-server-uid": str(T0)}
 
 
-def test_lists_are_read_page_by_page_and_only_so_many(
+def test_lists_are_read_page_by_page_and_only_for_so_long(
     cluster: Cluster, look: LookAt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("benchrun.release.main.PAGE", 10)
     for number in range(25):
         server(cluster, run=f"r{number}")
     look(T0)
-    assert (cluster.pages, look(T0 + HOLD + 1), cluster.names("deployments")) == (3 + 3 + 1, 0, [])
+    assert (cluster.pages, look(T0 + HOLD + 1), cluster.names("deployments")) == (3 + 2 * 3 + 2, 0, [])
     for number in range(25):
         server(cluster, run=f"r{number}")
-    monkeypatch.setattr("benchrun.release.main.MAX_PAGES", 2)
-    assert look(T0 + DAY) == 2  # pods and Deployments
+    monkeypatch.setattr("benchrun.release.main.LIST_SECONDS", -1.0)
+    assert look(T0 + DAY) == 5
+
+
+def test_what_is_too_large_together_is_read_one_by_one(
+    cluster: Cluster, look: LookAt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(12):
+        server(cluster, run=f"r{number}")
+    monkeypatch.setattr("benchrun.release.main.CHUNK_BYTES", 2048)
+    monkeypatch.setattr("benchrun.release.main.MAX_CHUNKS", 1)
+    look(T0)
+    assert [look(T0 + HOLD + 1), cluster.names("deployments")] == [0, []]
+
+
+def test_clocks_are_saved_before_the_next_list_is_read(cluster: Cluster, look: LookAt) -> None:
+    server(cluster)
+    look(T0)
+    paths = [f"{verb} {path.rpartition('/')[2]}" for verb, path, _ in cluster.calls]
+    assert paths.index("POST configmaps") < paths.index("GET leaderworkersets")
 
 
 def test_an_answer_that_is_too_large_or_nonsense_is_a_failure_and_raises_nothing(
@@ -327,7 +372,7 @@ def test_the_environment_of_the_cron_job(cluster: Cluster, monkeypatch: pytest.M
     monkeypatch.setenv("BENCHRUN_NAMESPACES", "team-a,team-b")
     monkeypatch.setenv("BENCHRUN_RELEASE_STATE", "ops/clocks")
     assert main([]) == 0
-    assert len([path for _, path, _ in cluster.calls if path.endswith("/deployments")]) == 2
+    assert len([path for _, path, _ in cluster.calls if path.endswith("/deployments")]) == 4
 
 
 def test_without_namespaces_the_whole_cluster(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -336,8 +381,8 @@ def test_without_namespaces_the_whole_cluster(cluster: Cluster, monkeypatch: pyt
     assert [path for _, path, _ in cluster.calls] == [
         STATE,
         "/api/v1/pods",
-        "/apis/apps/v1/deployments",
-        "/apis/leaderworkerset.x-k8s.io/v1/leaderworkersets",
+        *["/apis/apps/v1/deployments"] * 2,
+        *["/apis/leaderworkerset.x-k8s.io/v1/leaderworkersets"] * 2,
     ]
 
 

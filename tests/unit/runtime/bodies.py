@@ -93,6 +93,12 @@ def pod_body(
         status={"phase": "Running", "podIP": ip, "conditions": [], "containerStatuses": []},
     )
     body["metadata"]["ownerReferences"] = [
-        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "rs", "controller": True}
+        {
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "name": "br-chat-4e20caa2-server-5d4f8",
+            "uid": "rs",
+            "controller": True,
+        }
     ]
     return body

@@ -86,7 +86,7 @@ async def test_a_fault_of_ours_is_no_refusal() -> None:
     assert (broken.counted(), broken.reads) == ({"error": 1}, 0)
 
 
-HOLDERS = [("Deployment", "server"), (LEADER_WORKER_SET, "group"), ("Job", "client")]
+HOLDERS = [("Deployment", "relabelled"), ("Deployment", "server"), (LEADER_WORKER_SET, "group"), ("Job", "client")]
 CONDITIONS = {"Complete": "False", "Failed": "True", "Succeeded": "False", "Ready": "False", "Stalled": "True"}
 
 
@@ -95,13 +95,12 @@ def broken(facts: Facts) -> Decision:
 
 
 async def holding(status: dict[str, Any] | None = None) -> Scene:
-    """A run with everything that it may hold, a record, and two things that are not its own."""
+    """A run with everything that it may hold, a record, and something that is not its own."""
     scene = Scene(status)
-    roles = {"client": names.ROLE_CLIENT}
+    roles = {"client": names.ROLE_CLIENT, "relabelled": "monitoring"}
     for kind, name in HOLDERS:
         scene.cluster.add(kind, child_body(name, uid=name, role=roles.get(name, names.ROLE_SERVER)))
     scene.cluster.add("Deployment", child_body("theirs", uid="theirs", owner_uid="another-run"))
-    scene.cluster.add("Deployment", child_body("other-role", uid="other-role", role="monitoring"))
     scene.cluster.add("ConfigMap", stage_body())
     await scene.listed()
     scene.decide = broken
@@ -134,7 +133,7 @@ async def test_the_fifth_failure_in_a_row_lets_go_of_everything_and_says_so() ->
     assert scene.cluster.writes() == []
     assert await scene.reconciler(KEY) is None
     assert [e for e in scene.cluster.writes() if e[0] == "delete"] == [("delete", *each) for each in HOLDERS]
-    assert left(scene) == {"theirs", "other-role", stage_body()["metadata"]["name"]}
+    assert left(scene) == {"theirs", stage_body()["metadata"]["name"]}
     status = status_of(scene.cluster)
     assert (status["phase"], status["verdict"], status["observedGeneration"]) == ("Failed", "Unknown", 1)
     assert {c["type"]: c["status"] for c in status["conditions"]} == CONDITIONS
@@ -211,7 +210,7 @@ async def test_a_status_that_is_rejected_for_ever_is() -> None:
     refused = {"status": errors.Invalid("status.live.running: too large", code=422)}
     scene.cluster.broken = dict[str, errors.ClusterError](refused)
     await fails(scene, MOST_FAILURES)
-    assert len(left(scene)) == 3, "the servers go, though nothing can be said"
+    assert len(left(scene)) == 2, "the servers go, though nothing can be said"
     scene.cluster.broken.clear()
     scene.decide = broken
     await scene.reconciler(KEY)

@@ -176,3 +176,10 @@ async def test_a_run_that_is_being_deleted_lets_go_however_long_a_finalizer_keep
         scene.cluster.broken_objects.clear()
     assert await scene.once() is None
     assert (held(scene), len(scene.memories)) == ([], 0)
+
+
+@in_fast_time
+async def test_a_client_that_goes_alone_as_of_a_suspended_run_is_no_release() -> None:
+    scene = await served()
+    await scene.once(delete=(JOB,))
+    assert ([ref.name for ref in SERVERS], scene.collected.released_at) == (held(scene), None)

@@ -327,6 +327,29 @@ async def test_nothing_is_lost_when_the_api_server_is_away(scene: Scene) -> None
     assert list(scene.run_names()) == [FIRST]
 
 
+@pytest.mark.parametrize(
+    ("finalizers", "cancelled"), [(["a/b"], [FIRST, SECOND]), (["a/b", "orphan"], []), (None, [FIRST, SECOND])]
+)
+async def test_runs_of_a_sweep_that_a_finalizer_keeps_are_cancelled_unless_they_are_to_stay(
+    finalizers: list[str] | None, cancelled: list[str]
+) -> None:
+    scene = Scene(maxParallel=2)
+    await scene.until_settled()
+    meta = {"deletionTimestamp": "2026-11-21T12:00:00Z", "finalizers": finalizers}
+    scene.cluster.change(SWEEP_KIND, scene.cluster.objects[SWEEP_KIND, NAMESPACE, NAME], {"metadata": meta})
+    assert [await scene.once(), len(scene.reconcile.memories)] == [None, 0]
+    assert [name for _, _, name in scene.calls("cancel")] == cancelled
+    assert scene.calls("apply", "status") == []
+    assert [await scene.once(), scene.calls("cancel") if cancelled else []] == [None, []]
+
+
+async def test_a_sweep_that_is_gone_while_it_is_deleted_is_forgotten(scene: Scene) -> None:
+    await scene.until_settled()
+    scene.indexes.mark_deleting(SWEEP_KIND, NAMESPACE, NAME)
+    del scene.cluster.objects[SWEEP_KIND, NAMESPACE, NAME]
+    assert await scene.reconcile(SWEEP) is None
+
+
 async def test_a_sweep_that_is_gone_is_forgotten(scene: Scene) -> None:
     await scene.until_settled()
     del scene.cluster.objects[SWEEP_KIND, NAMESPACE, NAME]

@@ -296,10 +296,10 @@ def test_a_status_of_a_newer_operator_is_read_as_far_as_it_can_be() -> None:
     assert (repeated.create, repeated.cancel, repeated.forget) == ((), (), True)
 
 
-def test_a_sweep_that_is_being_deleted_is_left_to_the_garbage_collector() -> None:
+def test_a_sweep_that_is_being_deleted_only_cancels_its_runs() -> None:
     seen = facts(runs=[a_run("seqs-v1-r1")])
     decision = decide(replace(seen, sweep=replace(seen.sweep, deleting=True)))
-    assert (decision.create, decision.cancel, decision.forget) == ((), (), True)
+    assert (decision.create, [ref.name for ref in decision.cancel], decision.forget) == ((), ["seqs-v1-r1"], True)
 
 
 # ---- specs that are none -------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ def decide(facts: SweepFacts) -> SweepDecision:
     """What to do about a sweep now. The same facts give the same decision; on its own outcome it changes nothing."""
     status = read_leniently(BenchmarkSweepStatus, facts.sweep.status)
     if facts.sweep.deleting:
-        return SweepDecision(status=status, forget=True)
+        return SweepDecision(status=status, cancel=_cancelled(facts, facts.runs.values()), forget=True)
     if has_ended(status.conditions):
         # Tools wait for the generation to be seen, whatever was edited after the end.
         seen = status.model_copy(update={"observed_generation": facts.sweep.generation})

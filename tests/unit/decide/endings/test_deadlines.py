@@ -46,6 +46,25 @@ def test_deadline(reason: str, ends_at: int, scene: Scene) -> None:
     assert (failed.status, failed.reason) == ("True", reason)
 
 
+@pytest.mark.parametrize("kind_and_role", [("Deployment", "server"), ("Job", "client")])
+@pytest.mark.parametrize(("seconds", "late"), [(1059, False), (1060, True)])
+def test_a_run_that_is_too_late_has_not_lost_what_was_released_for_that(
+    seconds: int, late: bool, kind_and_role: tuple[str, str]
+) -> None:
+    """Another operator, or the CronJob, was faster: a sweep would measure it again."""
+    gone = Scene().measuring().with_spec(**LIMITS).log_read().without(*kind_and_role)
+    ending = gone.at(seconds).decide().ending
+    assert ending is not None
+    assert (ending.reason == "RunDeadlineExceeded") is late
+
+
+def test_a_server_that_is_gone_before_it_was_ready_is_not_one_that_was_never_made() -> None:
+    gone = Scene().server_loading().with_spec(**LIMITS | {"startupDeadlineSeconds": 0}).log_read()
+    ending = gone.without("Deployment", "server").at(5000).decide().ending
+    assert ending is not None
+    assert ending.reason == "ServerGone"
+
+
 @pytest.mark.parametrize(("reason", "ends_at", "scene"), CASES)
 def test_zero_is_no_limit(reason: str, ends_at: int, scene: Scene) -> None:
     assert scene.with_spec(**NONE).at(ends_at + 10_000_000).decide().status.phase not in ("Failed", "Cancelled")
