@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from benchrun.cli.__main__ import main
 from benchrun.cli.commands import logs
+from benchrun.names import child_name
 from unit.cli.fake_kubectl import FakeKubectl
 from unit.golden_messages import golden
 from unit.plan.specs import Json
@@ -19,12 +20,13 @@ CONTAINERS = {"server": "vllm", "client": "client"}
 def pod(name: str, role: str, *, begun: bool = True, restarts: int = 0, run: str = "uid-chat") -> Json:
     state: Json = {"running": {"startedAt": at(1)}} if begun else {"waiting": {"reason": "ContainerCreating"}}
     container = CONTAINERS[role]
+    kind = "Job" if role == "client" else "ReplicaSet"
     return {
         "metadata": {
             "name": name,
             "uid": f"uid-{name}",
-            "labels": {"benchrun.dev/role": role, "benchrun.dev/run-uid": run},
-            "ownerReferences": [{"kind": "ReplicaSet", "controller": True, "uid": "x"}],
+            "labels": {"benchrun.dev/role": role, "benchrun.dev/run": "chat", "benchrun.dev/run-uid": run},
+            "ownerReferences": [{"kind": kind, "name": child_name("chat", run, role), "controller": True, "uid": "x"}],
             "creationTimestamp": at(0),
         },
         "spec": {"containers": [{"name": container}]},
