@@ -109,6 +109,7 @@ class Judging(Question[Judgement]):
     ended_early: bool
     servers: tuple[ServerStatus, ...] = field(default=(), compare=False)  # as the last status will have them
     client: ClientStatus | None = field(default=None, compare=False)
+    most_stages: int = field(default=1_000, compare=False)  # what has a higher number is no record of the run
 
 
 RESULT_ROLES = (names.ROLE_STAGE, names.ROLE_TIMELINE)  # of the ConfigMaps that hold what was measured

@@ -27,8 +27,8 @@ from benchrun.plan import RECORD_KEY, TIMELINE_KEY, Arrival
 
 logger = logging.getLogger(__name__)
 
-JUDGED_WITHIN_SECONDS = 900.0  # the API server may be away for a while; the server is long gone
-JUDGE_RETRY_SECONDS = 5.0
+# The API server may be away for 15 minutes; the server is long gone. Turns of others are not counted: they may be many.
+JUDGE_RETRY_SECONDS, JUDGE_TRIES = 5.0, 180
 AT_ONCE = 8  # look-ups of a kind that are under way, of all runs together: each holds at most 4 MiB of a log
 PROBLEM_CHARS = 300
 
@@ -59,7 +59,7 @@ class Kind:
     """How a kind of question is answered."""
 
     look_up: Callable[[Tools, About, Any], Awaitable[Any]]  # the answer; raises ClusterError, or NotFoundOut.
-    seconds: float  # longest time that it may take
+    seconds: float | None  # longest time that it may take; None: it is bounded by itself
     retry_seconds: float | None = None  # when to retry after it failed, while it is still wanted; None: never
 
 
@@ -111,13 +111,15 @@ async def _judgement(tools: Tools, about: About, question: decision.Judging) -> 
         client=question.client,
         ended_early=question.ended_early,
     )
-    while True:
+    problem: object = None
+    for _ in range(JUDGE_TRIES):
         try:
-            parts = _parts(tools, about, with_baseline=not question.ended_early)
+            parts = _parts(tools, about, question)
             judged = await tools.judge.judge(job, parts, Judgement)
         except NotJudged as error:
             raise NotFoundOut(str(error)) from error
         except ClusterError as error:
+            problem = error
             logger.info("%s/%s: its records can't be read yet: %s", run.namespace, run.name, error)
             await asyncio.sleep(JUDGE_RETRY_SECONDS)
             continue
@@ -126,13 +128,15 @@ async def _judgement(tools: Tools, about: About, question: decision.Judging) -> 
         if judged.refused_count:
             logger.warning("%s: %d left out, first: %s", where, judged.refused_count, judged.refused[:1])
         return judged
+    raise NotFoundOut(f"its records can't be read: {problem}")
 
 
-async def _parts(tools: Tools, about: About, *, with_baseline: bool) -> AsyncGenerator[Part, None]:
-    """Everything that was measured, one part in memory at a time."""
+async def _parts(tools: Tools, about: About, question: decision.Judging) -> AsyncGenerator[Part, None]:
+    """Everything that was measured, one part in memory at a time; nothing that somebody else named like a record of the run."""
     run, stored = about.run, set[int]()
     for child in about.children.objects:
-        if child.owner_uid == run.uid and child.kind == "ConfigMap" and child.role in decision.RESULT_ROLES:
+        is_ours = child.owner_uid == run.uid and (child.sequence or 0) < question.most_stages
+        if is_ours and child.kind == "ConfigMap" and child.role in decision.RESULT_ROLES:
             held = await _held(tools, about, child)
             record, chunk = _decoded(held.get(RECORD_KEY)), _decoded(held.get(TIMELINE_KEY))
             if record is not None:
@@ -146,7 +150,7 @@ async def _parts(tools: Tools, about: About, *, with_baseline: bool) -> AsyncGen
     if about.samples:
         yield Part.of("timeline", encode(bucketed(about.samples, 1)), name="the latest samples")
     baseline = raw.text(raw.mapping(run.spec.get("baseline")).get("name"))
-    if with_baseline and baseline:
+    if baseline and not question.ended_early:
         try:
             body = await tools.cluster.get(names.KIND, namespace=run.namespace, name=baseline)
         except NotFound:
@@ -179,7 +183,7 @@ KINDS: Mapping[type[decision.Question[Any]], Kind] = {
     decision.Compilations: Kind(_compilations, seconds=5.0),
     decision.EndpointPods: Kind(_endpoint_pods, seconds=10.0, retry_seconds=4.0),
     decision.Exporter: Kind(_exporter, seconds=10.0),
-    decision.Judging: Kind(_judgement, seconds=JUDGED_WITHIN_SECONDS),
+    decision.Judging: Kind(_judgement, seconds=None),
     decision.LogTail: Kind(lambda tools, about, q: tools.cluster.log_tail(about.run.namespace, q), seconds=10.0),
     decision.ServerStart: Kind(_server_start, seconds=15.0),
 }
@@ -249,7 +253,9 @@ class LookUps:
         if news:
             self.news(key)
 
-    async def _outcome(self, about: About, question: decision.Question[Any], seconds: float) -> decision.Answer[Any]:
+    async def _outcome(
+        self, about: About, question: decision.Question[Any], seconds: float | None
+    ) -> decision.Answer[Any]:
         where = f"{about.run.namespace}/{about.run.name}: {type(question).__name__}"
         try:
             async with asyncio.timeout(seconds):

@@ -3,18 +3,31 @@
 import asyncio
 import gzip
 import json
+from collections.abc import AsyncGenerator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from benchrun import names
 from benchrun.api import ClientStatus, Judgement, ServerStatus
-from benchrun.decide import Judging
-from benchrun.effects import JUDGE_RETRY_SECONDS, KINDS, About, NotFound, NotFoundOut, NotJudged, Tools, Unavailable
-from benchrun.judge_process.messages import Part
+from benchrun.decide import Answers, Judging
+from benchrun.effects import (
+    JUDGE_RETRY_SECONDS,
+    KINDS,
+    A,
+    About,
+    LookUps,
+    NotFound,
+    NotFoundOut,
+    NotJudged,
+    Tools,
+    Unavailable,
+)
+from benchrun.judge_process.messages import Job, Part, SweepJob
 from benchrun.measure import decode
-from benchrun.observe import Children, child_of, run_of
+from benchrun.observe import Children, Key, child_of, run_of
 from benchrun.plan import Arrival, TimelinePart, stage_config_map, timeline_config_map
-from unit.runtime.bodies import NAMESPACE, UID, run_body
+from unit.runtime.bodies import KEY, NAMESPACE, UID, run_body
 from unit.runtime.fast_time import now, passing, run_fast
 from unit.runtime.judges import Judge
 from unit.runtime.memory_cluster import MemoryCluster
@@ -44,7 +57,7 @@ class Court:
 
     def __init__(self, *outcomes: Judgement | Exception, baseline: str = "") -> None:
         self.cluster, self.judge = MemoryCluster(), Judge(*outcomes)
-        self._children = Children()
+        self.children = Children()
         body = run_body()
         body["spec"] |= {"baseline": {"name": baseline}} if baseline else {}
         self.run = run_of(body)
@@ -56,10 +69,10 @@ class Court:
         body["metadata"] |= {"uid": body["metadata"]["name"], "resourceVersion": "500", **meta}
         self.cluster.add("ConfigMap", body)
         view = child_of("ConfigMap", {"metadata": body["metadata"]})
-        self._children = Children(objects=(*self._children.objects, view))
+        self.children = Children(objects=(*self.children.objects, view))
 
     async def judged(self, question: Judging = QUESTION) -> Judgement:
-        about = About(self.run, self._children, self.arrivals, self.samples)
+        about = About(self.run, self.children, self.arrivals, self.samples)
         judgement: Judgement = await KINDS[Judging].look_up(Tools(self.cluster, self.judge), about, question)
         return judgement
 
@@ -183,6 +196,55 @@ def test_while_the_api_server_is_away_it_is_retried(failures: int) -> None:
         assert court.heads() == [("record", name_of(0)), ("record", name_of(1))], "from the beginning each time"
 
     run_fast(end())
+
+
+class Busy(Judge):
+    """Others take half an hour before each turn."""
+
+    async def judge(self, job: Job | SweepJob, parts: AsyncGenerator[Part, None], answer: type[A]) -> A:
+        await passing(1800)
+        return await super().judge(job, parts, answer)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_waiting_for_the_judges_turn_is_not_counted(fails: bool) -> None:
+    async def end() -> None:
+        court = Court()
+        court.judge = Busy(JUDGED)
+        court.store(stage_config_map(OWNER, arrival(0), timeline=None))
+        if fails:
+            court.cluster.broken_objects[name_of(0)] = Unavailable("down")
+        answers, news = Answers(), list[Key]()
+        lookups = LookUps(Tools(court.cluster, court.judge), news=news.append)
+        lookups.ask(KEY, About(court.run, court.children), [QUESTION], answers)
+        await passing(1900)
+        court.cluster.broken_objects.clear()
+        await passing(1900)
+        assert (answers.value(QUESTION), news) == (JUDGED, [KEY])
+        await lookups.close()
+
+    run_fast(end())
+
+
+def test_an_api_server_that_stays_away_ends_it() -> None:
+    async def end() -> None:
+        court = Court()
+        court.store(stage_config_map(OWNER, arrival(0), timeline=None))
+        court.cluster.broken_objects[name_of(0)] = Unavailable("down")
+        with pytest.raises(NotFoundOut, match="down"):  # no TimeoutError
+            async with asyncio.timeout(1000):
+                await court.judged()
+        assert now() == 900
+
+    run_fast(end())
+
+
+async def test_records_beyond_the_plan_are_not_read() -> None:
+    court = Court(JUDGED)
+    for sequence in (0, 1, 2, 1_000_000):
+        court.store(stage_config_map(OWNER, arrival(sequence), timeline=None))
+    await court.judged(replace(QUESTION, most_stages=2))
+    assert court.heads() == [("record", name_of(0)), ("record", name_of(1))]
 
 
 async def test_why_a_run_was_not_judged_is_the_answer() -> None:
