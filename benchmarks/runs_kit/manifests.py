@@ -1,5 +1,6 @@
 """The runs, and what the benchmark writes into the status of their pods in a kubelet's and the scheduler's place."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -38,6 +39,19 @@ def run(name: str, namespace: str) -> Json:
             "repeats": 3,
         },
     }
+
+
+def alike(name: str, namespace: str) -> Iterator[tuple[str, Json]]:
+    """Objects of the kinds that a run's first children have, and about as large."""
+    about = {"metadata": {"name": name, "namespace": namespace, "labels": {"alike": ""}}}
+    pod = {
+        "schedulerName": NO_SCHEDULER,
+        "restartPolicy": "Never",
+        "containers": [{"name": "client", "image": "client"}],
+    }
+    yield "ConfigMap", {**about, "data": {"plan.json": "x" * 4096}}
+    yield "Service", {**about, "spec": {"selector": {"alike": name}, "ports": [{"port": 8000}]}}
+    yield "Job", {**about, "spec": {"suspend": True, "template": {"spec": pod}}}
 
 
 def unschedulable() -> Json:

@@ -110,6 +110,7 @@ class Scenario:
             await cluster.close()
 
     async def _measured(self) -> Figures:
+        create_seconds = await self._create_alike()
         children_seconds = await self._apply_runs()
         server_children_seconds = await self._start_clients()
         waiting = await self._wait_for_gpus()
@@ -117,14 +118,29 @@ class Scenario:
         await self._finish()
         return Figures(
             runs=len(self._runs),
+            create_seconds=round(create_seconds, 2),
             children_seconds=round(children_seconds, 2),
+            children_ratio=round(children_seconds / create_seconds, 2),
             server_children_seconds=round(server_children_seconds, 2),
+            server_children_ratio=round(server_children_seconds / create_seconds, 2),
             rss_mib=round(self._operator.usage().peak_rss_mib, 1),
             cpu_cores=round(cpu_cores, 3),
             writes_per_run=max(self._writes().values()),
             requests_per_waiting_run_per_minute=round(waiting, 3),
             decide_p99_ms=await self._operator.decide_p99_ms(),
         )
+
+    async def _create_alike(self) -> float:
+        """Seconds to create what the runs will need first, by one client that waits for each answer."""
+        began = time.monotonic()
+        for number in range(len(self._runs)):
+            for kind, body in manifests.alike(f"alike-{number}", self._namespace):
+                await self._api.ask("POST", PATHS[kind].format(self._namespace), body)
+        seconds = time.monotonic() - began
+        for kind in ("ConfigMap", "Service", "Job"):
+            await self._api.ask("DELETE", f"{PATHS[kind].format(self._namespace)}?labelSelector=alike")
+        self._report(f"as many objects were created in {seconds:.2f} s")
+        return seconds
 
     async def _apply_runs(self) -> float:
         """Seconds from the apply of the last run until the first children of all exist."""

@@ -31,13 +31,14 @@ class LoadResult:
 
 def load_result(search: contract.Search, here: "Position", raw: RawStage) -> LoadResult:
     columns = request_columns(raw)
-    due, ends = map(sub, columns.start_us, columns.queue_us), map(add, columns.start_us, columns.e2el_us)
     users = int(here.value) if search.axis == "concurrency" else None
+    begins = columns.start_us if users is not None else list(map(sub, columns.start_us, columns.queue_us))
+    ends = list(map(add, columns.start_us, columns.e2el_us))
     metrics = {limit.metric for limit in search.objectives}
     slices = sliced_gaps(raw) if "ITL" in metrics else []
     return LoadResult(
         failed=columns.ok.count(0),
-        parts=contract.stage_parts(list(due), list(ends), users=users),
+        parts=contract.stage_parts(begins, ends, users=users),
         values={metric: _values(metric, columns) for metric in metrics - {"ITL"}},
         gaps=(gap_counts(sum(slices, Counter[int]())), gap_slices(slices)),
     )
