@@ -37,7 +37,7 @@ class Figures:
 
 
 LIMITS = {
-    "children_ratio": 1.0,
+    "children_ratio": 2.0,
     "server_children_ratio": 1.0,
     "rss_mib": 100.0,
     "cpu_cores": 0.5,
