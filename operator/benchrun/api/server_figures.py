@@ -69,9 +69,8 @@ class Sample:
     cpu_periods: float | None = _sampled("max")
     """Counter of periods in which the server's container ran under a CPU limit; `cpu_throttled_periods`: in which it was stopped."""
     cpu_throttled_periods: float | None = _sampled("max")
-    low: "Sample | None" = (
-        None  # Of a bucket of samples, of which this is the mean: the least of each figure, and the greatest.
-    )
+    low: "Sample | None" = None
+    """Of a bucket of samples, of which this is the mean: the least of some figures; `high`: the greatest."""
     high: "Sample | None" = None
     refused: int = field(default=0, compare=False)
     """Values of the text that no server can have; they are not among the figures. Not kept in a timeline."""

@@ -385,6 +385,7 @@ class Judgement(StatusModel):
     """Of the condition NotRegressed, whose message is the comparison's; None: nothing was compared."""
     not_regressed_reason: _Text = ""
     objectives_met: ConditionStatus | None = None  # None: the spec has no objectives.
+    objectives_unmet: _Text = ""  # Message of the condition: which were not, and where.
     valid_reason: str = Field(Reason.INVALID_CELLS, max_length=128)
     """Reason of the condition Valid of a run that was measured to its end."""
     message: _Text = ""  # Message of a run that was measured to its end.

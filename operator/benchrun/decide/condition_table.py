@@ -115,18 +115,6 @@ def going_on(step: Step, *, has_objectives: bool, gate: str | None) -> list[Row]
     return rows
 
 
-def unmet(found: api.Judgement) -> str:
-    """Objectives that were not met at loads that the spec lists, the missed ones first."""
-    searched = {search.workload for search in found.searches}
-    texts = [
-        f"{each.outcome}: {each.metric} p{each.percentile} at most {each.max_milliseconds} ms at {row.cell}"
-        for row in found.results
-        for each in (row.objectives if row.workload not in searched else ())
-        if each.outcome != "Met"
-    ]
-    return api.sentence("; ".join(sorted(texts, key=lambda text: not text.startswith("Missed"))))
-
-
 def measured(
     valid_reason: str,
     message: str,

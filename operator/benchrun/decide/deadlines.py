@@ -143,7 +143,7 @@ def _since(state: RunState, condition: Condition) -> datetime | None:
 
 
 def _startup(state: RunState) -> Deadline | None:
-    """From the last pod being scheduled; until then from the first, since that one holds its GPUs while it waits for the others."""
+    """From the last pod being scheduled; until then from the first with GPUs, since that one holds them while it waits for the others."""
     pods, seconds = state.serving, state.spec.startup_deadline_seconds
     if not pods:
         return None
@@ -156,7 +156,8 @@ def _startup(state: RunState) -> Deadline | None:
         else _why(pod.waiting_message, pod.waiting_reason, slow)
     )
     message = f"the server was not healthy within startupDeadlineSeconds ({seconds} s) of being scheduled: {why}"
-    first = min((pod.scheduled_at for pod in pods if pod.scheduled_at is not None), default=None)
+    held = (pod.scheduled_at for pod in pods if pod.role != names.ROLE_PROXY)
+    first = min((each for each in held if each is not None), default=None)
     return _deadline(Reason.STARTUP_DEADLINE, instant(state.status.scheduled_time) or first, seconds, message)
 
 

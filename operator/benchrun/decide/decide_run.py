@@ -227,7 +227,7 @@ def _final_status(state: RunState, end: Ending | None, judged: Answer[api.Judgem
         regressed = found.not_regressed, found.not_regressed_reason, found.comparison.message
     message, met = sentence(message), found.objectives_met if state.spec.objectives else None
     rows = condition_table.measured(
-        valid_reason, message, objectives_met=met, unmet=condition_table.unmet(found), not_regressed=regressed
+        valid_reason, message, objectives_met=met, unmet=found.objectives_unmet, not_regressed=regressed
     )
     return _ended(state, "Completed", message, rows, found)
 

@@ -261,7 +261,7 @@ class LookUps:
             async with asyncio.timeout(seconds):
                 return decision.Answer(await self.kinds[type(question)].look_up(self.tools, about, question))
         except TimeoutError:
-            problem = f"no answer within {seconds:g} s"
+            problem = f"no answer within {seconds} s"
         except (ClusterError, NotFoundOut) as error:
             problem = str(error) or type(error).__name__
         except Exception as error:

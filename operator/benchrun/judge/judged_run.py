@@ -80,6 +80,7 @@ def judged_run(
         datasets=datasets,
         client=_client_status(records, client),
         objectives_met=_objectives_met(found) if spec.objectives else None,
+        objectives_unmet=_objectives_unmet(found),
         valid_reason=_VALID_REASONS.get(found.verdict, api.Reason.INVALID_CELLS),
         message=_sentence(found),
         all_requests_failed=failed,
@@ -88,7 +89,8 @@ def judged_run(
     )
     if spec.baseline is None or ended_early or failed:
         return judgement
-    return against_baseline(name, uid, spec, judgement, servers=servers, baseline=spec.baseline, found=baseline)
+    rows = found.whole
+    return against_baseline(name, uid, spec, judgement, rows, servers=servers, baseline=spec.baseline, found=baseline)
 
 
 def _of_status(found: Judged, profile: api.ProfileStatus | None) -> dict[str, Any]:
@@ -129,6 +131,18 @@ def _objectives_met(found: Judged) -> api.ConditionStatus:
     if "Missed" in outcomes:
         return "False"
     return "Unknown" if "Inconclusive" in outcomes else "True"
+
+
+def _objectives_unmet(found: Judged) -> str:
+    """Those at loads that the spec lists, the missed ones first."""
+    searched = {search.workload for search in found.searches}
+    texts = [
+        f"{each.outcome}: {each.metric} p{each.percentile} at most {each.max_milliseconds} ms at {row.cell}"
+        for row in found.whole
+        for each in (row.objectives if row.workload not in searched else ())
+        if each.outcome != "Met"
+    ]
+    return api.sentence("; ".join(sorted(texts, key=lambda text: not text.startswith("Missed"))))
 
 
 def _sentence(found: Judged) -> str:

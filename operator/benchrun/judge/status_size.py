@@ -163,11 +163,11 @@ _CUTS: tuple[_Cut, ...] = (
     _without(r".*_itl_ms|total_(input|output)_tokens|duration$"),
     _without_field("roles"),
     _without_field("bottleneck"),
-    _without_field("repeat_cv_percent"),
+    _without_outcome("Inconclusive"),
     _without(_PERCENTILE.pattern),
     _without_outcome("Met"),
-    _without_outcome("Inconclusive"),
     _worst_objective_only,
+    _without_field("repeat_cv_percent"),
     _without_field("objectives"),
 )
 

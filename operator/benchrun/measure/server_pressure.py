@@ -1,5 +1,6 @@
 """What the samples of a server show of its queue (Pressure), and its own limits (ServerLimits)."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -165,16 +166,17 @@ def _ceiling(busy: Sequence[Sample], full: float, limits: ServerLimits, lengths:
 
 
 def _is_queued(sample: Sample, ceiling: float | None, full: float) -> bool:
-    running, waiting = sample.running or 0.0, sample.waiting or 0.0
-    held = (ceiling is not None and running >= ceiling) or ((sample.high or sample).kv_cache or 0.0) >= full
+    running, waiting = math.ceil(sample.running or 0.0), sample.waiting or 0.0
+    held = (ceiling is not None and running >= ceiling) or (sample.kv_cache or 0.0) >= full
     return waiting >= 1 and (held or waiting >= MIN_WAITING_SHARE * running)
 
 
 def _hold(sample: Sample, ceiling: float | None, full: float, *, preempting: bool) -> Hold | None:
     """In the order in which the scheduler checks. None: whether the KV cache had room is not known."""
-    if ceiling is not None and (sample.running or 0.0) >= ceiling:
+    # A bucket's mean is short of a limit where one of its samples is.
+    if ceiling is not None and math.ceil(sample.running or 0.0) >= ceiling:
         return Hold.SEQUENCES
-    usage = (sample.high or sample).kv_cache
+    usage = sample.kv_cache
     if usage is None:
         return None
     if usage >= full or (preempting and usage >= PREEMPTED_KV):

@@ -8,7 +8,7 @@ import gzip
 import json
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import accumulate, takewhile
@@ -27,6 +27,8 @@ STALE_SECONDS = 60.0
 """A server not scraped for this long no longer counts in live figures: twice the longest scrape with its retry."""
 KV_CACHE_DECIMALS = 3  # Of a percentage. A cache of a million tokens is not at 0 with a chat of a hundred in it.
 
+_WITH_ENDS = ("running", "waiting", "kv_cache", "generation_tokens")
+"""Figures of which a bucket has the least and the greatest value too."""
 _DECIMALS = 6
 _MAX_VALUES = 3 * MAX_SAMPLES * (len(SAMPLE_FIGURES) + 1)
 _MAX_CONTAINERS = 65_536  # Brackets of all sorts: what is small as text may be large once it is parsed.
@@ -130,14 +132,18 @@ def _rate(before: Sample | None, after: Sample, counter: str) -> float | None:
 
 
 def _bucket(samples: Sequence[Sample]) -> Sample:
-    low, high = _merged([s.low or s for s in samples], min), _merged([s.high or s for s in samples], max)
+    low = _merged([s.low or s for s in samples], min, _WITH_ENDS)
+    high = _merged([s.high or s for s in samples], max, _WITH_ENDS)
     return replace(_merged(samples, fmean), low=low, high=high)
 
 
-def _merged(samples: Sequence[Sample], merge: Callable[[list[float]], float]) -> Sample:
-    """One sample for many, at their mean instant; start time and XID, which are no measurements, are the last ones."""
-    columns = {name: known(getattr(s, name) for s in samples) for name in SAMPLE_FIGURES}
-    merged: dict[str, Any] = {name: merge(values) if values else None for name, values in columns.items()}
+def _merged(
+    samples: Sequence[Sample], merge: Callable[[list[float]], float], names: Collection[str] = tuple(SAMPLE_FIGURES)
+) -> Sample:
+    """One sample for many with these figures, at their mean instant; start time and XID, which are no measurements, are the last."""
+    columns = {name: known(getattr(s, name) for s in samples) for name in names}
+    merged: dict[str, Any] = dict.fromkeys(SAMPLE_FIGURES)
+    merged |= {name: merge(values) if values else None for name, values in columns.items()}
     xids = known(s.gpu_xid for s in samples)
     merged |= {"at": fmean([s.at for s in samples]), "start_time": samples[-1].start_time, "low": None, "high": None}
     merged |= {"gpu_xid": xids[-1] if xids else None}

@@ -138,11 +138,12 @@ LEEWAY_SECONDS = 86_400  # Beyond the deadlines the operator keeps, for the time
 
 
 def hold_seconds(spec: BenchmarkRunSpec, max_hold_seconds: int) -> int:
-    """How long a server may be held once it is scheduled: written at its creation, and never changed."""
+    """How long a server may be held once its first pod is scheduled: written at its creation, and never changed. The last pod
+    may be scheduled when the deadline of the first is nearly over, and then has its own."""
     startup, run = spec.startup_deadline_seconds, spec.run_deadline_seconds
     if startup == 0 or run == 0:
         return max_hold_seconds
-    return min(startup + run + MARGIN_SECONDS, max_hold_seconds)
+    return min(2 * startup + run + MARGIN_SECONDS, max_hold_seconds)
 
 
 def client_seconds(spec: BenchmarkRunSpec, max_hold_seconds: int) -> int:

@@ -162,18 +162,17 @@ def _power(spec: BenchmarkRunSpec) -> list[Remark]:
 
 
 def _workload(spec: BenchmarkRunSpec, workload: Workload, path: str) -> list[Remark]:
+    # Repeats that send the same hold no chance of their own.
+    is_same = spec.measurement.cache_policy == "Share" or getattr(workload.dataset.single, "seed", None) is not None
+    repeats = 1 if is_same else spec.repeats
     # Requests of each load point, all repeats together.
-    counts = {value: requests_of(workload, value) * spec.repeats for value in load_points(workload.load)[1]}
+    counts = {value: requests_of(workload, value) * repeats for value in load_points(workload.load)[1]}
     if not counts:  # a search: the schema refuses too few requests, and it repeats where it needs more
         return []
     remarks: list[Remark] = []
-    if (
-        spec.objectives
-        and "inf" in counts
-        and workload.load.max_concurrency is None
-        and spec.repeats < contract.MIN_REPEATS
-    ):
-        text = f"{spec.repeats}: where all requests are sent at once, no objective can be Met with fewer than {contract.MIN_REPEATS}"
+    if spec.objectives and "inf" in counts and workload.load.max_concurrency is None and repeats < contract.MIN_REPEATS:
+        told = f"{spec.repeats}{' that send the same' if is_same else ''}: where all requests are sent at once"
+        text = f"{told}, no objective can be Met with fewer than {contract.MIN_REPEATS}"
         remarks.append(warning("spec.repeats", text))
     limits: dict[str, list[str]] = {}
     for objective in spec.objectives:
@@ -183,7 +182,7 @@ def _workload(spec: BenchmarkRunSpec, workload: Workload, path: str) -> list[Rem
     if not short:
         return remarks
     field = f"{path}.requests" if workload.requests is not None else f"{path}.durationSeconds"
-    remarks.append(warning(field, _sentence(short, counts, spec.repeats)))
+    remarks.append(warning(field, _sentence(short, counts, repeats)))
     if unmet := ", ".join(name for percentile in short for name in limits.get(percentile, ())):
         text = f"with so few requests {unmet} can only be Missed or Inconclusive, not Met"
         remarks.append(warning("spec.objectives", text))

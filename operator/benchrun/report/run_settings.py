@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from benchrun.api import BenchmarkRunStatus, ServerStatus
+from benchrun.measure.server_pressure import server_limits
 from benchrun.names import ROLE_PROXY
 from benchrun.observe import untrusted_json as raw
 from benchrun.report.tables import Rows, figure
@@ -52,7 +53,7 @@ def kv_cache_text(server: ServerStatus) -> str:
     tokens = server.kv_cache_tokens
     if tokens is None:
         return ""
-    engines = ServeArgs.of(server.args).whole("data-parallel-size") or 1  # Whose caches are added up.
+    engines = server_limits(server.args, server.reported).engines  # Whose caches are added up.
     each_rank = re.findall(r"[0-9]+(?:\.[0-9]+)?", server.reported.get("available_kv_cache_gib", ""))
     # Where it was given, vLLM measures nothing: --kv-cache-memory-bytes, and always on CPUs.
     given = server.reported.get("kv_cache_memory_bytes", "")

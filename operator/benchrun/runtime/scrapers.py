@@ -31,6 +31,14 @@ EXPORTER_SECONDS = 4.0
 VALUES: Mapping[ExporterKind, Callable[..., dict[str, float | None]]] = {"gpu": gpu_values, "cpu": cpu_values}
 
 
+def _facts(text: str) -> ServerFacts:
+    """None where its line can't be read: the figures of the page can."""
+    try:
+        return parse_facts(text)
+    except UnreadableMetrics:
+        return ServerFacts()
+
+
 @dataclass(eq=False)
 class Scraper:
     """Scrapes one server. Calls `news` when something changed that a decision may depend on, not at every scrape."""
@@ -79,7 +87,7 @@ class Scraper:
                 at, began = self.now().timestamp(), thread_time()
                 try:
                     sample = parse_sample(text, at=at, role=self.target.role, pod=self.target.pod)
-                    facts = None if self.target.pod in self.collected.server_facts else parse_facts(text)
+                    facts = None if self.target.pod in self.collected.server_facts else _facts(text)
                 finally:
                     self._cost_seconds = thread_time() - began
             except (FetchError, UnreadableMetrics) as error:

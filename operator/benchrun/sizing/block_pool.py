@@ -135,4 +135,4 @@ class Fit:
 
     def longest(self, limit: int = UNLIMITED_TOKENS) -> int:
         """The longest sequence that fits alone, up to `limit`; 0: none does."""
-        return bisect_right(range(1, limit + 1), self.usable_blocks, key=self.pool.blocks_for)
+        return bisect_right(range(1, min(limit, UNLIMITED_TOKENS) + 1), self.usable_blocks, key=self.pool.blocks_for)

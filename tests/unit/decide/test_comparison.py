@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from benchrun.api import BenchmarkRunStatus, ConditionType, find_condition
+from benchrun.judge import results as judge_results
 from benchrun.judge.comparison.comparability import results_digest
 from benchrun.observe import Run
 from benchrun.report.exit_codes import exit_code
@@ -41,6 +42,14 @@ def test_a_run_without_a_baseline_compares_nothing() -> None:
     status = Scene().measuring().arrived(0, 1).ended().status
     assert status.comparison is None
     assert standing(status, "NotRegressed") == {"NotRegressed": "absent"}
+
+
+def test_what_a_status_has_no_room_for_is_compared_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = a_run()
+    monkeypatch.setattr(judge_results, "MAX_BYTES", 0)
+    status = ended(before)
+    assert status.results == []
+    assert standing(status, "NotRegressed") == {"NotRegressed": "True (NotRegressed)"}
 
 
 @pytest.mark.parametrize("end", [{"cancel": True}, {"runDeadlineSeconds": 1}])

@@ -4,6 +4,7 @@ from typing import get_args
 
 import pytest
 from benchrun.api import Condition, ConditionType
+from benchrun.judge import results as judge_results
 from unit.decide.scenes import Scene
 from unit.decide.summaries import standing
 from unit.measure.records import requests
@@ -70,7 +71,12 @@ def test_objectives(expected: str, objectives: list[dict[str, object]], scene: S
     assert standing(status, "ObjectivesMet") == {"ObjectivesMet": expected}
 
 
-def test_objectives_that_were_not_met_are_named_the_missed_ones_first() -> None:
+@pytest.mark.parametrize("room", [80_000, 0])
+def test_objectives_that_were_not_met_are_named_the_missed_ones_first(
+    room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those that the rows have no room for."""
+    monkeypatch.setattr(judge_results, "MAX_BYTES", room)
     status = MEASURED.with_spec(objectives=MISSED).ended().status
     (message,) = (each.message for each in status.conditions if each.type == "ObjectivesMet")
     outcomes = [text.partition(":")[0] for text in message.split("; ")]

@@ -187,8 +187,28 @@ def test_the_caches_of_several_engines_hold_no_longer_prompts_together() -> None
     assert running_by_step(limits, Lengths(4096, 10)) == 8 * 2 * 10
 
 
-def test_a_cache_that_was_full_for_a_moment_of_a_bucket_held_requests_back() -> None:
-    gauges = gauge_samples([(8, 4, 0.6), (8, 4, 0.6), (8, 4, 1.0), (8, 4, 0.6)])
-    under = pressure([window(bucketed(gauges, 4))], ServerLimits(), LENGTHS)
-    assert under is not None
-    assert (under.hold, under.kv_max_percent) == (Hold.KV_CACHE, 100.0)
+@pytest.mark.parametrize(
+    ("hold", "limits", "gauges"),
+    [
+        pytest.param(
+            Hold.STEP, UNKNOWN, [(8 + i % 4, 4, 1.0 if i == 7 else 0.6) for i in range(16)], id="full for a moment"
+        ),
+        pytest.param(
+            Hold.KV_CACHE, UNKNOWN, [(8 + i % 4, 4, 0.9 if i == 7 else 0.99) for i in range(16)], id="full but for one"
+        ),
+        pytest.param(
+            Hold.SEQUENCES,
+            ServerLimits(sequences=64),
+            [(64, 4, 0.6)] * 14 + [(50, 4, 0.6), (64, 4, 1.0)],
+            id="all places taken but for a moment",
+        ),
+    ],
+)
+def test_buckets_say_what_their_samples_say(hold: Hold, limits: ServerLimits, gauges: list[Gauges]) -> None:
+    samples = gauge_samples(gauges)
+    highest = 100 * max(usage or 0.0 for *_, usage in gauges)
+    for each in (samples, bucketed(samples, 16)):
+        under = pressure([window(each)], limits, LENGTHS)
+        assert under is not None
+        assert under.hold is hold
+        assert under.kv_max_percent == pytest.approx(highest)

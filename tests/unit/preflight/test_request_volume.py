@@ -150,6 +150,24 @@ def test_loads_sent_at_once_take_five_repeats(load: dict[str, Any], repeats: int
     assert levels == (["Warning"] if is_warned else [])
 
 
+@pytest.mark.parametrize(
+    "same",
+    [
+        {"measurement": {"cachePolicy": "Share"}},
+        {"measurement": {"cachePolicy": "Reset"}, "dataset": {"generator": "VLLM", "seed": 7}},
+    ],
+)
+def test_repeats_that_send_the_same_count_as_one(same: dict[str, Any]) -> None:
+    """Of 100 requests in five repeats, and of five loads sent at once."""
+    data = {"random": {"inputTokens": 9, "outputTokens": 9, **same.get("dataset", {})}}
+    at_once = workload("a", load={"requestRates": ["inf"]}, dataset=data, requests=100)
+    objectives = [{"metric": "TTFT", "percentile": "99", "maxMilliseconds": 9}]
+    measurement = {"percentiles": ["99"], **same["measurement"]}
+    made = spec({"workloads": [at_once], "objectives": objectives, "repeats": 5, "measurement": measurement})
+    paths = [remark.path for remark in sample_remarks(made) if remark.level == "Warning"]
+    assert paths == ["spec.repeats", "spec.workloads[0].requests", "spec.objectives"]
+
+
 def test_repeats_are_requested_where_something_is_listed_beside_a_search() -> None:
     search = {"search": {"axis": "Concurrency", "from": "1", "to": "8"}}
     objectives = [{"metric": "TTFT", "percentile": "50", "maxMilliseconds": 9}]

@@ -76,7 +76,7 @@ class Cluster:
         self.pages += 1
         *head, plural = path.split("/")
         label, _, roles = query["labelSelector"].partition(",")
-        assert roles == ("benchrun.dev/role in (server,prefill,decode,proxy)" if plural == "pods" else "")
+        assert roles == ("benchrun.dev/role in (server,prefill,decode)" if plural == "pods" else "")
         namespace = f"/namespaces/{head[-1]}/" if head[-2] == "namespaces" else "/namespaces/"
         found = sorted(
             ((at, body) for at, body in self.objects.items() if namespace in at and at.split("/")[-2] == plural),
@@ -86,6 +86,7 @@ class Cluster:
         if query.get("fieldSelector") is not None:
             assert query["fieldSelector"] == "spec.nodeName!="
             found = [(at, body) for at, body in found if body["spec"]["nodeName"]]
+            found = [(at, body) for at, body in found if body["metadata"]["labels"].get("benchrun.dev/role") != "proxy"]
         found = [(at, body) for at, body in found if at > query.get("continue", "")]
         page = found[: int(query["limit"])]
         more = {"continue": page[-1][0]} if len(page) < len(found) else {}

@@ -18,7 +18,7 @@ from unit.release.conftest import LookAt
 T0 = 1_800_000_000
 HOUR = 3_600
 DAY = 86_400
-HOLD = 1800 + HOUR + 60
+HOLD = 2 * 1800 + HOUR + 60
 AT = "2027-01-15T08:00:00Z"
 
 
@@ -75,7 +75,7 @@ def test_the_run_gets_an_event(cluster: Cluster, look: LookAt) -> None:
         "name": "chat",
         "uid": "chat-uid",
     }
-    assert event["firstTimestamp"] == event["lastTimestamp"] == "2027-01-15T09:31:01Z"
+    assert event["firstTimestamp"] == event["lastTimestamp"] == "2027-01-15T10:01:01Z"
     assert {name, str(HOLD), str(HOLD + 1)} <= set(event["message"].replace(";", "").split())
 
 
@@ -95,6 +95,14 @@ def test_waiting_for_a_node_is_not_holding_one(cluster: Cluster, look: LookAt) -
     look(T0 + 5 * DAY)
     look(T0 + 5 * DAY + HOLD)
     assert deleted(cluster) == []
+
+
+def test_a_proxy_on_a_node_starts_no_clock(cluster: Cluster, look: LookAt) -> None:
+    """The GPUs of its run are still waited for."""
+    labels = server(cluster, node="")["metadata"]["labels"] | {names.LABEL_ROLE: names.ROLE_PROXY}
+    proxy = {"name": "proxy", "namespace": "team-a", "labels": labels, "uid": "q"}
+    cluster.add("pods", {"metadata": proxy, "spec": {"nodeName": "n"}})
+    assert [look(T0), look(T0 + DAY), deleted(cluster)] == [0, 0, []]
 
 
 def test_the_clock_goes_on_while_a_pod_moves(cluster: Cluster, look: LookAt) -> None:

@@ -375,6 +375,8 @@ def test_a_token_of_the_kv_cache_takes_what_was_available_over_the_tokens() -> N
     assert kv_cache_text(server) == "KV cache 416304 tokens in 50.8 GiB a GPU, 128 KiB a token and GPU"
     two = server.model_copy(update={"kv_cache_tokens": 832_608, "args": ["--data-parallel-size=2"]})
     assert kv_cache_text(two) == "KV cache 832608 tokens in 50.8 GiB a GPU, 128 KiB a token and GPU"
+    by_variable = two.model_copy(update={"args": ["--data-parallel-size=$(DP)"]})
+    assert kv_cache_text(by_variable) == "KV cache 832608 tokens in 50.8 GiB a GPU, 64 KiB a token and GPU"
     bare = server.model_copy(update={"reported": {"available_kv_cache_gib": "?"}})
     assert kv_cache_text(bare) == "KV cache 416304 tokens"
     assert kv_cache_text(ServerStatus(role="server")) == ""

@@ -130,9 +130,9 @@ def test_page_that_cannot_be_read_is_counted_and_logged_once() -> None:
 BAD_FACTS = 'vllm:cache_config_info{block_size="16" 1\n'
 
 
-def test_a_page_whose_settings_cannot_be_read_is_a_failure() -> None:
+def test_a_page_whose_settings_cannot_be_read_has_figures() -> None:
     scene = after(10, Web(metrics=PAGE + BAD_FACTS, version=VERSION))
-    assert (scene.count("failure"), scene.collected.samples.unstored) == (5, [])
+    assert (scene.count("failure"), len(scene.collected.samples.unstored)) == (0, 5)
 
 
 def costing(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -283,12 +283,27 @@ def test_what_else_differs_is_noted_once_beside_the_words() -> None:
     assert [each.reason is not None for each in found.results] == [False, True]
 
 
-def on_a_plateau(name: str, *, stage: float, plateau: float | None = None) -> MeasuredRun:
+def a_plateau(*, stage: float, plateau: float | None = None, users: int = 8, verdict: str = "Valid") -> Result:
     """With the output throughput of its whole stage, and of its plateau if it has one."""
-    whole = row("chat/concurrency=8", repeats=5, cv=1.0, OutputThroughput=stage)
+    whole = row(f"chat/concurrency={users}", repeats=5, cv=1.0, OutputThroughput=stage)
     steady = {} if plateau is None else dict.fromkeys(THROUGHPUTS, plateau)
     of = "Stage" if plateau is None else "Plateau"
-    return run(name, [whole.model_copy(update={"steady": steady, "throughput_of": of})])
+    return whole.model_copy(update={"steady": steady, "throughput_of": of, "verdict": verdict})
+
+
+def on_a_plateau(name: str, *, stage: float, plateau: float | None = None) -> MeasuredRun:
+    return run(name, [a_plateau(stage=stage, plateau=plateau)])
+
+
+@pytest.mark.parametrize(("verdict", "best"), [("Invalid", (16, 1100.0)), ("Suspect", (16, 880.0))])
+def test_load_points_compete_by_one_part_of_the_stage_and_invalid_ones_decide_nothing(
+    verdict: str, best: tuple[int, float]
+) -> None:
+    rows = [a_plateau(stage=800.0, plateau=1000.0), a_plateau(users=16, stage=880.0, plateau=1100.0)]
+    given = {"base": [run("b", rows)], "wide": [run("w", [a_plateau(users=16, stage=500.0, verdict=verdict)])]}
+    cells = [f"chat/concurrency={users}" for users in (8, 16)]
+    [found] = best_variants(contenders(sides(given), cells), [])
+    assert (found.cell, found.throughput_per_gpu) == (f"chat/concurrency={best[0]}", best[1])
 
 
 def test_the_best_is_chosen_by_the_part_of_the_stage_that_all_have() -> None:

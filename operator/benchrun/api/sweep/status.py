@@ -121,7 +121,9 @@ class Row(StatusModel):
     cache was full."""
     verdict: Verdict
     """The worst verdict of the runs behind it; Unknown where nothing was measured. Invalid only where no run can be trusted here."""
-    reason: ShortReason | None = Field(None, description="Why figures are missing or not comparable.")
+    reason: ShortReason | None = Field(
+        None, description="Why figures are missing or not comparable, or what else differs from the baseline."
+    )
 
 
 class BestVariant(StatusModel):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from benchrun import api
 from benchrun.judge.comparison import comparability
 from benchrun.judge.comparison.comparability import MeasuredRun, Side, cell_obstacle, obstacle
-from benchrun.judge.comparison.figures import figure_of, sentence, throughput_at
+from benchrun.judge.comparison.figures import figure_of, rows_at, sentence, throughput_at
 from benchrun.judge.comparison.gate import gate
 from benchrun.judge.comparison.hypotheses import MOST_PERCENT, Question, answers, family_error
 from benchrun.judge.explain import bottleneck
@@ -92,7 +92,8 @@ class Asked(NamedTuple):
 
 def questions_at(cell: str, before: Side, after: Side, metrics: Iterable[api.ComparedMetric]) -> list[Question]:
     """Of these figures at a load point."""
-    return [Question(m, figure_of(m, cell, before, after), figure_of(m, cell, after, before)) for m in metrics]
+    one, other = rows_at(cell, before), rows_at(cell, after)
+    return [Question(m, figure_of(m, cell, before, other), figure_of(m, cell, after, one)) for m in metrics]
 
 
 def compared_cells(
@@ -195,14 +196,16 @@ def against_baseline(
     uid: str,
     spec: api.BenchmarkRunSpec,
     judgement: api.Judgement,
+    rows: list[api.Result],
     *,
     servers: Sequence[api.ServerStatus],
     baseline: api.Baseline,
     found: Run | None,
 ) -> api.Judgement:
-    """The judgement of the run with its comparison. `found`: the baseline; None: there is no such run."""
+    """The judgement of the run with its comparison. `rows`: its results before any was cut. `found`: the baseline; None: there is
+    no such run."""
     status = api.BenchmarkRunStatus(
-        completion_time=_ENDED, servers=list(servers), client=judgement.client, results=judgement.results
+        completion_time=_ENDED, servers=list(servers), client=judgement.client, results=rows
     )
     compared = _compared(MeasuredRun(name, uid, spec, status), baseline, found)
     cells, truncated = fitted_cells(compared.cells)

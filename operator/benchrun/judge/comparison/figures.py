@@ -39,11 +39,12 @@ class Figure:
 
 
 def figure_of(
-    metric: api.ComparedMetric, cell: str, side: Sequence[MeasuredRun], beside: Sequence[MeasuredRun] = ()
+    metric: api.ComparedMetric, cell: str, side: Sequence[MeasuredRun], beside: Sequence[api.Result] = ()
 ) -> Figure:
-    """The figure at a cell that every run of the side has; throughput is of the part of the stage that those `beside` it have too.
+    """The figure at a cell that every run of the side has; throughput is of the part of the stage that the rows `beside` have too.
     The noise of a single run is that of its repeats."""
-    rows, among = _rows(cell, side), _rows(cell, (*side, *beside))
+    rows = rows_at(cell, side)
+    among = (*rows, *beside)
     found = _figure_of(api.KEYS[metric], side, rows, among=among)
     is_of_arrivals = api.KEYS[metric] in api.THROUGHPUTS and common(among) == "Arrivals"
     return replace(found, of_arrivals=arrivals_reason(rows[0])) if is_of_arrivals else found
@@ -51,10 +52,11 @@ def figure_of(
 
 def throughput_at(cell: str, runs: Sequence[MeasuredRun]) -> api.ThroughputOf | None:
     """Which throughput these runs are compared by at a cell."""
-    return common(_rows(cell, runs))
+    return common(rows_at(cell, runs))
 
 
-def _rows(cell: str, runs: Sequence[MeasuredRun]) -> list[api.Result]:
+def rows_at(cell: str, runs: Sequence[MeasuredRun]) -> list[api.Result]:
+    """Those of the runs that have any."""
     return [row for run in runs if (row := run.row(cell)) is not None]
 
 

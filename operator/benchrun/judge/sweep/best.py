@@ -1,6 +1,7 @@
 """A variant with its runs; the best variant by each objective, and the Pareto front of throughput per GPU against TPOT."""
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist, geometric_mean
@@ -72,16 +73,17 @@ class Contender:
 
 
 def contenders(sides: Sequence[Side], cells: Sequence[str]) -> list[Contender]:
-    """Every one there is, by throughput of the part of the stage that all have. Invalid figures win nothing."""
-    beside = {cell: [run for side in sides for run in side.runs_at(cell)] for cell in cells}
-    found = (_contender(side, cell, beside[cell]) for side in sides for cell in cells)
+    """Every one there is, by throughput of the part of the stage that all of its workload have. Invalid figures win nothing."""
+    able = [(side, cell, [row for _, row in side.at(cell)]) for side in sides for cell in cells]
+    able = [(side, cell, rows) for side, cell, rows in able if rows and rows[0].verdict in TRUSTED]
+    beside: dict[str, list[Result]] = defaultdict(list)
+    for *_, rows in able:
+        beside[rows[0].workload] += rows
+    found = (_contender(side, cell, beside[rows[0].workload]) for side, cell, rows in able)
     return [contender for contender in found if contender is not None]
 
 
-def _contender(side: Side, cell: str, beside: Sequence[MeasuredRun]) -> Contender | None:
-    rows = side.at(cell)
-    if not rows or any(row.verdict not in TRUSTED for _, row in rows):
-        return None
+def _contender(side: Side, cell: str, beside: Sequence[Result]) -> Contender | None:
     own, figure = (figure_of("OutputThroughput", cell, side.runs_at(cell), beside=among) for among in ((), beside))
     if figure.value is None:
         return None

@@ -72,6 +72,17 @@ def test_without_a_node_for_one_of_them_the_run_waits(role: str) -> None:
     assert pods(made).ended().status.phase == "Starting"
 
 
+@pytest.mark.parametrize(("role", "phase"), [("proxy", "WaitingForNode"), ("decode", "Failed")])
+def test_the_deadline_to_start_counts_from_the_first_gpu(role: str, phase: str) -> None:
+    """The others wait for a node without a limit; a proxy takes none of what they wait for."""
+    limits = {"startupDeadlineSeconds": 300, "pendingDeadlineSeconds": 0}
+    made = RUN.client_ready().having(*(("Deployment", each) for each in ROLES)).at(SERVER_CREATED).settled()
+    scene = pods(made).with_spec(**limits).log_read()
+    for other in set(ROLES) - {role}:
+        scene = scene.pod(other, scheduled_at=None, node=None, phase="Pending")
+    assert scene.at(SCHEDULED + 301).decide().status.phase == phase
+
+
 def test_each_role_is_reported_separately_and_the_proxy_has_no_gpu() -> None:
     status = MEASURING.pod("prefill", gpus=1).pod("decode", gpus=2).ended().status
     assert [(s.role, s.pod, s.gpus, s.ready) for s in status.servers] == [

@@ -70,7 +70,7 @@ def profile_section(run: html.Reported) -> html.Section | None:
 
 
 def sweep_limits_section(sweep: html.ReportedSweep) -> html.Section | None:
-    """Bottlenecks by a variant and the baseline together, and what could not be compared."""
+    """Bottlenecks by a variant and the baseline together, and what could not be compared or differs besides."""
     results = sweep.status.results
     limited = tuple((row.variant, row.cell, row.limit.sentence) for row in results if row.limit is not None)
     reasons = tuple((row.variant, row.cell, row.reason) for row in results if row.runs and row.reason)
@@ -79,7 +79,7 @@ def sweep_limits_section(sweep: html.ReportedSweep) -> html.Section | None:
         "limits",
         "Bottlenecks, and what is missing",
         html.Table("By the variant and the baseline together", Rows((*at, "bottleneck"), limited), stacked=True),
-        html.Table("Rows that are not compared", Rows((*at, "reason"), reasons), stacked=True),
+        html.Table("What else differs, or why rows are not compared", Rows((*at, "reason"), reasons), stacked=True),
         *(html.Prose(f"{sentence}.") for sentence in left_out(sweep.status)),
     )
     return made if made.elements else None
