@@ -184,7 +184,8 @@ MISTAKES: tuple[Mistake, ...] = (
         name="front end takes ms a request",
         doses=(2, 10, 30, 50, 60),
         fast=(5, 8, 12),  # 2 ms is what vLLM's own takes on such cores
-        with_dose=lambda busy: {"flags": (f"--sim-frontend-ms={busy}",)},
+        # The core that it takes is not the client's.
+        with_dose=lambda busy: {"flags": (f"--sim-frontend-ms={busy}",), "client_ahead": True},
         expected=_GAP | {"FrontendSaturated", "NotSteadyState"},
         cause="frontend",
         cells=1,

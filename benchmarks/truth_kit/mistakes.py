@@ -110,7 +110,7 @@ MISTAKES: tuple[Experiment, ...] = (
         "more streams than a process carries",
         {Code.CLIENT_SATURATED: "Invalid"},
         "--max-num-seqs=1024",
-        workloads=[users(600, 9000, tokens=64)],
+        workloads=[users(1000, 9000, tokens=64)],
         about_seconds=40,
     ),
     _mistake("fewer requests than users", {Code.CONCURRENCY_NOT_REACHED: "Suspect"}, workloads=[users(64, 48)]),

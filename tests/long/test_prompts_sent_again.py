@@ -31,12 +31,12 @@ def test_which_run_is_true_is_answered_by_cache_hits(namespace: Namespace) -> No
 
     # Run 1 is true and run 2 is not: nearly all of its prompts were computed before.
     told = finding(same, "PrefixCacheContaminated")
-    assert (told["severity"], told["worstStage"], told["count"]) == ("Invalid", "long-prompts/rate=4/r2", 1)
+    assert (told["severity"], told["worstStage"], told["count"]) == ("Invalid", "long-prompts/rate=2/r2", 1)
     evidence = told["evidence"]
     assert evidence["lookedUpTokens"] == pytest.approx(60 * 1000, rel=0.02)
     assert 0.8 * evidence["lookedUpTokens"] < evidence["hitTokens"] < evidence["lookedUpTokens"]
     # The report says so itself: which repeat is true, by how much the other differs, and that it is the cache.
-    cell = "long-prompts/rate=4"
+    cell = "long-prompts/rate=2"
     answer = explanation(rows(same)[cell], "TrueRun")
     assert (answer["answer"], answer["evidence"]["trueRepeats"], answer["evidence"]["otherRepeats"]) == (
         "PrefixCache", "1", "2",
@@ -67,8 +67,8 @@ def test_which_run_is_true_is_answered_by_cache_hits(namespace: Namespace) -> No
 
     # What a stream of all lengths would see; a percentile is bounded on both sides, or marked.
     said = benchrun(namespace, "report", "e1-new-prompts-tiny", "--wide")
-    bounds = [row for row in said.table("load point", "percentile (ms)") if row["load point"] == "mix/rate=5"]
-    hidden = {"itl"} if "ChunksAreNotTokens" in rows(new)["mix/rate=5"]["findings"] else set()
+    bounds = [row for row in said.table("load point", "percentile (ms)") if row["load point"] == "mix/rate=2"]
+    hidden = {"itl"} if "ChunksAreNotTokens" in rows(new)["mix/rate=2"]["findings"] else set()
     latencies = [name for name in LATENCIES if name not in hidden]
     assert {row["percentile (ms)"] for row in bounds} == {f"p{p}_{name}" for p in PERCENTILES for name in latencies}
     sure = [row for row in bounds if not row["measured"].endswith("?")]
