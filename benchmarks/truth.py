@@ -13,7 +13,6 @@ import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 
 from truth_kit import capacity, coverage, doses, gates, pairs, simulated_searches, timing
@@ -21,7 +20,7 @@ from truth_kit.clean import clean_runs, clean_stages
 from truth_kit.lab import Experiment, Failed, Outcome, measure_all
 from truth_kit.machine import Machine, watched
 from truth_kit.mistakes import MISTAKES
-from truth_kit.physical import own_network, short_turns
+from truth_kit.physical import own_network
 
 CLEAN_STAGES, MAX_CLEAN_STAGES = 300, 700
 PAIRS = 1000
@@ -264,7 +263,7 @@ def main() -> int:
     measures = any(part in MEASURED for part in chosen)
     if measures:
         own_network()
-    with short_turns() if measures else nullcontext(), watched(every_core=measures) as machine:
+    with watched(every_core=measures) as machine:
         found = asyncio.run(_measure(chosen, arguments.lanes, machine, arguments.named))
     figures = {name: round(value, 2) if isinstance(value, float) else value for name, value in found.items()}
     print(json.dumps(figures), flush=True)
