@@ -114,7 +114,7 @@ class Judging(Question[Judgement]):
 
 RESULT_ROLES = (names.ROLE_STAGE, names.ROLE_TIMELINE)  # of the ConfigMaps that hold what was measured
 MAX_BACKLOG_BYTES = 4 * 1024 * 1024  # records that wait to be stored: beyond it the client is not polled
-MAX_UNSTORED_SAMPLES = 4096  # samples that wait to be stored, about a kilobyte each: beyond it they are merged in pairs
+MAX_UNSTORED_SAMPLES = 4096  # samples that wait to be stored, at most 1.7 kB each: beyond it they are merged in pairs
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ VALUES: Mapping[ExporterKind, Callable[..., dict[str, float | None]]] = {"gpu": 
 
 
 def _facts(text: str) -> ServerFacts:
-    """None where its line can't be read: the figures of the page can."""
+    """Empty where its line can't be read: the figures of the page can."""
     try:
         return parse_facts(text)
     except UnreadableMetrics:
