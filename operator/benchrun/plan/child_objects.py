@@ -137,13 +137,13 @@ MAX_PENDING_SECONDS = 604_800  # In place of a pendingDeadlineSeconds of 0; the 
 LEEWAY_SECONDS = 86_400  # Beyond the deadlines the operator keeps, for the time it may be down.
 
 
-def hold_seconds(spec: BenchmarkRunSpec, max_hold_seconds: int) -> int:
-    """How long a server may be held once its first pod is scheduled: written at its creation, and never changed. The last pod
-    may be scheduled when the deadline of the first is nearly over, and then has its own."""
+def hold_seconds(spec: BenchmarkRunSpec, max_hold_seconds: int, *, starts: int) -> int:
+    """How long a server may be held once its first pod is scheduled: written at its creation, and never changed. `starts`: 2
+    where there are several pods, since the last may be scheduled when the deadline of the first is nearly over."""
     startup, run = spec.startup_deadline_seconds, spec.run_deadline_seconds
     if startup == 0 or run == 0:
         return max_hold_seconds
-    return min(2 * startup + run + MARGIN_SECONDS, max_hold_seconds)
+    return min(starts * startup + run + MARGIN_SECONDS, max_hold_seconds)
 
 
 def client_seconds(spec: BenchmarkRunSpec, max_hold_seconds: int) -> int:

@@ -103,7 +103,8 @@ def server_roles(
     max_hold_seconds: int = child_objects.MAX_HOLD_SECONDS,
 ) -> tuple[Role, ...]:
     """The roles to start; none against an endpoint. Proxy and offline engine take code from the client's image."""
-    hold = child_objects.hold_seconds(spec, max_hold_seconds)
+    starts = 1 if sum(role_replicas(spec).values()) * nodes(spec) == 1 else 2
+    hold = child_objects.hold_seconds(spec, max_hold_seconds, starts=starts)
     pods = {role: _pod_spec(owner, spec, role, client_image, pull_policy) for role in role_replicas(spec)}
     return tuple(Role(role, count, pods[role], hold, nodes(spec)) for role, count in role_replicas(spec).items())
 

@@ -229,11 +229,11 @@ def held(manifest: Manifest) -> str:
 @pytest.mark.parametrize(
     ("startup", "run", "bound", "expected"),
     [
-        pytest.param(1800, 3600, DAY, 7260, id="the deadlines of the first and the last pod, and a margin"),
+        pytest.param(1800, 3600, DAY, 5460, id="both deadlines and a margin"),
         pytest.param(0, 3600, DAY, DAY, id="no limit to starting"),
         pytest.param(1800, 0, DAY, DAY, id="no limit to measuring"),
-        pytest.param(1800, 3600, 7260, 7260, id="as long as the bound"),
-        pytest.param(1800, 3600, 7259, 7259, id="longer than the bound"),
+        pytest.param(1800, 3600, 5460, 5460, id="as long as the bound"),
+        pytest.param(1800, 3600, 5459, 5459, id="longer than the bound"),
         pytest.param(604_800, 604_800, DAY, DAY, id="the greatest that can be written"),
     ],
 )
@@ -251,6 +251,11 @@ def test_servers_over_several_nodes_carry_it_too() -> None:
     server = {"image": "v", "nodesPerReplica": 2}
     [group] = workloads(server=server, startupDeadlineSeconds=1, runDeadlineSeconds=2)
     assert (group["kind"], held(group)) == ("LeaderWorkerSet", "64")
+
+
+def test_of_several_pods_the_last_has_a_deadline_to_start_of_its_own() -> None:
+    [servers] = workloads(server={"image": "v", "replicas": 2}, startupDeadlineSeconds=1, runDeadlineSeconds=2)
+    assert held(servers) == "64"
 
 
 def test_every_role_of_disaggregated_servers_carries_it() -> None:
