@@ -157,7 +157,7 @@ MISTAKES: tuple[Mistake, ...] = (
         doses=(1, 2, 4, 8, 16),
         fast=(2, 8),
         with_dose=lambda count: {"neighbours": int(count)},
-        expected=_CLIENT | _SERVER | _GAP | {"FrontendSaturated"},
+        expected=_CLIENT | _SERVER | _GAP | {"FrontendSaturated", "ServerThrottled"},
         cells=1,
         beside="none",
     ),

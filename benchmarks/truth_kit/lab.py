@@ -30,7 +30,18 @@ from benchrun_client.contract import (
     unpack_delivery,
 )
 
-from truth_kit.physical import Standstill, cpu_periods, cpu_quota, delaying, losing, neighbours, run_ahead, stand_still
+from truth_kit.physical import (
+    Standstill,
+    cpu_periods,
+    cpu_quota,
+    delaying,
+    losing,
+    neighbours,
+    run_ahead,
+    stand_still,
+    waited_seconds,
+    watched,
+)
 from truth_kit.processes import TINY_MODEL, Server, client, free_port, server
 
 TOKEN = secrets.token_hex(32)
@@ -168,7 +179,8 @@ async def measure(experiment: Experiment) -> Outcome:
 
 async def _on_its_way(stack: AsyncExitStack, experiment: Experiment, to: Server) -> str:
     """The URL under which the client reaches the server, once all is in place that is to disturb them."""
-    stack.enter_context(neighbours(experiment.neighbours))
+    if experiment.neighbours:
+        to.watched = stack.enter_context(watched(to.process))
     stack.enter_context(losing(to.port, experiment.path_loss_percent))
     if experiment.server_cpu_share is not None:
         to.group = stack.enter_context(cpu_quota(uuid.uuid4().hex[:8], experiment.server_cpu_share))
@@ -199,12 +211,21 @@ async def _measure(
     ]
     of_servers = [each.process for each in servers]
     ahead = [process] * experiment.client_ahead + of_servers * experiment.servers_ahead
+
+    def holds() -> None:
+        """What is to disturb what is measured, and what is to run ahead of it. Not before: those that start want cores, too."""
+        if group is not None:
+            (group / "cgroup.procs").write_text(str(process.pid))
+        for each in ahead:
+            run_ahead(each)
+        stack.enter_context(neighbours(experiment.neighbours))
+
     samples: list[Sample] = []
     read = servers if experiment.read_servers else ()
     scraping = [asyncio.create_task(_scrape(http, each, f"server-{n}", samples)) for n, each in enumerate(read)]
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            return await _pull(http, url, plan, process, group, ahead=ahead, stops=stops), samples
+            return await _pull(http, url, plan, process, holds=holds, stops=stops), samples
     finally:
         for task in scraping:
             task.cancel()
@@ -227,9 +248,8 @@ async def _pull(
     url: str,
     plan: Plan,
     process: asyncio.subprocess.Process,
-    group: Path | None,
     *,
-    ahead: Sequence[asyncio.subprocess.Process],
+    holds: Callable[[], None],
     stops: Sequence[tuple[asyncio.subprocess.Process, Standstill]],
 ) -> list[StageRecord]:
     """Every record, acknowledged as it comes; as the operator does."""
@@ -251,11 +271,7 @@ async def _pull(
         _raise_if_failed(delivery.progress)
         if not held and delivery.progress.phase in ("WarmingUp", "Measuring"):
             held = True
-            if group is not None:
-                (group / "cgroup.procs").write_text(str(process.pid))
-            # Not before: those that start would take a core from those that measure.
-            for each in ahead:
-                run_ahead(each)
+            holds()
         began = delivery.progress.first_request_unix_us
         if stops and not standing and began is not None:
             standing = [asyncio.create_task(stand_still(of, stop, began_unix=began / 1e6)) for of, stop in stops]
@@ -285,6 +301,8 @@ async def _scrape(http: httpx.AsyncClient, of: Server, pod: str, samples: list[S
             if of.group is not None:
                 periods, throttled = cpu_periods(of.group)
                 sample = replace(sample, cpu_periods=periods, cpu_throttled_periods=throttled)
+            if of.watched is not None:
+                sample = replace(sample, cpu_waiting_seconds=waited_seconds(of.watched))
             samples.append(sample)
         except (httpx.HTTPError, UnreadableMetrics):
             continue

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CPU_CGROUP = Path("/sys/fs/cgroup/cpu" if Path("/sys/fs/cgroup/cpu").is_dir() else "/sys/fs/cgroup")
+UNIFIED_CGROUP = next(filter(Path.is_dir, map(Path, ("/sys/fs/cgroup/unified", "/sys/fs/cgroup"))))
 PERIOD_US = 100_000
 WEIGHTS = {"cpu.shares": 262_144, "cpu.weight": 10_000}
 """The most that the two versions of control groups know: what runs beside it takes none of the share."""
@@ -68,6 +69,27 @@ def cpu_quota(name: str, share: float) -> Iterator[Path]:
             with suppress(ProcessLookupError):
                 (CPU_CGROUP / "cgroup.procs").write_text(process)
         group.rmdir()
+
+
+@contextmanager
+def watched(process: Process) -> Iterator[Path]:
+    """A control group of version 2 around a process: it limits nothing, and counts how long the process waits for a core."""
+    group = UNIFIED_CGROUP / f"benchrun-truth-{process.pid}"
+    group.mkdir()
+    try:
+        (group / "cgroup.procs").write_text(str(process.pid))
+        yield group
+    finally:
+        for each in (group / "cgroup.procs").read_text().split():
+            with suppress(ProcessLookupError):
+                (UNIFIED_CGROUP / "cgroup.procs").write_text(each)
+        group.rmdir()
+
+
+def waited_seconds(group: Path) -> float:
+    """How long any process of a control group waited for a core; a cAdvisor reads the same file."""
+    some = next(line for line in (group / "cpu.pressure").read_text().splitlines() if line.startswith("some"))
+    return int(some.rpartition("total=")[2]) / 1e6
 
 
 def cpu_periods(group: Path) -> tuple[float, float]:

@@ -49,6 +49,8 @@ class Server:
     """When its log told of compiling; Unix seconds."""
     group: Path | None = None
     """Its control group, where its CPU is limited."""
+    watched: Path | None = None
+    """Its control group, where others beside it want its cores."""
 
     @property
     def url(self) -> str:

@@ -69,6 +69,9 @@ class Sample:
     cpu_periods: float | None = _sampled("max")
     """Counter of periods in which the server's container ran under a CPU limit; `cpu_throttled_periods`: in which it was stopped."""
     cpu_throttled_periods: float | None = _sampled("max")
+    cpu_waiting_seconds: float | None = _sampled(
+        "max"
+    )  # Counter of the time in which the container had to wait for a core.
     low: "Sample | None" = None
     """Of a bucket of samples, of which this is the mean: the least of some figures; `high`: the greatest."""
     high: "Sample | None" = None
@@ -91,6 +94,7 @@ GPU_SERIES: Mapping[str, tuple[str, ...]] = {
 CPU_SERIES: Mapping[str, tuple[str, ...]] = {
     "cpu_periods": ("container_cpu_cfs_periods_total",),
     "cpu_throttled_periods": ("container_cpu_cfs_throttled_periods_total",),
+    "cpu_waiting_seconds": ("container_pressure_cpu_waiting_seconds_total",),
 }
 """By figure, the series of cAdvisor, by docs/storage/prometheus.md of github.com/google/cadvisor."""
 

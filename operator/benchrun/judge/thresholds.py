@@ -104,6 +104,7 @@ class Thresholds:
     throttled_suspect_percent: float = 5.0
     """Of a server's CPU periods. In each it stands still for up to 100 ms, and every stream with it: from one in twenty on, the
     pauses are in the p95 of the gaps between tokens."""
+    cpu_waiting_suspect_percent: float = 5.0  # Of the time: about so much slower a server is that always has work.
     warmup_batch_factor: float = (
         2.0  # Engines capture and compile for batch sizes in steps, which are no wider than that.
     )
@@ -120,9 +121,9 @@ class Thresholds:
     """Of a GPU's memory, beyond vLLM's share of it: CUDA graphs, NCCL and CUDA come on top. Others can have what the share leaves,
     as vLLM does not start where less than its share is free."""
     gpu_memory_margin_mib: float = 2048.0  # At least: on small GPUs these are a larger part.
-    chance_of_alarm: float = 1e-3
+    chance_of_alarm: float = 2e-4
     """False alarm rate of a significance test. A stage has about five tests, and each finding also needs an effect that
-    matters, which noise rarely has: together they stay well below one stage in a hundred."""
+    matters, which noise of a queue near its capacity often has: together they stay below one stage in a thousand."""
     requests_a_user: float = 10.0
     """Requests for each in flight at a time: the first and the last of a user run beside too few others, and are a fifth of ten."""
     rounds_seconds: float = 120.0

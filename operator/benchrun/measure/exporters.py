@@ -169,11 +169,20 @@ def _span(stage: Sequence[Sample]) -> tuple[float, Sample, Sample] | None:
 
 
 def throttled_percent(samples: Iterable[Sample]) -> Mapping[str, float]:
-    """By server, of its CPU periods from the first renewal of its figures to the last; without those with fewer than two."""
+    """By server, of its CPU periods; as `_percent`."""
+    return _percent(samples, "cpu_throttled_periods", "cpu_periods", renewing="cpu_periods")
+
+
+def waiting_for_cpu_percent(samples: Iterable[Sample]) -> Mapping[str, float]:
+    """By server, of the time; as `_percent`."""
+    return _percent(samples, "cpu_waiting_seconds", "at", renewing="cpu_waiting_seconds")
+
+
+def _percent(samples: Iterable[Sample], part: str, whole: str, *, renewing: str) -> Mapping[str, float]:
+    """From the first renewal of its figures to the last; without servers that have fewer than two."""
     found: dict[str, float | None] = {}
     for (_, pod), own in by_server(sorted(samples, key=lambda each: each.at)).items():
-        if len(shown := _renewed(own, "cpu_periods")) > 1:
-            (first, *_, last) = shown
-            throttled = risen(first.cpu_throttled_periods, last.cpu_throttled_periods)
-            found[pod] = ratio(throttled, risen(first.cpu_periods, last.cpu_periods), scale=100)
+        if len(shown := _renewed(own, renewing)) > 1:
+            rise, of_whole = (risen(getattr(shown[0], name), getattr(shown[-1], name)) for name in (part, whole))
+            found[pod] = ratio(rise, of_whole, scale=100)
     return {pod: percent for pod, percent in found.items() if percent is not None}

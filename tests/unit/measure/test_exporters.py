@@ -19,6 +19,7 @@ from benchrun.measure import (
     gpu_values,
     renewed,
     throttled_percent,
+    waiting_for_cpu_percent,
 )
 from unit.measure.cadvisor_pages import ALONE, KUBELET, cadvisor_page
 from unit.measure.gpu_pages import Gpu, gpu_page
@@ -272,13 +273,13 @@ def read_throttling(page: str) -> dict[str, float | None]:
 
 @pytest.mark.parametrize("labels", [KUBELET, ALONE])
 def test_the_servers_own_container_is_read_and_no_other(labels: tuple[str, ...]) -> None:
-    page = cadvisor_page(periods=200, throttled=30, labels=labels)
-    assert read_throttling(page) == {"cpu_periods": 200.0, "cpu_throttled_periods": 30.0}
+    page = cadvisor_page(periods=200, throttled=30, waiting=4.5, labels=labels)
+    assert read_throttling(page) == {"cpu_periods": 200.0, "cpu_throttled_periods": 30.0, "cpu_waiting_seconds": 4.5}
 
 
 def test_a_container_without_a_limit_has_no_periods() -> None:
     page = cadvisor_page(periods=200, throttled=30, container=("lab", "another", "vllm"))
-    assert read_throttling(page) == {"cpu_periods": None, "cpu_throttled_periods": None}
+    assert read_throttling(page) == dict.fromkeys(("cpu_periods", "cpu_throttled_periods", "cpu_waiting_seconds"))
 
 
 def test_another_page_is_unreadable() -> None:
@@ -292,6 +293,12 @@ def test_the_share_is_that_between_the_first_renewal_and_the_last() -> None:
     shown = [sample(1000.0 + i, cpu_periods=p, cpu_throttled_periods=t) for i, (p, t) in enumerate(counted)]
     other = [sample(1000.5 + i, pod="b", cpu_periods=50.0 * i, cpu_throttled_periods=0.0) for i in range(4)]
     assert throttled_percent([*other, *shown]) == {"br-run-4a49acf8-server-x": 25.0, "b": 0.0}
+
+
+def test_waiting_is_a_share_of_the_time_between_renewals() -> None:
+    waited = [7.0, 8.0, 8.0, 8.5, 9.0, 9.0]
+    shown = [sample(1000.0 + 2 * i, cpu_waiting_seconds=seconds) for i, seconds in enumerate(waited)]
+    assert waiting_for_cpu_percent(shown) == {"br-run-4a49acf8-server-x": pytest.approx(100 / 6)}
 
 
 @pytest.mark.parametrize("periods", [[], [100.0], [100.0, 100.0, 100.0], [100.0, 200.0]])

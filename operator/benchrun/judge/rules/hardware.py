@@ -11,7 +11,7 @@ from benchrun.api import Severity
 from benchrun.judge.rules.rule import CellContext, Code, Evidence, Found, NotChecked, Rules, RunContext, StageFinding
 from benchrun.judge.stage_facts import StageFacts
 from benchrun.judge.thresholds import Thresholds
-from benchrun.measure import groups_p_value, known, renewed, rounded, throttled_percent
+from benchrun.measure import groups_p_value, known, renewed, rounded, throttled_percent, waiting_for_cpu_percent
 
 MIN_CLOCKS = 4  # Readings of a clock of which two begin and two end a stage.
 
@@ -145,15 +145,20 @@ def _memory_share(reported: Mapping[str, str]) -> float | None:
 
 
 def server_throttled(stage: StageFacts) -> Found:
-    """The server that was stopped most. One without a CPU limit has no periods; one with a limit has some, which may be unread."""
-    servers, line = throttled_percent(stage.samples), stage.thresholds.throttled_suspect_percent
-    pod = max(servers, key=servers.__getitem__, default="")
-    if pod and servers[pod] > line:
-        evidence: Evidence = {"server": pod, "throttledPercent": rounded(servers[pod]), "suspectPercent": line}
-        return [StageFinding(Code.SERVER_THROTTLED, "Suspect", stage.id, evidence, weight=servers[pod])]
+    """The server that was stopped most, or waited most. One without a CPU limit has no periods; one with a limit has some, which may
+    be unread."""
+    throttled, waiting = throttled_percent(stage.samples), waiting_for_cpu_percent(stage.samples)
+    for key, servers, line in (
+        ("throttledPercent", throttled, stage.thresholds.throttled_suspect_percent),
+        ("waitingPercent", waiting, stage.thresholds.cpu_waiting_suspect_percent),
+    ):
+        pod = max(servers, key=servers.__getitem__, default="")
+        if pod and servers[pod] > line:
+            evidence: Evidence = {"server": pod, key: rounded(servers[pod]), "suspectPercent": line}
+            return [StageFinding(Code.SERVER_THROTTLED, "Suspect", stage.id, evidence, weight=servers[pod])]
     limited = sum(stage.expected.servers.get(role, 0) for role in stage.expected.cpu_limited)
-    why = f"CPU periods of {len(servers)} of {limited} servers with a CPU limit were read"
-    return [NotChecked(Code.SERVER_THROTTLED, why)] if len(servers) < limited else []
+    why = f"CPU periods of {len(throttled)} of {limited} servers with a CPU limit were read"
+    return [NotChecked(Code.SERVER_THROTTLED, why)] if len(throttled) < limited else []
 
 
 RULES = Rules(
@@ -167,7 +172,7 @@ RULES = Rules(
         (245, Code.GPU_SLOWED): "GPU clocks: {cause}[; slowed for heat or by hardware in {slowedPercent} % of the "
         "samples (threshold {suspectSlowedPercent} %)][; at the power limit in {powerCappedPercent} % (threshold {notePercent} %)]"
         "[; SM clock from {fromMhz} to {toMhz} MHz, {clockFallPercent} % (threshold {suspectFallPercent} %)].",
-        (248, Code.SERVER_THROTTLED): "{server} reached its CPU limit in {throttledPercent} % of its CPU periods "
-        "(threshold {suspectPercent} %).",
+        (248, Code.SERVER_THROTTLED): "{server}[ reached its CPU limit in {throttledPercent} % of its CPU periods]"
+        "[ waited for a core in {waitingPercent} % of the time] (threshold {suspectPercent} %).",
     },
 )

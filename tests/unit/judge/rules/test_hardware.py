@@ -287,6 +287,20 @@ def test_more_than_one_period_in_twenty(expected: Severity | None, percent: floa
     assert (severity(found), unchecked(found)) == (expected, [])
 
 
+@pytest.mark.parametrize(("expected", "percent"), [(None, 0), (None, 5), ("Suspect", 5.1), ("Suspect", 90)])
+def test_more_than_a_twentieth_of_the_time_without_a_core(expected: Severity | None, percent: float) -> None:
+    readings = [
+        sample(1000.5 + i, pod=pod, cpu_waiting_seconds=share / 100 * i, running=1.0)
+        for i in range(9)
+        for pod, share in (("a", 1), ("b", percent))
+    ]
+    found = list(server_throttled(stage_server_cpu(*readings, limited=False)))
+    assert (severity(found), unchecked(found)) == (expected, [])
+    assert [finding.evidence for finding in findings(found)] == [
+        {"server": "b", "waitingPercent": percent, "suspectPercent": 5.0} for _ in found
+    ]
+
+
 def test_the_server_that_was_stopped_most_is_named() -> None:
     finding = only(server_throttled(stage_server_cpu(*samples(7), *samples(40, "b"))))
     assert (finding.code, finding.evidence["server"], finding.weight) == (Code.SERVER_THROTTLED, "b", 40.0)

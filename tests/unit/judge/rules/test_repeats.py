@@ -96,7 +96,7 @@ def test_evidence_of_disagreement() -> None:
         "repeats": 3,
         "least": 100.0,
         "most": 200.0,
-        "suspectChance": 0.001,
+        "suspectChance": 0.0002,
         "figures": "meanTtftMs, meanTpotMs, meanE2elMs",
     }
     assert found.weight == pytest.approx(43.301, abs=1e-3)
@@ -215,7 +215,7 @@ def test_evidence_of_a_drift() -> None:
         "cellsCompared": 1,
         "chanceOfOrder": 0.083333,
         "suspectChanceOfOrder": 0.1,
-        "suspectChanceOfSpread": 0.001,
+        "suspectChanceOfSpread": 0.0002,
     }
     assert (found.severity, found.stage_id) == ("Suspect", CELL)
 

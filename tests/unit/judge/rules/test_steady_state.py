@@ -173,7 +173,7 @@ def test_evidence_of_a_trend() -> None:
     assert (finding.code, finding.severity, finding.stage_id) == (Code.NOT_STEADY_STATE, "Suspect", STAGE)
     assert {key: finding.evidence[key] for key in ("cause", "figure")} == {"cause": "latencies rise", "figure": "e2el"}
     assert finding.evidence["changePercent"] == pytest.approx(50.0, abs=0.2)
-    assert (finding.evidence["suspectPercent"], finding.evidence["suspectChance"]) == (25.0, 0.001)
+    assert (finding.evidence["suspectPercent"], finding.evidence["suspectChance"]) == (25.0, 0.0002)
     assert isinstance(finding.evidence["chance"], float)
     assert finding.evidence["chance"] < 1e-4
 

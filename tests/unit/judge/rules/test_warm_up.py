@@ -78,8 +78,8 @@ def is_cold(measured: StageRecord, load: ExpectedLoad = OPEN) -> bool:
         pytest.param(True, [900] + [20] * 98 + [299], id="a single one, thrice as slow as any other"),
         pytest.param(False, [900] * 2 + [20, 900] * 20 + [20] * 58, id="slow ones everywhere: chance sets two first"),
         pytest.param(True, [900] * 7 + [20, 900] * 20 + [20] * 53, id="chance does not set seven first"),
-        pytest.param(False, [900] * 2 + [20] * 43, id="two of 45: once in a thousand orders"),
-        pytest.param(True, [900] * 2 + [20] * 44, id="two of 46: less often"),
+        pytest.param(False, [900] * 2 + [20] * 98, id="two of 100: once in 5,000 orders"),
+        pytest.param(True, [900] * 2 + [20] * 99, id="two of 101: less often"),
         pytest.param(False, [900] * 3 + [20] * 16, id="too few to know what is usual"),
         pytest.param(False, [900], id="a single request"),
     ],
@@ -154,7 +154,7 @@ def test_evidence_of_a_cold_start() -> None:
         slowestOfOthersMs=20.0,
         slowFromMs=120.0,
         chance=6.1843e-06,
-        suspectChance=0.001,
+        suspectChance=2e-4,
         suspectFactor=3.0,
     )
 
