@@ -9,6 +9,7 @@ standard error; the last line on standard output is one JSON object. Exits 1 whe
 import argparse
 import asyncio
 import json
+import math
 import os
 import sys
 import time
@@ -16,7 +17,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from dataclasses import asdict, dataclass
 
 from truth_kit import capacity, coverage, doses, gates, pairs, simulated_searches, timing
-from truth_kit.clean import clean_runs, clean_stages
+from truth_kit.clean import clean_runs, clean_stages, is_fast
 from truth_kit.lab import Experiment, Failed, Outcome, measure_all
 from truth_kit.machine import Machine, watched
 from truth_kit.mistakes import MISTAKES
@@ -83,7 +84,7 @@ class Lab:
 
     @property
     def lanes_timed(self) -> int:
-        """For those whose times are held against the truth to the millisecond: one less, for they wait for each other."""
+        """For those whose times are held against the truth: one less, for they wait for each other."""
         return self.lanes_ahead - 1
 
     async def measured(
@@ -195,7 +196,11 @@ async def _clean(lab: Lab) -> Found:
     # Some more than are missing: a second round of a single run would leave the other lanes idle.
     while due := list(_enough(runs, round(1.08 * (CLEAN_STAGES - _stages(clean))))):
         planned += sum(map(clean_stages, due))
-        clean += [outcome for _, outcome in await lab.measured(due, lanes=lab.lanes_timed)]
+        due.sort(key=lambda run: (not is_fast(run), run.about_seconds))
+        # The fast ones first, with as many beside them as run at a time.
+        few = lab.lanes * math.ceil(sum(map(is_fast, due)) / lab.lanes)
+        for some, lanes in ((due[:few], lab.lanes), (due[few:], lab.lanes_timed)):
+            clean += [outcome for _, outcome in await lab.measured(some, lanes=lanes)]
     return {
         "clean_stages": _stages(clean),
         "disturbed_stages": planned - _stages(clean),

@@ -12,19 +12,23 @@ from benchrun.plan import cells
 from benchrun_client.contract import StageRecord
 
 from truth_kit.lab import Experiment, Outcome
-from truth_kit.mistakes import open_loop
+from truth_kit.mistakes import open_loop, users
 
 FORGIVEN_MS: Mapping[str, float] = {"ttft": 1.0, "e2el": 1.0, "tpot": 0.2, "itl": 0.2}
 """What a request takes from the server's socket to the client's code and back, and how finely an event loop hands out tokens."""
 ALONE = Experiment(
     name="alone",
-    workloads=[open_loop("25", 11)],
+    workloads=[
+        open_loop("25", 8, name="some"),
+        open_loop("40", 8, name="many"),
+        users(1, 60, name="one"),  # Both processes sleep between its requests, and are woken.
+    ],
     servers=(("--sim-ttft-ms=10", "--sim-tpot-ms=5"),),
     measurement={"warmup": {"auto": {}}},
     client_ahead=True,
     servers_ahead=True,
 )
-"""One client that nothing disturbs: how much longer its TTFT is than the server's is this machine's speed."""
+"""One client that nothing disturbs: how much longer its TTFT is than the server's, at most, is this machine's speed."""
 ALONE_FACTOR = 1.5
 SLACK_SECONDS = 0.015
 """A request arrives this much after it was sent, at most; a stage begins later than that after the last sending of another."""
@@ -61,7 +65,7 @@ class Error:
 
 def forgiven_ms(alone: Outcome) -> Mapping[str, float]:
     """As `FORGIVEN_MS`; on a machine on which even a client alone takes that long, half as much again as it takes."""
-    (gap_ms,) = (e.measured - e.truth for e in errors(alone) if e.figure == "mean ttft")
+    gap_ms = max(e.measured - e.truth for e in errors(alone) if e.figure == "mean ttft")
     request_ms = max(FORGIVEN_MS["ttft"], ALONE_FACTOR * gap_ms)
     return {**FORGIVEN_MS, "ttft": request_ms, "e2el": request_ms}
 

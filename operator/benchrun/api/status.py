@@ -393,7 +393,7 @@ class Judgement(StatusModel):
     diagnostic: Annotated[str, Field(max_length=1000)] | None = None
     """The server's own answer to one more request, where every request of a stage failed."""
     measured_anything: bool = False  # Whether there is one record at least.
-    truncated: list[Truncated] = entries(16)
+    truncated: list[Truncated] = entries(20)
     refused: list[Annotated[str, Field(max_length=MAX_REFUSED_CHARS)]] = entries(MAX_REFUSED)
     """What was left out because it can't be read or has a wrong digest; the first of them."""
     refused_count: int = 0  # How many.

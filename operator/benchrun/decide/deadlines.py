@@ -156,7 +156,7 @@ def _startup(state: RunState) -> Deadline | None:
         else _why(pod.waiting_message, pod.waiting_reason, slow)
     )
     message = f"the server was not healthy within startupDeadlineSeconds ({seconds} s) of being scheduled: {why}"
-    held = (pod.scheduled_at for pod in pods if pod.role != names.ROLE_PROXY)
+    held = (pod.scheduled_at for pod in pods if pod.gpus or pod.role != names.ROLE_PROXY)
     first = min((each for each in held if each is not None), default=None)
     return _deadline(Reason.STARTUP_DEADLINE, instant(state.status.scheduled_time) or first, seconds, message)
 

@@ -168,7 +168,7 @@ def _vanished(state: RunState) -> Ending | None:
     """Somebody deleted what the run needs. It is not created once more: the measurement would not be valid."""
     measuring = state.status.server_ready_time is not None
     # Once it was on a node it is not recreated, either: whoever deleted it wanted the GPU back.
-    held = measuring or state.status.scheduled_time is not None
+    held = measuring or state.status.scheduled_time is not None or any(each.node for each in state.status.servers)
     is_whole = all(state.workload(role) is not None for role in state.server_roles)
     if held and state.spec.started is not None and not (is_whole or state.is_released):
         kind = "Deployment" if nodes(state.spec) == 1 else "LeaderWorkerSet"

@@ -66,7 +66,7 @@ class PackedRecords(Sequence[StageRecord]):
         return open_record(found) if isinstance(found, bytes) else PackedRecords(found)
 
 
-MAX_SAMPLES = 65_536  # Of a run's timeline, in some 110 MB. A week of 13 servers leaves 3,584 buckets of each.
+MAX_SAMPLES = 65_536  # Of a run's timeline, in some 110 MB. A week of 13 servers leaves 3,584 of each.
 
 
 def judge_job(job: Job, parts: Iterable[Part]) -> Judgement:

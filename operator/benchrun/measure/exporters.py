@@ -174,7 +174,7 @@ def throttled_percent(samples: Iterable[Sample]) -> Mapping[str, float]:
 
 
 def waiting_for_cpu_percent(samples: Iterable[Sample]) -> Mapping[str, float]:
-    """By server, of the time; as `_percent`."""
+    """By server, of the time between its first reading and its last; as `_percent`."""
     return _percent(samples, "cpu_waiting_seconds", "at", renewing="cpu_waiting_seconds")
 
 
@@ -183,6 +183,8 @@ def _percent(samples: Iterable[Sample], part: str, whole: str, *, renewing: str)
     found: dict[str, float | None] = {}
     for (_, pod), own in by_server(sorted(samples, key=lambda each: each.at)).items():
         if len(shown := _renewed(own, renewing)) > 1:
-            rise, of_whole = (risen(getattr(shown[0], name), getattr(shown[-1], name)) for name in (part, whole))
-            found[pod] = ratio(rise, of_whole, scale=100)
+            # The first reading may be older than the stage. A counter at rest is not renewed, but time passes.
+            ends = [s for s in own if getattr(s, part) is not None] if whole == "at" else shown
+            rise = risen(getattr(shown[0], part), getattr(shown[-1], part))
+            found[pod] = ratio(rise, risen(getattr(ends[0], whole), getattr(ends[-1], whole)), scale=100)
     return {pod: percent for pod, percent in found.items() if percent is not None}

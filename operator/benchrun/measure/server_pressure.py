@@ -56,6 +56,7 @@ def _number(text: str | None) -> int | None:
 # has blocks for its prompt, and the tokens of the step are not used up. So a request that waits although there is room in
 # the first two waits for the third.
 
+IN_A_BUCKET = 0.5  # So far below a limit is the mean of samples of which some are one short of it.
 MIN_WAITING_SHARE = 0.05  # Of those running: fewer are on their way in, seen between two steps, and wait for nothing.
 KV_FULL = 0.95  # In use. Blocks are given out whole, and one more prompt seldom fits into the last twentieth.
 MIN_KV_FULL = 0.5  # With long prompts a cache is full earlier: as soon as the next one does not fit.
@@ -156,8 +157,10 @@ def running_by_step(limits: ServerLimits, lengths: Lengths | None) -> float | No
 def _ceiling(busy: Sequence[Sample], full: float, limits: ServerLimits, lengths: Lengths | None) -> float | None:
     """The number running that most samples with a queue show, if nothing else than a limit on that number explains it."""
     queued = [s for s in busy if s.waiting and (s.kv_cache is None or s.kv_cache < full)]
-    highest = max(s.running or 0.0 for s in busy)
-    if sum(s.running == highest for s in queued) < max(MIN_CEILING_SAMPLES, CEILING_SHARE * len(queued)):
+    highest = max((s.high or s).running or 0.0 for s in busy)
+    if sum(highest - (s.running or 0.0) < IN_A_BUCKET for s in queued) < max(
+        MIN_CEILING_SAMPLES, CEILING_SHARE * len(queued)
+    ):
         return None
     by_step = running_by_step(limits, lengths)
     explained = by_step is not None and abs(highest - by_step) <= STEP_TOLERANCE * by_step
@@ -173,10 +176,9 @@ def _is_queued(sample: Sample, ceiling: float | None, full: float) -> bool:
 
 def _hold(sample: Sample, ceiling: float | None, full: float, *, preempting: bool) -> Hold | None:
     """In the order in which the scheduler checks. None: whether the KV cache had room is not known."""
-    # A bucket's mean is short of a limit where one of its samples is.
-    if ceiling is not None and math.ceil(sample.running or 0.0) >= ceiling:
+    usage, running = sample.kv_cache, sample.running or 0.0
+    if ceiling is not None and (round if (usage or 0.0) >= full else math.ceil)(running) >= ceiling:
         return Hold.SEQUENCES
-    usage = sample.kv_cache
     if usage is None:
         return None
     if usage >= full or (preempting and usage >= PREEMPTED_KV):

@@ -31,12 +31,12 @@ EXPORTER_SECONDS = 4.0
 VALUES: Mapping[ExporterKind, Callable[..., dict[str, float | None]]] = {"gpu": gpu_values, "cpu": cpu_values}
 
 
-def _facts(text: str) -> ServerFacts:
-    """Empty where its line can't be read: the figures of the page can."""
+def _facts(text: str) -> ServerFacts | None:
+    """None where its line can't be read: the figures of the page can."""
     try:
         return parse_facts(text)
     except UnreadableMetrics:
-        return ServerFacts()
+        return None
 
 
 @dataclass(eq=False)

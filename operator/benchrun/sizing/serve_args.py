@@ -24,7 +24,7 @@ def tokens_of(text: str) -> int:
     if "." in digits and (suffix.isupper() or not suffix):
         raise ValueError(f"{text!r} is not a whole number; decimals go with k, m, g or t only")
     base = 1024 if suffix.isupper() else 1000
-    return int(float(digits) * base ** _POWER[suffix.lower()])
+    return int(min(float(digits) * base ** _POWER[suffix.lower()], 2**63))
 
 
 def bytes_of(text: str) -> int:
@@ -33,7 +33,7 @@ def bytes_of(text: str) -> int:
         raise ValueError(f"{text!r} is not an amount of memory; write for example 48GiB")
     digits, prefix, unit = found.groups()
     base = 1024 if (unit or "").lower() in ("i", "ib") else 1000
-    return int(float(digits) * base ** _POWER[prefix.lower()])
+    return int(min(float(digits) * base ** _POWER[prefix.lower()], 2**63))
 
 
 def share_of(text: str) -> float:

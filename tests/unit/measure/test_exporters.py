@@ -295,10 +295,16 @@ def test_the_share_is_that_between_the_first_renewal_and_the_last() -> None:
     assert throttled_percent([*other, *shown]) == {"br-run-4a49acf8-server-x": 25.0, "b": 0.0}
 
 
-def test_waiting_is_a_share_of_the_time_between_renewals() -> None:
-    waited = [7.0, 8.0, 8.0, 8.5, 9.0, 9.0]
+@pytest.mark.parametrize(
+    ("percent", "waited"),
+    [
+        pytest.param(10.0, [7.0, 8.0, 8.0, 8.5, 9.0, 9.0], id="the first second may be older than the stage"),
+        pytest.param(2.5, [7.0] * 8 + [7.5, 8.0, 8.0], id="most of the time it did not wait"),
+    ],
+)
+def test_waiting_is_a_share_of_the_time(percent: float, waited: list[float]) -> None:
     shown = [sample(1000.0 + 2 * i, cpu_waiting_seconds=seconds) for i, seconds in enumerate(waited)]
-    assert waiting_for_cpu_percent(shown) == {"br-run-4a49acf8-server-x": pytest.approx(100 / 6)}
+    assert waiting_for_cpu_percent(shown) == {"br-run-4a49acf8-server-x": pytest.approx(percent)}
 
 
 @pytest.mark.parametrize("periods", [[], [100.0], [100.0, 100.0, 100.0], [100.0, 200.0]])

@@ -202,6 +202,24 @@ def test_the_caches_of_several_engines_hold_no_longer_prompts_together() -> None
             [(64, 4, 0.6)] * 14 + [(50, 4, 0.6), (64, 4, 1.0)],
             id="all places taken but for a moment",
         ),
+        pytest.param(
+            Hold.SEQUENCES,
+            UNKNOWN,
+            [(255 if i % 12 == 5 else 256, 20, 0.6) for i in range(160)],
+            id="a ceiling that nobody told, but for moments",
+        ),
+        pytest.param(
+            Hold.STEP,
+            UNKNOWN,
+            [(2 + (i % 16 < 4) + (i % 16 < 2), 4, 0.6) for i in range(160)],
+            id="no ceiling: two to four run",
+        ),
+        pytest.param(
+            Hold.KV_CACHE,
+            ServerLimits(sequences=8),
+            [(8 if i == 7 else 7, 4, 0.97) for i in range(16)],
+            id="full, with all places taken for a moment",
+        ),
     ],
 )
 def test_buckets_say_what_their_samples_say(hold: Hold, limits: ServerLimits, gauges: list[Gauges]) -> None:

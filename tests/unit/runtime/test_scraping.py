@@ -115,6 +115,13 @@ def test_server_facts_are_requested_once() -> None:
     assert len(scene.web.times_of("/version")) == 1
 
 
+def test_facts_that_cannot_be_read_are_asked_for_again_and_the_samples_go_on() -> None:
+    page = PAGE + 'vllm:cache_config_info{engine="0",odd="' + "x" * 9000 + '"} 1.0\n'
+    scene = after(10, Web(metrics=page, version=VERSION))
+    assert scene.collected.server_facts == {}
+    assert len(scene.collected.samples.unstored) >= 4
+
+
 def test_server_that_does_not_tell_its_version_is_measured_all_the_same() -> None:
     for answer in (FetchError("HTTP 404"), "not json", "[]", "{}"):
         scene = after(10, Web(metrics=PAGE, version=answer))

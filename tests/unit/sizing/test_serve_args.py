@@ -1,5 +1,6 @@
 """The arguments of a server, read as vLLM reads them."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -170,6 +171,12 @@ def test_any_words_can_be_read_and_the_last_of_a_flag_holds(words: list[str]) ->
 )
 def test_tokens_are_read_as_vllm_reads_them(text: str, number: int) -> None:
     assert tokens_of(text) == number
+
+
+@pytest.mark.parametrize("read", [tokens_of, bytes_of])
+@pytest.mark.parametrize("text", ["9" * 400, "9" * 19])
+def test_more_than_any_machine_has_is_a_number(read: Callable[[str], int], text: str) -> None:
+    assert read(text) == 2**63
 
 
 @pytest.mark.parametrize("text", ["", "many", "-1", "8.5", "1.5K", "8kk"])

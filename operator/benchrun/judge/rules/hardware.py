@@ -148,14 +148,14 @@ def server_throttled(stage: StageFacts) -> Found:
     """The server that was stopped most, or waited most. One without a CPU limit has no periods; one with a limit has some, which may
     be unread."""
     throttled, waiting = throttled_percent(stage.samples), waiting_for_cpu_percent(stage.samples)
-    for key, servers, line in (
+    kinds = (
         ("throttledPercent", throttled, stage.thresholds.throttled_suspect_percent),
         ("waitingPercent", waiting, stage.thresholds.cpu_waiting_suspect_percent),
-    ):
-        pod = max(servers, key=servers.__getitem__, default="")
-        if pod and servers[pod] > line:
-            evidence: Evidence = {"server": pod, key: rounded(servers[pod]), "suspectPercent": line}
-            return [StageFinding(Code.SERVER_THROTTLED, "Suspect", stage.id, evidence, weight=servers[pod])]
+    )
+    if every := [(most, pod, key, line) for key, of, line in kinds for pod, most in of.items() if most > line]:
+        percent, pod, key, line = max(every)
+        evidence: Evidence = {"server": pod, key: rounded(percent), "suspectPercent": line}
+        return [StageFinding(Code.SERVER_THROTTLED, "Suspect", stage.id, evidence, weight=percent)]
     limited = sum(stage.expected.servers.get(role, 0) for role in stage.expected.cpu_limited)
     why = f"CPU periods of {len(throttled)} of {limited} servers with a CPU limit were read"
     return [NotChecked(Code.SERVER_THROTTLED, why)] if len(throttled) < limited else []

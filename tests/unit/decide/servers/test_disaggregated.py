@@ -4,6 +4,7 @@ import pytest
 from benchrun.api import Reason
 from benchrun.decide import Decision
 from unit.decide.scenes import FIRST_REQUEST, HEALTHY, SCHEDULED, SERVER_CREATED, SERVER_DIED, Scene, instant, unix_us
+from unit.decide.summaries import applied, standing
 from unit.plan.specs import Json, rates, spec_body, workload
 
 ROLES = ("prefill", "decode", "proxy")
@@ -70,6 +71,16 @@ def test_without_a_node_for_one_of_them_the_run_waits(role: str) -> None:
     scene = pods(made).pod(role, scheduled_at=None, node=None, phase="Pending")
     assert scene.ended().status.phase == "WaitingForNode"
     assert pods(made).ended().status.phase == "Starting"
+
+
+def test_servers_of_which_one_had_a_node_are_not_made_again() -> None:
+    """Somebody let go of the GPUs while another waited for a node."""
+    made = RUN.client_ready().having(*(("Deployment", each) for each in ROLES)).at(SERVER_CREATED).settled()
+    scene = pods(made).pod("decode", scheduled_at=None, node=None, phase="Pending").settled()
+    for each in ROLES:
+        scene = scene.without("Deployment", each)
+    decision = scene.ended()
+    assert (applied(decision), standing(decision.status, "Failed")) == ([], {"Failed": "True (ServerGone)"})
 
 
 @pytest.mark.parametrize(("role", "phase"), [("proxy", "WaitingForNode"), ("decode", "Failed")])

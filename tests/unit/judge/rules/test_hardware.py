@@ -290,7 +290,7 @@ def test_more_than_one_period_in_twenty(expected: Severity | None, percent: floa
 @pytest.mark.parametrize(("expected", "percent"), [(None, 0), (None, 5), ("Suspect", 5.1), ("Suspect", 90)])
 def test_more_than_a_twentieth_of_the_time_without_a_core(expected: Severity | None, percent: float) -> None:
     readings = [
-        sample(1000.5 + i, pod=pod, cpu_waiting_seconds=share / 100 * i, running=1.0)
+        sample(1000.5 + i, pod=pod, cpu_waiting_seconds=share / 100 * 8 / 7 * i, running=1.0)
         for i in range(9)
         for pod, share in (("a", 1), ("b", percent))
     ]
@@ -304,6 +304,12 @@ def test_more_than_a_twentieth_of_the_time_without_a_core(expected: Severity | N
 def test_the_server_that_was_stopped_most_is_named() -> None:
     finding = only(server_throttled(stage_server_cpu(*samples(7), *samples(40, "b"))))
     assert (finding.code, finding.evidence["server"], finding.weight) == (Code.SERVER_THROTTLED, "b", 40.0)
+
+
+def test_the_worse_of_both_is_told() -> None:
+    waiting = [sample(1000.5 + i, pod="b", cpu_waiting_seconds=0.6 * i, running=1.0) for i in range(9)]
+    finding = only(server_throttled(stage_server_cpu(*samples(7), *waiting)))
+    assert {"server": "b", "waitingPercent": 52.5}.items() <= finding.evidence.items()
 
 
 def test_a_limit_that_a_limit_range_set_counts_too() -> None:
