@@ -24,7 +24,7 @@ from truth_kit.mistakes import MISTAKES
 from truth_kit.physical import own_network
 
 CLEAN_STAGES, MAX_CLEAN_STAGES = 300, 700
-PAIRS = 1000
+PAIRS = 600
 REAL_SERVERS = 10
 LANES = 4
 """Experiments at a time: each client and its server want most of a core while they start, little when they measure."""
@@ -163,19 +163,25 @@ async def _doses(lab: Lab) -> Found:
     chosen = [mistake for mistake in doses.MISTAKES if lab.named in mistake.name]
     # What runs beside any comes first, and the references with it: the others are held against them. A median of several stages
     # bears one in which the machine stood still.
-    lanes: Mapping[doses.Beside, int] = {"any": lab.lanes_ahead, "alike": lab.lanes, "none": 1}
+    both = (doses.SLOW, doses.FAST)
+    groups: Sequence[tuple[doses.Beside, Collection[doses.Place], int]] = (
+        ("any", (doses.SLOW,), lab.lanes_ahead),
+        ("any", (doses.FAST,), lab.lanes),
+        ("alike", both, lab.lanes),
+        ("none", both, 1),
+    )
     whole = {each.experiment(place, dose).name for each in doses.REFERENCES for place, dose in each.tried}
-    for beside, of_these in lanes.items():
+    for beside, places, lanes in groups:
         tried = {
             mistake.experiment(place, dose).name: (mistake, place, dose)
             for mistake in (*doses.REFERENCES, *chosen)
             if mistake.beside == beside
             for place, dose in mistake.tried
+            if place in places
         }
         experiments = [mistake.experiment(place, dose) for mistake, place, dose in tried.values()]
         ended = [
-            (*tried[each.name], outcome)
-            for each, outcome in await lab.measured(experiments, lanes=of_these, whole=whole)
+            (*tried[each.name], outcome) for each, outcome in await lab.measured(experiments, lanes=lanes, whole=whole)
         ]
         for mistake, place, _, outcome in ended:
             if mistake in doses.REFERENCES:

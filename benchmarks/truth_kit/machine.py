@@ -43,7 +43,9 @@ class Machine:
         self._logs = logs
 
     def disturbed(self, record: StageRecord) -> bool:
-        """Whether the stage met a long stop, or many."""
+        """Whether the stage met a long stop, or many; by the watchers, or by the kernel's own count of what its host took."""
+        if (record.client.stolen_seconds or 0.0) >= LONG_IN_ALL_SECONDS:
+            return True
         begin = record.first_send_unix_us / 1e6 - MARGIN_SECONDS
         end = begin + duration_seconds(record) + 2 * MARGIN_SECONDS
         lengths = [stop.ended - stop.began for stop in self._stops() if stop.began < end and stop.ended > begin]
