@@ -30,7 +30,7 @@ ALONE = Experiment(
 )
 """One client that nothing disturbs: how much longer its TTFT is than the server's, at most, is this machine's speed."""
 ALONE_FACTOR = 1.5
-SLACK_SECONDS = 0.015
+SLACK_SECONDS = 0.050
 """A request arrives this much after it was sent, at most; a stage begins later than that after the last sending of another."""
 PERCENTS = (50, 99)
 RANK_POINTS = 1

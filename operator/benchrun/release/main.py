@@ -1,4 +1,4 @@
-"""`benchrun-operator release`: look at all servers once and delete those that were held longer than they may be.
+"""`benchrun-operator release`, by `release-cronjob.yaml` of the chart: delete servers that are held longer than they may be.
 
 Metadata does not show when a pod was scheduled, so a ConfigMap keeps when one of a server's was first seen on a node.
 """
