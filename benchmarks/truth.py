@@ -203,7 +203,7 @@ async def _clean(lab: Lab) -> Found:
     while due := list(_enough(runs, round(1.08 * (CLEAN_STAGES - _stages(clean))))):
         planned += sum(map(clean_stages, due))
         due.sort(key=lambda run: (not is_fast(run), run.about_seconds))
-        # The fast ones first, with as many beside them as run at a time.
+        # The fast ones first, where fewer run at a time.
         few = lab.lanes * math.ceil(sum(map(is_fast, due)) / lab.lanes)
         for some, lanes in ((due[:few], lab.lanes), (due[few:], lab.lanes_timed)):
             clean += [outcome for _, outcome in await lab.measured(some, lanes=lanes)]

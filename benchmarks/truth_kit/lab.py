@@ -32,6 +32,7 @@ from benchrun_client.contract import (
 
 from truth_kit.physical import (
     Standstill,
+    counting_waits,
     cpu_periods,
     cpu_quota,
     delaying,
@@ -40,7 +41,6 @@ from truth_kit.physical import (
     run_ahead,
     stand_still,
     waited_seconds,
-    watched,
 )
 from truth_kit.processes import TINY_MODEL, Server, client, free_port, server
 
@@ -180,7 +180,7 @@ async def measure(experiment: Experiment) -> Outcome:
 async def _on_its_way(stack: AsyncExitStack, experiment: Experiment, to: Server) -> str:
     """The URL under which the client reaches the server, once all is in place that is to disturb them."""
     if experiment.neighbours:
-        to.watched = stack.enter_context(watched(to.process))
+        to.waits = stack.enter_context(counting_waits(to.process))
     stack.enter_context(losing(to.port, experiment.path_loss_percent))
     if experiment.server_cpu_share is not None:
         to.group = stack.enter_context(cpu_quota(uuid.uuid4().hex[:8], experiment.server_cpu_share))
@@ -301,8 +301,8 @@ async def _scrape(http: httpx.AsyncClient, of: Server, pod: str, samples: list[S
             if of.group is not None:
                 periods, throttled = cpu_periods(of.group)
                 sample = replace(sample, cpu_periods=periods, cpu_throttled_periods=throttled)
-            if of.watched is not None:
-                sample = replace(sample, cpu_waiting_seconds=waited_seconds(of.watched))
+            if of.waits is not None:
+                sample = replace(sample, cpu_waiting_seconds=waited_seconds(of.waits))
             samples.append(sample)
         except (httpx.HTTPError, UnreadableMetrics):
             continue

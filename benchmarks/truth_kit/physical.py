@@ -51,11 +51,23 @@ def losing(port: int, percent: float) -> Iterator[None]:
 
 
 @contextmanager
-def cpu_quota(name: str, share: float) -> Iterator[Path]:
-    """A control group that gets so much of a core."""
-    group = CPU_CGROUP / f"benchrun-truth-{name}-{os.getpid()}"
+def _group(root: Path, name: str) -> Iterator[Path]:
+    """A control group of its own, whose processes go back to the root."""
+    group = root / f"benchrun-truth-{name}-{os.getpid()}"
     group.mkdir()
     try:
+        yield group
+    finally:
+        for process in (group / "cgroup.procs").read_text().split():
+            with suppress(ProcessLookupError):
+                (root / "cgroup.procs").write_text(process)
+        group.rmdir()
+
+
+@contextmanager
+def cpu_quota(name: str, share: float) -> Iterator[Path]:
+    """A control group that gets so much of a core."""
+    with _group(CPU_CGROUP, name) as group:
         if (group / "cpu.cfs_quota_us").exists():
             (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
             (group / "cpu.cfs_quota_us").write_text(str(int(share * PERIOD_US)))
@@ -64,26 +76,14 @@ def cpu_quota(name: str, share: float) -> Iterator[Path]:
         for weight in filter(Path.exists, (group / name for name in WEIGHTS)):
             weight.write_text(str(WEIGHTS[weight.name]))
         yield group
-    finally:
-        for process in (group / "cgroup.procs").read_text().split():
-            with suppress(ProcessLookupError):
-                (CPU_CGROUP / "cgroup.procs").write_text(process)
-        group.rmdir()
 
 
 @contextmanager
-def watched(process: Process) -> Iterator[Path]:
+def counting_waits(process: Process) -> Iterator[Path]:
     """A control group of version 2 around a process: it limits nothing, and counts how long the process waits for a core."""
-    group = UNIFIED_CGROUP / f"benchrun-truth-{process.pid}"
-    group.mkdir()
-    try:
+    with _group(UNIFIED_CGROUP, str(process.pid)) as group:
         (group / "cgroup.procs").write_text(str(process.pid))
         yield group
-    finally:
-        for each in (group / "cgroup.procs").read_text().split():
-            with suppress(ProcessLookupError):
-                (UNIFIED_CGROUP / "cgroup.procs").write_text(each)
-        group.rmdir()
 
 
 def waited_seconds(group: Path) -> float:

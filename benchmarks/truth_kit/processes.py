@@ -49,7 +49,7 @@ class Server:
     """When its log told of compiling; Unix seconds."""
     group: Path | None = None
     """Its control group, where its CPU is limited."""
-    watched: Path | None = None
+    waits: Path | None = None
     """Its control group, where others beside it want its cores."""
 
     @property

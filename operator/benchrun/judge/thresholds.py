@@ -105,9 +105,8 @@ class Thresholds:
     """Of a server's CPU periods. In each it stands still for up to 100 ms, and every stream with it: from one in twenty on, the
     pauses are in the p95 of the gaps between tokens."""
     cpu_waiting_suspect_percent: float = 5.0  # Of the time: about so much slower a server is that always has work.
-    warmup_batch_factor: float = (
-        2.0  # Engines capture and compile for batch sizes in steps, which are no wider than that.
-    )
+    warmup_batch_factor: float = 2.0
+    """Engines capture and compile for batch sizes in steps, which are no wider than that."""
     warmup_batch_errors: float = 4.0
     """Standard deviations of a Poisson count: arrivals of a rate come in bursts, and a stage has hundreds of samples."""
     gpu_clock_suspect_percent: float = 3.0

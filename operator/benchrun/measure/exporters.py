@@ -174,17 +174,16 @@ def throttled_percent(samples: Iterable[Sample]) -> Mapping[str, float]:
 
 
 def waiting_for_cpu_percent(samples: Iterable[Sample]) -> Mapping[str, float]:
-    """By server, of the time between its first reading and its last; as `_percent`."""
+    """By server, of the time between its first sample and its last; as `_percent`."""
     return _percent(samples, "cpu_waiting_seconds", "at", renewing="cpu_waiting_seconds")
 
 
 def _percent(samples: Iterable[Sample], part: str, whole: str, *, renewing: str) -> Mapping[str, float]:
-    """From the first renewal of its figures to the last; without servers that have fewer than two."""
+    """From the first renewal (the reading before may be older than the stage) to the last; without servers that have fewer than two."""
     found: dict[str, float | None] = {}
     for (_, pod), own in by_server(sorted(samples, key=lambda each: each.at)).items():
         if len(shown := _renewed(own, renewing)) > 1:
-            # The first reading may be older than the stage. A counter at rest is not renewed, but time passes.
-            ends = [s for s in own if getattr(s, part) is not None] if whole == "at" else shown
+            ends = own if whole == "at" else shown  # A counter at rest is not renewed, but time passes.
             rise = risen(getattr(shown[0], part), getattr(shown[-1], part))
             found[pod] = ratio(rise, risen(getattr(ends[0], whole), getattr(ends[-1], whole)), scale=100)
     return {pod: percent for pod, percent in found.items() if percent is not None}

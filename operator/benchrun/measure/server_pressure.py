@@ -158,9 +158,8 @@ def _ceiling(busy: Sequence[Sample], full: float, limits: ServerLimits, lengths:
     """The number running that most samples with a queue show, if nothing else than a limit on that number explains it."""
     queued = [s for s in busy if s.waiting and (s.kv_cache is None or s.kv_cache < full)]
     highest = max((s.high or s).running or 0.0 for s in busy)
-    if sum(highest - (s.running or 0.0) < IN_A_BUCKET for s in queued) < max(
-        MIN_CEILING_SAMPLES, CEILING_SHARE * len(queued)
-    ):
+    at_highest = sum(highest - (s.running or 0.0) < IN_A_BUCKET for s in queued)
+    if at_highest < max(MIN_CEILING_SAMPLES, CEILING_SHARE * len(queued)):
         return None
     by_step = running_by_step(limits, lengths)
     explained = by_step is not None and abs(highest - by_step) <= STEP_TOLERANCE * by_step
@@ -177,6 +176,7 @@ def _is_queued(sample: Sample, ceiling: float | None, full: float) -> bool:
 def _hold(sample: Sample, ceiling: float | None, full: float, *, preempting: bool) -> Hold | None:
     """In the order in which the scheduler checks. None: whether the KV cache had room is not known."""
     usage, running = sample.kv_cache, sample.running or 0.0
+    # A bucket's mean is short of a limit where one of its samples is. Under a full cache, a few at the limit say nothing.
     if ceiling is not None and (round if (usage or 0.0) >= full else math.ceil)(running) >= ceiling:
         return Hold.SEQUENCES
     if usage is None:

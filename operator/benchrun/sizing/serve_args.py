@@ -24,7 +24,7 @@ def tokens_of(text: str) -> int:
     if "." in digits and (suffix.isupper() or not suffix):
         raise ValueError(f"{text!r} is not a whole number; decimals go with k, m, g or t only")
     base = 1024 if suffix.isupper() else 1000
-    return int(min(float(digits) * base ** _POWER[suffix.lower()], 2**63))
+    return int(min(float(digits) * base ** _POWER[suffix.lower()], 2**63))  # More than any machine has.
 
 
 def bytes_of(text: str) -> int:

@@ -16,9 +16,11 @@ from truth import LIMITS, WORDS, _beyond
 from truth_kit import coverage, doses, gates, pairs, product, timing
 from truth_kit.clean import CELLS_A_RUN, clean_runs
 from truth_kit.doses import FAST, MISTAKES, SLOW, Seen
+from truth_kit.machine import LONG_IN_ALL_SECONDS, Machine
 from truth_kit.physical import delaying
 from truth_kit.processes import free_port
 from truth_kit.queues import CLOSED, LOADS, MG32, MM1, MM8, PERCENTS, closed_stage, percentile, simulated, stage
+from unit.measure.records import client, record
 
 CLIENT = next(mistake for mistake in MISTAKES if mistake.cause == "client")
 PATH = next(mistake for mistake in MISTAKES if mistake.cause == "path")
@@ -279,3 +281,10 @@ async def test_a_delayed_way_adds_to_every_round_trip() -> None:
         assert time.monotonic() - sent >= 0.060
         writer.close()
         await writer.wait_closed()
+
+
+@pytest.mark.parametrize(
+    ("stolen", "counts"), [(0.0, True), (LONG_IN_ALL_SECONDS - 0.01, True), (LONG_IN_ALL_SECONDS, False)]
+)
+def test_a_stage_of_which_the_host_took_much_does_not_count(stolen: float, counts: bool) -> None:
+    assert Machine([]).disturbed(record(client=client(stolen_seconds=stolen))) is not counts

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 
 import pytest
-from benchrun.api import Judgement
+from benchrun.api import Judgement, Truncated
 from benchrun.api.sweep import SweepTable, TabledRun
 from benchrun.effects import JudgeChild, NotJudged
 from benchrun.judge_process.judge_job import judge_job
@@ -276,3 +276,8 @@ async def test_the_judge_gets_nothing_of_the_operators_environment(
     script = "import os, sys; sys.exit(' '.join(sorted(os.environ)) + ' in ' + os.getcwd())"
     words = await reason(JudgeChild(command=fake(tmp_path, script)), *records())
     assert words == "LC_ALL PATH PYTHONDONTWRITEBYTECODE PYTHONPATH in /"
+
+
+def test_every_list_of_a_judgement_may_be_cut_at_once() -> None:
+    cut = [Truncated(field=f"list {n}", total=2, included=1) for n in range(17)]
+    assert Judgement.model_validate_json(Judgement(truncated=cut).model_dump_json()).truncated == cut

@@ -135,9 +135,8 @@ class BestVariant(StatusModel):
     variant: Variant
     """The one with the most output tokens a second and GPU that kept it with certainty."""
     cell: Cell = Field(description="The load point at which it did.")
-    throughput_per_gpu: float = Field(
-        description="Output tokens a second and GPU there, of the part of the stage that all of its workload have."
-    )
+    throughput_per_gpu: float
+    """Output tokens a second and GPU there, of the part of the stage that all load points of its workload have."""
     tied_with: list[Variant] = Field(default_factory=list, max_length=MAX_VARIANTS, json_schema_extra=SET)
     """Variants that kept it too and may be the best: with 95 % the best one is among these and this one."""
     optimism_percent: float | None = None

@@ -94,6 +94,15 @@ def test_the_deadline_to_start_counts_from_the_first_gpu(role: str, phase: str) 
     assert scene.at(SCHEDULED + 301).decide().status.phase == phase
 
 
+def test_a_proxy_that_holds_a_gpu_has_the_deadline_to_start() -> None:
+    limits = {"startupDeadlineSeconds": 300, "pendingDeadlineSeconds": 0}
+    made = RUN.client_ready().having(*(("Deployment", each) for each in ROLES)).at(SERVER_CREATED).settled()
+    scene = pods(made).with_spec(**limits).log_read().pod("proxy", gpus=1)
+    for other in ("prefill", "decode"):
+        scene = scene.pod(other, scheduled_at=None, node=None, phase="Pending")
+    assert scene.at(SCHEDULED + 301).decide().status.phase == "Failed"
+
+
 def test_each_role_is_reported_separately_and_the_proxy_has_no_gpu() -> None:
     status = MEASURING.pod("prefill", gpus=1).pod("decode", gpus=2).ended().status
     assert [(s.role, s.pod, s.gpus, s.ready) for s in status.servers] == [
