@@ -13,16 +13,16 @@ CELLS_A_RUN = 5
 REPEATS, QUEUE_REPEATS = 5, 4
 _TTFTS_MS, _TPOTS_MS, _JITTERS_MS = (8, 20, 60, 150), (4, 8, 15), (0, 1, 2)
 _FAST = ("--sim-ttft-ms=8", "--sim-ttft-ms=20")
-_RATES, _USERS, _TOKENS = ("4", "10", "25", "40"), (1, 4, 12, 24), (8, 24, 48)
-MOST_REQUESTS_A_SECOND, MOST_TOKENS_A_SECOND = 45, 1500
-"""Of a closed loop: five clients and their servers share two cores. What one client carries with a core to itself, the ramp of
+_RATES, _USERS, _TOKENS = ("4", "10", "20", "30"), (1, 4, 12, 24), (8, 24, 48)
+MOST_REQUESTS_A_SECOND, MOST_TOKENS_A_SECOND = 36, 1200
+"""Of a load point: five clients and their servers share two cores. What one client carries with a core to itself, the ramp of
 `capacity` shows."""
 
 QUEUE_LOADS: Mapping[float, float] = {0.5: 12.0, 0.7: 12.0, 0.8: 12.0, 0.9: 20.0, 0.95: 30.0}
 """Load in shares of capacity, and how long its stages take in seconds: several relaxation times of the queue."""
 _LENGTHS = ((32, 4, 5), (64, 12, 3), (256, 40, 1))
 """Prompt tokens, output tokens, and of nine requests so many: lengths vary by more than their mean."""
-_SLOTS = (3, 4, 6)
+_SLOTS = (3, 4)
 _QUEUE_TTFT_MS, _QUEUE_TPOT_MS, _PER_RUNNING_US, _PREFILL_US = 50, 6, 200, 100
 
 
@@ -55,7 +55,8 @@ def _plain_runs(draw: random.Random) -> Iterator[Experiment]:
         for position, kind in enumerate(kinds):
             tokens = draw.choice(_TOKENS)
             if kind == "open":
-                workload = open_loop(draw.choice(_RATES), STAGE_SECONDS, tokens=tokens)
+                rates = [rate for rate in _RATES if int(rate) * tokens <= MOST_TOKENS_A_SECOND]
+                workload = open_loop(draw.choice(rates), STAGE_SECONDS, tokens=tokens)
             else:
                 seconds_a_request = (ttft + tpot * tokens + 3) / 1000
                 most = seconds_a_request * min(MOST_REQUESTS_A_SECOND, MOST_TOKENS_A_SECOND / tokens)

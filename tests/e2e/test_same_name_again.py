@@ -8,8 +8,10 @@ from kit.runs import finished, phase, simulated_run
 @pytest.mark.timeout(600)
 def test_the_next_run_of_a_name_gets_its_own_plan(namespace: Namespace) -> None:
     uids = set()
+    long = simulated_run("again")
+    long["spec"]["workloads"][0]["requests"] = 4000  # minutes, so that no look at it comes after its end
     for _ in range(3):
-        namespace.apply(simulated_run("again"))
+        namespace.apply(long)
         # The old client's pod still mounts the old plan when the next one starts.
         run = namespace.wait_for(
             RUN,
@@ -23,4 +25,5 @@ def test_the_next_run_of_a_name_gets_its_own_plan(namespace: Namespace) -> None:
     namespace.apply(simulated_run("again"))
     run = finished(namespace, "again")
     assert phase(run) == "Completed", run["status"]
+    assert run["status"]["results"][0]["metrics"]["completed"] == 8  # its own plan, not that of the runs before
     assert len(uids | {run["metadata"]["uid"]}) == 4
