@@ -109,9 +109,10 @@ MISTAKES: tuple[Experiment, ...] = (
     _mistake(
         "more streams than a process carries",
         {Code.CLIENT_SATURATED: "Invalid"},
-        "--max-num-seqs=1024",
-        workloads=[users(1000, 9000, tokens=64)],
+        *("--sim-ttft-ms=60", "--sim-tpot-ms=50", "--max-num-seqs=1024"),
+        workloads=[users(1000, 3000, tokens=64)],
         about_seconds=40,
+        servers_ahead=True,  # Else a server that waits for a core is the slower of the two.
     ),
     _mistake("fewer requests than users", {Code.CONCURRENCY_NOT_REACHED: "Suspect"}, workloads=[users(64, 48)]),
     _mistake("compiling", {Code.COMPILATION_IN_WINDOW: "Suspect"}, "--sim-jit-at-request=100", "--sim-jit-ms=300"),

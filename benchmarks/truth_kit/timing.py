@@ -1,7 +1,8 @@
 """The client's figures held against the server's own log, stage by stage."""
 
+import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, compress
 from typing import Any
@@ -28,7 +29,7 @@ ALONE = Experiment(
     client_ahead=True,
     servers_ahead=True,
 )
-"""One client that nothing disturbs: how much longer its TTFT is than the server's, at most, is this machine's speed."""
+"""One client that nothing disturbs: how much longer its TTFT is than the server's, at most."""
 ALONE_FACTOR = 1.5
 SLACK_SECONDS = 0.050
 """A request arrives this much after it was sent, at most; a stage begins later than that after the last sending of another."""
@@ -38,6 +39,8 @@ RANK_POINTS = 1
 
 Line = Mapping[str, Any]
 Figures = Mapping[str, float]
+Forgiven = Callable[[StageRecord], Mapping[str, float]]
+"""What is forgiven of the times of a stage, in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +66,28 @@ class Error:
         return 100 * (self.measured - self.truth) / self.truth if self.truth > 0 else 0.0
 
 
-def forgiven_ms(alone: Outcome) -> Mapping[str, float]:
-    """As `FORGIVEN_MS`; on a machine on which even a client alone takes that long, half as much again as it takes."""
-    gap_ms = max(e.measured - e.truth for e in errors(alone) if e.figure == "mean ttft")
-    request_ms = max(FORGIVEN_MS["ttft"], ALONE_FACTOR * gap_ms)
-    return {**FORGIVEN_MS, "ttft": request_ms, "e2el": request_ms}
+def forgiven_ms(alone: Outcome, work_seconds: Callable[[StageRecord], float | None]) -> Forgiven:
+    """As `FORGIVEN_MS`; of requests at least half as much again as the undisturbed client takes, by the speed that the cores had
+    in the stage: `work_seconds` of it."""
+    gaps_ms = {error.stage: error.measured - error.truth for error in errors(alone) if error.figure == "mean ttft"}
+    works = {record.stage_id: work_seconds(record) or math.inf for record in alone.records}
+    most = max(gap / works[stage] for stage, gap in gaps_ms.items())
+
+    def of_stage(record: StageRecord) -> Mapping[str, float]:
+        request_ms = max(FORGIVEN_MS["ttft"], ALONE_FACTOR * most * (work_seconds(record) or 0.0))
+        return {**FORGIVEN_MS, "ttft": request_ms, "e2el": request_ms}
+
+    return of_stage
 
 
-def errors(outcome: Outcome, forgiven: Mapping[str, float] = FORGIVEN_MS) -> Iterator[Error]:
+def errors(outcome: Outcome, forgiven: Forgiven = lambda _: FORGIVEN_MS) -> Iterator[Error]:
     """Mean, median and p99 of every latency, and the throughput, of every stage whose requests are all in the server's log."""
     for stage, lines, began in _stages(outcome):
         record = stage.record
-        told, true = _told(record), _true(lines)
+        told, true, least = _told(record), _true(lines), forgiven(record)
         for latency, values in told.items():
             if values.count and true[latency].count:
-                yield from _of_latency(record.stage_id, latency, true[latency], values, forgiven[latency])
+                yield from _of_latency(record.stage_id, latency, true[latency], values, least[latency])
         tokens = sum(compress(record.requests.output_tokens, record.requests.ok))
         measured = tokens / duration_seconds(record)
         yield Error(record.stage_id, "output throughput", _throughput(lines, stage.expected.rate), measured)

@@ -3,6 +3,7 @@
 import asyncio
 import math
 import time
+from pathlib import Path
 from random import Random
 from statistics import fmean
 from types import SimpleNamespace
@@ -287,4 +288,13 @@ async def test_a_delayed_way_adds_to_every_round_trip() -> None:
     ("stolen", "counts"), [(0.0, True), (LONG_IN_ALL_SECONDS - 0.01, True), (LONG_IN_ALL_SECONDS, False)]
 )
 def test_a_stage_of_which_the_host_took_much_does_not_count(stolen: float, counts: bool) -> None:
-    assert Machine([]).disturbed(record(client=client(stolen_seconds=stolen))) is not counts
+    assert Machine([], []).disturbed(record(client=client(stolen_seconds=stolen))) is not counts
+
+
+def test_how_fast_the_cores_were_is_read_from_the_time_of_the_stage(tmp_path: Path) -> None:
+    of = record()
+    began = of.first_send_unix_us / 1e6
+    log = tmp_path / "awake-0"
+    log.write_text(f"{began - 1:.3f} 9.0\n{began:.3f} 0.030\n{began + 0.001:.3f} 0.050\n{began + 1e6:.3f} 9.0\n")
+    assert Machine([], [log]).work_seconds()(of) == pytest.approx(0.040)
+    assert Machine([], []).work_seconds()(of) is None
