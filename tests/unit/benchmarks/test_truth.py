@@ -17,7 +17,9 @@ from truth import LIMITS, WORDS, _beyond
 from truth_kit import coverage, doses, gates, pairs, product, timing
 from truth_kit.clean import CELLS_A_RUN, clean_runs
 from truth_kit.doses import FAST, MISTAKES, SLOW, Seen
+from truth_kit.lab import Experiment, Outcome
 from truth_kit.machine import LONG_IN_ALL_SECONDS, Machine
+from truth_kit.mistakes import users
 from truth_kit.physical import delaying
 from truth_kit.processes import free_port
 from truth_kit.queues import CLOSED, LOADS, MG32, MM1, MM8, PERCENTS, closed_stage, percentile, simulated, stage
@@ -298,3 +300,30 @@ def test_how_fast_the_cores_were_is_read_from_the_time_of_the_stage(tmp_path: Pa
     log.write_text(f"{began - 1:.3f} 9.0\n{began:.3f} 0.030\n{began + 0.001:.3f} 0.050\n{began + 1e6:.3f} 9.0\n")
     assert Machine([], [log]).work_seconds()(of) == pytest.approx(0.040)
     assert Machine([], []).work_seconds()(of) is None
+
+
+def test_what_is_forgiven_of_a_request_follows_the_speed_of_the_cores() -> None:
+    """Alone, a client measures 2 ms more than the server, at 40 ms of work."""
+    of = record("chat/concurrency=2/r1")
+    began = of.first_send_unix_us / 1e6 - (time.time() - time.monotonic())
+    lines = tuple(
+        {
+            "arrived_at": began + start_us / 1e6,
+            "first_sent_at": began + (start_us + ttft_us) / 1e6 - 0.002,
+            "last_sent_at": began + (start_us + e2el_us) / 1e6,
+            "output_tokens": 11,
+            "gaps_us": [10_000] * 10,
+        }
+        for start_us, ttft_us, e2el_us in zip(
+            of.requests.start_us, of.requests.ttft_us, of.requests.e2el_us, strict=True
+        )
+    )
+    spec = Experiment(name="alone", workloads=[users(2, 2)]).spec("http://127.0.0.1:1")
+    works = {id(of): 0.040}
+    forgiven = timing.forgiven_ms(Outcome(spec, (of,), (), (), lines, 0.0), lambda stage: works.get(id(stage)))
+    slow, fast, unknown = record(), record(), record()
+    works |= {id(slow): 0.060, id(fast): 0.010}
+    assert [forgiven(each)["ttft"] for each in (of, slow, fast, unknown)] == pytest.approx(
+        [3.0, 4.5, 1.0, 1.0], rel=0.01
+    )
+    assert forgiven(slow) == {**timing.FORGIVEN_MS, "ttft": forgiven(slow)["ttft"], "e2el": forgiven(slow)["ttft"]}
