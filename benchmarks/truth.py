@@ -244,7 +244,8 @@ def _timing(clean: Sequence[Outcome], forgiven: timing.Forgiven) -> Found:
 async def _arms(lab: Lab) -> Found:
     """The servers that `_pairs` compares."""
     arms: dict[str, list[Outcome]] = {"A": [], "B": []}
-    async for experiment, outcome in measure_all(list(pairs.real_arms(REAL_SERVERS)), lanes=lab.lanes, say=_say):
+    lanes = lab.lanes + 1  # Twenty in four rounds.
+    async for experiment, outcome in measure_all(list(pairs.real_arms(REAL_SERVERS)), lanes=lanes, say=_say):
         arms[experiment.name[0]].append(outcome)
     if any(len(arm) != REAL_SERVERS for arm in arms.values()):
         raise Failed("a server of the pairs could not be measured")

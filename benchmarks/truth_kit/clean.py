@@ -8,7 +8,7 @@ from typing import Any
 from truth_kit.lab import Experiment
 from truth_kit.mistakes import open_loop, users
 
-STAGE_SECONDS = 11.5
+STAGE_SECONDS = 10.5
 CELLS_A_RUN = 5
 REPEATS, QUEUE_REPEATS = 5, 4
 _TTFTS_MS, _TPOTS_MS, _JITTERS_MS = (8, 20, 60, 150), (4, 8, 15), (0, 1, 2)

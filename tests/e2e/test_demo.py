@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 NAME = "e2e-quickstart"
 DEFAULT = Namespace("default")
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1800)
 
 
 @dataclass
@@ -61,7 +61,7 @@ class Demo:
             self.states.append(run)
             return is_finished(run)
 
-        DEFAULT.wait_for(RUN, NAME, ended, timeout_seconds=800, what="finished")
+        DEFAULT.wait_for(RUN, NAME, ended, timeout_seconds=1700, what="finished")
         self.finished_at = time.monotonic()
 
 

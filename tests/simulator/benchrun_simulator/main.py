@@ -3,6 +3,8 @@
 import asyncio
 import os
 import random
+import select
+import selectors
 import signal
 import sys
 import time
@@ -35,6 +37,16 @@ NOISE_LINE = (
 )
 
 
+class PunctualSelector(selectors.EpollSelector):
+    """As epoll, but wakes within microseconds of the instant that is asked for, where epoll rounds up to whole milliseconds."""
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is not None and timeout > 0:
+            select.select([self], [], [], timeout)
+            timeout = 0
+        return super().select(timeout)
+
+
 def main() -> NoReturn:
     """Run `vllm serve` as the command line says, until SIGTERM."""
     started_at = time.time()
@@ -46,7 +58,8 @@ def main() -> NoReturn:
         _start_up(settings)
         if settings.headless:
             _work()
-        asyncio.run(_serve(settings, started_at))
+        with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(PunctualSelector())) as runner:
+            runner.run(_serve(settings, started_at))
     except Refusal as refusal:
         print(refusal.text, file=sys.stderr, flush=True)
         os._exit(refusal.code)
