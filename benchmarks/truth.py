@@ -221,7 +221,7 @@ async def _clean(lab: Lab) -> Found:
         "disturbed_stages": planned - _stages(clean),
         "false_suspect": sum(_blamed(clean, "Suspect")),
         "false_invalid": sum(_blamed(clean, "Invalid")),
-        **_timing(clean, timing.forgiven_ms(alone[0][1], lab.machine.work_seconds())),
+        **_timing(clean, timing.forgiven_ms(alone[0][1], lab.machine.work_seconds)),
     }
 
 

@@ -11,10 +11,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
+from typing import NamedTuple
 
 from benchrun.measure import duration_seconds
 from benchrun_client.contract import StageRecord
@@ -26,8 +30,11 @@ LONG_STOP_SECONDS, LONG_IN_ALL_SECONDS = 0.020, 0.060
 """One stop, or all of a stage, from which on it counts as disturbed. Rules begin to doubt a client at 10 ms in a hundredth of its
 looks, so several stops of 20 ms; and a mean of 100 ms is 2 % off when every tenth request waits 20 ms."""
 WORK = json.dumps({f"key{n}": [n, str(n), n / 7] for n in range(20)})
-WORK_TIMES = 2000
-"""Of reading it, tens of milliseconds: as a client's work does, it calls for the interpreter, memory and caches."""
+PIECES, READINGS_A_PIECE = 20, 100
+"""Of reading it, tens of milliseconds in all: as a client's work does, it calls for the interpreter, memory and caches."""
+SLOW_FACTOR, USUAL_OF_PIECES = 2.5, 500
+"""A piece that takes so many times the CPU time of the median of the last ones met a host that ran something else and did not
+tell: what it took beyond the median is lost."""
 MARGIN_SECONDS = 0.25
 """Before the first request and after the last answer: the servers' counters are read there."""
 
@@ -40,6 +47,13 @@ class Stop:
     ended: float
 
 
+class _Row(NamedTuple):
+    at: float
+    """Unix seconds, when the work was done."""
+    work_seconds: float
+    lost_seconds: float
+
+
 class Machine:
     """The stops that were seen so far, and how fast the cores were."""
 
@@ -47,30 +61,39 @@ class Machine:
         self._logs, self._works = logs, works
 
     def disturbed(self, record: StageRecord) -> bool:
-        """Whether the stage met a long stop, or many; by the watchers, or by the kernel's own count of what its host took."""
-        if (record.client.stolen_seconds or 0.0) >= LONG_IN_ALL_SECONDS:
+        """Whether the stage met a long stop, or many; by the watchers, by the kernel's own count of what its host took, or by the
+        work that keeps the cores awake."""
+        lost = sum(row.lost_seconds for row in self._rows(record))
+        if max(record.client.stolen_seconds or 0.0, lost) >= LONG_IN_ALL_SECONDS:
             return True
         begin = record.first_send_unix_us / 1e6 - MARGIN_SECONDS
         end = begin + duration_seconds(record) + 2 * MARGIN_SECONDS
         lengths = [stop.ended - stop.began for stop in self._stops() if stop.began < end and stop.ended > begin]
         return max(lengths, default=0.0) >= LONG_STOP_SECONDS or sum(lengths) >= LONG_IN_ALL_SECONDS
 
-    def work_seconds(self) -> Callable[[StageRecord], float | None]:
-        """Of a stage: CPU time that the work took on average meanwhile; None where it was never done."""
-        lines = (line for work in self._works for line in work.read_text().splitlines())
-        rows = [tuple(map(float, line.split())) for line in lines]
+    def work_seconds(self, record: StageRecord) -> float | None:
+        """CPU time that the work took on average during a stage; None where it was never done."""
+        took = [row.work_seconds for row in self._rows(record)]
+        return sum(took) / len(took) if took else None
 
-        def mean_seconds(record: StageRecord) -> float | None:
-            begin = record.first_send_unix_us / 1e6
-            end = begin + duration_seconds(record)
-            took = [seconds for at, seconds in rows if begin <= at <= end]
-            return sum(took) / len(took) if took else None
-
-        return mean_seconds
+    def _rows(self, record: StageRecord) -> Sequence[_Row]:
+        """What the processes told that keep the cores awake, during a stage."""
+        begin = record.first_send_unix_us / 1e6
+        end = begin + duration_seconds(record)
+        rows: list[_Row] = []
+        for work in self._works:
+            lines = work.read_text().splitlines()
+            first, last = bisect_left(lines, begin, key=_instant), bisect_right(lines, end, key=_instant)
+            rows += (_Row(*map(float, line.split())) for line in lines[first:last])
+        return rows
 
     def _stops(self) -> Iterator[Stop]:
         for log in self._logs:
             yield from (Stop(*map(float, line.split())) for line in log.read_text().splitlines())
+
+
+def _instant(line: str) -> float:
+    return float(line.partition(" ")[0])
 
 
 @contextmanager
@@ -107,12 +130,20 @@ def _watch() -> None:
 
 def _keep_awake() -> None:
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    parent = os.getppid()
+    parent, last = os.getppid(), deque[float](maxlen=USUAL_OF_PIECES)
     while os.getppid() == parent:
-        before = time.thread_time()
-        for _ in range(WORK_TIMES):
-            json.loads(WORK)
-        print(f"{time.time():.3f} {time.thread_time() - before:.6f}", flush=True)
+        pieces = [_piece_seconds() for _ in range(PIECES)]
+        last.extend(pieces)
+        usual = median(last)
+        lost = sum(piece - usual for piece in pieces if piece > SLOW_FACTOR * usual)
+        print(f"{time.time():.3f} {sum(pieces):.6f} {lost:.6f}", flush=True)
+
+
+def _piece_seconds() -> float:
+    before = time.thread_time()
+    for _ in range(READINGS_A_PIECE):
+        json.loads(WORK)
+    return time.thread_time() - before
 
 
 if __name__ == "__main__":

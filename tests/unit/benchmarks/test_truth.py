@@ -297,9 +297,20 @@ def test_how_fast_the_cores_were_is_read_from_the_time_of_the_stage(tmp_path: Pa
     of = record()
     began = of.first_send_unix_us / 1e6
     log = tmp_path / "awake-0"
-    log.write_text(f"{began - 1:.3f} 9.0\n{began:.3f} 0.030\n{began + 0.001:.3f} 0.050\n{began + 1e6:.3f} 9.0\n")
-    assert Machine([], [log]).work_seconds()(of) == pytest.approx(0.040)
-    assert Machine([], []).work_seconds()(of) is None
+    log.write_text(f"{began - 1:.3f} 9 9\n{began:.3f} 0.03 0\n{began + 0.001:.3f} 0.05 0\n{began + 1e6:.3f} 9 9\n")
+    assert Machine([], [log]).work_seconds(of) == pytest.approx(0.040)
+    assert not Machine([], [log]).disturbed(of)
+    assert Machine([], []).work_seconds(of) is None
+
+
+def test_a_stage_does_not_count_in_which_the_cores_lost_much_that_no_kernel_tells(tmp_path: Path) -> None:
+    of = record()
+    began = of.first_send_unix_us / 1e6
+    logs = [tmp_path / "awake-0", tmp_path / "awake-1"]
+    for log in logs:
+        log.write_text(f"{began:.3f} 0.07 {LONG_IN_ALL_SECONDS / 2:.6f}\n")
+    assert Machine([], logs).disturbed(of)
+    assert not Machine([], logs[:1]).disturbed(of)
 
 
 def test_what_is_forgiven_of_a_request_follows_the_speed_of_the_cores() -> None:
