@@ -30,9 +30,7 @@ ROUNDS = 15
 LOAD_POINTS, REPEATS = 32, 2
 TICK_SECONDS = 0.01
 _RATES = [f"{RATE + n:g}" for n in range(LOAD_POINTS)]
-MAX_JUDGE_MS = 50.0
-MAX_ALL_MS = 50.0
-MAX_RATIO = 8.0
+MAX_RATIO, MAX_ALL_RATIO = 10.0, 20.0
 """A rule that became quadratic would be far above, on any machine."""
 MAX_LAG_MS = 500.0
 """Judged on the event loop the run would hold it up for all of `run_seconds`."""
@@ -52,6 +50,8 @@ class Figures:
     """Unpacking and checking the record."""
     ratio: float
     """`judge_ms` to `read_ms`, in one run: does not depend on the machine."""
+    all_ratio: float
+    """`all_ms` to `read_ms`."""
     run_seconds: float
     """A run of 64 such stages, from its packed records to its rows."""
     run_max_lag_ms: float
@@ -61,9 +61,8 @@ class Figures:
 
     def beyond_limits(self) -> Iterator[str]:
         """Every limit that is not kept."""
-        below = {"judge_ms": MAX_JUDGE_MS, "all_ms": MAX_ALL_MS}
-        at_most = {"ratio": MAX_RATIO, "run_max_lag_ms": MAX_LAG_MS, "run_mb": MAX_RUN_MB}
-        return beyond(self, below=below, at_most=at_most)
+        ratios = {"ratio": MAX_RATIO, "all_ratio": MAX_ALL_RATIO}
+        return beyond(self, at_most={**ratios, "run_max_lag_ms": MAX_LAG_MS, "run_mb": MAX_RUN_MB})
 
 
 def main() -> int:
@@ -78,9 +77,9 @@ def main() -> int:
         of = cell_context(cell, [record], samples, thresholds_of(spec), spec=spec)
         return judge_cell(of)
 
-    rules = _quickest_ms(judge)
-    whole = _quickest_ms(lambda: results(planned, [record], samples, spec=spec))
-    read = _quickest_ms(lambda: open_record(data))
+    rules, whole, read = _quickest_ms(
+        judge, lambda: results(planned, [record], samples, spec=spec), lambda: open_record(data)
+    )
     # In a process of its own, whose memory is the run's alone.
     with multiprocessing.get_context("spawn").Pool(1) as alone:
         run = alone.apply(judged_run, [_packed_run(record)])
@@ -90,6 +89,7 @@ def main() -> int:
             all_ms=round(whole, 1),
             read_ms=round(read, 1),
             ratio=round(rules / read, 2),
+            all_ratio=round(whole / read, 2),
             run_seconds=round(run.seconds, 1),
             run_max_lag_ms=round(run.max_lag_ms, 1),
             run_mb=round(run.mb, 1),
@@ -103,13 +103,16 @@ def _packed_run(one: StageRecord) -> tuple[bytes, ...]:
     return tuple(seal(copy)[1] for copy in copies)
 
 
-def _quickest_ms(work: Callable[[], object]) -> float:
-    def once() -> float:
+def _quickest_ms(*works: Callable[[], object]) -> list[float]:
+    """Of each, in turns: the machine is not always as fast."""
+
+    def once(work: Callable[[], object]) -> float:
         began = time.process_time()
         work()
         return 1000 * (time.process_time() - began)
 
-    return min(once() for _ in range(ROUNDS))
+    rounds = [[once(work) for work in works] for _ in range(ROUNDS)]
+    return [min(times) for times in zip(*rounds, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)

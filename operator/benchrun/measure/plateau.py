@@ -27,7 +27,7 @@ class InFlight:
 
     def mean(self, start_us: int, end_us: int) -> float | None:
         """Weighted by time over an interval; None for one without length."""
-        return next(iter(self.means(start_us, end_us, parts=1)), None)
+        return (self._area(end_us) - self._area(start_us)) / (end_us - start_us) if end_us > start_us else None
 
     def means(self, start_us: int, end_us: int, *, parts: int) -> list[float]:
         """The means of equally long parts of an interval, for a trend; none for an interval shorter than its parts."""

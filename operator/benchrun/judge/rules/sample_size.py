@@ -44,12 +44,11 @@ def too_few_samples(cell: CellContext) -> Found:
 
 def repeats_disagree(cell: CellContext) -> Found:
     """Coefficient of variation of the repeats' throughput, mean TTFT, TPOT and E2EL; the worst of those that noise does not explain."""
-    stages, thresholds = [stage.batches for stage in cell.stages], cell.thresholds
-    if len(cell.cell.stage_ids) < 2 or not stages:
+    if len(cell.cell.stage_ids) < 2 or not cell.stages:
         return []
-    if len(stages) < 2:
+    if len(cell.stages) < 2:
         return [NotChecked(Code.REPEATS_DISAGREE, "a single repeat was measured")]
-    apart = {}
+    stages, thresholds, apart = [stage.batches for stage in cell.stages], cell.thresholds, {}
     for figure in stages[0]:
         repeats = [stage[figure] for stage in stages if stage[figure]]
         cv, chance = significance.cv_percent(list(map(fmean, repeats))), significance.groups_p_value(repeats)
