@@ -35,6 +35,8 @@ PIECES, READINGS_A_PIECE = 20, 100
 SLOW_FACTOR, USUAL_OF_PIECES = 2.5, 500
 """A piece that takes so many times the CPU time of the median of the last ones met a host that ran something else and did not
 tell: what it took beyond the median is lost."""
+LOST_SHARE = 0.005
+"""Of the cores' time, from which on a stage counts as disturbed: half of the hundredth in which rules doubt a late client."""
 MARGIN_SECONDS = 0.25
 """Before the first request and after the last answer: the servers' counters are read there."""
 
@@ -63,8 +65,10 @@ class Machine:
     def disturbed(self, record: StageRecord) -> bool:
         """Whether the stage met a long stop, or many; by the watchers, by the kernel's own count of what its host took, or by the
         work that keeps the cores awake."""
+        if (record.client.stolen_seconds or 0.0) >= LONG_IN_ALL_SECONDS:
+            return True
         lost = sum(row.lost_seconds for row in self._rows(record))
-        if max(record.client.stolen_seconds or 0.0, lost) >= LONG_IN_ALL_SECONDS:
+        if lost > LOST_SHARE * duration_seconds(record) * len(self._works):
             return True
         begin = record.first_send_unix_us / 1e6 - MARGIN_SECONDS
         end = begin + duration_seconds(record) + 2 * MARGIN_SECONDS
