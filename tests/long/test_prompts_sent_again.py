@@ -74,6 +74,13 @@ def test_which_run_is_true_is_answered_by_cache_hits(namespace: Namespace) -> No
     sure = [row for row in bounds if not row["measured"].endswith("?")]
     assert {f"p50_{name}" for name in latencies} <= {row["percentile (ms)"] for row in sure}
     assert all(float(row["at least"]) <= float(row["measured"]) <= float(row["at most"]) for row in sure)
+    means = [rows(new)["mix/rate=2"]["metrics"][f"mean_{name}_ms"] for name in ("ttft", "e2el")]
+    assert 0 < means[0] < means[1]
+    # Of the repeat that found its prompts in the cache, too, the end-to-end latency is told.
+    true, other = rows(same)[cell]["byRepeat"]["mean_e2el_ms"]
+    assert 0 < other < true
+    settings = {row["setting"]: row["value"] for row in said.table("setting", "value")}
+    assert settings["enable-log-requests"] == "false"
 
 
 def test_the_riddle_is_one_sweep_whose_hits_explain_every_run(namespace: Namespace) -> None:
@@ -108,6 +115,22 @@ def test_the_riddle_is_one_sweep_whose_hits_explain_every_run(namespace: Namespa
         assert answer["evidence"]["earlierCell"] == f"{earlier}/rate=inf"
         assert answer["evidence"]["earlierTokens"] == pytest.approx(length, rel=0.01)
         assert answer["evidence"]["inputTokens"] == pytest.approx(int(workload.split("-")[1]), rel=0.01)
+
+
+def test_a_dynamic_prefix_gains_only_where_its_prompts_were_sent_before(namespace: Namespace) -> None:
+    name, cell = "e3-sent-again-tiny", "agent-dynamic/concurrency=4"
+    objects = example("e3-which-optimisation-tiny.yaml")
+    namespace.apply(objects["e3-talks"])
+    namespace.apply(on_a_busy_machine(objects[name]))
+    status = measured(namespace, RUN, name, timeout_seconds=1500)
+    told = finding(status, "PrefixCacheContaminated")
+    assert (told["severity"], told["worstStage"], told["count"]) == ("Invalid", f"{cell}/r2", 1)
+    answer = explanation(rows(status)[cell], "TrueRun")
+    assert (answer["answer"], answer["evidence"]["trueRepeats"], answer["evidence"]["otherRepeats"]) == (
+        "PrefixCache", "1", "2",
+    )  # fmt: skip
+    assert answer["evidence"]["changePercent"] < -20
+    assert answer["evidence"]["hitTokens"] > 0.8 * answer["evidence"]["lookedUpTokens"]
 
 
 def test_requests_wait_for_a_place_whatever_the_cache(namespace: Namespace) -> None:

@@ -255,6 +255,7 @@ def packing_rows(status: api.BenchmarkRunStatus, texts_per_prompt: Texts) -> Row
         "total tok/s": metric("total_token_throughput"),
         "tok/s": metric("output_throughput"),
         "texts/s": texts_a_second(texts_per_prompt),
+        "verdict": lambda row: row.verdict,
     }
     rows = tuple(
         (str(total), name, *(cell(best[total, each]) if (total, each) in best else ABSENT for each in packings))

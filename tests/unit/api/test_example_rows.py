@@ -49,7 +49,7 @@ def rows_left(plan: Plan) -> dict[str, int]:
     return left
 
 
-READING = [each for each in EACH if "'configMap'" in repr(each.values[0])]
+READING = [each for each in EACH if "'file': {'configMap'" in repr(each.values[0])]
 
 
 @pytest.mark.parametrize("example", READING)
