@@ -7,7 +7,6 @@ snapshot serves both. Metrics that are missing, endless or garbage give None, ne
 import asyncio
 import hashlib
 import json
-import math
 import re
 import time
 from collections.abc import Sequence
@@ -63,7 +62,7 @@ def parse_metrics(text: str) -> Snapshot | None:
             for each in (name, *labelled):
                 found[each] = found.get(each, 0.0) + value
     others = () if _OF_PROXY in found else {*contract.PROXY_COUNTERS} - {contract.PROCESS_CPU}
-    # A sum may be out of bounds where none of its parts is; what a record does not take is left out.
+    # A sum may be out of bounds where none of its parts is, or one of its parts unknown; what a record does not take is left out.
     found = {name: value for name, value in found.items() if name not in others and abs(value) <= contract.MOST}
     if not found.keys() - {contract.START_TIME, contract.PROCESS_CPU}:
         return None
@@ -78,7 +77,7 @@ def _sample(line: str) -> tuple[str, float | None]:
         value = float(fields[0])
     except (IndexError, ValueError):
         return "", None
-    return (name if brace else line.split(maxsplit=1)[0]), value if math.isfinite(value) else None
+    return (name if brace else line.split(maxsplit=1)[0]), value
 
 
 async def take(session: aiohttp.ClientSession, urls: Sequence[str]) -> Snapshots:

@@ -28,12 +28,14 @@ START_DECIMALS = 3
 class Combine(NamedTuple):
     """How the values of several engine processes or GPUs become the figure of a sample."""
 
-    by: Literal["sum", "mean", "max"]
+    by: Literal["sum", "mean", "max", "min"]
     scale: float = 1.0
     decimals: int | None = None
 
 
-def _sampled(by: Literal["sum", "mean", "max"] = "sum", *, scale: float = 1.0, decimals: int | None = None) -> Any:
+def _sampled(
+    by: Literal["sum", "mean", "max", "min"] = "sum", *, scale: float = 1.0, decimals: int | None = None
+) -> Any:
     return field(default=None, metadata={"combine": Combine(by, scale, decimals)})
 
 
@@ -58,7 +60,7 @@ class Sample:
     """Of the server's GPUs together; as the following, only in samples for which an exporter was scraped."""
     gpu_memory_mib: float | None = _sampled("max")  # On the GPU that holds most.
     gpu_memory_total_mib: float | None = _sampled("max")  # Of that GPU, as others are no larger: used and free.
-    sm_clock_mhz: float | None = _sampled("mean")
+    sm_clock_mhz: float | None = _sampled("min")  # Of the slowest GPU, for which the others wait.
     gpu_joules: float | None = _sampled(scale=1e-3)  # Counter, of the GPUs together.
     gpu_pods: float | None = _sampled("max")  # Pods that the exporter names for one GPU.
     gpu_slowed: float | None = _sampled("mean")
@@ -75,8 +77,6 @@ class Sample:
     low: "Sample | None" = None
     """Of a bucket of samples, of which this is the mean: the least of some figures; `high`: the greatest."""
     high: "Sample | None" = None
-    refused: int = field(default=0, compare=False)
-    """Values of the text that no server can have; they are not among the figures. Not kept in a timeline."""
 
 
 SAMPLE_FIGURES: Mapping[str, Combine] = {

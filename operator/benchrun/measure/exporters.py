@@ -36,7 +36,7 @@ def gpu_values(text: str, *, namespace: str, pod: str) -> dict[str, float | None
         DCGM_FI_DEV_POWER_USAGE{gpu="0",UUID="GPU-..",modelName="..",container="vllm",namespace="lab",pod="chat-0"} 412.5
 
     The exporter names pods where it runs with its Kubernetes mapping, as NVIDIA's GPU operator and Helm chart start it."""
-    listed, _ = series_of(text, _LINES)
+    listed, refused = series_of(text, _LINES)
     own = [series for series in listed if _holder(series.labels) == (pod, namespace)]
     if not own:
         problem = "the exporter has no GPU of this pod" if listed else "the exporter has no figures of GPUs"
@@ -44,11 +44,13 @@ def gpu_values(text: str, *, namespace: str, pod: str) -> dict[str, float | None
             problem = "the exporter does not say which pods hold its GPUs (DCGM_EXPORTER_KUBERNETES)"
         raise UnreadableMetrics(problem)
     is_part = any(series.labels.get(_PART_OF_A_GPU) for series in own)
+    # What one of the GPUs has no value of is unknown of all.
+    lacking = {series.name for series in refused if _holder(series.labels) == (pod, namespace)}
     # One value a GPU, or a part of one: where several containers of a pod hold it, it is listed for each.
     values: defaultdict[str, dict[_Gpu, float]] = defaultdict(dict)
     pods: dict[_Gpu, set[tuple[str, str] | None]] = defaultdict(set)
     for series in own:
-        if series.name in _OF_A_PART or not is_part:
+        if series.name not in lacking and (series.name in _OF_A_PART or not is_part):
             values[series.name][_gpu(series.labels)] = series.value
     for series in listed:
         pods[_gpu(series.labels)].add(_holder(series.labels))

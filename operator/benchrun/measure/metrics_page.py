@@ -22,7 +22,7 @@ MAX_LINE_CHARS = 8192  # Of one wanted series; vLLM's cache_config_info is the l
 MAX_LABELS = 128
 MAX_REPORTED = 35  # Labels kept of what a server reports of itself; what its log says it chose is added.
 
-COMBINE: Mapping[str, Callable[[Sequence[float]], float]] = {"sum": math.fsum, "mean": fmean, "max": max}
+COMBINE: Mapping[str, Callable[[Sequence[float]], float]] = {"sum": math.fsum, "mean": fmean, "max": max, "min": min}
 """How values of several series become one figure."""
 _SAMPLE_LINES = tuple(name + end for names in ENGINE.sample_series.values() for name in names for end in ("{", " "))
 _ANY_LINE = re.compile(r"#|[a-zA-Z_:][a-zA-Z0-9_:]*(\{|\s+[-+0-9NIni])")
@@ -53,10 +53,13 @@ def parse_sample(text: str, *, at: float, role: str, pod: str) -> Sample:
     """The figures of one scrape. Raises UnreadableMetrics."""
     found, refused = series_of(text, _SAMPLE_LINES, labelled=False)
     values: dict[str, list[float]] = {}
+    # Of several engines, one without a value would make a sum too small, and a counter seem to fall.
+    lacking = {series.name for series in refused}
     for name, _, value in found:
-        values.setdefault(name, []).append(value)
+        if name not in lacking:
+            values.setdefault(name, []).append(value)
     figures: dict[str, Any] = combined(values, ENGINE.sample_series)
-    return Sample(at=at, role=role, pod=pod, **figures, refused=refused)
+    return Sample(at=at, role=role, pod=pod, **figures)
 
 
 def combined(values: Mapping[str, Sequence[float]], series: Mapping[str, Sequence[str]]) -> dict[str, float | None]:
@@ -89,8 +92,8 @@ def parse_facts(text: str) -> ServerFacts:
     )
 
 
-def series_of(text: str, starts: tuple[str, ...], *, labelled: bool = True) -> tuple[list[Series], int]:
-    """The lines that begin with one of `starts`, and how many are left out for a value that is not a number from 0 to 1e15.
+def series_of(text: str, starts: tuple[str, ...], *, labelled: bool = True) -> tuple[list[Series], list[Series]]:
+    """The lines that begin with one of `starts`, and apart from them those with a value that is not a number from 0 to 1e15.
     Raises UnreadableMetrics. `labelled`: with their labels, which cost most."""
     if text.count("\n") > MAX_LINES:
         raise UnreadableMetrics(f"more than {MAX_LINES} lines")
@@ -107,8 +110,7 @@ def series_of(text: str, starts: tuple[str, ...], *, labelled: bool = True) -> t
             series.append(_series(line, labelled))
         except ValueError:
             raise UnreadableMetrics(f"a metrics line can't be parsed: {line[:100]!r}") from None
-    kept = [each for each in series if is_believable(each.value)]
-    return kept, len(series) - len(kept)
+    return [s for s in series if is_believable(s.value)], [s for s in series if not is_believable(s.value)]
 
 
 def _series(line: str, labelled: bool) -> Series:

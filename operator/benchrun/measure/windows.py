@@ -126,15 +126,17 @@ def stage_windows(record: StageRecord, samples: Sequence[Sample], *, scrape_inte
 
 
 def together(window: Window) -> Sequence[Sample]:
-    """Requests running and waiting in all servers of the role, at each instant of a sample: a server's latest, and none outside of
-    its own first and last sample, where it is idle. Empty where a server gave no sample: the sum is not known."""
+    """Requests running and waiting in all servers of the role, at each instant of a sample: a server's latest, else its first; none
+    further than an interval from its own samples, where it is idle. Empty where a server gave no sample: the sum is not known."""
     servers = by_server(sorted(window.samples, key=lambda sample: sample.at)).values()
     if len(servers) < window.servers or len(servers) == 1:
         return window.samples if len(servers) == window.servers else ()
     columns = [([sample.at for sample in own], own) for own in servers]
+    step = max([1e-6, *((ats[-1] - ats[0]) / max(1, len(ats) - 1) for ats, _ in columns)])
     found = []
     for at in sorted({sample.at for sample in window.samples}):
-        latest = [own[bisect_right(ats, at) - 1] for ats, own in columns if ats[0] <= at <= ats[-1]]
+        near = [(ats, own) for ats, own in columns if ats[0] - step < at < ats[-1] + step]
+        latest = [own[max(0, bisect_right(ats, at) - 1)] for ats, own in near]
         sums: dict[str, Any] = {name: sum_of_all([getattr(each, name) for each in latest]) for name in SUMMED}
         found.append(replace(latest[0], at=at, low=None, high=None, **sums))
     return found

@@ -1,4 +1,4 @@
-"""Pages of a server that means harm: values that no server can have are refused and counted, and no page costs much."""
+"""Pages of a server that means harm: values that no server can have are no figures, and no page costs much."""
 
 import contextlib
 import math
@@ -29,14 +29,15 @@ def read(text: str) -> Sample:
 
 
 @pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf", "-1", "1e308", "1e999", "1.1e15", "-0.001"])
-def test_a_value_that_no_server_can_have_is_no_figure_and_is_counted(value: str) -> None:
+def test_a_value_that_no_server_can_have_is_no_figure(value: str) -> None:
     sample = read(f"{RUNNING} {value}\nvllm:num_requests_waiting 2\n")
-    assert (sample.running, sample.waiting, sample.refused) == (None, 2.0, 1)
+    assert (sample.running, sample.waiting) == (None, 2.0)
 
 
-def test_beside_values_that_a_server_can_have_it_is_left_out() -> None:
-    sample = read(f'{RUNNING}{{engine="0"}} 3\n{RUNNING}{{engine="1"}} 1e308\n{RUNNING}{{engine="2"}} 1e308\n')
-    assert (sample.running, sample.refused) == (3.0, 2)
+@pytest.mark.parametrize("value", ["NaN", "1e308", "-1"])
+def test_the_sum_of_engines_of_which_one_has_no_value_is_unknown(value: str) -> None:
+    sample = read(f'{RUNNING}{{engine="0"}} 3\n{RUNNING}{{engine="1"}} {value}\nvllm:num_requests_waiting 2\n')
+    assert (sample.running, sample.waiting) == (None, 2.0)
 
 
 def test_a_sum_that_no_server_can_have_is_no_figure() -> None:
@@ -60,9 +61,13 @@ def test_what_a_server_reports_steers_no_terminal() -> None:
     assert parse_facts(page).reported == {"cache_dtype": "fp8"}
 
 
-def test_gpus_alike() -> None:
-    page = POWER % (0, "1e308") + POWER % (1, "1e308") + POWER % (2, "300") + POWER % (3, "-5")
-    assert gpu_values(page, namespace="lab", pod="chat-0")["gpu_watts"] == 300.0
+@pytest.mark.parametrize("value", ["NaN", "1e308", "-5"])
+def test_the_sum_of_gpus_of_which_one_has_no_value_is_unknown(value: str) -> None:
+    clocks = "".join(POWER.replace("POWER_USAGE", "SM_CLOCK") % (gpu, "1980") for gpu in range(2))
+    found = gpu_values(POWER % (0, "300") + POWER % (1, value) + clocks, namespace="lab", pod="chat-0")
+    assert (found["gpu_watts"], found["sm_clock_mhz"]) == (None, 1980)
+    of_another = POWER.replace("chat-0", "chat-1") % (1, value)
+    assert gpu_values(POWER % (0, "300") + of_another, namespace="lab", pod="chat-0")["gpu_watts"] == 300
 
 
 def test_a_page_of_gpus_that_reports_nothing_believable_is_rejected() -> None:

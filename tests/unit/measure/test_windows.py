@@ -249,10 +249,16 @@ def test_running_and_waiting_of_three_servers_are_their_sum() -> None:
 
 
 def test_servers_scraped_at_other_instants_count_with_their_latest_sample() -> None:
-    """5, 5 + 7, 9 + 7, 9 + 3; b has ended when a is seen for the last time."""
+    """5 + 7 twice, 9 + 7, 9 + 3; b has ended when a is seen for the last time."""
     pods = {"a": [(1.0, 5.0, 0.0), (2.0, 9.0, 0.0), (4.0, 2.0, 0.0)], "b": [(1.5, 7.0, 0.0), (2.5, 3.0, 0.0)]}
     found = figures([fleet(pods=pods)])
-    assert (found.running_mean, found.running_max) == ((5 + 12 + 16 + 12 + 2) / 5, 16.0)
+    assert (found.running_mean, found.running_max) == ((12 + 12 + 16 + 12 + 2) / 5, 16.0)
+
+
+def test_servers_that_are_equally_busy_add_up_however_few_their_samples() -> None:
+    """Eight of ten running each, scraped one after another."""
+    pods = {f"s{n}": [(second + n / 1000, 10.0, 0.0) for second in range(10)] for n in range(8)}
+    assert figures([fleet(*pods, pods=pods)]).running_mean == 80.0
 
 
 def test_of_a_server_without_a_sample_the_sum_is_not_known() -> None:

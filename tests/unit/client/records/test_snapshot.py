@@ -56,6 +56,12 @@ def showing(*pages: str) -> Handler:
     return answer
 
 
+@pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf"])
+def test_the_sum_of_engines_of_which_one_has_no_value_is_unknown(value: str) -> None:
+    page = f'vllm:generation_tokens_total{{engine="0"}} 17\nvllm:generation_tokens_total{{engine="1"}} {value}\n'
+    assert parse_metrics(page + "vllm:request_success_total 2\n") == Snapshot({"request_success_total": 2.0}, None)
+
+
 def snapshot(successes: float) -> Snapshot:
     return Snapshot({"request_success_total": successes}, 0.0)
 
