@@ -352,26 +352,29 @@ def certainty(sample: LatencySample, percent: float, limit: float, *, error: flo
 def decided(
     sample: LatencySample, percent: float, limit: float, *, error: float = probability.ERROR
 ) -> tuple[Certainty, float]:
-    """The same of a sample with values, and its own percentile, which the outcome does not contradict."""
+    """The same of a sample with values, and its own percentile, which the outcome does not contradict. It is infinite where so many
+    requests failed; that alone is no proof that as many always do."""
     value = percentiles.interpolated(sample.at_rank, sample.count, percent)
     found = certainty(sample, percent, limit, error=error)
-    if math.isinf(value):
-        return found._replace(outcome="Missed"), value
     return (found._replace(outcome="Inconclusive") if found.outcome == "Missed" and value <= limit else found), value
 
 
-def interval(sample: LatencySample, percent: float, *, error: float = probability.ERROR) -> tuple[float, float] | None:
-    """The confidence interval of a percentile (0 to 100), each side wrong with at most `error`, or None."""
+class Interval(NamedTuple):
+    low: float
+    high: float
+    independent: float  # Observations that it rests on.
 
-    def ranks_with(inflation: float | None) -> tuple[int, int] | None:
+
+def interval(sample: LatencySample, percent: float, *, error: float = probability.ERROR) -> Interval | None:
+    """The confidence interval of a percentile (0 to 100), each side wrong with at most `error`, or None."""
+    found: Interval | None = None
+    for _ in range(2):  # Values at the ends may be more alike than those in the middle.
+        inflation = sample.inflation(percent, *(() if found is None else found[:2]))
         if inflation is None:
             return None
-        return percentiles.interval_ranks(sample.count, percent, inflation=inflation, error=error)
-
-    if (ranks := ranks_with(sample.inflation(percent))) is not None:
-        # Values at the ends may be more alike than those in the middle.
-        ranks = ranks_with(sample.inflation(percent, *map(sample.at_rank, ranks)))
-    if ranks is None:
-        return None
-    low, high = map(sample.at_rank, ranks)
-    return None if math.isinf(high) else (low, high)
+        ranks = percentiles.interval_ranks(sample.count, percent, inflation=inflation, error=error)
+        if ranks is None:
+            return None
+        low, high = map(sample.at_rank, ranks)
+        found = Interval(low, high, sample.count / inflation)
+    return found if found is not None and math.isfinite(found.high) else None

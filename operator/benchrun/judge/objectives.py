@@ -1,8 +1,7 @@
 """Whether a cell meets the latency objectives of the spec.
 
 An objective is met or missed with 95 % certainty or not at all, by a test that knows that requests in a queue are alike
-(`benchrun_client.contract.certainty`). A failed request is above every limit; where so many failed that the percentile itself
-is one of them, the objective is missed.
+(`benchrun_client.contract.certainty`). A failed request is above every limit.
 """
 
 import math

@@ -34,14 +34,12 @@ def intervals(samples: measure.Samples, percentiles: Sequence[str]) -> Intervals
     for latency, sample in samples.items():
         for percentile in percentiles if sample.count else ():
             key = f"p{measure.request_figures.percentile_word(percentile)}_{latency}_ms"
-            ends, inflation = interval(sample, float(percentile)), sample.inflation(float(percentile))
-            if ends is None or inflation is None:
+            if (bounds := interval(sample, float(percentile))) is None:
                 found.uncertain.append(key)
             else:
-                found.intervals[key] = [
-                    end for each in ends if (end := measure.request_figures.rounded(each / 1000)) is not None
-                ]
-                found.independent[key] = math.floor(sample.count / inflation)
+                ends = [measure.request_figures.rounded(end / 1000) for end in (bounds.low, bounds.high)]
+                found.intervals[key] = [end for end in ends if end is not None]
+                found.independent[key] = math.floor(bounds.independent)
     return found
 
 

@@ -298,21 +298,34 @@ def _normalised(logs: list[float]) -> list[float]:
     return [weight / total for weight in weights]
 
 
-def detectable_percent(values: int, questions: int, *, cv_percent: float = ASSUMED_CV_PERCENT) -> float:
-    """The smallest change of one of so many figures, in percent upward, that is found with `POWER`. `values`: a side, two or more."""
+MIN_BLOCKS = 5
+"""Fewer are not compared in pairs: half of the degrees of freedom would be lost, which costs more than blocks usually explain.
+Welch's test is careful then, since what a block does to both sides counts as noise."""
+
+
+def detectable_percent(
+    values: int, questions: int, *, in_blocks: bool = False, cv_percent: float = ASSUMED_CV_PERCENT
+) -> float:
+    """The smallest change of one of so many figures, in percent upward, that is found with `POWER`. `values`: a side, two or more;
+    `in_blocks`: compared in pairs, where there are `MIN_BLOCKS`."""
     error = (1 - CONFIDENCE) / max(1, questions)
     standard_error = math.sqrt(2 * math.log1p((cv_percent / 100) ** 2) / values)
-    return log_ratio_percent(detectable_shift(values, values, error=error) * standard_error)
+    second = 0 if in_blocks and values >= MIN_BLOCKS else values
+    return log_ratio_percent(detectable_shift(values, second, error=error) * standard_error)
+
+
+SERVERS = "fresh servers"
+"""Unit of `power_sentence`: those of a sweep, one a block and variant."""
 
 
 def power_sentence(values: int, questions: int, *, unit: str) -> str:
-    """What a comparison can find, before it is measured. `unit`: what gives a value, in the plural: "repeats"."""
+    """What a comparison can find, before it is measured. `unit`: what gives a value, in the plural: "repeats", or `SERVERS`."""
     if not questions:
         return "the detectable change is unknown for searched loads"
     if values < 2:
         return "one value a side does not show the noise: no change can be found"
     what = f"{values} {unit} a side and {questions} {'figure' if questions == 1 else 'figures'}"
-    least = percent_text(detectable_percent(values, questions))
+    least = percent_text(detectable_percent(values, questions, in_blocks=unit == SERVERS))
     found = f"{what} detect a change of {least} in one figure with {100 * POWER:g} % probability"
     return f"{found}, if it varies by {ASSUMED_CV_PERCENT:g} % (CV; assumed)"
 

@@ -221,7 +221,7 @@ def probed_id(workload: str, axis: Axis, probe: contract.Probe) -> str:
 
 
 def objective_error(spec: BenchmarkRunSpec, cell: Cell) -> float:
-    """How often, at most, an objective may be called Met at this cell although it is missed."""
+    """How often, at most, one look may call an objective Met at this cell although it is missed."""
     search = searched(spec).get(cell.workload)
     return contract.confirmation_error(search.max_repeats) if search is not None and cell.confirms else contract.ERROR
 

@@ -9,7 +9,7 @@ from benchrun import sizing
 from benchrun.api import BenchmarkRunSpec, swept_metrics
 from benchrun.api.crd import RUN, SWEEP
 from benchrun.api.sweep import KIND as SWEEP_KIND, BenchmarkSweepSpec
-from benchrun.measure import power_sentence
+from benchrun.measure import SERVERS, power_sentence
 from benchrun.names import GROUP, KIND
 from benchrun.plan import Variant, answering_args, cells, cpu_limits, planned_variants
 from benchrun.preflight.kv_cache import ARGS, cache_remarks, concurrency_remarks, node_remarks
@@ -128,7 +128,7 @@ def check_sweep(body: Object, known: Known) -> Checked:
         text = "1: variants are compared within one server each; 3 show how much servers differ by chance"
         remarks.append(note("spec.replications", text))
     elif questions := (len(found) - 1) * len(cells(spec.template)) * len(swept_metrics(spec.replications)):
-        remarks.append(note("spec.replications", power_sentence(spec.replications, questions, unit="fresh servers")))
+        remarks.append(note("spec.replications", power_sentence(spec.replications, questions, unit=SERVERS)))
     budget, least = spec.gpu_seconds_budget, whole.gpu_seconds
     if budget is not None and least is not None and least > budget:
         text = f"{budget:,}, but measuring alone takes {least:,}: not all runs will be started"

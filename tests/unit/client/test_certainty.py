@@ -151,7 +151,7 @@ def test_a_p99_of_a_closed_loop_is_as_uncertain_as_its_few_clusters() -> None:
     assert sum(certainty(each, 99.0, P99_OF_40_USERS).outcome == "Met" for each in samples) <= 2
     bounds = [found for each in samples if (found := interval(each, 99.0)) is not None]
     assert len(bounds) > 20
-    assert sum(low <= P99_OF_40_USERS <= high for low, high in bounds) >= 0.95 * len(bounds)
+    assert sum(low <= P99_OF_40_USERS <= high for low, high, _ in bounds) >= 0.95 * len(bounds)
 
 
 def jittered(requests: int, *, seen: int = 4, seed: int = 0) -> RequestSample:

@@ -6,7 +6,16 @@ from random import Random
 import pytest
 from benchrun.judge.comparison.figures import Figure
 from benchrun.judge.comparison.hypotheses import Question, answers
-from benchrun.measure import POWER, Distribution, detectable_percent, detectable_shift, mean_of, power_sentence, welch
+from benchrun.measure import (
+    POWER,
+    SERVERS,
+    Distribution,
+    detectable_percent,
+    detectable_shift,
+    mean_of,
+    power_sentence,
+    welch,
+)
 from benchrun_client.contract import MOST_INDEPENDENT, interval_ranks, least_count
 from hypothesis import given, strategies as st
 from scipy import stats
@@ -136,6 +145,14 @@ def test_the_same_of_many_questions(values: int, questions: int) -> None:
     assert sum(welch(*side).p_value <= level for side in sides) / rounds == pytest.approx(POWER, abs=0.04)
 
 
+@pytest.mark.parametrize(("values", "questions"), [(5, 5), (5, 30), (6, 30)])
+def test_the_same_of_servers_compared_in_pairs(values: int, questions: int) -> None:
+    random, rounds, level = Random(values * questions), 1500, 0.05 / questions
+    shift = math.log1p(detectable_percent(values, questions, in_blocks=True) / 100)
+    pairs = ([random.gauss(shift, 0.015) - random.gauss(0, 0.015) for _ in range(values)] for _ in range(rounds))
+    assert sum(mean_of(each).p_value <= level for each in pairs) / rounds == pytest.approx(POWER, abs=0.04)
+
+
 @pytest.mark.parametrize(("first", "second", "expected"), [(6, 0, 3.5139), (100, 0, 2.8291), (100, 100, 2.8153)])
 def test_the_shift_of_a_noncentral_t(first: int, second: int, expected: float) -> None:
     """As SciPy's nct gives it at 5 %: of Student's test exactly, of Welch's for many values nearly."""
@@ -156,4 +173,5 @@ def test_thousands_of_questions_and_values_have_a_finite_shift() -> None:
 def test_unknown_values_are_left_out() -> None:
     assert "no change can be found" in power_sentence(1, 5, unit="repeats")
     assert "unknown" in power_sentence(5, 0, unit="repeats")
-    assert "5.8 % in one figure" in power_sentence(5, 20, unit="fresh servers")
+    assert "5.8 % in one figure" in power_sentence(5, 20, unit="repeats")
+    assert "8.3 % in one figure" in power_sentence(5, 20, unit=SERVERS)

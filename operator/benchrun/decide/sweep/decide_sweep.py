@@ -14,7 +14,7 @@ from benchrun.decide.sweep.sweep_state import (
     TableWanted,
     accept_sweep,
 )
-from benchrun.measure import power_sentence
+from benchrun.measure import SERVERS, power_sentence
 from benchrun.names import KIND
 from benchrun.observe import SweptRun
 from benchrun.plan import PlannedRun, Variant, cells, estimate, run_manifest
@@ -101,7 +101,7 @@ def _power(state: SweepState) -> str:
     questions = others * len(cells(spec.template)) * len(swept_metrics(spec.replications))
     if spec.replications == 1:
         return power_sentence(spec.template.repeats, questions, unit="repeats") if others else ""
-    return power_sentence(spec.replications, questions, unit="fresh servers") if others else ""
+    return power_sentence(spec.replications, questions, unit=SERVERS) if others else ""
 
 
 def _cancelled(facts: SweepFacts, runs: Iterable[SweptRun]) -> tuple[Ref, ...]:

@@ -17,9 +17,6 @@ from benchrun.measure import detectable_shift, mean_of, rounded, significance
 
 PERCENT_DIGITS = 4
 MOST_PERCENT = 999_900.0  # An interval's end beyond this is written as this: with so few values it has no end.
-MIN_BLOCKS = 5
-"""Fewer are not compared in pairs: half of the degrees of freedom would be lost, which costs more than blocks usually explain.
-Welch's test is careful then, since what a block does to both sides counts as noise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +54,7 @@ class Question:
     def _is_blocked(self) -> bool:
         """Whether both sides were measured in the same blocks, and in enough of them."""
         blocks = self.baseline.log_blocks.keys()
-        return len(blocks) >= MIN_BLOCKS and blocks == self.candidate.log_blocks.keys()
+        return len(blocks) >= significance.MIN_BLOCKS and blocks == self.candidate.log_blocks.keys()
 
 
 def family_error(questions: Sequence[Question]) -> float:

@@ -4,7 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import NormalDist, geometric_mean
+from statistics import NormalDist, fmean, geometric_mean
 
 from benchrun.api import KEYS, Objective, Result
 from benchrun.api.sweep import BestVariant, FrontPoint
@@ -12,7 +12,7 @@ from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.comparison.figures import Figure, figure_of
 from benchrun.judge.comparison.hypotheses import Question
 from benchrun.judge.objectives import TRUSTED
-from benchrun.measure import CONFIDENCE, rounded
+from benchrun.measure import CONFIDENCE, Contrast, rounded
 from benchrun.plan import Variant
 
 
@@ -123,8 +123,10 @@ def _best(objective: str, contenders: Sequence[Contender]) -> BestVariant | None
     tied = [other for other in others if not _is_beaten(first, other, questions=len(contenders) - 1)]
     equals = 1 + sum(not _is_beaten(first, c, questions=len(contenders) - 1) for c in contenders if c is not first)
     # How much the highest of so many equals lies above their true value on average: the mean of the largest of so many normal
-    # values (G. Blom, 1958; off by less than 5 %), in standard errors of the first.
+    # values (G. Blom, 1958; off by less than 5 %), in standard errors. What blocks do to all alike is no part of these.
+    apart = [each.squared_error / 2 for other in tied if (each := _contrast(first, other)) is not None]
     mean = first.per_gpu.log_mean
+    error = math.sqrt(fmean(apart) if apart else mean.squared_error if mean is not None else 0.0)
     above = NormalDist().inv_cdf((equals - 0.375) / (equals + 0.25))
     return BestVariant(
         workload=first.workload,
@@ -133,7 +135,7 @@ def _best(objective: str, contenders: Sequence[Contender]) -> BestVariant | None
         cell=first.cell,
         throughput_per_gpu=rounded(first.throughput) or 0.0,
         tied_with=[other.side.variant.name for other in tied],
-        optimism_percent=None if mean is None else rounded(100 * math.expm1(above * math.sqrt(mean.squared_error))),
+        optimism_percent=None if mean is None else rounded(100 * math.expm1(above * error)),
     )
 
 
@@ -141,10 +143,14 @@ def _is_beaten(by: Contender, other: Contender, *, questions: int) -> bool:
     """Whether the one is shown to have more throughput, at an error of 5 % over so many questions; never where noise is not known.
     Multiple comparisons with the best (J. C. Hsu, Annals of Statistics 9, 1981; Bonferroni in place of Dunnett's constant): who is not
     beaten by the highest may be the best, and the best is among them with 95 %, though the highest was chosen by its figure."""
+    contrast = _contrast(by, other)
+    return contrast is not None and contrast.exceeds(0.0) <= (1 - CONFIDENCE) / max(1, questions)
+
+
+def _contrast(by: Contender, other: Contender) -> Contrast | None:
     # Of two that kept up, the arrivals set the throughput only where these and the GPUs that share it are the same.
     own = other.per_gpu if _serve_the_same(other, by) else replace(other.per_gpu, of_arrivals=None)
-    contrast = Question("OutputThroughput", own, by.per_gpu).contrast()
-    return contrast is not None and contrast.exceeds(0.0) <= (1 - CONFIDENCE) / max(1, questions)
+    return Question("OutputThroughput", own, by.per_gpu).contrast()
 
 
 def _serve_the_same(one: Contender, other: Contender) -> bool:
