@@ -12,14 +12,13 @@ from rich.text import Text
 from benchrun.api import BenchmarkRunStatus, Bottleneck, Comparison, plain_text
 from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.judge.comparison import compare
-from benchrun.report import comparison_rows, sweep_rows, tables
+from benchrun.report import comparison_rows, run_list, sweep_rows, tables
 
 COLOURS = {"Valid": "green", "Suspect": "yellow", "Invalid": "red", "Note": "cyan", "Failed": "red"}
 OUTCOME_COLOURS = {
     "Better": "green", "Worse": "red", "Mixed": "yellow", "Equivalent": "green", "NotRegressed": "green", "Regressed": "red"
 }  # fmt: skip
 COMPARISON_WIDTH = 100
-ENDED_EARLY = ("Failed", "Cancelled")  # Phases that say more of a run than the verdict of what it had measured.
 LEGEND = (
     "req/s and tok/s are of the plateau, where there is one; latencies in milliseconds; "
     "running and waiting are means over the stages, of all servers"
@@ -36,8 +35,7 @@ def show_result(
     wide: bool = False,
 ) -> None:
     """Verdict or end, load points with their bottlenecks, findings; `wide` adds the total of tokens and intervals."""
-    verdict = status.verdict or "Unknown"
-    word = status.phase if status.phase in ENDED_EARLY else verdict
+    verdict, word = status.verdict or "Unknown", run_list.outcome_word(status)
     console.print(title(name, word, status.message), width=prose_width(console))
     if status.results:
         if word != verdict:
@@ -162,7 +160,7 @@ def show_sweep(
 ) -> None:
     """State, tables, remarks, and what was cut."""
     width = prose_width(console)
-    console.print(title(name, sweep_rows.outcome_word(status), status.message), width=width)
+    console.print(title(name, run_list.outcome_word(status), status.message), width=width)
     if status.results:
         variants = sweep_rows.variant_rows(status, texts_per_prompt=texts_per_prompt, wide=wide)
         show_figures(console, variants, names=NAMES, wide=wide)

@@ -63,7 +63,7 @@ class ScreenReporter:
 
     def ended(self, followed: Followed) -> None:
         if self._several:
-            word = followed.status.verdict or followed.status.phase or ""
+            word = run_list.outcome_word(followed.status)
             title, style = (f"{followed.name}: ", "bold"), console_tables.COLOURS.get(word, "bold")
             self._console.print(Text.assemble(title, (word, style), f" - {followed.status.message}"))
 

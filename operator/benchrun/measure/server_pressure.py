@@ -66,6 +66,7 @@ MIN_CEILING_SAMPLES = 5
 CEILING_SHARE = 0.8
 """Of the samples with a queue: where so many show exactly the same number running, a limit on that number holds."""
 STEP_TOLERANCE = 0.3  # How near what runs comes to what the tokens of a step allow; prompts differ in length.
+NEARLY_ALL = 0.9  # Of the places, as a mean over samples: prompts and answers differ in length.
 MIN_FULL_SHARE = 0.1  # Of the samples with a queue: where so many show all places taken, requests wait for places.
 
 
@@ -88,13 +89,11 @@ class Pressure:
     queued_running: float | None  # Running on average while others waited.
     waiting_mean: float
     waiting_max: float
-    waiting_first: float | None  # Of the first sample with a queue, and of the last: how the queue went.
-    waiting_last: float | None
     kv_mean_percent: float | None
     kv_max_percent: float | None
     preemptions: float | None
     prefix_hit_percent: float | None
-    hold: Hold | None  # What held back in most samples with a queue; None: nothing waited, or it is not known.
+    hold: Hold | None  # What held back in most samples with a queue; None: nothing waited, or it can't be told.
     sequence_limit: float | None  # How many may run: the setting, else the ceiling that the samples show, else None.
     sequence_limit_is_set: bool
     engines: int = 1
@@ -121,7 +120,7 @@ def pressure(windows: Sequence[Window], limits: ServerLimits, lengths: Lengths |
     queued = [s for s in busy if _is_queued(s, ceiling, full)]
     holds = Counter(_hold(s, ceiling, full, preempting=bool(found.preemptions)) for s in queued)
     del holds[None]
-    if holds[Hold.SEQUENCES] >= MIN_FULL_SHARE * len(queued):
+    if holds[Hold.SEQUENCES] >= MIN_FULL_SHARE * len(queued) or _places_may_be_taken(queued, ceiling, limits, lengths):
         # Requests that began together end together, and until the next step is over the server counts the few that are left.
         # Those places are not free: a waiting request has them already.
         del holds[Hold.STEP]
@@ -134,8 +133,6 @@ def pressure(windows: Sequence[Window], limits: ServerLimits, lengths: Lengths |
         queued_running=fmean(s.running or 0.0 for s in queued) if queued else None,
         waiting_mean=fmean(waiting),
         waiting_max=max((s.high or s).waiting or 0.0 for s in busy),
-        waiting_first=queued[0].waiting if queued else None,
-        waiting_last=queued[-1].waiting if queued else None,
         kv_mean_percent=found.kv_cache_mean_percent,
         kv_max_percent=found.kv_cache_max_percent,
         preemptions=found.preemptions,
@@ -145,6 +142,16 @@ def pressure(windows: Sequence[Window], limits: ServerLimits, lengths: Lengths |
         sequence_limit_is_set=limits.sequences is not None,
         engines=limits.engines,
     )
+
+
+def _places_may_be_taken(
+    queued: Sequence[Sample], ceiling: float | None, limits: ServerLimits, lengths: Lengths | None
+) -> bool:
+    """Whether as many may run as may: those that end with a step are no longer counted after it, with answers of one token none."""
+    by_step = running_by_step(limits, lengths)
+    if ceiling is None or lengths is None or not queued or (by_step is not None and by_step < ceiling):
+        return False
+    return fmean(s.running or 0.0 for s in queued) >= NEARLY_ALL * ceiling * (1 - 1 / lengths.output)
 
 
 def running_by_step(limits: ServerLimits, lengths: Lengths | None) -> float | None:

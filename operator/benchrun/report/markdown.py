@@ -7,6 +7,7 @@ from benchrun.api import BenchmarkRunStatus
 from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.report import sweep_rows, tables
 from benchrun.report.comparison_rows import comparison_rows, reasons
+from benchrun.report.run_list import outcome_word
 from benchrun.report.tables import NO_TEXTS, Rows, Texts
 
 _MARKUP = re.compile(r"([\\`*_\[\]~])")
@@ -41,7 +42,7 @@ def markdown(name: str, status: BenchmarkRunStatus, *, texts_per_prompt: Texts =
     log = "\n".join(f"    {line}" for line in (status.log_tail or "").splitlines())
     return _page(
         name,
-        status.verdict,
+        outcome_word(status),
         status.message,
         table(rows),
         LATENCIES if rows.rows else "",
@@ -66,7 +67,7 @@ def sweep_markdown(name: str, status: BenchmarkSweepStatus, *, texts_per_prompt:
     changes = part(f"Against {baseline}", sweep_rows.change_rows(status)) if status.scope is not None else ""
     return _page(
         name,
-        sweep_rows.outcome_word(status),
+        outcome_word(status),
         status.message,
         figures,
         f"{sweep_rows.LEGEND[0].upper()}{sweep_rows.LEGEND[1:]}." if figures else "",

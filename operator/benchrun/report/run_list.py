@@ -96,6 +96,11 @@ def state(status: BenchmarkRunStatus | BenchmarkSweepStatus) -> str:
     return status.verdict or "Completed" if status.phase == "Completed" else status.phase or "Pending"
 
 
+def outcome_word(status: BenchmarkRunStatus | BenchmarkSweepStatus) -> str:
+    """How it ended comes before what was measured: what failed has no result."""
+    return status.phase if status.phase in ("Failed", "Cancelled") else status.verdict or "Unknown"
+
+
 def duration(status: BenchmarkRunStatus | BenchmarkSweepStatus, *, now: datetime) -> str:
     """From acceptance to the end; until now where it has not ended."""
     begun, ended = raw.instant(status.accepted_time), raw.instant(status.completion_time)

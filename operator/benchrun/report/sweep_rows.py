@@ -23,11 +23,6 @@ _REQUESTS, _OUTPUT, _TOTAL = (KEYS[name] for name in ("RequestThroughput", "Outp
 _LATENCIES = (("TTFT", KEYS["MeanTTFT"]), ("TPOT", KEYS["MeanTPOT"]), ("E2EL", KEYS["MeanE2EL"]))
 
 
-def outcome_word(status: BenchmarkSweepStatus) -> str:
-    """How it ended comes before what was measured: a failed sweep has no result."""
-    return status.phase if status.phase in ("Failed", "Cancelled") else status.verdict or "Unknown"
-
-
 def variant_rows(status: BenchmarkSweepStatus, *, texts_per_prompt: Texts = NO_TEXTS, wide: bool = False) -> Rows:
     """One row a variant and load point: what was measured, and what the servers did meanwhile.
 

@@ -13,6 +13,7 @@ from typing import Any
 from benchrun import names
 from benchrun.api import Reason, has_only_progress, status_changes, timestamp
 from benchrun.decide import RESULT_ROLES, SERVER_KINDS, Context, Decision, Event, Facts, Judging, Ref, RefusedObject
+from benchrun.decide.condition_table import ended_early
 from benchrun.decide.refusals import diagnose_refusal
 from benchrun.effects import About, ClusterError, Forbidden, Invalid, LookUps, NotServed, Occupied
 from benchrun.observe import Key, Run, is_finished
@@ -27,7 +28,6 @@ logger = logging.getLogger(__name__)
 Decide = Callable[[Facts], Decision]
 MOST_FAILURES = 5
 LONGEST_SECONDS = 60.0  # whichever comes first, of passes that failed in a row
-_CONDITIONS = {"Complete": "False", "Failed": "True", "Succeeded": "False", "Ready": "False", "Stalled": "True"}
 RUNS_A_SECOND = 20  # statuses without anything urgent are written about this often a second, over all runs
 REFUSED_RETRY_SECONDS = 15.0  # how often an object that the API server refused is retried, without an event
 SETTLE_SECONDS = 1.0  # how long a change of the status waits for others that follow it closely, at least; ends do not
@@ -231,12 +231,15 @@ class RunReconciler(Reconciler):
             return True
         now, kind = timestamp(self.now()), type(error).__name__
         message = f"the operator failed repeatedly on this run ({kind}) and deleted its servers; see the operator's log"
-        same = {"message": message, "observedGeneration": run.generation}
-        condition = {"reason": Reason.INTERNAL_ERROR, "lastTransitionTime": now, **same}
-        conditions = [{"type": type_, "status": status, **condition} for type_, status in _CONDITIONS.items()]
-        ended = {"phase": "Failed", "verdict": "Unknown", "completionTime": now, "conditions": conditions}
+        same = {"lastTransitionTime": now, "observedGeneration": run.generation}
+        rows = ended_early("run", Reason.INTERNAL_ERROR, message)
+        conditions = [
+            {"type": t, "status": status, "reason": r, "message": text, **same} for t, status, r, text in rows
+        ]
+        ended = {"phase": "Failed", "message": message, "verdict": "Unknown", "conditions": conditions}
+        left = {"observedGeneration": run.generation, "completionTime": now, "live": None, "ending": None}
         try:
-            await self.change_status(run, {**same, **ended, "live": None, "ending": None})
+            await self.change_status(run, {**ended, **left})
         except ClusterError as refused:
             logger.warning("%s: its status is not written yet: %s", key, refused)
             return False

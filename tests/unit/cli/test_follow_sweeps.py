@@ -106,7 +106,7 @@ def test_its_runs_go_by_in_a_log(tmp_path: Path, kubectl: FakeKubectl) -> None:
     rest, error = command.process.communicate(timeout=30)
     assert (command.process.returncode, error) == (0, "")
     assert "Completed · 3/3 runs" in rest
-    assert "compute is the limit" in rest
+    assert "while running goes from 33 to 276" in rest
 
 
 def test_a_watch_of_its_runs_that_fails_before_there_are_any_is_restarted(tmp_path: Path, kubectl: FakeKubectl) -> None:
@@ -274,4 +274,4 @@ def test_on_a_terminal_it_is_drawn_and_removed(kubectl: FakeKubectl) -> None:
     code, screen = on_a_terminal("watch", NAME, width=100, height=30)
     assert code == 0
     assert screen.rindex("\x1b[?25h") > screen.rindex("\x1b[?25l"), "the cursor is shown again"
-    assert "compute is the limit" in " ".join(screen.split())
+    assert "while running goes from 33 to 276" in " ".join(screen.split())

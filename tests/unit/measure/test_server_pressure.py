@@ -76,6 +76,24 @@ def test_hold(hold: Hold | None, gauges: list[Gauges], limits: ServerLimits, pre
 
 
 @pytest.mark.parametrize(
+    ("hold", "running", "limits", "output_tokens"),
+    [
+        pytest.param(None, 0, ServerLimits(sequences=16), 1, id="all of one token end with their step"),
+        pytest.param(None, 14, ServerLimits(sequences=16), 12, id="one in twelve"),
+        pytest.param(Hold.STEP, 8, ServerLimits(sequences=16), 12, id="too few for that"),
+        pytest.param(
+            Hold.STEP, 1, ServerLimits(sequences=16, step_tokens=2000), 2, id="the tokens of a step allow fewer"
+        ),
+        pytest.param(None, 8, ServerLimits(sequences=16, step_tokens=8000), 2, id="or as many"),
+    ],
+)
+def test_requests_that_end_with_a_step_are_not_counted_after_it(
+    hold: Hold | None, running: int, limits: ServerLimits, output_tokens: float
+) -> None:
+    assert under([(running, 40, 0.1)] * 9, limits, lengths=Lengths(1000, output_tokens)).hold is hold
+
+
+@pytest.mark.parametrize(
     ("queued", "gauge", "limits"),
     [
         pytest.param(9, (64, 4, 0.1), UNKNOWN, id="a twentieth of those running"),
@@ -100,8 +118,6 @@ def test_figures() -> None:
         queued_running=2.0,
         waiting_mean=10 / 3,
         waiting_max=6.0,
-        waiting_first=6.0,
-        waiting_last=4.0,
         kv_mean_percent=21.875,
         kv_max_percent=50.0,
         preemptions=3.0,

@@ -428,6 +428,25 @@ def test_replications_are_compared_as_blocks(word: str, name: str) -> None:
     assert {change.metric: change.word for change in slow.changes}["MeanTTFT"] == word
 
 
+def test_what_blocks_do_to_all_variants_alike_makes_none_look_better() -> None:
+    random, luck = Random(29), [0.85, 0.95, 1.0, 1.05, 1.15]
+    runs = [
+        run(f"s-v{number}-r{block}", OutputThroughput=1200.0 * each * random.gauss(1, 0.003))
+        for block, each in enumerate(luck, 1)
+        for number in range(1, 5)
+    ]
+    spec = sweep_spec([variant(name) for name in "abcd"], replications=5)
+    listed = [TabledRun(variant="abcd"[n % 4], name=r.name, uid=r.uid) for n, r in enumerate(runs)]
+    found = sweep_table(spec, listed, {r.uid: r.status for r in runs}, baseline="a", missing={})
+    assert 0 < (found.best[0].optimism_percent or 0) < 0.3
+
+
+def test_the_least_share_of_answers_stands_in_the_row() -> None:
+    some = row().model_copy(update={"metrics": {**row().metrics, "answered_percent": 99.1}})
+    found = tabled({"base": [run("b"), run("c", [some])]}, replications=2)
+    assert found.results[0].metrics["answered_percent"] == 99.1
+
+
 def test_one_that_is_beaten_is_not_named_and_alone_none_is_optimistic() -> None:
     random = Random(17)
     given = {"base": servers("b", random, count=4), "slow": servers("s", random, count=4, effect=1.3)}

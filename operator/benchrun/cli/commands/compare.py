@@ -60,7 +60,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         max_regression_percent=options.max_regression,
         equivalence_percent=options.equivalence,
     )
-    limited = compare.limits(baseline, candidate, [cell.cell for cell in found.cells if cell.reason is None])
+    limited = compare.limits(baseline, candidate, found.cells)
     if options.output == "json":
         print(json.dumps(_as_json(before, after, found, limited), indent=2))
     else:

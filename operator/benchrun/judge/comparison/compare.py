@@ -134,19 +134,24 @@ MIN_WAITING = 1.0
 
 
 def limits(
-    baseline: Side, candidate: Side, cells: Iterable[str], *, names: tuple[str, str] = ("baseline", "candidate")
+    baseline: Side, candidate: Side, at: Iterable[api.ComparedCell], *, names: Sequence[str] = ("baseline", "candidate")
 ) -> dict[str, api.Bottleneck]:
     """By load point, of those that are comparable: a limit that the two sides together show. Most show none."""
-    both = (*baseline, *candidate)
-    points = {c: (_point(names[0], c, baseline, both), _point(names[1], c, candidate, both)) for c in cells}
-    pairs = {cell: response_to_load.comparisons([p for p in pair if p is not None]) for cell, pair in points.items()}
-    return {cell: limit for cell, found in pairs.items() if found and (limit := _limit_of(found[0])) is not None}
+    both, found = (*baseline, *candidate), {}
+    for each in (cell for cell in at if cell.reason is None):
+        points = [_point(name, each.cell, side, both) for name, side in zip(names, (baseline, candidate), strict=True)]
+        pairs = response_to_load.comparisons([p for p in points if p is not None])
+        if pairs and (limit := _limit_of(pairs[0], each)) is not None:
+            found[each.cell] = limit
+    return found
 
 
-def _limit_of(pair: response_to_load.Comparison) -> api.Bottleneck | None:
+def _limit_of(pair: response_to_load.Comparison, cell: api.ComparedCell) -> api.Bottleneck | None:
     """Throughput that falls is not flat: there, what was changed did harm."""
     if abs(pair.change_percent) <= response_to_load.FLAT_PERCENT:
-        return bottleneck.throughput_is_flat(pair, f"from {pair.low.name} to {pair.high.name}")
+        ends = [(c.low_percent, c.high_percent) for c in cell.changes if c.metric == "OutputThroughput"]
+        span = "".join(f"; output: {low:+.1f} to {high:+.1f} %" for low, high in ends if None not in (low, high))
+        return bottleneck.throughput_is_flat(pair, f"from {pair.low.name} to {pair.high.name}", span)
     usage = pair.high.kv_percent
     if not pair.grows or usage is None or usage < KV_NEARLY_FULL_PERCENT:
         return None

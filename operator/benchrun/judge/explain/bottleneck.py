@@ -1,37 +1,30 @@
 """The bottleneck of a load point, in a sentence with its numbers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchrun.api import Bottleneck, LimitKind, Waiting
 from benchrun.judge.explain.waiting import MIN_QUEUED_SHARE, held_at, percent, pressure_evidence
+from benchrun.judge.rules.client import saturated_sentence
 from benchrun.judge.rules.rule import Evidence, StageFinding, number
 from benchrun.measure import Comparison, Hold, Lengths, OperatingPoint, Pressure, Stretch, response_to_load, rounded
-
-_SIGNS: Mapping[str, str] = {
-    "unexplainedMs": "neither the server nor the path explains {} ms of TTFT",
-    "sendLagP99Ms": "requests are sent {} ms late (p99)",
-    "eventLoopLagP99Ms": "its event loop comes {} ms late (p99)",
-    "coresAProcess": "each of its processes uses {} cores",
-}
-"""What ClientSaturated may have seen, by the names of its evidence."""
 
 
 def client_limits(finding: StageFinding) -> Bottleneck:
     """The client could not keep up: ClientSaturated, at its worst stage."""
     crossed = str(finding.evidence.get("crossed", "")).split(", ")
-    seen = {n: v for n in _SIGNS if n in crossed and isinstance(v := finding.evidence.get(n), int | float)}
-    signs = ", ".join(_SIGNS[name].format(number(value)) for name, value in seen.items())
-    return bottleneck_of("Client", f"The client falls behind before the server does: {signs}.", seen)
+    seen = {name: value for name, value in finding.evidence.items() if name in crossed}
+    sentence = f"The client falls behind before the server does. {saturated_sentence(finding.evidence)}"
+    return bottleneck_of("Client", sentence, seen)
 
 
-def throughput_is_flat(pair: Comparison, where: str) -> Bottleneck:
-    """More running brought nothing. `where`: "from chat/rate=1 to chat/rate=4"."""
+def throughput_is_flat(pair: Comparison, where: str, span: str = "") -> Bottleneck:
+    """More running brought nothing. `where`: "from chat/rate=1 to chat/rate=4". `span`: the change's interval, where it has one."""
     low, high, usage = pair.low, pair.high, ""
     if low.kv_percent is not None and high.kv_percent is not None:
         usage = f" and KV cache usage from {percent(low.kv_percent)} to {percent(high.kv_percent)}"
     sentence = (
-        f"Throughput stays flat {where} ({number(low.throughput)} and {number(high.throughput)} tok/s) while "
+        f"Throughput stays flat {where} ({number(low.throughput)} and {number(high.throughput)} tok/s{span}) while "
         f"running goes from {number(low.running)} to {number(high.running)}{usage}: compute is the limit."
     )
     return bottleneck_of("Compute", sentence, pair_evidence(pair))
@@ -51,8 +44,8 @@ def kept_up(pressure: Pressure, point: OperatingPoint | None) -> Bottleneck:
 def steps_are_full(full: response_to_load.FullSteps, pressure: Pressure) -> Bottleneck:
     """The queue never changed what came through."""
     sentence = (
-        f"Prompt throughput holds at {number(full.prompt_rate)} tok/s (changing by {full.change_percent:+.1f} %) while the "
-        f"queue goes from {number(pressure.waiting_first)} to {number(pressure.waiting_last)}, with "
+        f"Prompt throughput holds at {number(full.prompt_rate)} tok/s (changing by {full.change_percent:+.1f} %) while "
+        f"{number(pressure.waiting_mean)} waited on average ({number(pressure.waiting_max)} at most), with "
         f"{number(pressure.queued_running)} running and {percent(pressure.kv_max_percent)} of the KV cache in use: steps "
         f"are full, about {number(full.step_tokens)} tokens each, so compute is the limit."
     )

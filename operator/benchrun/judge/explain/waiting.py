@@ -56,7 +56,7 @@ def _reason(pressure: Pressure, limits: ServerLimits, lengths: Lengths | None) -
         f"{number(pressure.waiting_max)} at most)"
     )
     if pressure.hold is None:
-        return "Unknown", f"{queue}, but none of these samples has the KV cache usage: what they waited for is unknown."
+        return "Unknown", f"{queue}: the samples can't tell what they waited for."
     if pressure.hold is Hold.SEQUENCES:
         cache = "" if usage is None else f"; the KV cache had room, with at most {percent(usage)} in use"
         return "SequenceLimit", f"{queue} while {held_at(pressure)}{cache}."

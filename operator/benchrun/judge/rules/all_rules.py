@@ -8,7 +8,6 @@ from benchrun.judge.finding_pages import page_of
 from benchrun.judge.rules import (
     client,
     failures_and_tokens,
-    generation,
     hardware,
     kv_cache,
     load,
@@ -24,7 +23,7 @@ from benchrun.judge.rules.rule import SEVERITIES, CellContext, Evidence, Found, 
 from benchrun.judge.stage_facts import StageFacts
 
 _FAMILIES = [failures_and_tokens, sample_size, server_identity, kv_cache, replicas]
-_FAMILIES += [generation, hardware, load, client, warm_up, steady_state, scraping, rule]
+_FAMILIES += [hardware, load, client, warm_up, steady_state, scraping, rule]
 SENTENCES: Mapping[Code, rule.Sentence] = {
     code: sentence for (_, code), sentence in sorted(entry for f in _FAMILIES for entry in f.RULES.sentences.items())
 }

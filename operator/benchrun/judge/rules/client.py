@@ -57,7 +57,8 @@ def client_saturated(stage: StageFacts) -> Found:
     return [StageFinding(Code.CLIENT_SATURATED, severity, stage.id, evidence, weight=worst.load)]
 
 
-def _saturated_sentence(evidence: Evidence) -> str:
+def saturated_sentence(evidence: Evidence) -> str:
+    """By its worst sign."""
     worst = _SENTENCES.get(str(evidence.get("worst")), "These thresholds were crossed: {crossed}")
     stolen = evidence.get("stolenPercent")
     is_shown = isinstance(stolen, int | float) and stolen >= SHOWN_STOLEN_PERCENT
@@ -241,7 +242,7 @@ RULES = Rules(
         240: shards_out_of_step,
     },
     sentences={
-        (180, Code.CLIENT_SATURATED): _saturated_sentence,
+        (180, Code.CLIENT_SATURATED): saturated_sentence,
         (182, Code.PATH_SLOW): "[A round trip to the server takes {roundTripMs} ms (threshold {lineMs} ms), within a "
         "mean TTFT of {meanTtftMs} ms. ][TCP lost {lostSegments} segments in {answered} answers (threshold {suspectSegments}).]",
         (184, Code.FRONTEND_SATURATED): "vLLM's API server used {apiServerCores} cores (threshold {suspectCores}), and "

@@ -178,6 +178,65 @@ def chunks_are_not_tokens(stage: StageFacts) -> Found:
     return [StageFinding(Code.CHUNKS_ARE_NOT_TOKENS, "Note", stage.id, evidence, weight=1 - each)]
 
 
+def requests_aborted(stage: StageFacts) -> Found:
+    """Requests that the servers ended as aborted or with an error, beyond those that failed at the client."""
+    if stage.expected.offline or not stage.answered:
+        return []
+    broken = counters.finished(counters.answering(stage.edges), "abort", "error")
+    if broken is None:
+        return [NotChecked(Code.REQUESTS_ABORTED, "no server reports why requests finished")]
+    requests, failed = len(stage.requests.ok), failed_requests(stage.record)
+    percent, threshold = 100 * (broken - failed) / requests, stage.thresholds.aborted_suspect_percent
+    if percent <= 0:
+        return []
+    severity: Severity = "Suspect" if percent > threshold else "Note"
+    evidence: Evidence = {
+        "aborted": broken,
+        "failed": failed,
+        "requests": requests,
+        "percent": rounded(percent),
+        "suspectPercent": threshold,
+    }
+    return [StageFinding(Code.REQUESTS_ABORTED, severity, stage.id, evidence, weight=percent)]
+
+
+def prompt_tokens_disagree(stage: StageFacts) -> Found:
+    """The servers' counts of prompts, less the client's: off by a whole number a prompt, or by much on average. A constant
+    difference is a special token or a chat template that one side adds and the other does not (a second token that begins the
+    sequence is 1); another tokenizer's mean is no whole number."""
+    columns, expected = stage.requests, stage.record.expected_input_tokens
+    counted = [i for i in stage.answered if columns.ended[i]]
+    if stage.expected.offline or not counted:
+        return []
+    if expected is None:
+        return [NotChecked(Code.PROMPT_TOKENS_DISAGREE, "the record lacks the client's own count of prompt tokens")]
+    served = sum(map(columns.input_tokens.__getitem__, counted))
+    off, percent = served - expected, 100 * abs(served - expected) / max(1, expected)
+    threshold = stage.thresholds.prompt_tokens_suspect_percent
+    if off == 0 or (percent <= threshold and off % len(counted)):
+        return []
+    severity: Severity = "Suspect" if percent > threshold else "Note"
+    evidence: Evidence = {
+        "offsetTokens": rounded(off / len(counted)),
+        "serverTokens": served,
+        "clientTokens": expected,
+        "percent": rounded(percent),
+        "suspectPercent": threshold,
+    }
+    return [StageFinding(Code.PROMPT_TOKENS_DISAGREE, severity, stage.id, evidence, weight=percent)]
+
+
+def speculation_on_random_text(stage: StageFacts) -> Found:
+    """Draft tokens that the servers proposed while prompts were random words. A server without speculation counts none."""
+    drafted = counters.rise(counters.answering(stage.edges), counters.SPECULATED)
+    if not stage.expected.random_text or not drafted:
+        return []
+    accepted = counters.rise(counters.answering(stage.edges), counters.SPECULATED_ACCEPTED)
+    accepted_percent = None if accepted is None else rounded(100 * accepted / drafted)
+    evidence = {"draftTokens": drafted, "acceptedPercent": accepted_percent}
+    return [StageFinding(Code.SPECULATION_ON_RANDOM_TEXT, "Suspect", stage.id, evidence, weight=drafted)]
+
+
 RULES = Rules(
     of_stages={
         10: requests_failed,
@@ -187,6 +246,9 @@ RULES = Rules(
         110: stream_truncated,
         150: token_counts_disagree,
         160: chunks_are_not_tokens,
+        112: requests_aborted,
+        155: prompt_tokens_disagree,
+        165: speculation_on_random_text,
     },
     sentences={
         (10, Code.ALL_REQUESTS_FAILED): "All {requests} requests failed.[ Error: {error}]",
@@ -204,5 +266,11 @@ RULES = Rules(
         "{serverTokens}: {differencePercent} % apart (threshold {suspectPercent} %).",
         (350, Code.CHUNKS_ARE_NOT_TOKENS): "{outputTokens} output tokens came in {chunks} chunks: {chunksPerToken} "
         "chunks a token (threshold {noteBelow}).",
+        (145, Code.REQUESTS_ABORTED): "Of {requests} requests the servers aborted or failed {aborted}, but only "
+        "{failed} failed at the client: they differ by {percent} % of the requests (threshold {suspectPercent} %).",
+        (315, Code.PROMPT_TOKENS_DISAGREE): "The server counts {serverTokens} prompt tokens, the client "
+        "{clientTokens}: {offsetTokens} a prompt, {percent} % (threshold {suspectPercent} %).",
+        (345, Code.SPECULATION_ON_RANDOM_TEXT): "The servers drafted {draftTokens} tokens for random text[ and "
+        "accepted {acceptedPercent} % of them].",
     },
 )

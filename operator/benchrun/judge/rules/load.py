@@ -1,13 +1,15 @@
 """Whether the load was the expected one: its rate, its users, and whether the server completes it."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
+from statistics import fmean
 from typing import NamedTuple
 
 from benchrun.api import Severity
-from benchrun.judge.rules.rule import Code, Found, NotChecked, Rules, StageFacts, StageFinding
+from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFacts, StageFinding
 from benchrun.judge.rules.steady_state import BEYOND_CAPACITY
-from benchrun.measure import Distribution, failed_requests, milliseconds, rounded
+from benchrun.measure import Distribution, Plateau, failed_requests, milliseconds, rounded
 
 
 def rate_not_achieved(stage: StageFacts) -> Found:
@@ -128,8 +130,63 @@ def overload_of(stages: Sequence[StageFacts], found: Sequence[StageFinding]) -> 
     return Overload(arrived, completed, demand.at(middle), demand.at(last), (last - middle) / 1e6)
 
 
+MIN_USERS = 8  # Of a closed loop. Fewer leave most tenths of a round empty whatever they do.
+MIN_ROUNDS = 3
+PARTS_A_ROUND = 10
+
+
+def users_in_step(stage: StageFacts) -> Found:
+    """Users of a closed loop who send in bursts, so that the prompts of a burst wait for each other. Both must hold on the
+    plateau: requests begin within a small share of a round (a round is the mean E2EL), and TTFT differs among them by a factor,
+    as it does between the first and the last prompt of a burst."""
+    where, users, thresholds = stage.plateau, stage.expected.concurrency or 0, stage.thresholds
+    if not stage.expected.closed_loop or users < MIN_USERS or not isinstance(where, Plateau):
+        return []
+    columns = stage.requests
+    started = [i for i in where.started if columns.ok[i]]
+    share = share_of_round(stage, where, started)
+    if share is None:
+        return [NotChecked(Code.USERS_IN_STEP, f"fewer than {MIN_ROUNDS} rounds of the users")]
+    ttft_ms = sorted(columns.ttft_us[i] / 1000 for i in started)
+    early, late = ttft_ms[len(ttft_ms) // 10], ttft_ms[-1 - len(ttft_ms) // 10]
+    share_limit, factor = thresholds.in_step_note_percent, thresholds.in_step_ttft_factor
+    if 100 * share >= share_limit or late <= factor * early:
+        return []
+    evidence: Evidence = {
+        "users": users,
+        "shareOfRoundPercent": rounded(100 * share),
+        "notePercent": share_limit,
+        "p10TtftMs": rounded(early),
+        "p90TtftMs": rounded(late),
+        "noteFactor": factor,
+    }
+    return [StageFinding(Code.USERS_IN_STEP, "Note", stage.id, evidence, weight=1 - share)]
+
+
+def share_of_round(stage: StageFacts, where: Plateau, started: Sequence[int]) -> float | None:
+    """In which share of a round requests begin: 1 where they begin independently or in turns, 1 / `PARTS_A_ROUND` where all begin
+    together. None: too short to tell. Counts in short equal parts of the plateau have a squared coefficient of variation of 1 / mean
+    where arrivals are independent (Poisson), and of 1 / share - 1 more where they are bunched evenly into a share of the time."""
+    round_us = fmean(stage.requests.e2el_us[i] for i in started) if started else 0.0
+    rounds = where.length_us / round_us if round_us else 0.0
+    if rounds < MIN_ROUNDS:
+        return None
+    parts = int(PARTS_A_ROUND * rounds)
+    width = where.length_us / parts
+    counts = Counter(min(parts - 1, int((stage.requests.start_us[i] - where.start_us) / width)) for i in started)
+    mean = len(started) / parts
+    squares = sum(count * count for count in counts.values()) / parts
+    return 1 / max(1.0, squares / mean**2 - 1 / mean)
+
+
 RULES = Rules(
-    of_stages={180: rate_not_achieved, 190: concurrency_not_reached, 200: queue_wait_hidden, 210: all_at_once},
+    of_stages={
+        180: rate_not_achieved,
+        190: concurrency_not_reached,
+        200: queue_wait_hidden,
+        210: all_at_once,
+        315: users_in_step,
+    },
     sentences={
         (160, Code.RATE_NOT_ACHIEVED): "{sentRate} of {askedRate} requests/s were sent ({sentPercent} %; threshold "
         "{suspectPercent} %, Invalid below {invalidPercent} %).",
@@ -138,5 +195,7 @@ RULES = Rules(
         (370, Code.QUEUE_WAIT_HIDDEN): "Requests waited {meanQueueWaitMs} ms in the client on average and "
         "{p99QueueWaitMs} ms at p99 (threshold {lineMs} ms).",
         (380, Code.ALL_AT_ONCE): "All {requests} requests were sent at once[; the mean TTFT is {meanTtftMs} ms].",
+        (365, Code.USERS_IN_STEP): "The {users} users begin their requests within {shareOfRoundPercent} % of a round "
+        "(threshold {notePercent} %); TTFT is {p10TtftMs} ms (p10) to {p90TtftMs} ms (p90).",
     },
 )

@@ -15,7 +15,7 @@ from benchrun.judge.result_row import PER_GPU
 from benchrun.judge.rules.all_rules import worst
 from benchrun.judge.status_size import cut_to, json_bytes, truncations, without_changes
 from benchrun.judge.sweep.best import Side, best_variants, contenders, pareto_front
-from benchrun.measure import known, rounded
+from benchrun.measure import ANSWERED_PERCENT, known, rounded
 from benchrun.plan import Variant, block_of, cells, in_block, planned_variants
 
 SHOWN: tuple[api.ComparedMetric, ...] = (*api.DEFAULT_METRICS, "TotalTokenThroughput")
@@ -102,7 +102,7 @@ def _row(base: Side, side: Side, cell: str, compared: api.ComparedCell | None, m
         throughput_of=throughput_at(cell, side.runs_at(cell)),
         changes=_changes(base, side, compared) if compared else [],
         paired=compared is not None and compared.paired,
-        limit=None if compared is None or compared.reason is not None else _limit(base, side, cell),
+        limit=None if compared is None else _limit(base, side, compared),
         verdict=worst((*(row.verdict for _, row in found), *doubt)) or "Unknown",
         reason=None if compared is None else compared.reason,
     )
@@ -116,10 +116,10 @@ def _changes(base: Side, side: Side, compared: api.ComparedCell) -> list[api.Cha
     return [each if each.metric in kept else each.model_copy(update=bare) for each in compared.changes]
 
 
-def _limit(base: Side, side: Side, cell: str) -> api.Bottleneck | None:
+def _limit(base: Side, side: Side, compared: api.ComparedCell) -> api.Bottleneck | None:
     """Its sentence carries the numbers."""
-    names = (base.variant.name, side.variant.name)
-    found = limits(base.runs_at(cell), side.runs_at(cell), [cell], names=names).get(cell)
+    names, cell = (base.variant.name, side.variant.name), compared.cell
+    found = limits(base.runs_at(cell), side.runs_at(cell), [compared], names=names).get(cell)
     for status in (run.status for run in side.runs_at(cell) if found is not None):
         row = profiled_row(status.results, status.profile)
         if found is not None and status.profile is not None and row is not None and row.cell == cell:
@@ -133,6 +133,8 @@ def _metrics(side: Side, cell: str) -> dict[str, float | None]:
     figures = {api.KEYS[metric]: rounded(figure_of(metric, cell, side.runs_at(cell)).value) for metric in shown}
     throughput = figures[api.KEYS["OutputThroughput"]]
     figures[PER_GPU] = None if throughput is None else rounded(throughput / side.devices)
+    answered = known(row.metrics.get(ANSWERED_PERCENT) for _, row in side.at(cell))
+    figures[ANSWERED_PERCENT] = min(answered, default=None)
     of_all = {key: value for key, value in figures.items() if value is not None}
     return of_all | costs(side, cell) | server_figures(side, cell)
 

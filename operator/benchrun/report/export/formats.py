@@ -1,6 +1,5 @@
 """A finished run as exports see it, and the formats of `benchrun export`."""
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -18,6 +17,7 @@ from benchrun.names import ROLE_DECODE
 from benchrun.plan import cells, probed_cells
 from benchrun.report.export.encoders import Files
 from benchrun.report.html import Reported
+from benchrun.sizing import ServeArgs
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LATENCIES = tuple(f"_{latency}_ms" for latency in measure.LATENCIES)
@@ -160,7 +160,7 @@ def engine_figures(stage: ExportedStage) -> Mapping[str, float | int | None]:
     }
 
 
-_SHORT = {"-tp": "--tensor-parallel-size", "-pp": "--pipeline-parallel-size", "-dp": "--data-parallel-size"}
+_SIZES = {"tp": "--tensor-parallel-size", "pp": "--pipeline-parallel-size", "dp": "--data-parallel-size"}
 Flags = Mapping[str, str | None]  # Values by flag, dashes throughout; None for a switch. The last of several holds.
 
 
@@ -174,23 +174,13 @@ def flags_of(run: ExportedRun, role: str | None = None) -> Flags:
 
 
 def parsed(args: Sequence[str]) -> Flags:
-    """`--flag=value`, `--flag value` and `--switch`; words that belong to no flag are skipped."""
-    flags: dict[str, str | None] = {}
-    open_flag: str | None = None
-    for word in args:
-        if re.match(r"-(?!\.?\d)", word):
-            name, equals, value = word.partition("=")
-            name = _SHORT.get(name, name).replace("_", "-")
-            flags[name] = value if equals else None
-            open_flag = None if equals else name
-        elif open_flag is not None:
-            flags[open_flag], open_flag = word, None
-    return flags
+    """As `ServeArgs` reads them, with the dashes in front."""
+    return {f"--{name}": value for name, value in ServeArgs.of(args).given.items()}
 
 
 def parallelism_of(flags: Flags) -> dict[str, int]:
     """Over how many GPUs, by `tp`, `pp`, `dp` and `ep`. A value that is not a number counts as not given: vLLM's default is 1."""
-    given = {short[1:]: flags.get(name) or "" for short, name in _SHORT.items()}
+    given = {short: flags.get(name) or "" for short, name in _SIZES.items()}
     sizes = {name: max(1, int(value)) if value.isdecimal() else 1 for name, value in given.items()}
     return {**sizes, "ep": sizes["tp"] * sizes["dp"] if "--enable-expert-parallel" in flags else 1}
 

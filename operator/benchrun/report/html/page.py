@@ -17,7 +17,6 @@ from benchrun.report.html.page_elements import Chart, ChartSpec, Section
 from benchrun.report.html.report_data import Reported, ReportedSweep, restored
 from benchrun.report.html.sections import comparison, curves, distributions, provenance, results, timeline, verdict
 from benchrun.report.html.svg import inline_svg
-from benchrun.report.sweep_rows import outcome_word
 
 Draw = Callable[[ChartSpec], str]  # A chart as SVG.
 _TEMPLATES = files("benchrun.report.html") / "templates"
@@ -56,7 +55,7 @@ def page(run: Reported, draw: Draw, *, made_by: str) -> str:
     hardware = f"{gpus} x {server.gpu}" if server is not None and gpus and server.gpu else ""
     version = f"vLLM {server.version}" if server is not None and server.version else ""
     subtitle = " · ".join(word for word in (run.spec.model.name, hardware, version) if word)
-    word = run.status.verdict or "Unknown"
+    word = run_list.outcome_word(run.status)
     return _render(run.declared, sections, draw, kind="benchmark run", word=word, subtitle=subtitle, made_by=made_by)
 
 
@@ -69,7 +68,7 @@ def sweep_page(sweep: ReportedSweep, draw: Draw, *, made_by: str) -> str:
     servers = f", each on {replications} fresh servers" if replications > 1 else ""
     counted = f"{variants} variant{'' if variants == 1 else 's'}{servers}" if variants else ""
     subtitle = " · ".join(part for part in (run_list.model(run_list.template(sweep.declared)), counted) if part)
-    word = outcome_word(sweep.status)
+    word = run_list.outcome_word(sweep.status)
     return _render(
         sweep.declared, sections, draw, kind="benchmark sweep", word=word, subtitle=subtitle, made_by=made_by
     )

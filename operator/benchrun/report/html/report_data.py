@@ -10,12 +10,13 @@ from pydantic import ValidationError
 
 from benchrun.api import KEYS, Axis, BenchmarkRunSpec, BenchmarkRunStatus, Cell, Code, Result, Sample
 from benchrun.api.sweep import BenchmarkSweepSpec, BenchmarkSweepStatus, Row
-from benchrun.judge.objectives import expected_samples, objective_results
-from benchrun.judge.result_row import intervals
-from benchrun.judge.stage_facts import expected_load
-from benchrun.measure import QUEUED_LATENCIES, level_metrics, pooled_metrics, pools_of
+from benchrun.judge.objectives import TRUSTED, inconclusive
+from benchrun.judge.result_row import measured_row
+from benchrun.judge.results import cell_context
+from benchrun.judge.rules.rule import StageFinding
+from benchrun.judge.thresholds import thresholds_of
 from benchrun.observe import Run, Sweep
-from benchrun.plan import axis_of, objective_error, probed_id, searched
+from benchrun.plan import axis_of, probed_id, searched
 
 AXIS_UNITS: Mapping[Axis, str] = {
     "rate": "requests/s", "concurrency": "users", "speed": "times as fast", "batch": "requests a batch"
@@ -81,30 +82,17 @@ def _restored(run: Reported, row: Result) -> Result:
     records = run.records_of(row.cell)
     if not records or len(records) != row.repeats:
         return row
-    # Gaps between chunks that hold several tokens are not gaps between tokens.
-    hidden = "itl" if Code.CHUNKS_ARE_NOT_TOKENS in row.findings else None
-    shown = {latency: pool for latency, pool in pools_of(records).items() if latency != hidden}
     confirms = any(record.probe is not None and record.probe.confirms for record in records)
-    cell = Cell(row.cell, row.workload, row.axis, row.value, (), confirms)
-    expected = expected_load(run.spec, cell)
-    queued = pools_of(records, QUEUED_LATENCIES) if expected.capped else {}
-    percentiles = run.spec.measurement.percentiles
-    metrics = pooled_metrics(records, shown, percentiles)
-    for name, pool in queued.items():
-        metrics |= level_metrics(pool, name, percentiles)
-    answered, samples = (
-        {name: sample for name, sample in expected_samples(records, expected, failed=failed).items() if name != hidden}
-        for failed in (False, True)
-    )
-    sure = intervals(answered, percentiles)
+    cell, limits = Cell(row.cell, row.workload, row.axis, row.value, (), confirms), thresholds_of(run.spec)
+    context = cell_context(cell, records, run.samples, limits, spec=run.spec, servers=run.status.servers)
+    hidden = [code for code in Code if code is Code.CHUNKS_ARE_NOT_TOKENS and code in row.findings]
+    whole = measured_row(context, [StageFinding(code, "Note", row.cell) for code in hidden], spec=run.spec)
     update = {
-        "metrics": metrics | row.metrics,
-        "intervals": sure.intervals | row.intervals,
-        "independent": sure.independent | row.independent,
-        "uncertain": sure.uncertain,
-        "objectives": objective_results(
-            run.spec.objectives, samples, row.verdict, error=objective_error(run.spec, cell)
-        ),
+        "metrics": whole.metrics | row.metrics,
+        "intervals": whole.intervals | row.intervals,
+        "independent": whole.independent | row.independent,
+        "uncertain": whole.uncertain,
+        "objectives": whole.objectives if row.verdict in TRUSTED else inconclusive(whole.objectives),
     }
     return row.model_copy(update=update)
 

@@ -50,7 +50,7 @@ def test_each_configuration_is_limited_by_compute(
     assert row.waiting is not None
     assert row.bottleneck is not None
     assert (row.waiting.reason, row.bottleneck.limit) == (reason, "Compute")
-    for number in (f"{prompt_rate:.0f} tok/s", f"from {waiting[0]} to", f"{running} running"):
+    for number in (f"{prompt_rate:.0f} tok/s", f"({waiting[0]} at most)", f"{running} running"):
         assert number in row.bottleneck.sentence
     if is_told and reason == "TokenBudget":
         assert f"a step takes {step} tokens" in row.waiting.sentence

@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 from benchrun.api import Severity
-from benchrun.judge.rules.failures_and_tokens import output_too_short
-from benchrun.judge.rules.generation import (
+from benchrun.judge.rules.failures_and_tokens import (
+    output_too_short,
     prompt_tokens_disagree,
     requests_aborted,
-    share_of_round,
     speculation_on_random_text,
-    users_in_step,
 )
+from benchrun.judge.rules.load import share_of_round, users_in_step
 from benchrun.judge.rules.rule import Code, StageFacts
 from benchrun.judge.stage_facts import expected_load
 from benchrun.measure import Plateau

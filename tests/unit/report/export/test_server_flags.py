@@ -53,7 +53,7 @@ def test_parallelism(args: list[str], expected: tuple[int, ...]) -> None:
         pytest.param(["--a=1", "--a"], {"--a": None}, id="a-switch-after-a-value"),
         pytest.param(["--a_b_c", "d_e"], {"--a-b-c": "d_e"}, id="values-keep-their-underscores"),
         pytest.param(["-pp=2", "-dp", "3"], {"--pipeline-parallel-size": "2", "--data-parallel-size": "3"}, id="short"),
-        pytest.param(["-tpx=2"], {"-tpx": "2"}, id="nearly-short"),
+        pytest.param(["-tpx=2"], {"--tpx": "2"}, id="nearly-short"),
     ],
 )
 def test_words_become_flags(args: list[str], expected: dict[str, str | None]) -> None:

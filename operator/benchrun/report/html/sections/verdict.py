@@ -9,7 +9,8 @@ from benchrun.judge.rules.rule import SEVERITIES
 from benchrun.judge.sweep.best import THROUGHPUT
 from benchrun.report import exit_codes, html
 from benchrun.report.comparison_rows import GATES, WORDS
-from benchrun.report.sweep_rows import best_rows, compared_text, failure, outcome_word
+from benchrun.report.run_list import outcome_word
+from benchrun.report.sweep_rows import best_rows, compared_text, failure
 from benchrun.report.tables import ABSENT, Column, Rows, figure, objective_rows, table_of
 
 MEANINGS = {
@@ -18,7 +19,7 @@ MEANINGS = {
     "Invalid": "Some numbers are wrong, or answer another question. The other load points are not affected.",
     "Failed": "It ended before everything was measured. What it measured is below.",
     "Cancelled": "It was cancelled. What it measured is below.",
-    "Unknown": "Nothing was measured.",
+    "Unknown": "There is no verdict; the line above says why.",
 }
 ANOTHER_START = " Another start of the same server may still differ."
 HOLES = " Not every run was measured: the table has holes, and the variants below say why."
@@ -32,9 +33,7 @@ _SWEEP_RUNS = {
 def verdict_section(run: html.Reported) -> html.Section:
     """The word, why, the headline, and the objectives."""
     status = run.status
-    # How it ended comes before what was measured: a failed run has no result.
-    ended = {exit_codes.FAILED: "Failed", exit_codes.CANCELLED: "Cancelled"}.get(exit_codes.exit_code(status) or 0)
-    word = ended or status.verdict or "Unknown"
+    word = outcome_word(status)
     meaning = MEANINGS.get(word, "") + (ANOTHER_START if word == "Valid" else "")
     answers = tuple((each.workload, each.outcome, each.sentence) for each in status.searches)
     return html.section(

@@ -22,7 +22,7 @@ def test_the_verdict_is_the_first_word() -> None:
 
 @pytest.mark.parametrize(("reason", "word"), [("ServerStartFailed", "Failed"), ("Cancelled", "Cancelled")])
 def test_a_run_that_ended_badly_says_so_before_all(reason: str, word: str) -> None:
-    section = verdict_section(with_status(reported(), conditions=(condition("Failed", "True", reason),)))
+    section = verdict_section(with_status(reported(), phase=word, conditions=(condition("Failed", "True", reason),)))
     first, glance = section.elements[0], section.elements[1]
     assert isinstance(first, Verdict)
     assert isinstance(glance, Facts)
