@@ -314,8 +314,7 @@ def detectable_percent(
     return log_ratio_percent(detectable_shift(values, second, error=error) * standard_error)
 
 
-SERVERS = "fresh servers"
-"""Unit of `power_sentence`: those of a sweep, one a block and variant."""
+SERVERS = "fresh servers"  # Unit of `power_sentence`: those of a sweep, one a block and variant.
 
 
 def power_sentence(values: int, questions: int, *, unit: str) -> str:

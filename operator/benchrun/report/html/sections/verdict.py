@@ -98,6 +98,7 @@ def sweep_verdict_section(sweep: html.ReportedSweep) -> html.Section:
         html.Verdict(word, status.message or "", MEANINGS.get(word, "") + holes),
         _sweep_facts(status),
         html.Table("The variants", _variants(status), words=frozenset({"verdict", "against the baseline"})),
+        html.Prose(f"Compared {compared_text(status)}." if status.scope is not None else ""),
     )
 
 
@@ -110,7 +111,6 @@ def _sweep_facts(status: BenchmarkSweepStatus) -> html.Facts:
         ("Ended because", exit_codes.failure_reason(status.conditions)),
         *((f"Most throughput per GPU{f', {workload}' if several else ''}", variant) for workload, variant in best),
         ("Baseline", status.baseline),
-        ("Compared", compared_text(status)),
         ("Runs", ", ".join(f"{count} {_SWEEP_RUNS[name]}" for name, count in counts.items() if count)),
         ("GPU seconds held", figure(status.gpu_seconds, digits=4) if status.gpu_seconds else None),
     )
