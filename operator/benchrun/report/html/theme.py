@@ -50,7 +50,7 @@ _CONFIG: ChartSpec = {
         "labelSeparation": 6,
         "titlePadding": 6,
     },
-    "legend": {**_TEXT, "orient": "top", "offset": 4, "columnPadding": 10, "symbolSize": 80},
+    "legend": {**_TEXT, "orient": "top", "offset": 4, "columnPadding": 24, "symbolSize": 80},
     "text": {"fill": INK, "fontSize": FONT_SIZE},
 }
 

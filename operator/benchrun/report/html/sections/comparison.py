@@ -221,10 +221,6 @@ SHAPES = (
 )  # fmt: skip
 """So that variants can be told apart without colours."""
 LEGEND_COLUMNS, LEGEND_ROW_HEIGHT, LABEL_WIDTH = 2, 18, 130  # Pixels.
-PADDED = {
-    "columnPadding": 24,
-    "symbolOpacity": 1,
-}  # A browser's font may be a sixth wider than the one that is measured.
 MARGIN = 1.1
 FROM_ZERO = "datum.value === 0 ? '0' : format(datum.value, '~s')"  # How a tick of tokens reads (a Vega expression).
 
@@ -266,6 +262,6 @@ def _look(variants: Sequence[str]) -> ChartSpec:
     """A colour and a shape a variant; of too many, only the front has a colour."""
     if len(variants) > MAX_COLOURS:
         return {"color": theme.nominal("on_front", {True: theme.BLUE, False: theme.GREY})}
-    legend = {"title": None, "columns": LEGEND_COLUMNS, "labelLimit": LABEL_WIDTH, **PADDED}
+    legend = {"title": None, "columns": LEGEND_COLUMNS, "labelLimit": LABEL_WIDTH, "symbolOpacity": 1}
     looks = {"color": theme.ramp(len(variants)), "shape": SHAPES}
     return {name: theme.nominal("variant", dict(zip(variants, of, strict=False)), legend) for name, of in looks.items()}
