@@ -123,7 +123,7 @@ def test_get_shows_the_figures_that_matter(namespace: Namespace, finished: str) 
 
 def test_wide_adds_what_stands_behind_them(namespace: Namespace, finished: str) -> None:
     head, row = namespace.kubectl("get", "bmr", finished, "--output=wide").splitlines()
-    assert head.split()[-4:] == ["CELL", "VLLM", "GPU", "MESSAGE"]
+    assert head.split()[-5:] == ["LOAD", "POINT", "VLLM", "GPU", "MESSAGE"]
     assert row.split()[7:] == ["chat/rate=4", "0.32.0", "NVIDIA-H100", "6", "of", "6", "stages", "measured"]
 
 

@@ -244,7 +244,7 @@ RUN = Definition(
         ("P99 TTFT", ".status.headline.p99TTFT", "Time to first token at that load point, in milliseconds."),
     ),
     wide_columns=(
-        ("Cell", ".status.headline.cell", "Which load point that is."),
+        ("Load point", ".status.headline.cell", "Which load point that is."),
         ("vLLM", ".status.servers[0].version", "Version of the server, as it reports it."),
         ("GPU", ".status.servers[0].gpu", "GPU model."),
         ("Message", ".status.message", "What the run waits for, or why it ended."),

@@ -73,7 +73,7 @@ class ServerStatus(StatusModel):
     pod: str | None = Field(None, max_length=253, description="Name of the pod.")
     node: str | None = Field(None, max_length=253, description="Node it ran on.")
     addresses: list[Annotated[str, Field(max_length=64)]] = entries(MAX_ADDRESSES)
-    """IP addresses of the pods that answered in this role, those of replaced ones last. Where requests went is held against them."""
+    """IP addresses of the pods that answered in this role, those of replaced ones last. Requests to any other give WrongServer."""
     gpu: str | None = Field(None, max_length=253)
     """GPU model, where server.pod.nodeSelector names it; absent with gpuReason."""
     gpu_reason: str | None = Field(None, max_length=253, description="Why the GPU model is not known.")

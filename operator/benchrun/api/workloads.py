@@ -223,7 +223,7 @@ class Workload(base.SpecModel):
         ),
     )
     name: base.WorkloadName = Field(description="Name of the workload, part of every stage id.")
-    dataset: Dataset = Field(description="What the requests say.")
+    dataset: Dataset = Field(description="Where the prompts come from.")
     load: Load = Field(default_factory=Load)
     """How the requests arrive. Left out: the workload is not measured by itself, it is only part of a mix."""
     requests: Annotated[int, Field(ge=1, le=MAX_REQUESTS)] | None = Field(None, description="Requests of each stage.")

@@ -48,7 +48,7 @@ def compare(
     asked = []
     for cell in ids:
         questions = cell_obstacle(cell, baseline, candidate) or questions_at(cell, baseline, candidate, metrics)
-        asked.append(Asked(cell, baseline, candidate, questions))
+        asked.append(Pair(cell, baseline, candidate, questions))
     cells = compared_cells(asked, equivalence_percent=equivalence_percent)
     # Several runs at one endpoint have met one and the same server.
     fresh = len(baseline) > 1 and len(candidate) > 1 and all(run.spec.started is not None for run in runs)
@@ -81,7 +81,7 @@ def outcome_of(cells: Sequence[api.ComparedCell]) -> api.Outcome:
     return next((word for word in order if words[word]), "NotComparable")
 
 
-class Asked(NamedTuple):
+class Pair(NamedTuple):
     """A load point with its two sides."""
 
     cell: str
@@ -97,7 +97,7 @@ def questions_at(cell: str, before: Side, after: Side, metrics: Iterable[api.Com
 
 
 def compared_cells(
-    asked: Sequence[Asked], *, equivalence_percent: float = float(api.DEFAULT_EQUIVALENCE_PERCENT)
+    asked: Sequence[Pair], *, equivalence_percent: float = float(api.DEFAULT_EQUIVALENCE_PERCENT)
 ) -> list[api.ComparedCell]:
     """One for each, in the order given; all their questions are answered together."""
     changes, cells = iter(answers(_all(asked), equivalence_percent=equivalence_percent)), []
@@ -114,11 +114,11 @@ def compared_cells(
     return cells
 
 
-def _all(asked: Sequence[Asked]) -> list[Question]:
+def _all(asked: Sequence[Pair]) -> list[Question]:
     return [question for each in asked if not isinstance(each.questions, str) for question in each.questions]
 
 
-def detectable(asked: Sequence[Asked]) -> float | None:
+def detectable(asked: Sequence[Pair]) -> float | None:
     """The least change of the noisiest figure that is found with 80 %, by the noise that was measured."""
     questions = _all(asked)
     error = family_error(questions)

@@ -267,9 +267,9 @@ RULES = Rules(
         (350, Code.CHUNKS_ARE_NOT_TOKENS): "{outputTokens} output tokens came in {chunks} chunks: {chunksPerToken} "
         "chunks a token (threshold {noteBelow}).",
         (145, Code.REQUESTS_ABORTED): "Of {requests} requests the servers aborted or failed {aborted}, but only "
-        "{failed} failed at the client: they differ by {percent} % of the requests (threshold {suspectPercent} %).",
+        "{failed} failed at the client: they differ by {percent} % of the requests (Suspect above {suspectPercent} %).",
         (315, Code.PROMPT_TOKENS_DISAGREE): "The server counts {serverTokens} prompt tokens, the client "
-        "{clientTokens}: {offsetTokens} a prompt, {percent} % (threshold {suspectPercent} %).",
+        "{clientTokens}: {offsetTokens} a prompt, {percent} % (Suspect above {suspectPercent} %).",
         (345, Code.SPECULATION_ON_RANDOM_TEXT): "The servers drafted {draftTokens} tokens for random text[ and "
         "accepted {acceptedPercent} % of them].",
     },

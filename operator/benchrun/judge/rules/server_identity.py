@@ -211,8 +211,7 @@ RULES = Rules(
         (50, Code.WRONG_SERVER): "{server} is not one of the run's {role} pods ({ownServers}).",
         (60, Code.WRONG_MODEL): "The server at {server} lists the model {listedName}[ ({listedModel})]; the run "
         "expects {askedName}[ ({askedModel})].",
-        (70, Code.SERVER_RESTARTED): "{server} restarted: its start time was {startedBefore} and then {startedAfter} "
-        "(Unix seconds). Servers that restarted: {servers}.",
+        (70, Code.SERVER_RESTARTED): "{server} restarted. Servers that restarted: {servers}.",
         (80, Code.COUNTERS_RESET): "The counter {counter} of {server} fell from {before} to {after}.",
         (90, Code.FOREIGN_TRAFFIC): "The servers finished {finishedRequests} requests where {sentRequests} were sent "
         "({moreRequestsPercent} % more), and processed {morePromptTokensPercent} % more prompt tokens than were sent "

@@ -8,7 +8,7 @@ from statistics import fmean, geometric_mean
 from benchrun import api
 from benchrun.api.sweep import MAX_BEST, MAX_FRONT, MAX_ROWS, BenchmarkSweepSpec, FoundLoad, Row, SweepTable, TabledRun
 from benchrun.judge.comparison.comparability import MeasuredRun, cell_obstacle, differences, obstacle
-from benchrun.judge.comparison.compare import Asked, compared_cells, detectable, limits, outcome_of, questions_at
+from benchrun.judge.comparison.compare import Pair, compared_cells, detectable, limits, outcome_of, questions_at
 from benchrun.judge.comparison.figures import HIGHER_IS_BETTER, figure_of, throughput_at
 from benchrun.judge.explain.profile import profiled_row, with_profile
 from benchrun.judge.result_row import PER_GPU
@@ -55,17 +55,17 @@ def table(
     )
 
 
-def _asked(base: Side, side: Side, cell: str, *, replications: int) -> Asked:
+def _asked(base: Side, side: Side, cell: str, *, replications: int) -> Pair:
     """One question for each metric that either side has. Whether splitting a server pays shows in TTFT and E2EL first."""
     before, after = base.runs_at(cell), side.runs_at(cell)
     if (reason := _reason(base, side, cell, replications=replications)) is not None:
-        return Asked(cell, before, after, reason[:300])
+        return Pair(cell, before, after, reason[:300])
     servers = [each.variant.spec.server for each in (base, side)]
     is_split = any(server is not None and server.disaggregated is not None for server in servers)
     metrics = (*(OF_A_SPLIT_FIRST if is_split else ()), *api.swept_metrics(min(len(before), len(after))))
     questions = questions_at(cell, before, after, dict.fromkeys(metrics))
     known = [each for each in questions if each.baseline.value is not None or each.candidate.value is not None]
-    return Asked(cell, before, after, known)
+    return Pair(cell, before, after, known)
 
 
 def _reason(base: Side, side: Side, cell: str, *, replications: int) -> str | None:
