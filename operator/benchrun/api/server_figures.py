@@ -25,17 +25,18 @@ START_DECIMALS = 3
 """Of the start of a process, in seconds: two precisions of one instant would look like two processes."""
 
 
+By = Literal["sum", "mean", "max", "min"]
+
+
 class Combine(NamedTuple):
     """How the values of several engine processes or GPUs become the figure of a sample."""
 
-    by: Literal["sum", "mean", "max", "min"]
+    by: By
     scale: float = 1.0
     decimals: int | None = None
 
 
-def _sampled(
-    by: Literal["sum", "mean", "max", "min"] = "sum", *, scale: float = 1.0, decimals: int | None = None
-) -> Any:
+def _sampled(by: By = "sum", *, scale: float = 1.0, decimals: int | None = None) -> Any:
     return field(default=None, metadata={"combine": Combine(by, scale, decimals)})
 
 

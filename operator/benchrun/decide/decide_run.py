@@ -186,10 +186,8 @@ def _with_step(state: RunState, step: Step) -> BenchmarkRunStatus:
     spec, message = state.spec, sentence(step.message)
     step, gate = replace(step, message=message), None
     if spec.baseline is not None:
-        asked = sum(
-            not metric.startswith("P") for metric in spec.baseline.metrics
-        )  # A percentile takes several servers.
-        gate = power_sentence(spec.repeats, len(cells(spec)) * asked, unit="repeats")
+        means = [metric for metric in spec.baseline.metrics if not metric.startswith("P")]
+        gate = power_sentence(spec.repeats, len(cells(spec)) * len(means), unit="repeats")
     rows = condition_table.going_on(step, has_objectives=bool(spec.objectives), gate=gate)
     return condition_table.standing(state.status, rows, step.phase, message, of=state.facts.run, now=state.now)
 

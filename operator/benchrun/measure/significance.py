@@ -320,7 +320,7 @@ SERVERS = "fresh servers"  # Unit of `power_sentence`: those of a sweep, one a b
 def power_sentence(values: int, questions: int, *, unit: str) -> str:
     """What a comparison can find, before it is measured. `unit`: what gives a value, in the plural: "repeats", or `SERVERS`."""
     if not questions:
-        return "the detectable change is unknown for searched loads"
+        return "the detectable change is unknown for searched loads and percentiles"
     if values < 2:
         return "one value a side does not show the noise: no change can be found"
     what = f"{values} {unit} a side and {questions} {'figure' if questions == 1 else 'figures'}"

@@ -154,6 +154,13 @@ def test_a_p99_of_a_closed_loop_is_as_uncertain_as_its_few_clusters() -> None:
     assert sum(low <= P99_OF_40_USERS <= high for low, high, _ in bounds) >= 0.95 * len(bounds)
 
 
+def test_an_interval_rests_on_as_many_observations_as_its_ends_allow() -> None:
+    samples = [deep_queue(40, 8, 2000, seed) for seed in range(20)]
+    known = [(each, found) for each in samples if (found := interval(each, 95.0)) is not None]
+    assert any(found.independent < each.count / (each.inflation(95.0) or 1) - 1 for each, found in known)
+    assert all(found.independent <= each.count for each, found in known)
+
+
 def jittered(requests: int, *, seen: int = 4, seed: int = 0) -> RequestSample:
     """A server that is never busy: `seen` requests in it at any time, and times of 9 to 11 in any order."""
     random = Random(seed)

@@ -4,7 +4,7 @@ import html
 import re
 
 import pytest
-from benchrun.api import Change, ComparedCell, ComparedRun, Comparison, Finding, ObjectiveResult
+from benchrun.api import Change, ComparedCell, ComparedRun, Comparison, Finding, ObjectiveResult, Phase
 from benchrun.report.markdown import escaped, markdown, part, table
 from benchrun.report.tables import Rows
 from hypothesis import given, strategies as st
@@ -15,6 +15,12 @@ HOSTILE = "x | y\n<script>alert(1)</script> @everyone #77 [a](http://e) `b` www.
 
 def test_the_verdict_comes_first() -> None:
     assert markdown("nightly", status(result())).splitlines()[0] == "## nightly: Valid"
+
+
+@pytest.mark.parametrize("phase", ["Cancelled", "Failed"])
+def test_how_it_ended_comes_before_what_was_measured(phase: Phase) -> None:
+    ended = status(result()).model_copy(update={"phase": phase})
+    assert markdown("nightly", ended).splitlines()[0] == f"## nightly: {phase}"
 
 
 def test_tables_have_one_line_a_load_point() -> None:

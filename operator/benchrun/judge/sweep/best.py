@@ -124,9 +124,8 @@ def _best(objective: str, contenders: Sequence[Contender]) -> BestVariant | None
     equals = 1 + sum(not _is_beaten(first, c, questions=len(contenders) - 1) for c in contenders if c is not first)
     # How much the highest of so many equals lies above their true value on average: the mean of the largest of so many normal
     # values (G. Blom, 1958; off by less than 5 %), in standard errors. What blocks do to all alike is no part of these.
-    apart = [each.squared_error / 2 for other in tied if (each := _contrast(first, other)) is not None]
-    mean = first.per_gpu.log_mean
-    error = math.sqrt(fmean(apart) if apart else mean.squared_error if mean is not None else 0.0)
+    errors = [each.squared_error / 2 for other in tied if (each := _contrast(first, other)) is not None]
+    errors = errors or [mean.squared_error for mean in (first.per_gpu.log_mean,) if mean is not None]
     above = NormalDist().inv_cdf((equals - 0.375) / (equals + 0.25))
     return BestVariant(
         workload=first.workload,
@@ -135,7 +134,7 @@ def _best(objective: str, contenders: Sequence[Contender]) -> BestVariant | None
         cell=first.cell,
         throughput_per_gpu=rounded(first.throughput) or 0.0,
         tied_with=[other.side.variant.name for other in tied],
-        optimism_percent=None if mean is None else rounded(100 * math.expm1(above * error)),
+        optimism_percent=rounded(100 * math.expm1(above * math.sqrt(fmean(errors)))) if errors else None,
     )
 
 
