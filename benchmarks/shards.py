@@ -18,6 +18,7 @@ from functools import cache
 from _outcome import finish, say
 from benchrun.api import Severity
 from truth_kit.lab import Experiment, measure
+from truth_kit.machine import Machine, watched
 from truth_kit.timing import ttft_error
 
 RATES = range(100, 625, 25)
@@ -47,6 +48,8 @@ class Figures:
     """Of one process at the rate at which it is called saturated."""
     called_saturated: Severity | None
     """How badly the judge thinks of the several. Suspect is told, not limited: a server without a core left has the same signs."""
+    host_slowed: bool
+    """Whether the host slowed the cores meanwhile. Then a client is late indeed, and may be called saturated."""
     start_skew_us: int
     clock_error_us: int
     cores_a_process: float
@@ -61,7 +64,7 @@ class Figures:
             yield f"TTFT is off by {error} %"
         if self.achieved_rate < MIN_ACHIEVED_SHARE * self.asked_rate:
             yield f"{self.achieved_rate} of {self.asked_rate} requests/s were sent"
-        if self.called_saturated == "Invalid":
+        if self.called_saturated == "Invalid" and not self.host_slowed:
             yield f"{self.processes} processes are called saturated at {self.asked_rate} requests/s: Invalid"
         if self.start_skew_us + self.clock_error_us > MAX_SKEW_US:
             yield f"they begin {self.start_skew_us} us apart, give or take {self.clock_error_us}"
@@ -74,14 +77,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--processes", type=int, choices=sorted(TIMES), default=2, help="(default: %(default)s)")
     processes = parser.parse_args().processes
-    figures = asyncio.run(_measure(processes))
+    with watched(every_core=_may_run_ahead()) as machine:
+        figures = asyncio.run(_measure(processes, machine))
     exit_code = finish(figures)
     if exit_code and figures.cores <= processes:
         say(f"{figures.cores} cores are fewer than {processes} processes and a server need")
     return exit_code
 
 
-async def _measure(processes: int) -> Figures:
+async def _measure(processes: int, machine: Machine) -> Figures:
     alone = await measure(_experiment("alone", RATES, processes=1))
     for row in alone.judged.results:
         off = ttft_error(alone, f"{row.cell}/r1")
@@ -104,6 +108,7 @@ async def _measure(processes: int) -> Figures:
         ttft_error_percent=None if off is None else round(off, 2),
         alone_ttft_error_percent=None if off_alone is None else round(off_alone, 2),
         called_saturated=next((f.severity for f in together.judged.findings if f.code == "ClientSaturated"), None),
+        host_slowed=machine.slowed(record),
         start_skew_us=shards.start_skew_us if shards is not None else 0,
         clock_error_us=shards.clock_error_us if shards is not None else 0,
         cores_a_process=round(client.cpu_seconds / client.wall_seconds / client.processes, 2),

@@ -14,6 +14,7 @@ KEPT = Figures(
     ttft_error_percent=3.2,
     alone_ttft_error_percent=14.0,
     called_saturated=None,
+    host_slowed=False,
     start_skew_us=700,
     clock_error_us=90,
     cores_a_process=0.5,
@@ -24,6 +25,7 @@ KEPT = Figures(
 def test_good_figures_keep_every_limit() -> None:
     assert list(KEPT.beyond_limits()) == []
     assert list(replace(KEPT, called_saturated="Suspect").beyond_limits()) == []
+    assert list(replace(KEPT, called_saturated="Invalid", host_slowed=True).beyond_limits()) == []
 
 
 @pytest.mark.parametrize(
