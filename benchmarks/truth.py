@@ -15,7 +15,11 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
+from statistics import fmean
 
+from benchrun.api import Finding
+from benchrun_client.contract import StageRecord
 from truth_kit import capacity, coverage, doses, gates, pairs, simulated_searches, timing
 from truth_kit.clean import clean_runs, clean_stages, is_fast
 from truth_kit.lab import Experiment, Failed, Outcome, measure_all
@@ -47,7 +51,7 @@ LIMITS: Mapping[str, tuple[float, float]] = {
     "mistakes_found": (len(MISTAKES), len(MISTAKES)),
     "doses": (DOSES, DOSES),
     "harmful_unnoticed_percent": (0, 5),
-    "p99_bounded": (5, 1000),
+    "p99_bounded_or_slowed": (5, 1000),
     "named_rightly_percent": (95, 100),
     "named_unknown_percent": (0, 30),
     "nobody_named_percent": (0, 5),
@@ -198,7 +202,7 @@ async def _doses(lab: Lab) -> Found:
         for mistake, place, dose, outcome in ended:
             if mistake not in doses.REFERENCES:
                 truth = truths[place.name, mistake.prompt_tokens]
-                seen[mistake.name, place.name, dose] = list(doses.seen(mistake, outcome, truth))
+                seen[mistake.name, place.name, dose] = list(doses.seen(mistake, outcome, truth, lab.machine.slowed))
     found = doses.tally(seen, say=_say)
     return {"doses": sum(map(bool, seen.values())), **asdict(found)}
 
@@ -219,22 +223,26 @@ async def _clean(lab: Lab) -> Found:
     return {
         "clean_stages": _stages(clean),
         "disturbed_stages": planned - _stages(clean),
-        "false_suspect": sum(_blamed(clean, "Suspect")),
-        "false_invalid": sum(_blamed(clean, "Invalid")),
-        **_timing(clean, timing.forgiven_ms(alone[0][1], lab.machine.work_seconds)),
+        "slowed_stages": sum(map(lab.machine.slowed, _records(clean))),
+        "false_suspect": sum(_blamed(clean, "Suspect", lab.machine.slowed)),
+        "false_invalid": sum(_blamed(clean, "Invalid", lab.machine.slowed)),
+        "late_where_slowed": sum(_late_where_slowed(clean, lab.machine.slowed)),
+        **_timing(clean, timing.forgiven_ms(alone[0][1], lab.machine.work_seconds), lab.machine.slow),
     }
 
 
-def _timing(clean: Sequence[Outcome], forgiven: timing.Forgiven) -> Found:
-    errors = [error for outcome in clean for error in timing.errors(outcome, forgiven)]
+def _timing(clean: Sequence[Outcome], forgiven: timing.Forgiven, slow: timing.Slow) -> Found:
+    errors = [error for outcome in clean for error in timing.errors(outcome, forgiven, slow)]
     ranked = sorted(errors, key=lambda error: -error.percent)
     tails = [error for error in ranked if error.figure.startswith("p99")]
     others = [error for error in ranked if not error.figure.startswith("p99")]
     beyond = sum(error.percent > LIMITS["max_timing_error_percent"][1] for error in others)
     _say(f"{beyond} of {len(others)} timings are beyond the limit; the worst: {others[:5]}; worst p99: {tails[0]}")
     timed = len({(id(outcome), error.stage) for outcome in clean for error in timing.errors(outcome)})
+    kept = [keep for record in _records(clean) for keep in timing.undisturbed(record, slow(record))]
     return {
-        "forgiven_ttft_ms": max(forgiven(record)["ttft"] for outcome in clean for record in outcome.records),
+        "timed_requests_percent": 100 * fmean(kept),
+        "forgiven_ttft_ms": max(forgiven(record)["ttft"] for record in _records(clean)),
         "max_timing_error_percent": others[0].percent,
         "max_p99_error_percent": tails[0].percent,
         "stages_untimed": _stages(clean) - timed,
@@ -330,15 +338,31 @@ def _enough(runs: Iterator[Experiment], stages: int) -> Iterator[Experiment]:
 
 
 def _stages(outcomes: Iterable[Outcome]) -> int:
-    return sum(len(outcome.records) for outcome in outcomes)
+    return sum(1 for _ in _records(outcomes))
 
 
-def _blamed(clean: Iterable[Outcome], severity: str) -> Iterator[int]:
+def _records(outcomes: Iterable[Outcome]) -> Iterator[StageRecord]:
+    return (record for outcome in outcomes for record in outcome.records)
+
+
+def _blamed(clean: Iterable[Outcome], severity: str, slowed: Callable[[StageRecord], bool]) -> Iterator[int]:
+    """Where the host slowed the cores the client was late indeed, and to be called so is not wrong."""
     for outcome in clean:
-        for finding in outcome.judged.findings:
+        others = (finding for finding in outcome.judged.findings if finding.code not in doses.LATE)
+        for finding in chain(_called_late(outcome.only(lambda record: not slowed(record))), others):
             if finding.severity == severity:
                 _say(f"  blamed: {finding.code} {finding.worst_stage} x{finding.count} {finding.evidence}")
                 yield finding.count
+
+
+def _late_where_slowed(clean: Iterable[Outcome], slowed: Callable[[StageRecord], bool]) -> Iterator[int]:
+    for outcome in clean:
+        yield from (finding.count for finding in _called_late(outcome.only(slowed)))
+
+
+def _called_late(outcome: Outcome) -> Iterator[Finding]:
+    if outcome.records:
+        yield from (each for each in outcome.judged.findings if each.code in doses.LATE and each.severity != "Note")
 
 
 def _say(what: str) -> None:

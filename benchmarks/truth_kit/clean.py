@@ -58,7 +58,7 @@ def _plain_runs(draw: random.Random) -> Iterator[Experiment]:
                 rates = [rate for rate in _RATES if int(rate) * tokens <= MOST_TOKENS_A_SECOND]
                 workload = open_loop(draw.choice(rates), STAGE_SECONDS, tokens=tokens)
             else:
-                seconds_a_request = (ttft + tpot * tokens + 3) / 1000
+                seconds_a_request = (ttft + tpot * (tokens - 1)) / 1000
                 most = seconds_a_request * min(MOST_REQUESTS_A_SECOND, MOST_TOKENS_A_SECOND / tokens)
                 drawn = draw.choice(_USERS)
                 count = max(fewer for fewer in _USERS if fewer <= min(drawn, max(most, 1)))

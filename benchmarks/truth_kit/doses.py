@@ -11,6 +11,7 @@ from statistics import fmean, median
 from typing import Any, Literal, NamedTuple
 
 from benchrun.api import Result
+from benchrun_client.contract import StageRecord
 
 from truth_kit.lab import Experiment, Failed, Outcome
 from truth_kit.mistakes import open_loop
@@ -26,6 +27,8 @@ CAUSES: Mapping[str, Cause] = {
     "ClientSaturated": "client", "ClientThrottled": "client", "PathSlow": "path", "FrontendSaturated": "frontend",
 }  # fmt: skip
 """Codes that blame one of them; a finding that blames none is about the server, about the load, or says that it does not know."""
+LATE = frozenset({"ClientSaturated"})
+"""Codes that say that the client was late."""
 UNKNOWN = "ClientServerGap"
 """The code that says: something between client and engine, not the client, and no more is known."""
 
@@ -325,6 +328,8 @@ class Seen:
     """Whether its p99 of TTFT has an interval, and is held against the truth."""
     floor_percent: float = 0.0
     """The harm to TTFT where it is within the floor of the rules; else 0."""
+    slowed: bool = False
+    """Whether the host slowed the cores."""
 
     @property
     def harmed(self) -> bool:
@@ -350,11 +355,15 @@ class Seen:
         return "nobody"
 
 
-def seen(mistake: Mistake, outcome: Outcome, truth: Truth) -> Iterator[Seen]:
-    """What came of a dose, load point by load point."""
+def seen(mistake: Mistake, outcome: Outcome, truth: Truth, slowed: Callable[[StageRecord], bool]) -> Iterator[Seen]:
+    """What came of a dose, load point by load point. Where the host slowed the cores, the client was late indeed: that it is named
+    beside another counts neither for nor against."""
+    late = {record.stage_id.rpartition("/")[0] for record in outcome.records if slowed(record)}
     severe = {finding.code for finding in outcome.judged.findings if finding.severity != "Note"}
     for row in outcome.judged.results:
         codes = frozenset(severe.intersection(row.findings))
+        if row.cell in late and mistake.cause != "client" and codes != LATE:
+            codes -= LATE
         harms = [_harm(name, row, value) for name, value in truth.of(row).items()]
         worst = max((harm for harm in harms if not harm.within_floor), key=lambda harm: harm.percent)
         yield Seen(
@@ -366,6 +375,7 @@ def seen(mistake: Mistake, outcome: Outcome, truth: Truth) -> Iterator[Seen]:
             unknown=UNKNOWN in codes,
             bounded="p99_ttft_ms" in row.intervals,
             floor_percent=max((harm.percent for harm in harms if harm.within_floor), default=0.0),
+            slowed=row.cell in late,
         )
 
 
@@ -399,6 +409,8 @@ class Tally:
     """Load points with more than 5 % harm to TTFT, but no more than the floor of the rules; and those of them that are Valid."""
     p99_bounded: int
     """Load points whose p99 is held against the truth."""
+    p99_bounded_or_slowed: int
+    """Those, and others of the fast server that the host slowed, whose p99 then rests on too little."""
     extra_findings: int
     named: int
     """Harmed load points that are not Valid and whose cause is client, path or front end: what the next three are shares of."""
@@ -438,6 +450,11 @@ def tally(found: Mapping[Dose, Sequence[Seen]], *, say: Callable[[str], None]) -
         within_floor=sum(cell.within_floor for cell in every),
         within_floor_unnoticed=sum(cell.within_floor and cell.verdict == "Valid" for cell in every),
         p99_bounded=sum(cell.bounded for cell in every),
+        p99_bounded_or_slowed=sum(
+            cell.bounded or (cell.slowed and place == FAST.name)
+            for (_, place, _), cells in found.items()
+            for cell in cells
+        ),
         extra_findings=extra,
         named=named.total(),
         named_rightly_percent=100 * named["rightly"] / max(1, named.total() - named["unknown"]),

@@ -1,4 +1,4 @@
-"""Instants at which the machine itself stood still, as a virtual one does while its host is busy.
+"""Instants at which the machine itself stood still or was slow, as a virtual one is while its host is busy.
 
 Nothing that runs on it is to blame for those, so a stage that met one can't show whether the judge blames wrongly. A watcher on each
 core, ahead of every other process, finds that it woke late. A core that halts waits longest for its host, so an idle-priority
@@ -16,9 +16,10 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from benchrun.measure import duration_seconds
 from benchrun_client.contract import StageRecord
@@ -33,17 +34,19 @@ WORK = json.dumps({f"key{n}": [n, str(n), n / 7] for n in range(20)})
 PIECES, READINGS_A_PIECE = 20, 100
 """Of reading it, tens of milliseconds in all: as a client's work does, it calls for the interpreter, memory and caches."""
 SLOW_FACTOR, USUAL_OF_PIECES = 2.5, 500
-"""A piece that takes so many times the CPU time of the median of the last ones met a host that ran something else and did not
-tell: what it took beyond the median is lost."""
+"""A piece that takes so many times the CPU time of the median of the last ones met a host that ran something else, or lowered its
+clock, and did not tell: what it took beyond the median is lost."""
 LOST_SHARE = 0.005
-"""Of the cores' time, from which on a stage counts as disturbed: half of the hundredth in which rules doubt a late client."""
+"""Of the cores' time, from which on a stage counts as slowed: half of the hundredth in which rules doubt a late client."""
+TOLD_LATE_SECONDS = 2.0
+"""After the end of a slow piece, at most, its process tells: it is the last to get a core."""
 MARGIN_SECONDS = 0.25
 """Before the first request and after the last answer: the servers' counters are read there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """From when until when a core did nothing; Unix seconds."""
+    """From when until when a core did nothing, or little; Unix seconds."""
 
     began: float
     ended: float
@@ -54,6 +57,12 @@ class _Row(NamedTuple):
     """Unix seconds, when the work was done."""
     work_seconds: float
     lost_seconds: float
+    slow: tuple[Stop, ...]
+
+    @classmethod
+    def read(cls, line: str) -> Self:
+        at, work, lost, *slow = line.split()
+        return cls(float(at), float(work), float(lost), tuple(Stop(*map(float, each.split("-"))) for each in slow))
 
 
 class Machine:
@@ -61,39 +70,54 @@ class Machine:
 
     def __init__(self, logs: Sequence[Path], works: Sequence[Path]) -> None:
         self._logs, self._works = logs, works
+        self._read: dict[Path, Sequence[str]] = {}
 
     def disturbed(self, record: StageRecord) -> bool:
-        """Whether the stage met a long stop, or many; by the watchers, by the kernel's own count of what its host took, or by the
-        work that keeps the cores awake."""
+        """Whether the stage met a long stop, or many; by the watchers, or by the kernel's own count of what its host took."""
         if (record.client.stolen_seconds or 0.0) >= LONG_IN_ALL_SECONDS:
             return True
-        lost = sum(row.lost_seconds for row in self._rows(record))
-        if lost > LOST_SHARE * duration_seconds(record) * len(self._works):
-            return True
-        begin = record.first_send_unix_us / 1e6 - MARGIN_SECONDS
-        end = begin + duration_seconds(record) + 2 * MARGIN_SECONDS
-        lengths = [stop.ended - stop.began for stop in self._stops() if stop.began < end and stop.ended > begin]
+        lengths = [stop.ended - stop.began for stop in self._stops(record)]
         return max(lengths, default=0.0) >= LONG_STOP_SECONDS or sum(lengths) >= LONG_IN_ALL_SECONDS
 
+    def slowed(self, record: StageRecord) -> bool:
+        """Whether the cores lost much of the stage's time that no kernel tells, by the work that keeps them awake."""
+        lost = sum(row.lost_seconds for row in self._rows(record))
+        return lost > LOST_SHARE * duration_seconds(record) * len(self._works)
+
+    def slow(self, record: StageRecord) -> Sequence[tuple[float, float]]:
+        """From when until when a core was slow or stood still in a stage; Unix seconds."""
+        pieces = (piece for row in self._rows(record, TOLD_LATE_SECONDS) for piece in row.slow)
+        return [(stop.began, stop.ended) for stop in chain(pieces, self._stops(record))]
+
     def work_seconds(self, record: StageRecord) -> float | None:
-        """CPU time that the work took on average during a stage; None where it was never done."""
-        took = [row.work_seconds for row in self._rows(record)]
+        """CPU time that the work took on average during a stage, but for what was lost; None where it was never done."""
+        took = [row.work_seconds - row.lost_seconds for row in self._rows(record)]
         return sum(took) / len(took) if took else None
 
-    def _rows(self, record: StageRecord) -> Sequence[_Row]:
-        """What the processes told that keep the cores awake, during a stage."""
+    def _rows(self, record: StageRecord, later_seconds: float = 0.0) -> Sequence[_Row]:
+        """What the processes told that keep the cores awake, during a stage and so long after."""
         begin = record.first_send_unix_us / 1e6
-        end = begin + duration_seconds(record)
+        end = begin + duration_seconds(record) + later_seconds
         rows: list[_Row] = []
         for work in self._works:
-            lines = work.read_text().splitlines()
+            lines = self._lines(work, end)
             first, last = bisect_left(lines, begin, key=_instant), bisect_right(lines, end, key=_instant)
-            rows += (_Row(*map(float, line.split())) for line in lines[first:last])
+            rows += map(_Row.read, lines[first:last])
         return rows
 
-    def _stops(self) -> Iterator[Stop]:
+    def _lines(self, work: Path, until: float) -> Sequence[str]:
+        """What it told, at least until then. It is long, and asked for at every stage."""
+        lines = self._read.get(work, ())
+        if not lines or _instant(lines[-1]) <= until:
+            lines = self._read[work] = work.read_text().splitlines()
+        return lines
+
+    def _stops(self, record: StageRecord) -> Iterator[Stop]:
+        begin = record.first_send_unix_us / 1e6 - MARGIN_SECONDS
+        end = begin + duration_seconds(record) + 2 * MARGIN_SECONDS
         for log in self._logs:
-            yield from (Stop(*map(float, line.split())) for line in log.read_text().splitlines())
+            stops = (Stop(*map(float, line.split())) for line in log.read_text().splitlines())
+            yield from (stop for stop in stops if stop.began < end and stop.ended > begin)
 
 
 def _instant(line: str) -> float:
@@ -136,18 +160,21 @@ def _keep_awake() -> None:
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     parent, last = os.getppid(), deque[float](maxlen=USUAL_OF_PIECES)
     while os.getppid() == parent:
-        pieces = [_piece_seconds() for _ in range(PIECES)]
-        last.extend(pieces)
+        pieces = [_piece() for _ in range(PIECES)]
+        last.extend(seconds for seconds, _ in pieces)
         usual = median(last)
-        lost = sum(piece - usual for piece in pieces if piece > SLOW_FACTOR * usual)
-        print(f"{time.time():.3f} {sum(pieces):.6f} {lost:.6f}", flush=True)
+        slow = [(seconds - usual, stop) for seconds, stop in pieces if seconds > SLOW_FACTOR * usual]
+        work, lost = sum(seconds for seconds, _ in pieces), sum(seconds for seconds, _ in slow)
+        stops = "".join(f" {stop.began:.3f}-{stop.ended:.3f}" for _, stop in slow)
+        print(f"{time.time():.3f} {work:.6f} {lost:.6f}{stops}", flush=True)
 
 
-def _piece_seconds() -> float:
-    before = time.thread_time()
+def _piece() -> tuple[float, Stop]:
+    """Its CPU time, and when it was."""
+    began, before = time.time(), time.thread_time()
     for _ in range(READINGS_A_PIECE):
         json.loads(WORK)
-    return time.thread_time() - before
+    return time.thread_time() - before, Stop(began, time.time())
 
 
 if __name__ == "__main__":

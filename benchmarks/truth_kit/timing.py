@@ -33,6 +33,10 @@ ALONE = Experiment(
 ALONE_FACTOR = 1.5
 SLACK_SECONDS = 0.050
 """A request arrives this much after it was sent, at most; a stage begins later than that after the last sending of another."""
+SLOW_MARGIN_SECONDS = 0.010
+"""So long before and after a core was slow, a request that is under way may have met it."""
+LEAST_REQUESTS = 5
+"""Of a stage, that met no slow core: fewer tell nothing of its latencies."""
 PERCENTS = (50, 99)
 RANK_POINTS = 1
 """A percentile is right that lies within so many points of its rank."""
@@ -41,6 +45,8 @@ Line = Mapping[str, Any]
 Figures = Mapping[str, float]
 Forgiven = Callable[[StageRecord], Mapping[str, float]]
 """What is forgiven of the times of a stage, in milliseconds."""
+Slow = Callable[[StageRecord], Sequence[tuple[float, float]]]
+"""From when until when a core of the machine was slow in a stage; Unix seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +86,14 @@ def forgiven_ms(alone: Outcome, work_seconds: Callable[[StageRecord], float | No
     return of_stage
 
 
-def errors(outcome: Outcome, forgiven: Forgiven = lambda _: FORGIVEN_MS) -> Iterator[Error]:
-    """Mean, median and p99 of every latency, and the throughput, of every stage whose requests are all in the server's log."""
+def errors(outcome: Outcome, forgiven: Forgiven = lambda _: FORGIVEN_MS, slow: Slow = lambda _: ()) -> Iterator[Error]:
+    """Mean, median and p99 of every latency, and the throughput, of every stage whose requests are all in the server's log. Latencies
+    but ITL are those of requests that met no slow core."""
     for stage, lines, began in _stages(outcome):
         record = stage.record
-        told, true, least = _told(record), _true(lines), forgiven(record)
+        kept = undisturbed(record, slow(record))
+        least = forgiven(record)
+        told, true = _told(record, kept), _true(_of_requests(record, lines, kept), lines)
         for latency, values in told.items():
             if values.count and true[latency].count:
                 yield from _of_latency(record.stage_id, latency, true[latency], values, least[latency])
@@ -107,7 +116,7 @@ def true_figures(outcome: Outcome) -> Iterator[tuple[str, Figures]]:
     Throughput is that of the plateau, where there is one."""
     cell_of = {stage: cell.id for cell in cells(outcome.spec) for stage in cell.stage_ids}
     for stage, lines, began in _stages(outcome):
-        true, where = _true(lines), stage.plateau
+        true, where = _true(lines, lines), stage.plateau
         yield (
             cell_of[stage.id],
             {
@@ -149,19 +158,39 @@ def _instants(line: Line) -> Iterator[float]:
     return accumulate((us / 1e6 for us in line["gaps_us"]), initial=line["first_sent_at"])
 
 
-def _told(record: StageRecord) -> dict[str, Distribution]:
+def undisturbed(record: StageRecord, slow: Sequence[tuple[float, float]]) -> Sequence[bool]:
+    """Of each request of a stage: whether no core was slow while it was under way."""
+    began, columns = record.first_send_unix_us / 1e6, record.requests
+    spans = [(begin - SLOW_MARGIN_SECONDS - began, end + SLOW_MARGIN_SECONDS - began) for begin, end in slow]
+    return [
+        not any(begin < (start + e2el) / 1e6 and start / 1e6 < end for begin, end in spans)
+        for start, e2el in zip(columns.start_us, columns.e2el_us, strict=True)
+    ]
+
+
+def _of_requests(record: StageRecord, lines: Sequence[Line], kept: Sequence[bool]) -> Sequence[Line]:
+    """The lines of these requests: as they were sent, so they arrived."""
+    sent = sorted(range(len(kept)), key=record.requests.start_us.__getitem__)
+    return list(compress(sorted(lines, key=lambda line: line["arrived_at"]), (kept[number] for number in sent)))
+
+
+def _told(record: StageRecord, kept: Sequence[bool]) -> dict[str, Distribution]:
     columns = record.requests
-    longer = [ok and tokens > 1 for ok, tokens in zip(columns.ok, columns.output_tokens, strict=True)]
+    timed = [ok and keep for ok, keep in zip(columns.ok, kept, strict=True)]
+    if sum(timed) < LEAST_REQUESTS:
+        timed = [False] * len(timed)
+    longer = [keep and tokens > 1 for keep, tokens in zip(timed, columns.output_tokens, strict=True)]
     rows = zip(columns.e2el_us, columns.ttft_us, columns.output_tokens, strict=True)
     return {
-        "ttft": Distribution.of(us / 1000 for us in compress(columns.ttft_us, columns.ok)),
-        "e2el": Distribution.of(us / 1000 for us in compress(columns.e2el_us, columns.ok)),
+        "ttft": Distribution.of(us / 1000 for us in compress(columns.ttft_us, timed)),
+        "e2el": Distribution.of(us / 1000 for us in compress(columns.e2el_us, timed)),
         "tpot": Distribution.of((e2el - ttft) / (tokens - 1) / 1000 for e2el, ttft, tokens in compress(rows, longer)),
         "itl": Distribution.of_counts((us / 1000, n) for us, n in zip(record.gaps.us, record.gaps.count, strict=True)),
     }
 
 
-def _true(lines: Sequence[Line]) -> dict[str, Distribution]:
+def _true(lines: Sequence[Line], every: Sequence[Line]) -> dict[str, Distribution]:
+    """`every`: the lines of all requests, since the client does not tell whose the gaps are."""
     longer = [line for line in lines if line["output_tokens"] > 1]
     return {
         "ttft": Distribution.of(1000 * (line["first_sent_at"] - line["arrived_at"]) for line in lines),
@@ -169,7 +198,7 @@ def _true(lines: Sequence[Line]) -> dict[str, Distribution]:
         "tpot": Distribution.of(
             1000 * (line["last_sent_at"] - line["first_sent_at"]) / (line["output_tokens"] - 1) for line in longer
         ),
-        "itl": Distribution.of(us / 1000 for us in chain.from_iterable(line["gaps_us"] for line in lines)),
+        "itl": Distribution.of(us / 1000 for us in chain.from_iterable(line["gaps_us"] for line in every)),
     }
 
 

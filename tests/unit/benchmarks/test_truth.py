@@ -3,6 +3,7 @@
 import asyncio
 import math
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
 from statistics import fmean
@@ -13,6 +14,7 @@ import pytest
 from benchrun.api import Result
 from benchrun.measure import Plateau, duration_seconds
 from benchrun.plan import cells
+from benchrun_client.contract import StageRecord
 from truth import LIMITS, WORDS, _beyond
 from truth_kit import coverage, doses, gates, pairs, product, timing
 from truth_kit.clean import CELLS_A_RUN, clean_runs
@@ -23,7 +25,7 @@ from truth_kit.mistakes import users
 from truth_kit.physical import delaying
 from truth_kit.processes import free_port
 from truth_kit.queues import CLOSED, LOADS, MG32, MM1, MM8, PERCENTS, closed_stage, percentile, simulated, stage
-from unit.measure.records import client, record
+from unit.measure.records import client, record, requests
 
 CLIENT = next(mistake for mistake in MISTAKES if mistake.cause == "client")
 PATH = next(mistake for mistake in MISTAKES if mistake.cause == "path")
@@ -171,8 +173,8 @@ def test_harm_is_that_of_the_plateau_and_what_the_rules_let_pass_is_told_apart(
     truth = doses.Truth(
         {"output_throughput": 1.0, "mean_ttft_ms": 15.0, "p99_ttft_ms": 15.0}, {"w0/rate=60": 480.0, "w1/rate=60": 1.0}
     )
-    outcome = SimpleNamespace(judged=SimpleNamespace(findings=[], results=[row(**figures)]))
-    (found,) = doses.seen(PATH, cast("Any", outcome), truth)
+    outcome = SimpleNamespace(judged=SimpleNamespace(findings=[], results=[row(**figures)]), records=())
+    (found,) = doses.seen(PATH, cast("Any", outcome), truth, lambda _: False)
     assert (round(found.harm_percent, 1), round(found.floor_percent, 1)) == (harm, floor)
 
 
@@ -297,39 +299,93 @@ def test_how_fast_the_cores_were_is_read_from_the_time_of_the_stage(tmp_path: Pa
     of = record()
     began = of.first_send_unix_us / 1e6
     log = tmp_path / "awake-0"
-    log.write_text(f"{began - 1:.3f} 9 9\n{began:.3f} 0.03 0\n{began + 0.001:.3f} 0.05 0\n{began + 1e6:.3f} 9 9\n")
+    log.write_text(f"{began - 1:.3f} 9 9\n{began:.3f} 0.03 0\n{began + 0.001:.3f} 0.07 0.02\n{began + 1e6:.3f} 9 9\n")
     assert Machine([], [log]).work_seconds(of) == pytest.approx(0.040)
     assert not Machine([], [log]).disturbed(of)
     assert Machine([], []).work_seconds(of) is None
 
 
-def test_a_stage_does_not_count_in_which_the_cores_lost_much_that_no_kernel_tells(tmp_path: Path) -> None:
+def test_a_stage_is_slowed_in_which_the_cores_lost_much_that_no_kernel_tells(tmp_path: Path) -> None:
     of = record()
     began, lost = of.first_send_unix_us / 1e6, 1.5 * LOST_SHARE * duration_seconds(of)
     logs = [tmp_path / "awake-0", tmp_path / "awake-1"]
     for log, seconds in zip(logs, (lost, 0.0), strict=True):
         log.write_text(f"{began:.3f} 0.07 {seconds:.9f}\n")
-    assert Machine([], logs[:1]).disturbed(of)
-    assert not Machine([], logs).disturbed(of), "of both cores it is less"
+    assert Machine([], logs[:1]).slowed(of)
+    assert not Machine([], logs).slowed(of), "of both cores it is less"
+    assert not Machine([], logs[:1]).disturbed(of)
 
 
-def test_what_is_forgiven_of_a_request_follows_the_speed_of_the_cores() -> None:
-    """Alone, a client measures 2 ms more than the server, at 40 ms of work."""
-    of = record("chat/concurrency=2/r1")
-    began = of.first_send_unix_us / 1e6 - (time.time() - time.monotonic())
-    lines = tuple(
+SIX: Mapping[str, Any] = {
+    "ttft_us": (20_000,) * 6, "e2el_us": (120_000,) * 6, "output_tokens": (11,) * 6,
+    "start_us": tuple(1_000_000 * number for number in range(6)),
+}  # fmt: skip
+"""A request a second."""
+
+
+def lines_of(of: StageRecord, late_seconds: Mapping[int, float]) -> tuple[Mapping[str, Any], ...]:
+    """The server's log, last request first, if the client was so late at these requests' first tokens."""
+    began, columns = of.first_send_unix_us / 1e6 - (time.time() - time.monotonic()), of.requests
+    rows = zip(columns.start_us, columns.ttft_us, columns.e2el_us, strict=True)
+    lines = [
         {
             "arrived_at": began + start_us / 1e6,
-            "first_sent_at": began + (start_us + ttft_us) / 1e6 - 0.002,
+            "first_sent_at": began + (start_us + ttft_us) / 1e6 - late_seconds.get(number, 0.0),
             "last_sent_at": began + (start_us + e2el_us) / 1e6,
             "output_tokens": 11,
             "gaps_us": [10_000] * 10,
         }
-        for start_us, ttft_us, e2el_us in zip(
-            of.requests.start_us, of.requests.ttft_us, of.requests.e2el_us, strict=True
-        )
-    )
-    spec = Experiment(name="alone", workloads=[users(2, 2)]).spec("http://127.0.0.1:1")
+        for number, (start_us, ttft_us, e2el_us) in enumerate(rows)
+    ]
+    return tuple(reversed(lines))
+
+
+def test_requests_that_met_a_slow_core_are_left_out_of_the_timings(tmp_path: Path) -> None:
+    of = record("chat/concurrency=2/r1", requests=requests(**SIX))
+    began = of.first_send_unix_us / 1e6
+    watch, awake = tmp_path / "watch-0", tmp_path / "awake-0"
+    # What a slow core did is told after the stage; a stop between two requests harms none.
+    told = began + duration_seconds(of) + 1.0
+    awake.write_text(f"{told:.3f} 0.07 0.001 {began + 1.100:.6f}-{began + 1.115:.6f}\n")
+    watch.write_text(f"{began + 2.5:.4f} {began + 2.504:.4f}\n{began - 9:.4f} {began - 8:.4f}\n")
+    machine = Machine([watch], [awake])
+    assert timing.undisturbed(of, machine.slow(of)) == [True, False, True, True, True, True]
+    assert all(timing.undisturbed(of, ()))
+    spec = Experiment(name="late", workloads=[users(2, 6)]).spec("http://127.0.0.1:1")
+    outcome = Outcome(spec, (of,), (), (), lines_of(of, {1: 0.012}), 0.0)
+
+    def mean_ttft(slow: timing.Slow) -> Sequence[tuple[float, float]]:
+        found = timing.errors(outcome, slow=slow)
+        return [(round(e.truth, 3), round(e.measured, 3)) for e in found if e.figure == "mean ttft"]
+
+    assert mean_ttft(lambda _: ()) == [(18.0, 20.0)]
+    assert mean_ttft(machine.slow) == [(20.0, 20.0)]
+    assert mean_ttft(lambda _: [(began, began + 1.1)]) == [], "of four requests nothing is told"
+
+
+def test_a_late_client_is_excused_only_where_the_host_slowed_the_cores() -> None:
+    other = Result.model_validate({**row().model_dump(by_alias=True), "findings": ["ClientSaturated", "PathSlow"]})
+    alone = Result.model_validate({**row().model_dump(by_alias=True), "findings": ["ClientSaturated"]})
+    truth = doses.Truth({"output_throughput": 480.0, "mean_ttft_ms": 10.0}, {})
+    severe = [SimpleNamespace(code=code, severity="Suspect") for code in ("ClientSaturated", "PathSlow")]
+
+    def blamed(mistake: doses.Mistake, of: Result, *, slowed: bool) -> tuple[set[str], set[str], bool]:
+        judged = SimpleNamespace(findings=severe, results=[of])
+        outcome = SimpleNamespace(judged=judged, records=[record(f"{of.cell}/r1")])
+        (found,) = doses.seen(mistake, cast("Any", outcome), truth, lambda _: slowed)
+        return set(found.blamed), set(found.extra), found.slowed
+
+    assert blamed(PATH, other, slowed=False) == ({"client", "path"}, {"ClientSaturated"}, False)
+    assert blamed(PATH, other, slowed=True) == ({"path"}, set(), True)
+    assert blamed(PATH, alone, slowed=True) == ({"client"}, {"ClientSaturated"}, True)
+    assert blamed(CLIENT, other, slowed=True) == ({"client", "path"}, {"PathSlow"}, True)
+
+
+def test_what_is_forgiven_of_a_request_follows_the_speed_of_the_cores() -> None:
+    """Alone, a client measures 2 ms more than the server, at 40 ms of work."""
+    of = record("chat/concurrency=2/r1", requests=requests(**SIX))
+    lines = lines_of(of, dict.fromkeys(range(6), 0.002))
+    spec = Experiment(name="alone", workloads=[users(2, 6)]).spec("http://127.0.0.1:1")
     works = {id(of): 0.040}
     forgiven = timing.forgiven_ms(Outcome(spec, (of,), (), (), lines, 0.0), lambda stage: works.get(id(stage)))
     slow, fast, unknown = record(), record(), record()
