@@ -220,14 +220,16 @@ async def _clean(lab: Lab) -> Found:
         few = lab.lanes * math.ceil(sum(map(is_fast, due)) / lab.lanes)
         for some, lanes in ((due[:few], lab.lanes), (due[few:], lab.lanes_timed)):
             clean += [outcome for _, outcome in await lab.measured(some, lanes=lanes)]
+    slowed, slow = lab.machine.slowed, lab.machine.slow
+    forgiven = timing.forgiven_ms(alone[0][1], lab.machine.work_seconds, slow)
     return {
         "clean_stages": _stages(clean),
         "disturbed_stages": planned - _stages(clean),
-        "slowed_stages": sum(map(lab.machine.slowed, _records(clean))),
-        "false_suspect": sum(_blamed(clean, "Suspect", lab.machine.slowed)),
-        "false_invalid": sum(_blamed(clean, "Invalid", lab.machine.slowed)),
-        "late_where_slowed": sum(_late_where_slowed(clean, lab.machine.slowed)),
-        **_timing(clean, timing.forgiven_ms(alone[0][1], lab.machine.work_seconds), lab.machine.slow),
+        "slowed_stages": sum(map(slowed, _records(clean))),
+        "false_suspect": sum(_blamed(clean, "Suspect", slowed)),
+        "false_invalid": sum(_blamed(clean, "Invalid", slowed)),
+        "late_where_slowed": sum(_late_where_slowed(clean, slowed)),
+        **_timing(clean, forgiven, slow),
     }
 
 

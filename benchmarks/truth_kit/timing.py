@@ -72,10 +72,14 @@ class Error:
         return 100 * (self.measured - self.truth) / self.truth if self.truth > 0 else 0.0
 
 
-def forgiven_ms(alone: Outcome, work_seconds: Callable[[StageRecord], float | None]) -> Forgiven:
+def forgiven_ms(
+    alone: Outcome, work_seconds: Callable[[StageRecord], float | None], slow: Slow = lambda _: ()
+) -> Forgiven:
     """As `FORGIVEN_MS`; of requests at least half as much again as the undisturbed client takes, by the speed that the cores had
     in the stage: `work_seconds` of it."""
-    gaps_ms = {error.stage: error.measured - error.truth for error in errors(alone) if error.figure == "mean ttft"}
+    gaps_ms = {
+        error.stage: error.measured - error.truth for error in errors(alone, slow=slow) if error.figure == "mean ttft"
+    }
     works = {record.stage_id: work_seconds(record) or math.inf for record in alone.records}
     most = max(gap / works[stage] for stage, gap in gaps_ms.items())
 
