@@ -82,14 +82,14 @@ class Lab:
     """The outcomes of the pairs' servers, once they are measured."""
 
     @property
-    def lanes_ahead(self) -> int:
+    def lanes_timed(self) -> int:
         """For those whose client and servers run ahead of all processes: they wait more than they work."""
-        return 3 * self.lanes // 2
+        return self.lanes + 1
 
     @property
-    def lanes_timed(self) -> int:
-        """For those whose times are held against the truth: one less, for they wait for each other."""
-        return self.lanes_ahead - 1
+    def lanes_busy(self) -> int:
+        """For those that send so much that they would wait for each other."""
+        return self.lanes // 2
 
     async def measured(
         self, experiments: Sequence[Experiment], *, lanes: int | None = None, whole: Collection[str] = ()
@@ -178,8 +178,8 @@ async def _doses(lab: Lab) -> Found:
     # bears one in which the machine stood still.
     both = (doses.SLOW, doses.FAST)
     groups: Sequence[tuple[doses.Beside, Collection[doses.Place], int]] = (
-        ("any", (doses.SLOW,), lab.lanes_ahead),
-        ("any", (doses.FAST,), lab.lanes),
+        ("any", (doses.SLOW,), lab.lanes),
+        ("any", (doses.FAST,), lab.lanes_busy),
         ("alike", both, lab.lanes),
         ("none", both, 1),
     )
@@ -213,7 +213,7 @@ async def _clean(lab: Lab) -> Found:
     clean: list[Outcome] = []
     runs, planned = clean_runs(MAX_CLEAN_STAGES), 0
     # Some more than are missing: a second round of a single run would leave the other lanes idle.
-    while due := list(_enough(runs, round(1.08 * (CLEAN_STAGES - _stages(clean))))):
+    while due := list(_enough(runs, round(1.03 * (CLEAN_STAGES - _stages(clean))))):
         planned += sum(map(clean_stages, due))
         due.sort(key=lambda run: (not is_fast(run), run.about_seconds))
         # The fast ones first, where fewer run at a time.

@@ -114,12 +114,12 @@ class Mistake:
 
 WARM: Mapping[str, Any] = {"warmup": {"auto": {}}, "order": "AsListed"}
 PROMPTS = (64, 512)
-"""Tokens; each length has its own truth, at each place."""
+"""Tokens; each length has its own truth, at each place. The fast server gets none of the long ones."""
 REFERENCES = tuple(
     Mistake(
         name=f"nothing, {tokens} tokens",
         doses=(0,),
-        fast=(0,),
+        fast=(0,) if tokens == PROMPTS[0] else (),
         with_dose=lambda _: {},
         expected=frozenset(),
         prompt_tokens=tokens,
@@ -216,6 +216,7 @@ MISTAKES: tuple[Mistake, ...] = (
         with_dose=lambda tokens: {"flags": (f"--sim-template-tokens={tokens:g}",)},
         expected=frozenset({"ForeignTraffic", "PrefixCacheContaminated", "PromptTokensDisagree"}),
         cause="server",
+        cells=1,
     ),
     Mistake(
         name="foreign requests a second",
@@ -223,6 +224,7 @@ MISTAKES: tuple[Mistake, ...] = (
         with_dose=lambda rate: {"flags": (f"--sim-foreign-rate={rate}", "--sim-foreign-output-tokens=64")},
         expected=frozenset({"ForeignTraffic", "LittlesLawBroken"}),
         cause="server",
+        cells=1,
     ),
     Mistake(
         name="foreign cache hits percent",
@@ -231,6 +233,7 @@ MISTAKES: tuple[Mistake, ...] = (
         expected=frozenset({"PrefixCacheContaminated"}),
         prompt_tokens=512,
         cause="server",
+        cells=1,
     ),
     Mistake(
         name="cold start of ms",
@@ -270,6 +273,7 @@ MISTAKES: tuple[Mistake, ...] = (
         with_dose=lambda percent: {"flags": (f"--sim-output-percent={percent}",)},
         expected=frozenset({"OutputTooShort"}),
         cause="server",
+        cells=1,
     ),
     Mistake(
         name="usage of percent",
@@ -277,6 +281,7 @@ MISTAKES: tuple[Mistake, ...] = (
         with_dose=lambda percent: {"flags": (f"--sim-usage-percent={percent}",)},
         expected=frozenset({"TokenCountsDisagree", "OutputTooShort"}),
         cause="server",
+        cells=1,
     ),
     Mistake(
         name="failed requests percent",
@@ -284,6 +289,7 @@ MISTAKES: tuple[Mistake, ...] = (
         with_dose=lambda percent: {"flags": (f"--sim-error-percent={percent}",)},
         expected=frozenset({"RequestsFailed"}),
         cause="server",
+        cells=1,
     ),
 )
 

@@ -37,7 +37,8 @@ SLOW_FACTOR, USUAL_OF_PIECES = 2.5, 500
 """A piece that takes so many times the CPU time of the median of the last ones met a host that ran something else, or lowered its
 clock, and did not tell: what it took beyond the median is lost."""
 LOST_SHARE = 0.005
-"""Of the cores' time, from which on a stage counts as slowed: half of the hundredth in which rules doubt a late client."""
+"""Of what the work took, from which on a stage counts as slowed: half of the hundredth in which rules doubt a late client. Not of
+the stage's time, for the work gets only what others leave of it, and what happens meanwhile it does not see."""
 TOLD_LATE_SECONDS = 2.0
 """After the end of a slow piece, at most, its process tells: it is the last to get a core."""
 MARGIN_SECONDS = 0.25
@@ -81,8 +82,8 @@ class Machine:
 
     def slowed(self, record: StageRecord) -> bool:
         """Whether the cores lost much of the stage's time that no kernel tells, by the work that keeps them awake."""
-        lost = sum(row.lost_seconds for row in self._rows(record))
-        return lost > LOST_SHARE * duration_seconds(record) * len(self._works)
+        rows = self._rows(record, TOLD_LATE_SECONDS)
+        return sum(row.lost_seconds for row in rows) > LOST_SHARE * sum(row.work_seconds for row in rows)
 
     def slow(self, record: StageRecord) -> Sequence[tuple[float, float]]:
         """From when until when a core was slow or stood still in a stage; Unix seconds."""
