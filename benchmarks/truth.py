@@ -180,6 +180,7 @@ async def _doses(lab: Lab) -> Found:
     groups: Sequence[tuple[doses.Beside, Collection[doses.Place], int]] = (
         ("any", (doses.SLOW,), lab.lanes),
         ("any", (doses.FAST,), lab.lanes_busy),
+        ("few", both, lab.lanes_busy),
         ("alike", both, lab.lanes),
         ("none", both, 1),
     )

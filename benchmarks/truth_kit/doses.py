@@ -5,7 +5,7 @@ runs without any, which send the same requests at the same instants. What a dose
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any, Literal, NamedTuple
@@ -20,9 +20,11 @@ from truth_kit.timing import Figures, true_figures
 
 Cause = Literal["client", "path", "frontend", "server"]
 Named = Literal["rightly", "wrongly", "unknown", "nobody"]
-Beside = Literal["none", "alike", "any"]
-"""What may run beside an experiment: nothing; only those that compete for the cores as it does; or any, since its client and
-servers run ahead of all processes."""
+Beside = Literal["none", "few", "alike", "any"]
+"""What may run beside an experiment: nothing; one more; only those that compete for the cores as it does; or any, since its client
+and servers run ahead of all processes."""
+AHEAD: Collection[Beside] = ("any", "few")
+"""Where client and servers run ahead of all processes."""
 CAUSES: Mapping[str, Cause] = {
     "ClientSaturated": "client", "ClientThrottled": "client", "PathSlow": "path", "FrontendSaturated": "frontend",
 }  # fmt: skip
@@ -105,8 +107,8 @@ class Mistake:
             about_seconds=self.cells * place.seconds,
             **{
                 "measurement": WARM,
-                "client_ahead": self.beside == "any",
-                "servers_ahead": self.beside == "any",
+                "client_ahead": self.beside in AHEAD,
+                "servers_ahead": self.beside in AHEAD,
                 **values,
             },
         )
@@ -171,6 +173,9 @@ MISTAKES: tuple[Mistake, ...] = (
         with_dose=lambda delay: {"path_delay_ms": delay},
         expected=_GAP | {"PathSlow"},
         cause="path",
+        # What delays it takes a core from the clients of others, as a wire would not.
+        beside="few",
+        cells=1,
     ),
     Mistake(
         name="path that loses percent",
