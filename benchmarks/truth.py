@@ -60,6 +60,7 @@ LIMITS: Mapping[str, tuple[float, float]] = {
     "stages_untimed": (0, 0),
     "false_suspect": (0, 0),
     "false_invalid": (0, 0),
+    "timed_requests_percent": (50, 100),
     "max_timing_error_percent": (0, 2),
     "saturated_unnoticed": (0, 0),
     "aa_different_percent": (0, 5),

@@ -82,7 +82,7 @@ class Machine:
 
     def slowed(self, record: StageRecord) -> bool:
         """Whether the cores lost much of the stage's time that no kernel tells, by the work that keeps them awake."""
-        rows = self._rows(record, TOLD_LATE_SECONDS)
+        rows = self._rows(record)
         return sum(row.lost_seconds for row in rows) > LOST_SHARE * sum(row.work_seconds for row in rows)
 
     def slow(self, record: StageRecord) -> Sequence[tuple[float, float]]:

@@ -15,7 +15,7 @@ from benchrun.api import Result
 from benchrun.measure import Plateau, duration_seconds
 from benchrun.plan import cells
 from benchrun_client.contract import StageRecord
-from truth import LIMITS, WORDS, _beyond
+from truth import LIMITS, WORDS, _beyond, _blamed
 from truth_kit import coverage, doses, gates, pairs, product, timing
 from truth_kit.clean import CELLS_A_RUN, clean_runs
 from truth_kit.doses import FAST, MISTAKES, SLOW, Seen
@@ -132,7 +132,7 @@ def test_doses_in_a_few_figures() -> None:
         (CLIENT.name, "slow", 0.5): [seen(4.9, "Valid"), seen(4.9, "Valid", bounded=True)],
         (CLIENT.name, "slow", 0.3): [seen(9, "Valid"), seen(9, "Suspect", "client")],
         (CLIENT.name, "fast", 0.1): [
-            seen(50, "Invalid", "client"),
+            seen(50, "Invalid", "client", slowed=True),
             seen(50, "Invalid", "path", extra=frozenset({"PathSlow", "Drift"})),
         ],
         (PATH.name, "fast", 1.0): [seen(0, "Valid", floor_percent=13.0), seen(0, "Suspect", floor_percent=20.0)],
@@ -144,6 +144,7 @@ def test_doses_in_a_few_figures() -> None:
     assert tally.harmful_unnoticed_mean_percent == pytest.approx(100 / 8)
     assert (tally.harmed, tally.p99_bounded, tally.extra_findings) == (8, 1, 2)
     assert (tally.within_floor, tally.within_floor_unnoticed) == (2, 1)
+    assert tally.p99_bounded_or_slowed == 2
     assert tally.named == 5
     shares = tally.named_rightly_percent, tally.named_unknown_percent, tally.nobody_named_percent
     assert shares == (50, 20, 20)
@@ -381,6 +382,27 @@ def test_a_late_client_is_excused_only_where_the_host_slowed_the_cores() -> None
     assert blamed(PATH, other, slowed=True) == ({"path"}, set(), True)
     assert blamed(PATH, alone, slowed=True) == ({"client"}, {"ClientSaturated"}, True)
     assert blamed(CLIENT, other, slowed=True) == ({"client", "path"}, {"PathSlow"}, True)
+
+
+def test_in_clean_stages_only_a_late_client_is_excused_by_a_slow_host() -> None:
+    def outcome(codes: Mapping[str, Sequence[str]]) -> Any:
+        """Findings of each stage."""
+        found = [
+            SimpleNamespace(code=code, severity="Suspect", worst_stage=stage, count=1, evidence={})
+            for stage, of in codes.items()
+            for code in of
+        ]
+
+        def only(kept: Any) -> Any:
+            return outcome({stage: of for stage, of in codes.items() if kept(stage)})
+
+        return SimpleNamespace(records=list(codes), judged=SimpleNamespace(findings=found), only=only)
+
+    clean = [outcome({"a": ["ClientSaturated"], "b": ["ClientSaturated", "Drift"]})]
+    for slowed, blamed in (("", 3), ("b", 2), ("ab", 1)):
+        slow = set(slowed)
+        assert sum(_blamed(clean, "Suspect", slow.__contains__)) == blamed
+    assert sum(_blamed(clean, "Invalid", lambda _: False)) == 0
 
 
 def test_what_is_forgiven_of_a_request_follows_the_speed_of_the_cores() -> None:
