@@ -10,7 +10,7 @@ from truth_kit.mistakes import open_loop, users
 
 STAGE_SECONDS = 10.5
 CELLS_A_RUN = 5
-REPEATS, QUEUE_REPEATS = 5, 4
+REPEATS, QUEUE_REPEATS = 5, 3
 _TTFTS_MS, _TPOTS_MS, _JITTERS_MS = (8, 20, 60, 150), (4, 8, 15), (0, 1, 2)
 _FAST = ("--sim-ttft-ms=8", "--sim-ttft-ms=20")
 _RATES, _USERS, _TOKENS = ("4", "10", "20", "30"), (1, 4, 12, 24), (8, 24, 48)

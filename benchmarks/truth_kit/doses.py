@@ -85,7 +85,7 @@ class Mistake:
     """Doses at the fast server."""
     cause: Cause | None = None
     """Who is to blame; None: nobody in particular."""
-    cells: int = 2
+    cells: int = 1
     """Load points of a dose."""
     prompt_tokens: int = 64
     beside: Beside = "any"
@@ -155,7 +155,6 @@ MISTAKES: tuple[Mistake, ...] = (
         with_dose=lambda seconds: {"client_stopped": _stop(seconds)},
         expected=_CLIENT,
         cause="client",
-        cells=1,
     ),
     Mistake(
         name="neighbours that burn cores",
@@ -163,7 +162,6 @@ MISTAKES: tuple[Mistake, ...] = (
         fast=(2, 8),
         with_dose=lambda count: {"neighbours": int(count)},
         expected=_CLIENT | _SERVER | _GAP | {"FrontendSaturated", "ServerThrottled"},
-        cells=1,
         beside="none",
     ),
     Mistake(
@@ -175,7 +173,6 @@ MISTAKES: tuple[Mistake, ...] = (
         cause="path",
         # What delays it takes a core from the clients of others, as a wire would not.
         beside="few",
-        cells=1,
     ),
     Mistake(
         name="path that loses percent",
@@ -184,7 +181,6 @@ MISTAKES: tuple[Mistake, ...] = (
         with_dose=lambda percent: {"path_loss_percent": percent},
         expected=_GAP | {"PathSlow"},
         cause="path",
-        cells=1,
         # All share a network namespace, and with it the count of lost packets.
         beside="none",
     ),
@@ -196,7 +192,6 @@ MISTAKES: tuple[Mistake, ...] = (
         with_dose=lambda busy: {"flags": (f"--sim-frontend-ms={busy}",), "client_ahead": True},
         expected=_GAP | {"FrontendSaturated", "NotSteadyState"},
         cause="frontend",
-        cells=1,
         beside="none",
     ),
     Mistake(
@@ -213,7 +208,6 @@ MISTAKES: tuple[Mistake, ...] = (
         fast=(0.05, 0.15, 0.5),
         with_dose=lambda seconds: {"server_stopped": _stop(seconds)},
         expected=_SERVER | _GAP | {"FrontendSaturated"},
-        cells=1,
     ),
     Mistake(
         name="chat template of tokens",
@@ -221,7 +215,6 @@ MISTAKES: tuple[Mistake, ...] = (
         with_dose=lambda tokens: {"flags": (f"--sim-template-tokens={tokens:g}",)},
         expected=frozenset({"ForeignTraffic", "PrefixCacheContaminated", "PromptTokensDisagree"}),
         cause="server",
-        cells=1,
     ),
     Mistake(
         name="foreign requests a second",
@@ -229,7 +222,6 @@ MISTAKES: tuple[Mistake, ...] = (
         with_dose=lambda rate: {"flags": (f"--sim-foreign-rate={rate}", "--sim-foreign-output-tokens=64")},
         expected=frozenset({"ForeignTraffic", "LittlesLawBroken"}),
         cause="server",
-        cells=1,
     ),
     Mistake(
         name="foreign cache hits percent",
@@ -238,7 +230,6 @@ MISTAKES: tuple[Mistake, ...] = (
         expected=frozenset({"PrefixCacheContaminated"}),
         prompt_tokens=512,
         cause="server",
-        cells=1,
     ),
     Mistake(
         name="cold start of ms",
@@ -250,7 +241,6 @@ MISTAKES: tuple[Mistake, ...] = (
         },
         expected=frozenset({"ColdStart", "NotSteadyState"}),
         cause="server",
-        cells=1,
     ),
     Mistake(
         name="compiling for ms",
@@ -259,7 +249,6 @@ MISTAKES: tuple[Mistake, ...] = (
         with_dose=lambda long: {"flags": ("--sim-jit-at-request=100", f"--sim-jit-ms={long}")},
         expected=frozenset({"CompilationInWindow"}),
         cause="server",
-        cells=1,
     ),
     Mistake(
         name="slower by percent a second",
@@ -270,7 +259,6 @@ MISTAKES: tuple[Mistake, ...] = (
         },
         expected=_SERVER,
         cause="server",
-        cells=1,
     ),
     Mistake(
         name="answers of percent",
@@ -278,7 +266,6 @@ MISTAKES: tuple[Mistake, ...] = (
         with_dose=lambda percent: {"flags": (f"--sim-output-percent={percent}",)},
         expected=frozenset({"OutputTooShort"}),
         cause="server",
-        cells=1,
     ),
     Mistake(
         name="usage of percent",
@@ -286,7 +273,6 @@ MISTAKES: tuple[Mistake, ...] = (
         with_dose=lambda percent: {"flags": (f"--sim-usage-percent={percent}",)},
         expected=frozenset({"TokenCountsDisagree", "OutputTooShort"}),
         cause="server",
-        cells=1,
     ),
     Mistake(
         name="failed requests percent",
@@ -294,7 +280,6 @@ MISTAKES: tuple[Mistake, ...] = (
         with_dose=lambda percent: {"flags": (f"--sim-error-percent={percent}",)},
         expected=frozenset({"RequestsFailed"}),
         cause="server",
-        cells=1,
     ),
 )
 

@@ -20,7 +20,7 @@ from truth_kit import coverage, doses, gates, pairs, product, timing
 from truth_kit.clean import CELLS_A_RUN, clean_runs
 from truth_kit.doses import FAST, MISTAKES, SLOW, Seen
 from truth_kit.lab import Experiment, Outcome
-from truth_kit.machine import LONG_IN_ALL_SECONDS, LOST_SHARE, Machine
+from truth_kit.machine import LONG_IN_ALL_SECONDS, LONG_STOP_SECONDS, LOST_SHARE, Machine
 from truth_kit.mistakes import users
 from truth_kit.physical import delaying
 from truth_kit.processes import free_port
@@ -293,30 +293,44 @@ async def test_a_delayed_way_adds_to_every_round_trip() -> None:
     ("stolen", "counts"), [(0.0, True), (LONG_IN_ALL_SECONDS - 0.01, True), (LONG_IN_ALL_SECONDS, False)]
 )
 def test_a_stage_of_which_the_host_took_much_does_not_count(stolen: float, counts: bool) -> None:
-    assert Machine([], []).disturbed(record(client=client(stolen_seconds=stolen))) is not counts
+    assert Machine([]).disturbed(record(client=client(stolen_seconds=stolen))) is not counts
+
+
+def test_a_stage_that_met_a_long_stop_or_many_does_not_count(tmp_path: Path) -> None:
+    of, log = record(), tmp_path / "core-0"
+    began, ended = of.first_send_unix_us / 1e6, of.first_send_unix_us / 1e6 + duration_seconds(of)
+
+    def disturbed(*stops: tuple[float, float]) -> bool:
+        spans = ",".join(f"{begin:.4f}-{begin + length:.4f}" for begin, length in stops)
+        log.write_text(f"{ended + 0.8:.3f} 0.001 0.3 0 . {spans}\n")
+        return Machine([log]).disturbed(of)
+
+    assert disturbed((began, LONG_STOP_SECONDS + 0.001))
+    assert not disturbed((began, LONG_STOP_SECONDS - 0.001))
+    assert disturbed(*((began, LONG_STOP_SECONDS - 0.001) for _ in range(4))), "in all it is long"
+    assert not disturbed((began - 9, 8.0), (ended + 0.5, 0.3)), "before it, and after it"
 
 
 def test_how_fast_the_cores_were_is_read_from_the_time_of_the_stage(tmp_path: Path) -> None:
-    of = record()
+    of, log = record(), tmp_path / "core-0"
     began = of.first_send_unix_us / 1e6
-    log = tmp_path / "awake-0"
-    log.write_text(f"{began - 1:.3f} 9 9\n{began:.3f} 0.03 0\n{began + 0.001:.3f} 0.07 0.02\n{began + 1e6:.3f} 9 9\n")
-    assert Machine([], [log]).work_seconds(of) == pytest.approx(0.040)
-    assert not Machine([], [log]).disturbed(of)
-    assert Machine([], []).work_seconds(of) is None
+    rows = ((began - 1, 9), (began, 0.00003), (began + 0.001, 0.00005), (began + 1e6, 9))
+    log.write_text("".join(f"{at:.3f} {usual:.9f} 0.3 0 . .\n" for at, usual in rows))
+    assert Machine([log]).work_seconds(of) == pytest.approx(0.00004)
+    assert not Machine([log]).disturbed(of)
+    assert Machine([]).work_seconds(of) is None
 
 
 def test_a_stage_is_slowed_in_which_the_cores_lost_much_that_no_kernel_tells(tmp_path: Path) -> None:
-    """However little of the stage the work had a core."""
     of = record()
-    began, lost = of.first_send_unix_us / 1e6, 1.5 * LOST_SHARE * 0.07
-    logs = [tmp_path / "awake-0", tmp_path / "awake-1"]
+    began, lost = of.first_send_unix_us / 1e6, 1.5 * LOST_SHARE * 0.3
+    logs = [tmp_path / "core-0", tmp_path / "core-1"]
     for log, seconds in zip(logs, (lost, 0.0), strict=True):
-        log.write_text(f"{began:.3f} 0.07 {seconds:.9f}\n")
-    assert Machine([], logs[:1]).slowed(of)
-    assert not Machine([], logs).slowed(of), "of both cores it is less"
-    assert not Machine([], logs[:1]).disturbed(of)
-    assert not Machine([], []).slowed(of)
+        log.write_text(f"{began:.3f} 0.00005 0.3 {seconds:.9f} . .\n")
+    assert Machine(logs[:1]).slowed(of)
+    assert not Machine(logs).slowed(of), "of both cores it is less"
+    assert not Machine(logs[:1]).disturbed(of)
+    assert not Machine([]).slowed(of)
 
 
 SIX: Mapping[str, Any] = {
@@ -346,12 +360,12 @@ def lines_of(of: StageRecord, late_seconds: Mapping[int, float]) -> tuple[Mappin
 def test_requests_that_met_a_slow_core_are_left_out_of_the_timings(tmp_path: Path) -> None:
     of = record("chat/concurrency=2/r1", requests=requests(**SIX))
     began = of.first_send_unix_us / 1e6
-    watch, awake = tmp_path / "watch-0", tmp_path / "awake-0"
+    log = tmp_path / "core-0"
     # What a slow core did is told after the stage; a stop between two requests harms none.
-    told = began + duration_seconds(of) + 1.0
-    awake.write_text(f"{told:.3f} 0.07 0.001 {began + 1.100:.6f}-{began + 1.115:.6f}\n")
-    watch.write_text(f"{began + 2.5:.4f} {began + 2.504:.4f}\n{began - 9:.4f} {began - 8:.4f}\n")
-    machine = Machine([watch], [awake])
+    told = began + duration_seconds(of) + 0.9
+    slow, stop = f"{began + 1.100:.4f}-{began + 1.115:.4f}", f"{began + 2.5:.4f}-{began + 2.504:.4f}"
+    log.write_text(f"{told:.3f} 0.00005 0.3 0.01 {slow} {stop}\n")
+    machine = Machine([log])
     assert timing.undisturbed(of, machine.slow(of)) == [True, False, True, True, True, True]
     assert all(timing.undisturbed(of, ()))
     spec = Experiment(name="late", workloads=[users(2, 6)]).spec("http://127.0.0.1:1")
