@@ -83,8 +83,8 @@ class Lab:
     """The outcomes of the pairs' servers, once they are measured."""
 
     @property
-    def lanes_more(self) -> int:
-        """For those whose client and servers run ahead of all processes, or whose times do not matter: they wait more than they work."""
+    def lanes_timed(self) -> int:
+        """For those whose client and servers run ahead of all processes: they wait more than they work."""
         return self.lanes + 1
 
     @property
@@ -159,7 +159,7 @@ async def _capacity(lab: Lab) -> Found:
 async def _mistakes(lab: Lab) -> Found:
     chosen = [mistake for mistake in MISTAKES if lab.named in mistake.name]
     found = 0
-    async for experiment, outcome in measure_all(chosen, lanes=lab.lanes_more, say=_say):
+    async for experiment, outcome in measure_all(chosen, lanes=lab.lanes, say=_say):
         told = {finding.code: finding.severity for finding in outcome.judged.findings}
         missed: dict[str, str] = {c: s for c, s in experiment.expected.items() if told.get(c) != s}
         evidence = {
@@ -220,7 +220,7 @@ async def _clean(lab: Lab) -> Found:
         due.sort(key=lambda run: (not is_fast(run), run.about_seconds))
         # The fast ones first, where fewer run at a time.
         few = lab.lanes * math.ceil(sum(map(is_fast, due)) / lab.lanes)
-        for some, lanes in ((due[:few], lab.lanes), (due[few:], lab.lanes_more)):
+        for some, lanes in ((due[:few], lab.lanes), (due[few:], lab.lanes_timed)):
             clean += [outcome for _, outcome in await lab.measured(some, lanes=lanes)]
     slowed, slow = lab.machine.slowed, lab.machine.slow
     forgiven = timing.forgiven_ms(alone[0][1], lab.machine.work_seconds, slow)
@@ -256,7 +256,8 @@ def _timing(clean: Sequence[Outcome], forgiven: timing.Forgiven, slow: timing.Sl
 async def _arms(lab: Lab) -> Found:
     """The servers that `_pairs` compares."""
     arms: dict[str, list[Outcome]] = {"A": [], "B": []}
-    async for experiment, outcome in measure_all(list(pairs.real_arms(REAL_SERVERS)), lanes=lab.lanes_more, say=_say):
+    lanes = lab.lanes + 1  # Twenty in four rounds.
+    async for experiment, outcome in measure_all(list(pairs.real_arms(REAL_SERVERS)), lanes=lanes, say=_say):
         arms[experiment.name[0]].append(outcome)
     if any(len(arm) != REAL_SERVERS for arm in arms.values()):
         raise Failed("a server of the pairs could not be measured")

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import NamedTuple, Self
 
 from benchrun.measure import duration_seconds
@@ -33,7 +33,7 @@ looks, so several stops of 20 ms; and a mean of 100 ms is 2 % off when every ten
 WORK = json.dumps({f"key{n}": [n, str(n), n / 7] for n in range(20)})
 READINGS, WAKES_A_PIECE = 3, 3
 """Of reading it, 50 microseconds a wake: as a client's work does, it calls for the interpreter, memory and caches."""
-SLOW_FACTOR, USUAL_OF_PIECES = 2.5, 500
+SLOW_FACTOR, USUAL_OF_PIECES = 1.75, 500
 """A piece that takes so many times the CPU time of the median of the last ones met a host that ran something else, or lowered its
 clock, and did not tell."""
 LOST_SHARE = 0.005
@@ -59,7 +59,7 @@ class _Row(NamedTuple):
     at: float
     """Unix seconds, when the last ended."""
     usual_seconds: float
-    """CPU time that a piece took."""
+    """CPU time that a piece took, of those that were not slow."""
     watched_seconds: float
     lost_seconds: float
     """Of those, by a slower core."""
@@ -173,11 +173,12 @@ def _watch() -> None:
         last.extend(piece.cpu_seconds for piece in pieces)
         usual = median(last)
         slow = [piece for piece in pieces if piece.cpu_seconds > SLOW_FACTOR * usual]
+        others = [piece.cpu_seconds for piece in pieces if piece not in slow] or [usual]
         lost = sum((piece.ended - piece.began) * (1 - usual / piece.cpu_seconds) for piece in slow)
         ended, watched_seconds = pieces[-1].ended, pieces[-1].ended - pieces[0].began
         slow_spans = _told(Stop(piece.began, piece.ended) for piece in slow)
         stops = _told(stop for piece in pieces for stop in piece.stops)
-        print(f"{ended:.3f} {usual:.9f} {watched_seconds:.4f} {lost:.6f} {slow_spans} {stops}", flush=True)
+        print(f"{ended:.3f} {fmean(others):.9f} {watched_seconds:.4f} {lost:.6f} {slow_spans} {stops}", flush=True)
 
 
 def _piece() -> _Piece:

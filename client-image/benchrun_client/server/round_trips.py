@@ -9,6 +9,7 @@ import contextlib
 import math
 import time
 from collections.abc import Sequence
+from itertools import cycle, islice
 from statistics import median
 
 import aiohttp
@@ -18,8 +19,8 @@ from benchrun_client.engines import ENGINE
 from benchrun_client.http_session import NETWORK_ERRORS, answer_of
 from benchrun_client.stage_record import micros
 
-ROUND_TRIPS = 20
-MAX_SECONDS = 2.0  # The servers idle meanwhile; a path that takes longer shows after a few.
+ROUND_TRIPS, PAUSE_SECONDS = 20, 0.05  # Together longer than a core is slow, or a process waits for one.
+MAX_SECONDS = 3.0  # The servers idle meanwhile; a path that takes longer shows after a few.
 MAX_SERVERS = 4  # As many are looked at: five round trips each.
 
 
@@ -32,11 +33,11 @@ async def measure_round_trips(
     with contextlib.suppress(*NETWORK_ERRORS):
         async with asyncio.timeout(seconds):
             paths = {url: await _open_connection(session, url) for url in servers}
-            for number in range(ROUND_TRIPS if servers else 0):
-                url = servers[number % len(servers)]
+            for url in islice(cycle(servers), ROUND_TRIPS):
                 start = time.perf_counter()
                 await _status(session, paths[url])
                 took[url].append(time.perf_counter() - start)
+                await asyncio.sleep(PAUSE_SECONDS)
     every = sorted(seconds for of_server in took.values() for seconds in of_server)
     if not every:
         return None

@@ -57,6 +57,21 @@ async def test_the_connection_and_the_first_answer_are_not_counted() -> None:
     assert trips.p95_us < 150_000
 
 
+async def test_a_machine_that_is_slow_for_a_while_is_not_the_path() -> None:
+    began: float | None = None
+
+    async def answer(_: web.Request) -> web.Response:
+        nonlocal began
+        began = began or time.perf_counter()
+        await asyncio.sleep(0.02 if time.perf_counter() - began < 0.4 else 0)
+        return web.Response()
+
+    async with serving(health=answer) as url, aiohttp.ClientSession() as session:
+        trips = await measure_round_trips(session, [url])
+    assert trips is not None
+    assert trips.median_us < 20_000
+
+
 async def test_the_server_furthest_in_its_startup_counts() -> None:
     async with serving(health=after(0)) as near, serving(health=after(0.04)) as far, aiohttp.ClientSession() as session:
         trips = await measure_round_trips(session, [near, far])
