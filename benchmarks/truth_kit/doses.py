@@ -146,6 +146,7 @@ MISTAKES: tuple[Mistake, ...] = (
         with_dose=lambda share: {"client_cpu_share": share, "servers_ahead": True},
         expected=_CLIENT,
         cause="client",
+        cells=2,
         beside="alike",
     ),
     Mistake(

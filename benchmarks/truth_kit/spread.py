@@ -13,8 +13,8 @@ Found = TypeVar("Found")
 def spread(work: Callable[[Task], Found], tasks: Sequence[Task]) -> Iterator[Found]:
     """The results in the order of the tasks. `work` is a function of a module."""
     context = get_context("spawn")
-    # As many again: the processes that keep the cores awake (`machine`) have the same priority.
-    with ProcessPoolExecutor(2 * (os.cpu_count() or 1), mp_context=context, initializer=_idle) as pool:
+    # Four for one: the processes that keep the cores awake (`machine`) have the same priority.
+    with ProcessPoolExecutor(4 * (os.cpu_count() or 1), mp_context=context, initializer=_idle) as pool:
         yield from pool.map(work, tasks)
 
 
