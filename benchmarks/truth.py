@@ -223,7 +223,7 @@ async def _clean(lab: Lab) -> Found:
         for some, lanes in ((due[:few], lab.lanes), (due[few:], lab.lanes_timed)):
             clean += [outcome for _, outcome in await lab.measured(some, lanes=lanes)]
     slowed, slow = lab.machine.slowed, lab.machine.slow
-    forgiven = timing.forgiven_ms(alone[0][1], lab.machine.work_seconds, slow)
+    forgiven = timing.forgiven_ms(alone[0][1], lab.machine.work_seconds, slow=slow, slowed=slowed)
     return {
         "clean_stages": _stages(clean),
         "disturbed_stages": planned - _stages(clean),

@@ -121,6 +121,8 @@ def real_arms(servers: int) -> Iterator[Experiment]:
                 workloads=[users(4, 140)],
                 servers=((*flags, f"--seed={number}"),),
                 measurement={"warmup": {"auto": {}}},
+                client_ahead=True,
+                servers_ahead=True,
             )
 
 

@@ -425,10 +425,13 @@ def test_what_is_forgiven_of_a_request_follows_the_speed_of_the_cores() -> None:
     lines = lines_of(of, dict.fromkeys(range(6), 0.002))
     spec = Experiment(name="alone", workloads=[users(2, 6)]).spec("http://127.0.0.1:1")
     works = {id(of): 0.040}
-    forgiven = timing.forgiven_ms(Outcome(spec, (of,), (), (), lines, 0.0), lambda stage: works.get(id(stage)))
+    alone, slowed = Outcome(spec, (of,), (), (), lines, 0.0), set[int]()
+    forgiven = timing.forgiven_ms(alone, lambda stage: works.get(id(stage)), slowed=lambda stage: id(stage) in slowed)
     slow, fast, unknown = record(), record(), record()
     works |= {id(slow): 0.060, id(fast): 0.010}
     assert [forgiven(each)["ttft"] for each in (of, slow, fast, unknown)] == pytest.approx(
         [3.0, 4.5, 1.0, 1.0], rel=0.01
     )
     assert forgiven(slow) == {**timing.FORGIVEN_MS, "ttft": forgiven(slow)["ttft"], "e2el": forgiven(slow)["ttft"]}
+    slowed.add(id(slow))
+    assert forgiven(slow)["ttft"] == pytest.approx(6.0, rel=0.01)
