@@ -86,8 +86,8 @@ test-long: .venv devcluster-up images test-experiments ## The longer proofs: exp
 	$(MAKE) --no-print-directory bench-judge bench-proxy bench-shards bench-truth
 
 # The tiny manifests of docs/experiments, and the two that belong to them.
-EXPERIMENTS := tests/e2e/test_experiments.py $(addprefix tests/long/test_,profile.py disaggregated_vllm.py \
-  prompts_sent_again.py packed_texts.py swept_experiments.py)
+EXPERIMENTS := $(addprefix tests/long/test_,four_latencies.py profile.py disaggregated_vllm.py prompts_sent_again.py \
+  packed_texts.py swept_experiments.py)
 
 .PHONY: test-experiments
 test-experiments: .venv devcluster-up images ## Every tiny experiment on real vLLM, with its answers; reports are kept in .reports

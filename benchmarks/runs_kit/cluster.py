@@ -20,6 +20,7 @@ MAX_LINE_BYTES = 4 * 1024 * 1024
 PATHS = {
     "BenchmarkRun": "/apis/benchrun.dev/v1alpha1/namespaces/{}/benchmarkruns",
     "ConfigMap": "/api/v1/namespaces/{}/configmaps",
+    "NetworkPolicy": "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies",
     "Service": "/api/v1/namespaces/{}/services",
     "Job": "/apis/batch/v1/namespaces/{}/jobs",
     "Deployment": "/apis/apps/v1/namespaces/{}/deployments",

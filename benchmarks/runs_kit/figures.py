@@ -12,8 +12,8 @@ class Figures:
 
     runs: int
     create_seconds: float
-    """What it takes the benchmark itself to create as many ConfigMaps, Services and Jobs, one run's after another's: the machine. The
-    median of some rounds, for a host is slow at times."""
+    """What it takes the benchmark itself to create as many runs with plan, NetworkPolicy, Service and Job, and to write each a
+    status: what the API server takes. The median of some rounds, for a host is slow at times."""
     children_seconds: float
     """From the apply of the last run until plan, Service and client Job of every run exist."""
     children_ratio: float

@@ -11,6 +11,7 @@ Json = dict[str, Any]
 NO_SCHEDULER = "benchrun-scale-nobody"
 """No scheduler has this name, so no node takes the pods and no kubelet touches them."""
 STAGES = 6
+ALIKE_KINDS = ("BenchmarkRun", "ConfigMap", "NetworkPolicy", "Service", "Job")
 
 
 def run(name: str, namespace: str) -> Json:
@@ -42,16 +43,28 @@ def run(name: str, namespace: str) -> Json:
 
 
 def alike(name: str, namespace: str) -> Iterator[tuple[str, Json]]:
-    """Objects of the kinds that a run's first children have, and about as large."""
+    """A run and objects such as its first children, about as large; the Job gets a pod, as a client's does."""
     about = {"metadata": {"name": name, "namespace": namespace, "labels": {"alike": ""}}}
     pod = {
         "schedulerName": NO_SCHEDULER,
         "restartPolicy": "Never",
         "containers": [{"name": "client", "image": "client"}],
     }
+    yield "BenchmarkRun", {**run(name, namespace), **about}
     yield "ConfigMap", {**about, "data": {"plan.json": "x" * 4096}}
+    yield "NetworkPolicy", {**about, "spec": {"podSelector": {"matchLabels": {"alike": name}}}}
     yield "Service", {**about, "spec": {"selector": {"alike": name}, "ports": [{"port": 8000}]}}
-    yield "Job", {**about, "spec": {"suspend": True, "template": {"spec": pod}}}
+    yield "Job", {**about, "spec": {"template": {"spec": pod}}}
+
+
+def pending() -> Json:
+    """About what the operator says of a run first."""
+    words = "waiting for the client: its pod waits for a node"
+    conditions = [
+        _condition(type_, "Unknown", reason="InProgress", message=words)
+        for type_ in ("Accepted", "ServerReady", "Complete", "Valid")
+    ]
+    return {"status": {"phase": "Pending", "message": words, "conditions": conditions}}
 
 
 def unschedulable() -> Json:

@@ -34,8 +34,13 @@ class Request:
     """A list or watch: about no run in particular."""
     run: str | None
     """The run that path or body name."""
-    live_only: bool
-    """A write of `status.live` and nothing else."""
+    changes: tuple[str, ...]
+    """Fields of the status that it writes."""
+
+    @property
+    def live_only(self) -> bool:
+        """A write of `status.live` and nothing else."""
+        return self.changes == ("live",)
 
     @property
     def writes(self) -> bool:
@@ -100,7 +105,7 @@ class CountingProxy:
             resource=f"{plural}/{subresource}" if subresource else plural,
             of_collection=method == "GET" and name is None,
             run=named[0] if named else None,
-            live_only=method == "PATCH" and subresource == "status" and _changes(text).keys() == {"live"},
+            changes=tuple(_changes(text)) if method == "PATCH" and subresource == "status" else (),
         )
 
 

@@ -82,6 +82,8 @@ class Scenario:
             self._api, self._picture = cluster, Picture(cluster, self._namespace)
             self._picture.start()
             await self._pages.start([run.address for run in self._runs])
+            # While nobody acts on what it creates.
+            create_seconds = await self._create_alike()
             tls = ssl.create_default_context(cafile=cluster.authority)
             self._proxy = CountingProxy(cluster.url, tls=tls, run_name=RUN_NAME)
             await self._proxy.start()
@@ -89,7 +91,7 @@ class Scenario:
             try:
                 await self._operator.start()
                 self._report("operator ready")
-                return await self._measured()
+                return await self._measured(create_seconds)
             except NotAsExpected:
                 self._say(f"the operator's last words: {self._operator.last_words()}")
                 raise
@@ -111,8 +113,7 @@ class Scenario:
             await cluster.ask("DELETE", f"/api/v1/namespaces/{self._namespace}")
             await cluster.close()
 
-    async def _measured(self) -> Figures:
-        create_seconds = await self._create_alike()
+    async def _measured(self, create_seconds: float) -> Figures:
         children_seconds = await self._apply_runs()
         server_children_seconds = await self._start_clients()
         waiting = await self._wait_for_gpus()
@@ -133,19 +134,27 @@ class Scenario:
         )
 
     async def _create_alike(self) -> float:
-        """Seconds to create what the runs will need first, by one client that waits for each answer: the median of some rounds."""
+        """Seconds to create runs and what they need first, by a client that decides nothing: the median of some rounds."""
         rounds = [await self._create_once(number) for number in range(CREATE_ROUNDS)]
-        self._report(f"as many objects were created in {', '.join(f'{seconds:.2f}' for seconds in rounds)} s")
+        self._say(f"as many objects were created in {', '.join(f'{seconds:.2f}' for seconds in rounds)} s")
         return median(rounds)
 
     async def _create_once(self, number: int) -> float:
-        began = time.monotonic()
-        for run in range(len(self._runs)):
-            for kind, body in manifests.alike(f"alike-{number}-{run}", self._namespace):
+        runs = PATHS["BenchmarkRun"].format(self._namespace)
+
+        async def create(run: PlayedRun) -> None:
+            name = f"alike-{number}-{run.name}"
+            for kind, body in manifests.alike(name, self._namespace):
                 await self._api.ask("POST", PATHS[kind].format(self._namespace), body)
+            await self._api.ask("PATCH", f"{runs}/{name}/status", manifests.pending(), merge=True)
+
+        began = time.monotonic()
+        await self._each(create)
         seconds = time.monotonic() - began
-        for kind in ("ConfigMap", "Service", "Job"):
-            await self._api.ask("DELETE", f"{PATHS[kind].format(self._namespace)}?labelSelector=alike")
+        for kind in manifests.ALIKE_KINDS:
+            path = f"{PATHS[kind].format(self._namespace)}?labelSelector=alike&propagationPolicy=Background"
+            await self._api.ask("DELETE", path)
+        await self._until(lambda: not self._picture.objects["Pod"], "the pods of those Jobs are gone")
         return seconds
 
     async def _apply_runs(self) -> float:
@@ -288,6 +297,8 @@ class Scenario:
         by_run = Counter(r.run for r in writes if r.run is not None)
         most = max(by_run, key=lambda run: by_run[run])
         kinds = Counter(f"{r.method} {r.resource}" for r in writes if r.run == most)
+        fields = [" ".join(r.changes) for r in writes if r.run == most and r.changes]
+        self._report(f"its status: {'; '.join(fields)}")
         live = sum(r.live_only for r in self._proxy.requests)
         self._report(f"writes of {most}: {dict(kinds.most_common())}; {live} writes of status.live over all runs")
         asked = Counter(f"{r.method} {r.resource}" for r in self._proxy.requests)

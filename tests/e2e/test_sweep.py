@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 
 import pytest
+from kit.examples import measured
 from kit.installed import SELECTOR
 from kit.kubectl import RUN, SWEEP, Namespace, Object
 from kit.polling import polling
 from kit.processes import kill_container
-from kit.runs import children_selector, condition, is_finished, phase
+from kit.runs import TINY_MODEL, children_selector, condition, is_finished, phase
 from kit.sweeps import VARIANTS, runs_of, sweep_of_seqs
 
 RUN_SECONDS = 200.0
@@ -96,3 +97,21 @@ def test_a_run_that_is_lost_is_measured_anew_and_a_variant_that_loses_all_is_a_r
     lost = namespace.get(RUN, "lame-v2-r1")
     assert condition(lost, "Failed")["reason"] == "ServerRestarted"
     assert lost["status"].get("logTail")
+
+
+def test_another_model_is_a_variant_whose_server_and_client_take_it(namespace: Namespace) -> None:
+    """A sparse or quantised model against the dense one, with a simulated server."""
+    other = {"name": "tiny-sparse", "source": {"path": {"path": TINY_MODEL}}}
+    one, four = ["--max-num-seqs=1"], ["--max-num-seqs=4"]
+    variants = [{"name": "dense", "args": one}, {"name": "sparse", "model": other, "args": four}]
+    namespace.apply(sweep_of_seqs("models", matrix={"variants": variants}))
+    status = measured(namespace, "BenchmarkSweep", "models", timeout_seconds=600)
+    _, sparse = status["results"]
+    assert sparse["variant"] == "sparse"
+    assert sparse["paired"], "both were sent the same prompts"
+    changes = {change["metric"]: change for change in sparse["changes"]}
+    assert changes["OutputThroughput"]["word"] == "Better"
+    assert changes["OutputThroughput"]["changePercent"] > 50
+    run = namespace.get(RUN, "models-v2-r1")
+    assert "--served-model-name=tiny-sparse" in run["status"]["servers"][0]["args"]
+    assert "WrongModel" not in {each["code"] for each in run["status"]["findings"]}

@@ -1,13 +1,11 @@
-"""Real vLLM: an experiment of docs/experiments, applied as it is, with what its report says. The longer ones are in tests/long."""
+"""Real vLLM: four latencies with their percentiles, sixteen requests beside enough of them."""
 
 import hashlib
 import re
 
 import pytest
 from kit.examples import LATENCIES, PERCENTILES, benchrun, example, finding, measured, on_a_busy_machine, rows
-from kit.kubectl import RUN as RUN_KIND, Namespace
-from kit.runs import TINY_MODEL
-from kit.sweeps import sweep_of_seqs
+from kit.kubectl import Namespace
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -65,21 +63,3 @@ def test_four_latencies_are_told_and_where_sixteen_requests_can_not_tell_them(na
     settings = {row["setting"]: (row["value"], row["side"]) for row in said.table("setting", "value", "side", "field")}
     assert (settings["max-num-seqs"], settings["repeats"]) == (("16", "server"), ("4", "client"))
     assert settings["enable-log-requests"] == ("default", "server")
-
-
-def test_another_model_is_a_variant_whose_server_and_client_take_it(namespace: Namespace) -> None:
-    """A sparse or quantised model against the dense one, with a simulated server."""
-    other = {"name": "tiny-sparse", "source": {"path": {"path": TINY_MODEL}}}
-    one, four = ["--max-num-seqs=1"], ["--max-num-seqs=4"]
-    variants = [{"name": "dense", "args": one}, {"name": "sparse", "model": other, "args": four}]
-    namespace.apply(sweep_of_seqs("models", matrix={"variants": variants}))
-    status = measured(namespace, "BenchmarkSweep", "models", timeout_seconds=600)
-    _, sparse = status["results"]
-    assert sparse["variant"] == "sparse"
-    assert sparse["paired"], "both were sent the same prompts"
-    changes = {change["metric"]: change for change in sparse["changes"]}
-    assert changes["OutputThroughput"]["word"] == "Better"
-    assert changes["OutputThroughput"]["changePercent"] > 50
-    run = namespace.get(RUN_KIND, "models-v2-r1")
-    assert "--served-model-name=tiny-sparse" in run["status"]["servers"][0]["args"]
-    assert "WrongModel" not in {each["code"] for each in run["status"]["findings"]}
