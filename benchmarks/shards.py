@@ -43,7 +43,8 @@ class Figures:
     asked_rate: int
     achieved_rate: float
     ttft_error_percent: float | None
-    """Of the mean, by which the client tells too much; None: its requests are not those of the server's log."""
+    """Of the mean, by which the client tells too much, without the requests that met a slow core; None: its requests are not those
+    of the server's log, or none is left."""
     alone_ttft_error_percent: float | None
     """Of one process at the rate at which it is called saturated."""
     called_saturated: Severity | None
@@ -96,8 +97,8 @@ async def _measure(processes: int, machine: Machine) -> Figures:
     together = await measure(_experiment("together", (asked,), processes=processes))
     (record,) = together.records
     client, shards, sent = record.client, record.shards, record.requests.start_us
-    off_alone = ttft_error(alone, f"open/rate={saturated}/r1") if saturated else None
-    off = ttft_error(together, record.stage_id)
+    off_alone = ttft_error(alone, f"open/rate={saturated}/r1", machine.slow) if saturated else None
+    off = ttft_error(together, record.stage_id, machine.slow)
     return Figures(
         cores=len(os.sched_getaffinity(0)),
         processes=client.processes,

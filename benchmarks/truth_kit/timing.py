@@ -115,9 +115,9 @@ def errors(outcome: Outcome, forgiven: Forgiven = lambda _: FORGIVEN_MS, slow: S
             yield Error(record.stage_id, "plateau throughput", _steady(lines, began, stage.plateau), steady)
 
 
-def ttft_error(outcome: Outcome, stage: str) -> float | None:
-    """Percent by which the mean TTFT of a stage is too high; None where the log does not match it."""
-    found = (e for e in errors(outcome) if e.stage == stage and e.figure == "mean ttft")
+def ttft_error(outcome: Outcome, stage: str, slow: Slow = lambda _: ()) -> float | None:
+    """Percent by which the mean TTFT of a stage is too high; None where the log does not match it, or no request is left."""
+    found = (e for e in errors(outcome, slow=slow) if e.stage == stage and e.figure == "mean ttft")
     return next((e.signed_percent for e in found), None)
 
 
