@@ -19,7 +19,7 @@ from _outcome import finish, say
 from benchrun.api import Severity
 from truth_kit.lab import Experiment, measure
 from truth_kit.machine import Machine, watched
-from truth_kit.timing import ttft_error
+from truth_kit.timing import ttft_error, undisturbed
 
 RATES = range(100, 625, 25)
 """Requests a second. Close to one another: what is too much for one is found to a few percent."""
@@ -45,6 +45,8 @@ class Figures:
     ttft_error_percent: float | None
     """Of the mean, by which the client tells too much, without the requests that met a slow core; None: its requests are not those
     of the server's log, or none is left."""
+    timed_requests_percent: float
+    """Share of the several's requests that met no slow core, of which that error is."""
     alone_ttft_error_percent: float | None
     """Of one process at the rate at which it is called saturated."""
     called_saturated: Severity | None
@@ -99,6 +101,7 @@ async def _measure(processes: int, machine: Machine) -> Figures:
     client, shards, sent = record.client, record.shards, record.requests.start_us
     off_alone = ttft_error(alone, f"open/rate={saturated}/r1", machine.slow) if saturated else None
     off = ttft_error(together, record.stage_id, machine.slow)
+    timed = undisturbed(record, machine.slow(record))
     return Figures(
         cores=len(os.sched_getaffinity(0)),
         processes=client.processes,
@@ -107,6 +110,7 @@ async def _measure(processes: int, machine: Machine) -> Figures:
         # From the first sending to the last.
         achieved_rate=round((len(sent) - 1) / (max(sent) / 1e6) if len(sent) > 1 else 0.0, 1),
         ttft_error_percent=None if off is None else round(off, 2),
+        timed_requests_percent=round(100 * sum(timed) / len(timed), 1) if timed else 0.0,
         alone_ttft_error_percent=None if off_alone is None else round(off_alone, 2),
         called_saturated=next((f.severity for f in together.judged.findings if f.code == "ClientSaturated"), None),
         host_slowed=machine.slowed(record),
