@@ -12,6 +12,7 @@ KEPT = Figures(
     asked_rate=480,
     achieved_rate=479.1,
     ttft_error_percent=3.2,
+    timed_requests_percent=80.0,
     alone_ttft_error_percent=14.0,
     called_saturated=None,
     host_slowed=False,
