@@ -94,7 +94,7 @@ test-experiments: .venv devcluster-up images ## Every tiny experiment on real vL
 	REPORTS_DIR=$(CURDIR)/.reports $(PYTEST) $(EXPERIMENTS)
 
 .PHONY: lint
-lint: .venv ## Style, types, import contracts, generated files, the size of the source
+lint: .venv ## Style, types, import contracts, generated files, the size of the CRDs
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
@@ -104,7 +104,7 @@ lint: .venv ## Style, types, import contracts, generated files, the size of the 
 	@test ! -e operator/__init__.py || { echo "operator/__init__.py shadows the standard library's operator module; remove it"; exit 1; }
 
 .PHONY: house
-house: .venv ## The size of the source, held against the limits of CONTRIBUTING.md
+house: .venv ## Lines and tokens of the source, as a trend
 	.venv/bin/python dev/house.py
 
 .PHONY: test-unit
